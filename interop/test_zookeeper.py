@@ -246,6 +246,38 @@ def test_reassignment_and_election(tree: Tree) -> None:
         eventually(lambda: tree.has("/brokers/topics/after/partitions/0/state"), True)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("release", ["2.8.2", "1.1.1", "0.10.2.2", "0.8.2.2"])
+def test_reassignment_and_election_by_tools(release: str, tree: Tree, tmp_path: Path) -> None:
+    state, plan, elected = "/brokers/topics/made/partitions/0/state", tmp_path / "plan.json", tmp_path / "elected.json"
+    plan.write_text('{"version": 1, "partitions": [{"topic": "made", "partition": 0, "replicas": [3, 1]}]}')
+    elected.write_text('{"partitions": [{"topic": "made", "partition": 0}]}')
+
+    def reassign(action: str) -> str:
+        where = ("--zookeeper", tree.connect, "--reassignment-json-file", str(plan))
+        return old_tool(release, "kafka.admin.ReassignPartitionsCommand", *where, action).lower()
+
+    with KafkaCluster(3, config={"zookeeper.connect": tree.connect}, emulate="2.8") as cluster:
+        eventually(lambda: tree.children("/brokers/ids"), ["1", "2", "3"])
+        write_topic(tree, "made", {"0": [1, 2]})
+        eventually(lambda: (tree.json(state) or {}).get("isr"), [1, 2])
+        assert "successfully started" in reassign("--execute")
+        eventually(lambda: tree.json("/brokers/topics/made")["partitions"], {"0": [3, 1]})
+        eventually(lambda: tree.has("/admin/reassign_partitions"), False)
+        verified = reassign("--verify")
+        assert (
+            "made-0 is complete" in verified
+            or "[made,0] completed successfully" in verified
+            or ("made-0 completed successfully" in verified)
+        ), verified
+        cluster.move_leader("made", 1)
+        eventually(lambda: tree.json(state)["leader"], 1)
+        where = ("--zookeeper", tree.connect, "--path-to-json-file", str(elected))
+        old_tool(release, "kafka.admin.PreferredReplicaLeaderElectionCommand", *where)
+        eventually(lambda: tree.json(state)["leader"], 3)
+        eventually(lambda: tree.has("/admin/preferred_replica_election"), False)
+
+
 def test_what_is_refused_is_logged_and_taken_away(tree: Tree, new_broker: NewBroker) -> None:
     broker = new_broker(**{"delete.topic.enable": "false"})
     broker.create_topic("made")

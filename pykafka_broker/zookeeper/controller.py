@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from pykafka_broker.cluster.image import PartitionImage
 from pykafka_broker.zookeeper import forms, wishes
 from pykafka_broker.zookeeper.forms import ShownTopic
 from pykafka_broker.zookeeper.nodes import Znodes
@@ -74,7 +75,7 @@ class ZooKeeperController:
         self._release = release
         self._id = broker_id
         self._epoch = 0  # of this broker as the controller; 0 while another one is
-        self._states: dict[tuple[str, int], Any] = {}  # partitions as they were shown
+        self._states: dict[str, dict[int, Any]] = {}  # partitions of topics, as they were shown
         self._seen: set[str] = set()  # notifications
         self._fixed: list[tuple[str, bytes]] = []
         self._reassigning: list[Reassigned] | None = None  # what /admin/reassign_partitions has
@@ -146,8 +147,7 @@ class ZooKeeperController:
     def _forget_topic(self, name: str) -> None:
         for path in (f"{forms.TOPICS}/{name}", f"{forms.CONFIGS}/topics/{name}", f"{forms.DELETIONS}/{name}"):
             self._nodes.remove(path)
-        for key in [key for key in self._states if key[0] == name]:
-            del self._states[key]
+        self._states.pop(name, None)
 
     def _show_topic(self, name: str, view: ShownTopic, found: Found) -> None:
         nodes, path, value = self._nodes, f"{forms.TOPICS}/{name}", forms.topic(self._release, view)
@@ -161,11 +161,17 @@ class ZooKeeperController:
                 found.wishes.append(ToolWish(path, wishes.topic_growth(name, theirs, len(view.partitions))))
             elif present.differs(value):
                 nodes.change(path, value, present.version)
+        states = self._states.setdefault(name, {})
         for index, partition in view.partitions.items():
             state = (partition.leader, partition.leader_epoch, partition.isr)
-            if self._states.get((name, index)) != state:
-                nodes.put(f"{path}/partitions/{index}/state", forms.state(partition, self._epoch), forms.state_differs)
-                self._states[name, index] = state
+            if states.get(index) != state:
+                self._show_state(f"{path}/partitions/{index}", partition, is_new=present is None)
+                states[index] = state
+
+    def _show_state(self, path: str, partition: PartitionImage, *, is_new: bool) -> None:
+        value = forms.state(partition, self._epoch)
+        if not (is_new and self._nodes.make(path) and self._nodes.make(f"{path}/state", value)):
+            self._nodes.put(f"{path}/state", value, forms.state_differs)
 
     def _show_config(self, path: str, values: dict[str, str], *, quiet: bool) -> None:
         node, is_topic = f"{forms.CONFIGS}/{path}", path.startswith("topics/")
@@ -260,7 +266,7 @@ class ZooKeeperController:
         if name in shown.topics:
             return  # shown just now
         present = self._nodes.read(f"{forms.TOPICS}/{name}")
-        count = sum(1 for topic, _ in self._states if topic == name)
+        count = len(self._states.get(name, ()))
         theirs = {} if present is None else wishes.assignment_of(present.content)
         if len(theirs) > count:
             found.wishes.append(ToolWish(f"{forms.TOPICS}/{name}", wishes.topic_growth(name, theirs, count)))

@@ -129,6 +129,18 @@ def test_settings_of_a_tool_and_old_notifications(broker: KafkaBroker, zookeeper
     assert "a defect" not in broker.log
 
 
+def test_clients_are_served_while_zookeeper_does_not_answer(
+    broker: KafkaBroker, zookeeper: FakeZooKeeper, tool: Tool
+) -> None:
+    with zookeeper.lock:  # which every call of the broker's thread waits for
+        for index in range(3):
+            broker.create_topic(f"made{index}")
+        broker.produce("made0", ["a value"])
+        assert [record.value for record in broker.records("made0")] == ["a value"]
+        assert tool.children("/brokers/topics") == []
+    eventually(lambda: tool.children("/brokers/topics"), ["made0", "made1", "made2"])
+
+
 def test_a_session_that_has_expired_comes_back_with_what_was_written_meanwhile(
     broker: KafkaBroker, sessions: list[FakeClient], tool: Tool
 ) -> None:
