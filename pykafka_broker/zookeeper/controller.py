@@ -95,7 +95,6 @@ class ZooKeeperController:
             epoch = self._next_epoch()
             self._states.clear()
             self._seen.clear()
-            self._reassigning = None
         self._epoch = epoch
         return Role(registered, active=True, elected=elected)
 
@@ -113,6 +112,7 @@ class ZooKeeperController:
         """Show what has changed, and return what tools have written."""
         found = Found([], {}, [])
         if shown.whole:
+            self._reassigning = None  # asked for again, since the last step may have ended in between
             for path in forms.folders(self._release):
                 self._nodes.make(path)
         touched = {*shown.touched, *WATCHED} if shown.whole else shown.touched
@@ -176,10 +176,12 @@ class ZooKeeperController:
     def _show_config(self, path: str, values: dict[str, str], *, quiet: bool) -> None:
         node, is_topic = f"{forms.CONFIGS}/{path}", path.startswith("topics/")
         present = self._nodes.read(node, watch=False)
+        theirs = {} if present is None else wishes.config_of(present.content)
+        values = values | {name: value for name, value in theirs.items() if forms.is_hidden(name)}
         if present is None and (values or is_topic):
             self._nodes.make(node, forms.config(values))
             quiet = quiet or is_topic  # a new topic is told of by itself
-        elif present is not None and wishes.config_of(present.content) != values:
+        elif present is not None and theirs != values:
             self._nodes.change(node, forms.config(values), present.version)
         else:
             return

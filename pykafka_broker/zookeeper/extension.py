@@ -174,6 +174,8 @@ class ZooKeeperMirror:
     async def _take_part(self) -> Role:
         self._look_at_broker()
         node = self._running.server.broker.node
+        if node.id not in self._image.brokers:  # somebody has taken it out of the cluster
+            return Role(registered=False, active=False, elected=False)
         own = forms.own_node(self._release, self._image.brokers[node.id], self._started_ms)
         wall = self._running.clock.wall
         return await self._session.run(lambda client: self._controller.take_part(own, wall))

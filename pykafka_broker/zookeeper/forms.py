@@ -192,14 +192,19 @@ def _sanitized(name: str | None) -> str:
     return _DEFAULT if name is None else quote(name, safe="-_.~").replace("~", "%7E")
 
 
+def is_hidden(name: str) -> bool:
+    """Return whether a setting stays on its side: secrets of brokers, and credentials, which users have there."""
+    return name.startswith("SCRAM-") or is_secret(name)
+
+
 def settings(image: MetadataImage, path: str) -> dict[str, str]:
     """Return the settings at a path below /config: no secrets, and not the one that KRaft gives all brokers."""
     resource = resource_of(path)
     if resource is None:
         return _quota_texts(image.client_quotas.get(quota_of(path), {}))
-    hidden = "min.insync.replicas" if resource == (ConfigResourceType.BROKER, "") else None
+    unsaid = "min.insync.replicas" if resource == (ConfigResourceType.BROKER, "") else None
     present = image.config(*resource)
-    return {name: value for name, value in present.items() if name != hidden and not is_secret(name)}
+    return {name: value for name, value in present.items() if name != unsaid and not is_hidden(name)}
 
 
 def _quota_texts(values: Mapping[str, float]) -> dict[str, str]:

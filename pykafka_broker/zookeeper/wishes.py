@@ -104,6 +104,7 @@ def preferred_election(wanted: Sequence[tuple[str, int, list[int]]]) -> Message:
 def config_change(path: str, wanted: Mapping[str, str], image: MetadataImage) -> Message | None:
     """Return the request for these settings, and no others, at a path below /config; None where they are in force."""
     present, resource = forms.settings(image, path), forms.resource_of(path)
+    wanted = {key: value for key, value in wanted.items() if not forms.is_hidden(key)}
     if resource is not None:
         ops = [configs.AlterableConfig(key, _SET, value) for key, value in wanted.items() if present.get(key) != value]
         ops += [configs.AlterableConfig(key, _DELETE, None) for key in present if key not in wanted]

@@ -129,6 +129,22 @@ def test_settings_of_a_tool_and_old_notifications(broker: KafkaBroker, zookeeper
     assert "a defect" not in broker.log
 
 
+def test_credentials_stay_where_they_are(broker: KafkaBroker, tool: Tool) -> None:
+    scram = {"SCRAM-SHA-256": "salt=eA==,stored_key=eA==,server_key=eA==,iterations=4096"}
+    tool.write("/config/users/ann", {"version": 1, "config": {"producer_byte_rate": "1024", **scram}})
+    tool.note("users/ann")
+    eventually(lambda: len(tool.children("/config/changes")), 1)
+    broker.create_topic("later")  # in a later step than the quota
+    eventually(lambda: tool.client.exists("/brokers/topics/later/partitions/0/state") is None, False)
+    for note in tool.children("/config/changes"):
+        tool.client.delete(f"/config/changes/{note}")
+    tool.client.delete("/controller")  # everything is shown again
+    eventually(lambda: tool.json("/controller_epoch"), 2)
+    broker.create_topic("last")
+    eventually(lambda: tool.client.exists("/brokers/topics/last/partitions/0/state") is None, False)
+    assert tool.json("/config/users/ann")["config"] == {"producer_byte_rate": "1024", **scram}
+
+
 def test_clients_are_served_while_zookeeper_does_not_answer(
     broker: KafkaBroker, zookeeper: FakeZooKeeper, tool: Tool
 ) -> None:
