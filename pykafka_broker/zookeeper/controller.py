@@ -207,15 +207,12 @@ class ZooKeeperController:
                 continue
             path = forms.changed_path(present.content)
             # The settings of a topic that is not known yet come with the topic.
-            if name not in self._seen and path and self._is_known(path, shown):
+            if name not in self._seen and path and _is_known(path, shown):
                 found.configs[path] = self._config(path)
             self._seen.add(name)
             if shown.wall_ms - present.created_ms > _NOTIFIED_MS:
                 self._nodes.remove(node)
-
-    def _is_known(self, path: str, shown: ShownMetadata) -> bool:
-        folder, _, name = path.partition("/")
-        return folder != "topics" or name in shown.names
+                self._seen.discard(name)
 
     def _config(self, path: str) -> dict[str, str]:
         present = self._nodes.read(f"{forms.CONFIGS}/{path}", watch=False)
@@ -283,3 +280,9 @@ class ZooKeeperController:
             self._reassigning = wanted
             found.reassignment.extend(wanted)
             found.wishes.append(ToolWish(forms.REASSIGNMENTS, wishes.reassignment(wanted)))
+
+
+def _is_known(path: str, shown: ShownMetadata) -> bool:
+    """Return whether settings at a path below /config can be taken now: those of topics need their topic."""
+    folder, _, name = path.partition("/")
+    return folder != "topics" or name in shown.names
