@@ -142,7 +142,7 @@ def test_what_the_broker_changes_is_shown(tree: Tree, new_broker: NewBroker) -> 
     broker.delete_topic("made")
     eventually(lambda: tree.has("/brokers/topics/made"), False)
     eventually(lambda: tree.has("/config/topics/made"), False)
-    broker.create_topic("before the reset".replace(" ", "."))
+    broker.create_topic("before.the.reset")
     eventually(lambda: tree.children("/brokers/topics"), ["before.the.reset"])
     broker.reset()
     eventually(lambda: tree.children("/brokers/topics"), [])
@@ -306,7 +306,7 @@ def test_no_zookeeper_ends_the_start() -> None:
 
 def test_a_broker_with_the_same_id_is_refused(tree: Tree, new_broker: NewBroker) -> None:
     new_broker()
-    times = {"zookeeper.connection.timeout.ms": "500", "zookeeper.session.timeout.ms": "500"}
+    times = {"zookeeper.connection.timeout.ms": "30000", "zookeeper.session.timeout.ms": "1000"}
     with pytest.raises(BrokerError, match="/brokers/ids/1 in ZooKeeper belongs to another broker"):
         KafkaBroker({"zookeeper.connect": tree.connect, **times}, emulate="2.8").start()
 

@@ -134,11 +134,12 @@ class ZooKeeperController:
                 nodes.put(path, value)
         for name in shown.gone:
             self._forget_topic(name)
-        for name, view in shown.topics.items():
-            self._show_topic(name, view, found)
+        # Settings come first, as with Kafka: a topic that is seen, perhaps after a crash, has its own.
         for path, values in shown.configs.items():
             if path not in found.configs:
                 self._show_config(path, values, quiet=shown.whole)
+        for name, view in shown.topics.items():
+            self._show_topic(name, view, found)
         for path in shown.done:
             nodes.remove(path)
         if self._reassigning is not None and shown.reassigning is not None:

@@ -103,12 +103,11 @@ class ZooKeeperMirror:
         nodes = await self._session.run(lambda client: Znodes(client, self._session.watch))
         self._controller = ZooKeeperController(nodes, self._release, self._running.server.broker.node.id)
         try:
-            # The session of a broker that was killed is over after its time-out.
-            async with asyncio.timeout((self._session_ms + self._connection_ms) / 1000):
+            async with asyncio.timeout(2 * self._session_ms / 1000):  # by then a killed broker's session is over
                 while not (await self._take_part()).registered:
                     await self._moved.wait()
                     self._moved.clear()
-                await self._follow()
+            await self._follow()
         except TimeoutError:
             reason = f"{forms.IDS}/{self._running.server.broker.node.id} in ZooKeeper belongs to another broker"
             raise OSError(errno.EEXIST, reason) from None

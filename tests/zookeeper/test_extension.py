@@ -91,9 +91,9 @@ def test_a_broker_is_there_before_clients_connect_and_gone_when_it_stops(broker:
 
 def test_topics_are_shown_and_go(broker: KafkaBroker, tool: Tool) -> None:
     broker.create_topic("made", 2, config={"retention.ms": "1000"})
-    eventually(lambda: tool.json("/config/topics/made"), {"version": 1, "config": {"retention.ms": "1000"}})
+    eventually(lambda: (tool.json("/brokers/topics/made/partitions/1/state") or {}).get("leader"), 1)
     assert tool.json("/brokers/topics/made")["partitions"] == {"0": [1], "1": [1]}
-    assert tool.json("/brokers/topics/made/partitions/1/state")["leader"] == 1
+    assert tool.json("/config/topics/made") == {"version": 1, "config": {"retention.ms": "1000"}}
     broker.alter_config("made", {"retention.ms": None})
     eventually(lambda: tool.children("/config/changes"), ["config_change_0000000000"])
     broker.delete_topic("made")
