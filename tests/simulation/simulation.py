@@ -209,7 +209,7 @@ class Simulation:
         client = self.client("letters")
         reader = dead_letters.LetterReader(client, self.letters)
         client.begin(reader.script())
-        member = self.do("member", lambda each: dead_letters.last_member(each, TOPIC, lambda: reader.has_all))
+        member = self.do("member", lambda each: dead_letters.last_member(each, TOPIC, lambda: client.done))
         self.finish([client, member])
         return self.history.violations
 

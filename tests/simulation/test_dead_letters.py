@@ -25,6 +25,11 @@ def test_the_next_leader_is_sent_what_the_last_one_lost() -> None:
     run_letters(119, KILLS, trouble_ms=8_000)
 
 
+def test_the_last_member_may_be_given_more_once_all_letters_have_come() -> None:
+    """It rejected more after the reader of letters had ended, and each of the two waited for the other."""
+    run_letters(361101, KILLS, trouble_ms=8_000)
+
+
 def test_letters_that_are_not_written_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DeadLetterWriter, "_write", lambda self, key, letters: iter(()))
     with pytest.raises(AssertionError, match="still wait"):
