@@ -6,6 +6,7 @@ The browser is one that the machine has, or one that npm brings (`interop/chromi
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -126,7 +127,9 @@ def test_every_view_shows_what_it_is_for(tab: Tab, broker: KafkaBroker) -> None:
     see(tab.open("/topics/views/records"), "open")
     see(tab.open("/transactions"), "views-till")
     see(tab.page, "Ongoing")
-    see(tab.open("/requests"), "Produce v")
+    see(tab.open("/requests?api=Produce"), "Produce v")
+    tab.page.get_by_role("button", name="Produce v").last.click()
+    see(tab.page, '"key": "key-0"')
     see(tab.open("/connections"), "confluent-kafka-python")
     see(tab.open("/testing"), "There are no faults.")
     see(tab.open("/brokers/1"), "log.retention.hours")
@@ -180,6 +183,13 @@ def test_what_a_serializer_has_written_is_read_by_its_schema(tab: Tab, broker: K
     page.get_by_role("button", name="0", exact=True).click()
     playwright.expect(page.get_by_label("value, decoded")).to_contain_text(f'"id": {2**62 + 1}')
     see(page, "AVRO")
+    for label, sought in (("Value contains", '"item": "apples"'), ("Field of the value", "item=apples")):
+        tab.open("/")
+        page = tab.open("/topics/avro/records")
+        playwright.expect(page.locator("tbody tr")).to_have_count(3)
+        page.get_by_label(label).fill(sought)
+        page.get_by_role("button", name="Read", exact=True).click()
+        playwright.expect(page.locator("tbody tr")).to_have_count(1)
 
 
 def test_who_uses_the_keyboard_stays_where_he_is(tab: Tab) -> None:
@@ -347,6 +357,21 @@ def test_schemas_and_rights_are_shown(tab: Tab, broker: KafkaBroker) -> None:
     see(page, "There are no quotas.")
 
 
+def test_groups_are_sorted(tab: Tab, broker: KafkaBroker) -> None:
+    broker.create_topic("behind")
+    broker.produce("behind", ["1", "2", "3"])
+    for offset, group in enumerate(("sorted-b", "sorted-c", "sorted-a")):
+        broker.commit(group, "behind", offset)
+    page = tab.open("/groups?search=sorted")
+    names = page.locator("tbody tr td:first-child")
+    playwright.expect(names).to_have_text(["sorted-a", "sorted-b", "sorted-c"])
+    page.get_by_role("button", name="Lag").click()
+    playwright.expect(names).to_have_text(["sorted-a", "sorted-c", "sorted-b"])
+    page.get_by_role("button", name="Lag").click()
+    playwright.expect(names).to_have_text(["sorted-b", "sorted-c", "sorted-a"])
+    assert "sort=lag" in page.url
+
+
 def test_a_group_is_reset_and_deleted(tab: Tab, broker: KafkaBroker) -> None:
     broker.create_topic("read", 2)
     broker.produce("read", [{"value": str(number), "partition": 0} for number in range(5)])
@@ -425,7 +450,7 @@ def test_what_is_looked_for_is_in_the_address(tab: Tab, broker: KafkaBroker) -> 
     page = tab.open("/topics")
     page.get_by_role("searchbox").fill("addr")
     playwright.expect(page.get_by_role("link", name="other", exact=True)).to_have_count(0)
-    assert page.url.endswith("#/topics?search=addr")
+    playwright.expect(page).to_have_url(re.compile(r"#/topics\?search=addr$"))
     page.get_by_role("link", name="address-1").click()
     see(page, "1 partition")
     page.go_back()
@@ -438,7 +463,7 @@ def test_what_is_looked_for_is_in_the_address(tab: Tab, broker: KafkaBroker) -> 
     page.get_by_label("From which").fill("25")
     page.get_by_role("button", name="Read").click()
     see(page, "5 shown")
-    assert page.url.endswith("?from=offset&at=25&key=key-2")
+    playwright.expect(page).to_have_url(re.compile(r"\?from=offset&at=25&key=key-2$"))
     page.reload()
     see(page, "5 shown")
     page = tab.open("/requests?api=CreateTopics&errors=true")

@@ -194,11 +194,13 @@ class Traffic(Handle):
         after: int | None = None,
         waiting: bool = True,
         bodies: bool = False,
+        records: bool = False,
         limit: int = 1000,
     ) -> list[SeenRequest]:
         """Return the last requests of clients with their answers; of a cluster, each with `node_id`.
 
         Args:
+            records: show the records in the bodies too, as far as the log has kept them.
             since: a datetime, seconds since 1970 as `time.time()` has them, or milliseconds as an int.
             after: a request's `number`, which counts the requests of one broker.
         """

@@ -112,7 +112,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "control/api/test_faults.py": (
         "a client on a socket meets them",
         """
-        control/traffic/readable testing/traffic
+        testing/traffic
         """,
     ),
     "control/api/test_records.py": (

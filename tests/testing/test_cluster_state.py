@@ -121,7 +121,8 @@ def test_a_fork_goes_its_own_way(cluster: KafkaCluster) -> None:
         other.produce("orders", ["2"])
         assert values(other) == ["2"]
         assert other.wait_for_isr("orders", size=3)
-    open_one.commit_transaction(30)
+    open_one.commit_transaction(30)  # answered once the outcome is on disk; markers follow
+    cluster.wait_for_transaction("open", "CompleteCommit")
     assert values(cluster) == ["in a transaction"]
 
 

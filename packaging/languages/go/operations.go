@@ -729,6 +729,7 @@ type RequestsOptions struct {
 	After           int
 	Waiting         *bool
 	Bodies          bool
+	Records         bool
 	Limit           int
 }
 
@@ -746,13 +747,15 @@ func (o RequestsOptions) fields(to fields) {
 	putValue(to, "after", o.After)
 	putPointer(to, "waiting", o.Waiting)
 	putValue(to, "bodies", o.Bodies)
+	putValue(to, "records", o.Records)
 	putValue(to, "limit", o.Limit)
 }
 
 // Requests returns the last requests of clients, in the order of the answers; waiting requests come
 // last. A name may have a `*` for anything. `since` is a time (milliseconds since 1970), `after` a
 // request's `number`; of more than `limit` fitting requests the newest are returned. `bodies` decodes
-// requests and responses.
+// requests and responses, `records` the records in these too, as far as the log has kept them: the
+// first 16 KiB of a request, and small batches of an answer.
 func (c *Client) Requests(ctx context.Context, options ...RequestsOptions) ([]SeenRequest, error) {
 	given := fields{}
 	for _, each := range options {

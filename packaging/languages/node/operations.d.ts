@@ -574,6 +574,8 @@ export interface RequestsOptions {
   waiting?: boolean
   /** By default false. */
   bodies?: boolean
+  /** By default false. */
+  records?: boolean
   /** By default 1000. */
   limit?: number
 }
@@ -976,7 +978,8 @@ export class Operations {
    * Return the last requests of clients, in the order of the answers; waiting requests come last. A name
    * may have a `*` for anything. `since` is a time (milliseconds since 1970), `after` a request's
    * `number`; of more than `limit` fitting requests the newest are returned. `bodies` decodes requests
-   * and responses.
+   * and responses, `records` the records in these too, as far as the log has kept them: the first 16 KiB
+   * of a request, and small batches of an answer.
    */
   requests(options?: RequestsOptions): Promise<SeenRequest[]>
 

@@ -6,9 +6,10 @@ is looked up for all topics.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pykafka_broker.cluster.formatting import MECHANISMS
 from pykafka_broker.cluster.image import PartitionImage, TopicImage
@@ -36,6 +37,8 @@ from pykafka_broker.protocol.runtime import uuid_text
 
 Piece = Annotated[int, ValueLimits(minimum=1, maximum=500)]
 SortedBy = Literal["name", "partitions", "records", "bytes"]
+GroupsSortedBy = Literal["group", "type", "state", "members", "lag"]
+_GROUPS_IN_A_TURN = 100
 
 
 @dataclass
@@ -256,8 +259,14 @@ def browse_overview(control: Control) -> Overview:
     )
 
 
-def browse_groups(
-    control: Control, search: str = "", topic: str | None = None, offset: Index = 0, limit: Piece = 100
+async def browse_groups(
+    control: Control,
+    search: str = "",
+    topic: str | None = None,
+    sort: GroupsSortedBy = "group",
+    descending: bool = False,
+    offset: Index = 0,
+    limit: Piece = 100,
 ) -> GroupRows:
     """Return a piece of the list of groups, with names containing `search`; with `topic` the groups that have
     committed offsets of the topic.
@@ -268,6 +277,17 @@ def browse_groups(
         if search.lower() in each.group_id.lower()
         and (topic is None or any(there["topic"] == topic for there in committed(control.services, each.group_id)))
     ]
+    if sort == "lag":
+        lags = {}
+        for number, each in enumerate(fitting):
+            lags[each.group_id] = total_lag(committed(control.services, each.group_id))
+            if number % _GROUPS_IN_A_TURN == 0:
+                await asyncio.sleep(0)
+        fitting.sort(key=lambda group: lags[group.group_id], reverse=descending)
+    elif sort == "group":
+        fitting.sort(key=lambda group: group.group_id, reverse=descending)
+    else:
+        fitting.sort(key=lambda group: cast(Any, summary(group)[sort]), reverse=descending)
     rows = [
         GroupRow(summary(each), total_lag(committed(control.services, each.group_id)))
         for each in fitting[offset : offset + limit]

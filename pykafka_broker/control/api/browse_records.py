@@ -10,16 +10,18 @@ from __future__ import annotations
 import asyncio
 import base64
 import codecs
+import json
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.control.api.records import header_name
 from pykafka_broker.control.api.topics import listed_offsets, topic_image
-from pykafka_broker.control.control import Control
+from pykafka_broker.control.control import Control, Decode
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import Outcome, outcome_of
 from pykafka_broker.control.schema import Index, Offset, ValueLimits
@@ -84,17 +86,80 @@ class BrowsedRecord:
     decoded: Decoded | None = None
 
 
+class Sought(NamedTuple):
+    """A header or a field of JSON with the wanted value; None for any value."""
+
+    name: str
+    value: str | None
+
+    @classmethod
+    def of(cls, text: str) -> Sought | None:
+        """Read "name" or "name=value"; None for an empty text."""
+        name, equals, value = text.partition("=")
+        return cls(name.strip(), value.strip() if equals else None) if text.strip() else None
+
+
 class RecordFilter(NamedTuple):
-    """A filter: texts in key and value; control records only if asked for."""
+    """A filter: texts in key and value, a header, a field of JSON; control records only if asked for.
+
+    decode: the reader of values by their schemas; without it a value is JSON or has no fields.
+    """
 
     key: bytes = b""
     value: bytes = b""
     control: bool = True
+    header: Sought | None = None
+    json_field: Sought | None = None
+    decode: Decode | None = None
 
-    def fits(self, record: BatchRecord, header: BatchHeader) -> bool:
+    async def fits(self, record: BatchRecord, header: BatchHeader) -> bool:
         if header.is_control:
-            return self.control and not self.key and not self.value
-        return self.key in (record.key or b"") and self.value in (record.value or b"")
+            return self.control and not (self.key or self.value or self.header or self.json_field)
+        if self.key not in (record.key or b"") or not self._has_header(record):
+            return False
+        plain = self.value in (record.value or b"")
+        if not self.looks_inside or (plain and self.json_field is None):
+            return plain
+        return (
+            record.value is not None and len(record.value) <= _MOST_BYTES_SEARCHED and await self._fits_inside(record)
+        )
+
+    @property
+    def looks_inside(self) -> bool:
+        """Return whether values may have to be read by their schema, or as JSON."""
+        return self.json_field is not None or (self.decode is not None and self.value != b"")
+
+    def _has_header(self, record: BatchRecord) -> bool:
+        if self.header is None:
+            return True
+        name, value = self.header
+        values = [data for each, data in record.headers if header_name(each) == name]
+        return bool(values) if value is None else any(value.encode() in (data or b"") for data in values)
+
+    async def _fits_inside(self, record: BatchRecord) -> bool:
+        """Return whether the value, read by its schema or as JSON, has the text and the field."""
+        text = bytes(record.value or b"")
+        if self.decode is not None:
+            schema_id = dict(record.headers).get(_SCHEMA_ID_HEADER)
+            if schema_id is not None or text.startswith(b"\0"):
+                with suppress(ValueError):  # not of its schema: searched as it is
+                    found = await self.decode(text, None if schema_id is None else bytes(schema_id))
+                    text = text if found is None else found[2].encode()
+        await asyncio.sleep(0)  # one value may take a millisecond
+        return self.value in text and (self.json_field is None or _has_field(text, *self.json_field))
+
+
+def _has_field(text: bytes, path: str, wanted: str | None) -> bool:
+    """Return whether JSON has a field at a path, "order.items.0.sku", with a value: text, or else JSON."""
+    try:
+        at = json.loads(text)
+        for step in path.split("."):
+            at = at[int(step)] if isinstance(at, list) else at[step]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return False
+    if wanted is None:
+        return True
+    return wanted == at if isinstance(at, str) else wanted == json.dumps(at, ensure_ascii=False)
 
 
 class ReadBudget:
@@ -152,7 +217,7 @@ async def scan(
                 if before is not None and record.offset >= before:
                     return Scanned(records, before, before >= end)
                 budget.records -= 1
-                if wanted.fits(record, header):
+                if await wanted.fits(record, header):
                     records.append(_browsed(partition.index, record, header, outcome, cut_bytes))
                     if len(records) == limit:
                         return Scanned(records, record.offset + 1, record.offset + 1 >= end)
@@ -239,10 +304,13 @@ def shown(data: bytes | memoryview | None, cut_bytes: int) -> Shown | None:
 
 
 _MOST_RECORDS = 50_000
+_MOST_RECORDS_INSIDE = 5_000  # where each value is decoded
 _MOST_BYTES = 128 << 20
 _MOST_PARTITIONS = 500
 _MOST_BYTES_OF_A_PIECE = 1 << 20
 _MOST_BYTES_DECODED = 4 << 20
+_MOST_BYTES_SEARCHED = 1 << 20  # of a value, for its fields
+_SCHEMA_ID_HEADER = "__value_schema_id"
 _FROM_THE_END = -1
 
 
@@ -281,6 +349,8 @@ async def browse_records(
     before: str | None = None,
     key: str = "",
     value: str = "",
+    header: str = "",
+    field: str = "",
     control_records: bool = True,
     decode: bool = False,
     limit: Annotated[int, ValueLimits(minimum=1, maximum=500)] = 100,
@@ -288,12 +358,20 @@ async def browse_records(
 ) -> BrowsedPage:
     """Return a page of a topic's records, of a partition or of all. The page begins at an offset, at a time (epoch
     milliseconds), or where the page before ended (`offsets`, as "partition:offset,..."); or the page has the `newest`
-    records, or the records `before` such offsets. `key` and `value` are texts that the records have to contain.
-    With `decode` each value that names a schema of the registry is shown by its schema too.
+    records, or the records `before` such offsets. `key` and `value` are texts that the records have to contain,
+    `header` is "name" or "name=text", `field` a path in the JSON of the value, "order.id" or "order.items.0.sku=A7".
+    With `decode` each value that names a schema of the registry is shown and searched by its schema too.
     """
     image = topic_image(control, topic, partition)
     indexes = sorted(image.partitions) if partition is None else [partition]
-    wanted = RecordFilter(key.encode(), value.encode(), control_records)
+    wanted = RecordFilter(
+        key.encode(),
+        value.encode(),
+        control_records,
+        Sought.of(header),
+        Sought.of(field),
+        control.decode if decode else None,
+    )
     begin: dict[int, int] = {}
     ends: dict[int, int] | None = None
     if offsets is not None:
@@ -320,7 +398,7 @@ async def browse_records(
 
 async def _decoded_value(control: Control, topic: str, record: BrowsedRecord, cut_bytes: int) -> Decoded | None:
     """Return the beginning of a value by its schema, None for a value without one."""
-    named = any(each.name == "__value_schema_id" for each in record.headers)
+    named = any(each.name == _SCHEMA_ID_HEADER for each in record.headers)
     if record.control or record.value is None or not (named or _may_name_schema(record.value)):
         return None
     try:
@@ -337,19 +415,25 @@ def _may_name_schema(value: Shown) -> bool:
 
 
 async def _scan_all(
-    control: Control, topic: str, offsets: dict[int, int], read: Callable[..., Awaitable[Scanned]], *how: object
+    control: Control,
+    topic: str,
+    offsets: dict[int, int],
+    read: Callable[..., Awaitable[Scanned]],
+    wanted: RecordFilter,
+    *how: object,
 ) -> tuple[dict[int, Scanned], list[BrowsedRecord], int]:
     """Read each partition from an offset on, with an equal share of the budget.
 
     Returns:
         The readings by partition, all records by time, and how many records were read.
     """
-    budget, looked_at = ReadBudget(_MOST_RECORDS, _MOST_BYTES), 0
+    budget = ReadBudget(_MOST_RECORDS_INSIDE if wanted.looks_inside else _MOST_RECORDS, _MOST_BYTES)
+    looked_at = 0
     scanned: dict[int, Scanned] = {}
     for index, offset in sorted(offsets.items()):
         share = budget.share(len(offsets))
         given = share.records
-        scanned[index] = await read(control.services.replicas.readable(topic, index), offset, *how, share)
+        scanned[index] = await read(control.services.replicas.readable(topic, index), offset, wanted, *how, share)
         looked_at += given - share.records
     found = sorted((each for part in scanned.values() for each in part.records), key=_by_time)
     return scanned, found, looked_at

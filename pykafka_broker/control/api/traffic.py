@@ -71,11 +71,13 @@ def requests(
     after: int = 0,
     waiting: bool = True,
     bodies: bool = False,
+    records: bool = False,
     limit: MostRequests = 1000,
 ) -> list[SeenRequestAnswer]:
     """Return the last requests of clients, in the order of the answers; waiting requests come last. A name may have a
     `*` for anything. `since` is a time (milliseconds since 1970), `after` a request's `number`; of more than `limit`
-    fitting requests the newest are returned. `bodies` decodes requests and responses.
+    fitting requests the newest are returned. `bodies` decodes requests and responses, `records` the records in these
+    too, as far as the log has kept them: the first 16 KiB of a request, and small batches of an answer.
     """
     names = (connection, None, topic, None, group, transactional_id)
     match = Match(api_keys(api), version, client_id, *names, principal=principal)
@@ -83,7 +85,7 @@ def requests(
     found: deque[Exchange] = deque(filter(asked.fits, control.observing.log.since(after)), limit)
     if waiting:
         found.extend(filter(asked.fits, control.observing.log.unanswered()))
-    return [seen(each, bodies) for each in found]
+    return [seen(each, bodies, records) for each in found]
 
 
 def clear_requests(control: Control) -> None:

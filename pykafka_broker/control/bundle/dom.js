@@ -55,6 +55,13 @@ export function table(label, columns, rows, nothing = "Nothing here.") {
   return { element: whole, body, show };
 }
 
+export const sortedBy = (state, load) => (key) => ({ key, state, change: () => {
+  state.descending = state.sort === key && !state.descending;
+  state.sort = key;
+  state.offset = 0;
+  load();
+} });
+
 export function keepingFocus(element, change) {
   // what is shown anew every second must not throw out who goes through it with the keyboard
   const stops = () => [...element.querySelectorAll("a,button")];

@@ -1,35 +1,41 @@
 // Groups: who is a member, what they have, and how far behind they are, as it changes.
 import { get, part, post, remove } from "/page/api.js";
-import { dialog, el, field, named, number, pager, table, tag, toast, typedAgain } from "/page/dom.js";
+import { dialog, el, field, named, number, pager, sortedBy, table, tag, toast, typedAgain } from "/page/dom.js";
 
 const KINDS = { Stable: "good", Empty: "", Dead: "bad", PreparingRebalance: "warn", CompletingRebalance: "warn", Assigning: "warn", Reconciling: "warn" };
 const state = (name) => tag(name, KINDS[name] ?? "");
 
-export const groupColumns = [
-  { title: "Group", of: (each) => named(each.group.group_id || "(no name)", `#/groups/${part(each.group.group_id)}`) },
-  { title: "Type", of: (each) => each.group.type },
-  { title: "State", of: (each) => state(each.group.state) },
-  { title: "Members", number: true, of: (each) => number(each.group.members) },
-  { title: "Lag", number: true, of: (each) => number(each.lag) },
+export const groupColumns = (sorted) => [
+  { title: "Group", sort: sorted("group"), of: (each) => named(each.group.group_id || "(no name)", `#/groups/${part(each.group.group_id)}`) },
+  { title: "Type", sort: sorted("type"), of: (each) => each.group.type },
+  { title: "State", sort: sorted("state"), of: (each) => state(each.group.state) },
+  { title: "Members", number: true, sort: sorted("members"), of: (each) => number(each.group.members) },
+  { title: "Lag", number: true, sort: sorted("lag"), of: (each) => number(each.lag) },
 ];
 
 export async function groups(main, context) {
-  const asked = { search: context.query.get("search") ?? "", offset: Number(context.query.get("offset")), limit: 100 };
+  const query = (name) => context.query.get(name);
+  const asked = { search: query("search") ?? "", sort: query("sort") ?? "group", descending: query("descending") !== null, offset: Number(query("offset")), limit: 100 };
   const search = el("input", { type: "search", placeholder: "Search ( / )", "aria-label": "Search groups", value: asked.search });
-  const place = el("div");
-  const list = table("Groups", groupColumns, [], "There are no groups.");
+  const [place, pages] = [el("div"), el("div")];
+  let list = null;
   let last = "";
-  const load = async () => {
+  const load = async (anew = false) => {
+    const question = JSON.stringify(asked);
     const found = await get("/browse/groups", asked, context.signal);
-    if (JSON.stringify([found, asked]) === last) return;
-    last = JSON.stringify([found, asked]);
-    context.keep({ ...asked, limit: null });
-    list.show(found.groups);
-    place.replaceChildren(pager(asked, found.total, (offset) => { asked.offset = offset; load(); }));
+    if (question !== JSON.stringify(asked) || (!anew && JSON.stringify(found) === last)) return;
+    last = JSON.stringify(found);
+    context.keep({ ...asked, sort: asked.sort === "group" ? "" : asked.sort, limit: null });
+    if (anew || !list) {
+      list = table("Groups", groupColumns(sortedBy(asked, again)), found.groups, "There are no groups.");
+      place.replaceChildren(list.element, pages);
+    } else list.show(found.groups);
+    pages.replaceChildren(pager(asked, found.total, (offset) => { asked.offset = offset; again(); }));
   };
-  search.addEventListener("input", () => { asked.search = search.value; asked.offset = 0; load().catch((error) => toast(error.message, true)); });
-  main.append(el("h1", {}, "Groups"), el("div.bar", {}, search), list.element, place);
-  context.every(1000, load);
+  const again = () => load(true).catch((error) => { if (error.name !== "AbortError") toast(error.message, true); });
+  search.addEventListener("input", () => { asked.search = search.value; asked.offset = 0; again(); });
+  main.append(el("h1", {}, "Groups"), el("div.bar", {}, search), place);
+  context.every(1000, () => load());
 }
 
 export async function group(main, context, id) {

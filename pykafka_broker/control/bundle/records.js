@@ -64,6 +64,7 @@ function filters(partitions, asked) {
   const from = el("select", {}, ["newest", "beginning", "offset", "time"].map((each) => el("option", { value: each, selected: each === asked.get("from") }, each)));
   const at = el("input", { "aria-label": "From which" });
   const [key, value] = [el("input", { type: "search", placeholder: "any ( / )", value: asked.get("key") }), el("input", { placeholder: "any", value: asked.get("value") })];
+  const [header, inside] = [el("input", { placeholder: "name or name=text", value: asked.get("header") }), el("input", { placeholder: "order.id=7", title: "A path in the value as JSON, or as its schema reads it", value: asked.get("field") })];
   const [control, live] = [el("input", { type: "checkbox", checked: asked.get("control") !== null }), el("input", { type: "checkbox" })];
   const form = () => {
     at.hidden = !["offset", "time"].includes(from.value);
@@ -78,15 +79,15 @@ function filters(partitions, asked) {
     if (!at.hidden) at.focus();
   });
   const element = el("form.bar", { "aria-label": "Which records" }, field("Partition", partition), field("From", from), at, field("Key contains", key), field("Value contains", value),
-    field("Control records", control), field("Follow", live), el("button", { type: "submit" }, "Read"));
-  const contents = () => ({ key: key.value, value: value.value, control_records: control.checked });
+    field("Header", header), field("Field of the value", inside), field("Control records", control), field("Follow", live), el("button", { type: "submit" }, "Read"));
+  const contents = () => ({ key: key.value, value: value.value, header: header.value, field: inside.value, control_records: control.checked });
   const begin = () => {
     if (from.value === "offset") return { from_offset: at.value || 0 };
     // what is typed in is UTC, as all times here are
     if (from.value === "time") return { from_time: at.value ? Date.parse(`${at.value}Z`) : 0 };
     return { newest: from.value === "newest" };
   };
-  const kept = () => ({ partition: partition.value, from: from.value === "newest" ? "" : from.value, at: at.hidden ? "" : at.value, key: key.value, value: value.value, control: control.checked });
+  const kept = () => ({ partition: partition.value, from: from.value === "newest" ? "" : from.value, at: at.hidden ? "" : at.value, key: key.value, value: value.value, header: header.value, field: inside.value, control: control.checked });
   return { element, contents, kept, query: () => ({ ...contents(), ...begin(), partition: partition.value }), live: () => live.checked, newestFirst: () => from.value === "newest" };
 }
 

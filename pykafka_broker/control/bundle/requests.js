@@ -52,7 +52,7 @@ function opener(request) {
     button.setAttribute("aria-expanded", "true");
     const cell = el("td", { colspan: 8 }, el("p.quiet", {}, "…"));
     row.after(el("tr.detail", {}, cell));
-    const found = await get("/requests", { connection: request.connection, after: request.number - 1, waiting: false, bodies: true, limit: 10000 }).catch(() => []);
+    const found = await get("/requests", { connection: request.connection, after: request.number - 1, waiting: false, bodies: true, records: true, limit: 10000 }).catch(() => []);
     const whole = found.find((each) => each.number === request.number);
     const says = `Connection ${request.connection} from ${request.client}, ${request.principal}, listener ${request.listener}, correlation id ${request.correlation_id}`;
     cell.replaceChildren(el("p.quiet", {}, says), ...(whole

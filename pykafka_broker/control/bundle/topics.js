@@ -1,6 +1,6 @@
 // Topics: the list, one topic's partitions and configs, and what is made and removed.
 import { ask, get, part, post, remove } from "/page/api.js";
-import { bytes, dialog, el, field, named, number, pager, table, tag, toast, typedAgain } from "/page/dom.js";
+import { bytes, dialog, el, field, named, number, pager, sortedBy, table, tag, toast, typedAgain } from "/page/dom.js";
 import { groupColumns } from "/page/groups.js";
 
 export async function topics(main, context) {
@@ -13,7 +13,7 @@ export async function topics(main, context) {
   const search = el("input", { type: "search", placeholder: "Search ( / )", "aria-label": "Search topics", value: state.search });
   const internal = el("input", { type: "checkbox", checked: state.internal });
   const place = el("div");
-  const sorted = (key) => ({ key, state, change: () => { state.descending = state.sort === key && !state.descending; state.sort = key; state.offset = 0; load(true); } });
+  const sorted = sortedBy(state, () => load(true).catch(fail));
   const columns = [
     { title: "Topic", sort: sorted("name"), of: (each) => [named(each.name, `#/topics/${part(each.name)}`), " ", each.internal ? tag("internal") : null] },
     { title: "Partitions", number: true, sort: sorted("partitions"), of: (each) => number(each.partitions) },
@@ -131,7 +131,7 @@ export async function topic(main, context, name, tab) {
 }
 
 async function readers(main, context, name) {
-  const list = table("Groups", groupColumns, [], "No group has committed an offset of this topic.");
+  const list = table("Groups", groupColumns(() => null), [], "No group has committed an offset of this topic.");
   main.append(list.element);
   context.every(1500, async () => list.show((await get("/browse/groups", { topic: name, limit: 500 }, context.signal)).groups));
 }

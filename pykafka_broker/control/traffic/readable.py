@@ -1,14 +1,16 @@
 """A message as JSON, an exchange as a line, names of APIs and errors as people write them.
 
 Rule: the names are the names of Kafka's schemas; times are UTC. Ids are shown as Kafka writes them, records by their
-size, other bytes as text, or as base64 if they are no text. A field that may hold a password, or anything usable as a
-password, is hidden. An unknown name is refused with similar known names.
+size or, if asked for, as far as the log of requests has kept them, other bytes as text, or as base64 if they are no
+text. A field that may hold a password, or anything usable as a password, is hidden. An unknown name is refused with
+similar known names.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 from pykafka_broker.broker.requests.context import ANONYMOUS
@@ -20,14 +22,21 @@ from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.push_telemetry_request import PushTelemetryRequest
 from pykafka_broker.protocol.runtime import Fields, uuid_text
+from pykafka_broker.records.errors import CorruptBatch, UnsupportedCompression
+from pykafka_broker.records.header import check_crc, iter_batches
+from pykafka_broker.records.record import BatchRecord, iter_records
 
 _UUID_BYTES = 16
 HIDDEN = "[hidden]"
 _SECRETS = frozenset({"auth_bytes", "salted_password", "hmac"})
+_HEADER_FIELDS = ("base_offset", "count", "codec", "producer_id", "producer_epoch", "base_sequence", "is_transactional")
+_MOST_RECORDS = 100  # shown of a batch
+_MOST_BYTES_OF_CONTENT = 1024  # of a key or value
+_MOST_BYTES_OF_RECORDS = 1 << 20  # decompressed
 
 
-def seen(exchange: Exchange, bodies: bool) -> SeenRequestAnswer:
-    """Return an exchange in the form of operations."""
+def seen(exchange: Exchange, bodies: bool, records: bool = False) -> SeenRequestAnswer:
+    """Return an exchange in the form of operations, with bodies and the records in these if asked for."""
     connection = exchange.connection
     return SeenRequestAnswer(
         number=exchange.number,
@@ -46,23 +55,25 @@ def seen(exchange: Exchange, bodies: bool) -> SeenRequestAnswer:
         response_bytes=None if exchange.answer is None else exchange.answer_bytes,
         errors=exchange.errors,
         fault=exchange.fault,
-        request=as_json(exchange.request) if bodies else None,
-        response=as_json(exchange.response) if bodies else None,
+        request=as_json(exchange.request, records=records) if bodies else None,
+        response=as_json(exchange.response, records=records) if bodies else None,
     )
 
 
-def as_json(value: Any, name: str = "") -> Any:
+def as_json(value: Any, name: str = "", records: bool = False) -> Any:
     """Return a message, or the content of the field `name`, as JSON."""
     if isinstance(value, Fields):
-        shown = {field: as_json(getattr(value, field), field) for field in value.__match_args__}
+        shown = {field: as_json(getattr(value, field), field, records) for field in value.__match_args__}
         if isinstance(value, PushTelemetryRequest):
             shown["metrics"] = _pushed(value)
         if shown.get("value") is not None and is_secret(str(shown.get("name"))):
             shown["value"] = HIDDEN
         return shown
     if isinstance(value, list):
-        return [as_json(each, name) for each in value]
+        return [as_json(each, name, records) for each in value]
     if isinstance(value, (bytes, bytearray, memoryview)):
+        if records and name == "records" and (batches := _batches(value)):
+            return batches
         if name in _SECRETS and value:
             return HIDDEN
         return _bytes(bytes(value), name)
@@ -77,6 +88,30 @@ def _pushed(push: PushTelemetryRequest) -> Any:
 
     metrics = decoded_push(push.compression_type, push.metrics)
     return metrics if isinstance(metrics, str) else [asdict(each) for each in metrics]
+
+
+def _batches(data: bytes | bytearray | memoryview) -> list[dict[str, Any]]:
+    """Return batches with their records; nothing where the log of requests has not kept them, or they are damaged."""
+    shown = []
+    try:
+        for header, batch in iter_batches(data):
+            check_crc(batch, header)
+            found = iter_records(batch, header, max_bytes=_MOST_BYTES_OF_RECORDS)
+            records = [_record(each) for each in islice(found, _MOST_RECORDS)]
+            shown.append({**{name: getattr(header, name) for name in _HEADER_FIELDS}, "records": records})
+    except (CorruptBatch, UnsupportedCompression):
+        return []
+    return shown
+
+
+def _record(record: BatchRecord) -> dict[str, Any]:
+    content = {"key": record.key, "value": record.value}
+    headers = [{"name": name, "value": _text(value)} for name, value in record.headers]
+    return {"timestamp": record.timestamp, **{name: _text(data) for name, data in content.items()}, "headers": headers}
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else _bytes(bytes(data[:_MOST_BYTES_OF_CONTENT]), "")
 
 
 def _bytes(value: bytes, name: str) -> str:

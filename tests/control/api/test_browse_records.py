@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 from collections.abc import Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsTopic,
 )
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from pykafka_broker.testing import ControlError, KafkaBroker
+from pykafka_broker.testing import ControlError, KafkaBroker, NewRecord
 from tests.broker.support import batch
 from tests.broker.turns import SlowBroker
 
@@ -126,6 +128,39 @@ def test_it_looks_for_what_keys_and_values_contain(broker: KafkaBroker, numbered
     assert timestamps(browse(broker, path, key="key-29", value="value 299")) == [1299]
     page = browse(broker, path, key="nobody")
     assert (page["records"], page["more"], page["looked_at"]) == ([], False, 300)
+
+
+def found_at(broker: KafkaBroker, topic: str, **query: Any) -> list[int]:
+    return [each["offset"] for each in browse(broker, f"/topics/{topic}/records", **query)["records"]]
+
+
+def test_it_looks_for_headers_and_for_fields_of_json(broker: KafkaBroker) -> None:
+    broker.create_topic("orders-looked-for", config={"max.message.bytes": 4 << 20})
+    values = [
+        {"order": {"id": 7, "items": [{"sku": "A7"}]}, "paid": True},
+        {"order": {"id": "7", "items": []}, "paid": None},
+        {"order.id": 7},
+        "7",
+        "[" * 100_000,
+        json.dumps({"order": {"id": 7}, "rest": "x" * (1 << 20)}),  # longer than what is searched
+    ]
+    headers = [{"trace": "abc"}, {"trace": "b"}, {"Trace": "abc"}, {}, {}, {}]
+    texts = [each if isinstance(each, str) else json.dumps(each) for each in values]
+    broker.produce(
+        "orders-looked-for",
+        [NewRecord(text, headers=named) for text, named in zip(texts, headers, strict=True)],
+    )
+    look = partial(found_at, broker, "orders-looked-for")
+    assert look(field="order.id=7") == [0, 1]
+    assert look(field="order.items.0.sku=A7") == look(field="paid=true") == [0]
+    assert look(field="paid=null") == [1]
+    assert look(field="paid") == look(field=" paid ") == [0, 1]
+    assert look(field="order.id.deeper") == look(field="order.items.9.sku") == []
+    assert look(field="order.id=7", value="A7") == look(field="order.id=7", newest=True, value="A7") == [0]
+    assert look(header="trace") == [0, 1]
+    assert look(header="trace=b") == [0, 1]
+    assert look(header="trace=bc", field="paid") == [0]
+    assert look(header="other") == []
 
 
 def test_transactions_say_how_they_ended(broker: KafkaBroker) -> None:

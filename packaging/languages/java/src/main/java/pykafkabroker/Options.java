@@ -529,6 +529,12 @@ public final class Options {
             return this;
         }
 
+        /** By default false. */
+        public Requests records(boolean records) {
+            given.put("records", records);
+            return this;
+        }
+
         /** By default 1000. */
         public Requests limit(int limit) {
             given.put("limit", limit);
