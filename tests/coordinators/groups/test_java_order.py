@@ -1,6 +1,4 @@
-"""What is equal comes in Java's order, in hash tables of strings and in priority queues (asked of a Java 17), and in the
-choices of Kafka's that rest on them.
-"""
+"""Equal entries of hash tables and priority queues come as in Java 17, and Kafka's choices follow from that."""
 
 from __future__ import annotations
 
