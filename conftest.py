@@ -81,6 +81,7 @@ LONG = (
     "interop/test_cluster_failover.py",
     "interop/test_security_tls.py",
     "interop/test_security_tokens.py",
+    "interop/test_zookeeper.py",
     "interop/test_giants.py",
     "interop/test_security_sasl.py",
     "interop/test_fuzz.py",

@@ -71,6 +71,21 @@ def client_jars(release: str) -> Path:
     return fetched(f"kafka-clients-{release}", coordinates, transitive=True)
 
 
+def zookeeper_age_jars(release: str) -> Path:
+    """Return the folder with the server and the tools of a release that needs ZooKeeper, and ZooKeeper itself.
+
+    Releases before 1.0 use a package that Java had until release 10.
+    """
+    if release.startswith("3."):
+        return release_jars(release)
+    scala = "2.11" if release.startswith(("0.8.", "0.9.", "0.10.1.")) else SCALA_OF_OLD.get(release, "2.13")
+    coordinates = [f"org.apache.kafka:kafka_{scala}:{release}", SLF4J]
+    if release.startswith("0."):
+        coordinates.append("javax.xml.bind:jaxb-api:2.3.1")
+    return fetched(f"kafka-zookeeper-{release}", coordinates, transitive=True)
+
+
+SCALA_OF_OLD = {"0.10.2.2": "2.12", "0.11.0.3": "2.12", "1.1.1": "2.12"}
 SETS = {  # the variable that names each folder, and what fetches it
     "KAFKA_JARS": kafka_jars,
     "KAFKA_STREAMS_JARS": streams_jars,

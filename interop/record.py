@@ -119,6 +119,7 @@ RECORDINGS: dict[str, Recording] = {
     "storage": module("interop.storage_tool"),
     "other-storage": module("interop.storage_tool", "other"),
     "tools": module("interop.tools.record"),
+    "zookeeper": module("interop.zookeeper_record"),
 }
 
 

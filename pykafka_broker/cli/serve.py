@@ -148,6 +148,8 @@ def planned(
         beside = None if options.control is None else _control(options, say, syncs)
         if options.schema_registry is not None:
             beside = _schema_registry(options, say, beside)
+        if config.zookeeper_connect:
+            beside = _zookeeper(config, beside)
     except UsageError as error:
         raise Mistakes([str(error)]) from None
     except ConfigErrors as errors:
@@ -200,6 +202,18 @@ def _schema_registry(
 
     address = registry_address(options.schema_registry, options.schema_registry_user_file)
     return RegistryExtension(address, lambda url: say(f"schema registry on {url}"), other)
+
+
+def _zookeeper(config: BrokerConfig, other: ProcessExtension | None) -> ProcessExtension:
+    """Return the extension that shows the broker in a ZooKeeper. Raises Mistakes without its library."""
+    try:
+        from pykafka_broker.zookeeper.extension import ZooKeeperExtension
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "kazoo":
+            raise
+        wrong = "zookeeper.connect needs the library kazoo, of the extra zookeeper"
+        raise Mistakes([f"Invalid value {config.zookeeper_connect} for configuration {wrong}"]) from None
+    return ZooKeeperExtension(config, other)
 
 
 def cannot_start(error: Exception) -> int:

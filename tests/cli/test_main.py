@@ -218,7 +218,7 @@ def test_configs_lists_every_key_with_its_effect(capsys: pytest.CaptureFixture[s
     assert main(["configs"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "broker  num.partitions  int  1  honoured" in lines
-    assert "broker  zookeeper.connect  string  (unset)  no effect: removed in Kafka 4.0" in lines
+    assert "broker  zookeeper.set.acl  boolean  false  no effect: removed in Kafka 4.0" in lines
     assert any(line.startswith("topic  retention.ms ") for line in lines)
 
 

@@ -107,7 +107,7 @@ def test_limits_of_an_honoured_group_key_are_honoured() -> None:
 
 
 def test_the_search_can_say_no() -> None:
-    assert not is_read("zookeeper.connect")
+    assert not is_read("zookeeper.set.acl")
 
 
 @pytest.mark.parametrize(("name", "value"), [("authorizer.class.name", "a.B"), ("process.roles", "controller")])
@@ -138,6 +138,6 @@ def test_a_refused_key_may_be_set_to_its_default() -> None:
 
 
 def test_unknown_names_are_not_said_to_be_without_effect() -> None:
-    assert has_no_effect("zookeeper.connect")
+    assert has_no_effect("zookeeper.set.acl")
     assert not has_no_effect("no.such.key")
     assert not has_no_effect("listeners")

@@ -7,6 +7,12 @@ table when it gets a test file of its own; one that is in no row and has none is
 from __future__ import annotations
 
 COVERED_BY: dict[str, tuple[str, str]] = {
+    "zookeeper/test_extension.py": (
+        "runs a broker with a ZooKeeper in memory",
+        """
+        zookeeper/controller zookeeper/nodes zookeeper/session
+        """,
+    ),
     "broker/api/test_admin.py": (
         "asks for each of them through the router",
         """
