@@ -37,8 +37,7 @@ from pykafka_broker.testing.fixtures import (
 
 if TYPE_CHECKING:
     from pykafka_broker.testing import AsyncKafkaBroker, AsyncKafkaCluster, AsyncRemoteBroker, KafkaBroker, KafkaCluster
-    from pykafka_broker.testing.answers import ChaosHit
-    from pykafka_broker.testing.chaos import ChaosRun, ChaosSpec
+    from pykafka_broker.testing.chaos import ChaosRun, ChaosSpec, Hit
     from pykafka_broker.testing.controlled import Controlled
 
 SCOPES = ("session", "package", "module", "class", "function")
@@ -56,8 +55,9 @@ CLUSTER_MARKER = (
     "arguments of `KafkaCluster`"
 )
 CHAOS_MARKER = (
-    "kafka_chaos(seeds=20, rate=0.05, events=False, shrink_runs=60): the test is run under the chaos of each seed, and "
-    "the first failure is cut down to the few faults that are enough for it"
+    "kafka_chaos(seeds=20, rate=0.05, events=False, shrink_runs=60, trouble=(), mean_ms=1000, most_down=1): a test is "
+    "run under the chaos of each seed, with trouble (kill, stop, pause, partition, move_leader) for the brokers of a "
+    "`kafka_cluster`, and the first failure is cut down to the few faults that are enough for it"
 )
 OPTIONS = (  # options of the marker, as of `KafkaBroker`
     *("emulate", "security", "users", "acls", "mechanisms", "client_auth"),
@@ -329,7 +329,7 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     with KafkaCluster(*(marker.args if marker else ()), **(marker.kwargs if marker else {})) as cluster:
         own.extend(cluster.nodes.values())
         if (run := request.node.stash.get(_CHAOS, None)) is not None:
-            run.begin("kafka_cluster", cluster.faults)
+            run.begin("kafka_cluster", cluster.faults, cluster)
         yield cluster
 
 
@@ -447,6 +447,8 @@ def _chaos_of(item: pytest.Item) -> ChaosSpec | str | None:
         spec = ChaosSpec.of(*marker.args, **marker.kwargs)
     except (TypeError, ValueError) as error:
         return str(error)
+    if spec.trouble and "kafka_cluster" not in item.fixturenames:
+        return "trouble is for the brokers of a kafka_cluster"
     count = item.config.getoption("--kafka-chaos-seeds")
     return spec._replace(seeds=range(1, count + 1)) if count else spec
 
@@ -475,7 +477,7 @@ class _ChaosRuns:
         for seed in self._spec.seeds:
             run, runs = ChaosRun(self._spec, seed), 0
 
-            def fails(faults: Sequence[ChaosHit], seed: int = seed) -> bool:
+            def fails(faults: Sequence[Hit], seed: int = seed) -> bool:
                 nonlocal runs
                 runs += 1
                 return not self._passes(ChaosRun(self._spec, seed, faults))
@@ -483,7 +485,7 @@ class _ChaosRuns:
             if passes := self._passes(run):
                 passed = passes
                 continue
-            enough: list[ChaosHit] | None = None
+            enough: list[Hit] | None = None
             if run.met and self._spec.shrink_runs and fails(run.met):
                 enough = [] if fails([]) else shrunk(run.met, fails, self._spec.shrink_runs)
             smallest = self._failures[-1]

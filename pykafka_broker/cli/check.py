@@ -14,7 +14,7 @@ from typing import Any, TypeVar, get_args
 from pykafka_broker.cli.addresses import TOKEN_VARIABLE, URL_VARIABLE
 from pykafka_broker.cli.commands import BAD_USAGE, CommandParser, parser_for
 from pykafka_broker.control.history.application import GUARANTEES
-from pykafka_broker.control.history.findings import Anomaly
+from pykafka_broker.control.history.findings import Anomaly, Forbidden
 from pykafka_broker.testing.control_client import ControlClient, ControlError
 from pykafka_broker.testing.data import Step
 from pykafka_broker.testing.history import Checks
@@ -33,9 +33,13 @@ def parser() -> CommandParser:
     command.option("--output TOPIC", "the topic that the application writes")
     command.option("--key KEY", "what belongs together: key, value, header:NAME or a JSON pointer (key)", default="key")
     command.add_argument("--guarantee", choices=GUARANTEES, default=GUARANTEES[0], help="what the application promises")
+    command.option("--order KEY", "of the same value, as in --key, outputs must come as their inputs did")
     command.option("--seen-by GROUP", "a group that must have fetched all records of its topics")
     command.add_argument(
         "--allow", action="append", default=[], choices=get_args(Anomaly), help="an anomaly to leave out"
+    )
+    command.add_argument(
+        "--forbid", action="append", default=[], choices=get_args(Forbidden), help="what Kafka allows, as an anomaly"
     )
     return command
 
@@ -49,7 +53,9 @@ def main(arguments: Sequence[str]) -> int:
         own.error(f"--url or {URL_VARIABLE} must name the control API")
     if (options.input is None) != (options.output is None):
         own.error("--input and --output are given together")
-    given = ("input", "output", "key", "guarantee", "seen_by", "allow")
+    if options.order is not None and options.input is None:
+        own.error("--order is of an application: --input and --output are missing")
+    given = ("input", "output", "key", "guarantee", "order", "seen_by", "allow", "forbid")
     try:
         brokers = [RemoteBroker(url, os.environ.get(TOKEN_VARIABLE)) for url in urls]
         found = _Brokers(brokers).check(**{name: getattr(options, name) for name in given}, raises=False)

@@ -6,6 +6,7 @@ Rule: as in `asynchronous`: processes and settings are those of a `KafkaCluster`
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from pykafka_broker.testing.answers import Snapshot
 from pykafka_broker.testing.async_client import entered, in_thread
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker, made_as
 from pykafka_broker.testing.cluster import KafkaCluster
+from pykafka_broker.testing.trouble import DEFAULT_MEAN_MS, ClusterTrouble
 
 
 class AsyncKafkaCluster(AsyncClusterData):
@@ -59,6 +61,20 @@ class AsyncKafkaCluster(AsyncClusterData):
         __tracebackhide__ = True
         await in_thread(self._cluster.start, undo=self._cluster.close)
         return self
+
+    def trouble(
+        self, kinds: Iterable[str] = ("kill",), seed: int = 0, mean_ms: int = DEFAULT_MEAN_MS, most_down: int = 1
+    ) -> ClusterTrouble:
+        """Let trouble come at times of a seed, as of `KafkaCluster.trouble`."""
+        return self._cluster.trouble(kinds, seed, mean_ms, most_down)
+
+    def befall(self, kind: str, broker: int, **when: Any) -> ClusterTrouble:
+        """Let one trouble come to a broker, as of `KafkaCluster.befall`."""
+        return self._cluster.befall(kind, broker, **when)
+
+    async def calm(self) -> None:
+        """End all trouble, start all nodes, and wait until all replicas are in sync."""
+        await in_thread(self._cluster.calm)
 
     async def snapshot(self, name: str) -> Snapshot:
         """Keep the whole state of all nodes at one moment under a name. Returns name and size_bytes."""

@@ -8,13 +8,22 @@ left is smallest in the sense that the test passes without any one of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+
+from pykafka_broker.testing.control_client import ControlError
+from pykafka_broker.testing.data import BrokerError
+from pykafka_broker.testing.trouble import DEFAULT_MEAN_MS, Blow, ClusterTrouble, check_kinds, drawn, only
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.answers import ChaosHit
+    from pykafka_broker.testing.cluster import KafkaCluster
     from pykafka_broker.testing.cluster_nodes import ClusterFaults
     from pykafka_broker.testing.traffic import Fault, Faults
 
+    Hit = ChaosHit | Blow
+
+H = TypeVar("H")
 DEFAULT_RATE = 0.05
 DEFAULT_RUNS = 60
 _MOST_LINES = 20
@@ -23,6 +32,7 @@ _MOST_LINES = 20
 class ChaosSpec(NamedTuple):
     """The chaos of a marked test.
 
+    trouble, mean_ms, most_down: of the processes of a cluster, as of `KafkaCluster.trouble`.
     shrink_runs: the most runs for cutting a failure down; 0 leaves it as it is.
     """
 
@@ -30,6 +40,9 @@ class ChaosSpec(NamedTuple):
     rate: float = DEFAULT_RATE
     events: bool = False
     shrink_runs: int = DEFAULT_RUNS
+    trouble: Sequence[str] = ()
+    mean_ms: int = DEFAULT_MEAN_MS
+    most_down: int = 1
 
     @classmethod
     def of(
@@ -38,6 +51,9 @@ class ChaosSpec(NamedTuple):
         rate: float = DEFAULT_RATE,
         events: bool = False,
         shrink_runs: int = DEFAULT_RUNS,
+        trouble: Iterable[str] = (),
+        mean_ms: int = DEFAULT_MEAN_MS,
+        most_down: int = 1,
     ) -> ChaosSpec:
         """Return the chaos of a marker with these arguments. `seeds`: the seeds, or how many there are from 1 on.
 
@@ -47,9 +63,12 @@ class ChaosSpec(NamedTuple):
         chosen = list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds)
         if not chosen or not all(isinstance(each, int) and each >= 0 for each in chosen):
             raise ValueError("seeds must be a number from 1 on, or a list of numbers from 0 on")
-        if not 0 < rate <= 1:
-            raise ValueError("rate is a share of all requests: more than 0, at most 1")
-        return cls(chosen, float(rate), events, shrink_runs)
+        kinds = check_kinds(trouble) if trouble else []
+        if not 0 <= rate <= 1 or not (rate or kinds):
+            raise ValueError("rate is a share of all requests: more than 0, at most 1, and 0 with trouble alone")
+        if mean_ms < 1 or most_down < 1:
+            raise ValueError("mean_ms and most_down must be at least 1")
+        return cls(chosen, float(rate), events, shrink_runs, kinds, mean_ms, most_down)
 
 
 class ChaosRun:
@@ -58,33 +77,63 @@ class ChaosRun:
     met: the faults that the chaos has drawn; None where that could not be asked.
     """
 
-    def __init__(self, spec: ChaosSpec, seed: int, faults: Sequence[ChaosHit] | None = None) -> None:
+    def __init__(self, spec: ChaosSpec, seed: int, faults: Sequence[Hit] | None = None) -> None:
         self.spec = spec
         self.seed = seed
         self.faults = faults
-        self.met: list[ChaosHit] | None = None
+        self.met: Sequence[Hit] | None = None
         self.name = "kafka_broker"  # the fixture
         self._of: Faults | None = None
+        self._cluster: KafkaCluster | None = None
+        self._trouble: ClusterTrouble | None = None
+        self._of_ended: list[Hit] = []  # faults that were drawn at brokers that are killed by now
         self._added: list[Fault] = []
 
-    def begin(self, name: str, faults: Faults) -> None:
+    def begin(self, name: str, faults: Faults, cluster: KafkaCluster | None = None) -> None:
         """Disturb the broker or cluster of a fixture from now on."""
-        self.name, self._of = name, faults
+        self.name, self._of, self._cluster = name, faults, cluster
         if self.faults is None:
-            faults.chaos(self.seed, self.spec.rate, events=self.spec.events)
+            if self.spec.rate:
+                faults.chaos(self.seed, self.spec.rate, events=self.spec.events)
+            if self.spec.trouble and cluster is not None:
+                spec = self.spec
+                self._trouble = drawn(cluster, spec.trouble, self.seed, spec.mean_ms, spec.most_down, self._note_hits)
             return
         for hit in self.faults:
-            self._added.append(add_hit(faults, hit))
+            if not isinstance(hit, Blow):
+                self._added.append(add_hit(faults, hit))
+        blows = [hit for hit in self.faults if isinstance(hit, Blow)]
+        if blows and cluster is not None:
+            self._trouble = only(cluster, blows)
+
+    def _note_hits(self, broker: int) -> None:
+        """Note what was drawn at a broker that is about to end: its next process knows nothing of it."""
+        if self._cluster is not None and self.spec.rate:
+            with suppress(BrokerError, ControlError, OSError):
+                self._of_ended += self._cluster.faults.on(broker).chaos_state()["met"]
 
     def end(self) -> None:
         """End what disturbs, and note what the chaos has drawn."""
         if self._of is None:
             return
+        faults, self._of = self._of, None
+        came: list[Hit] = []
+        if self._trouble is not None:
+            self._trouble.end()
+            came += self._trouble.came
+        if self._cluster is not None:
+            faults = self._cluster.faults  # of the brokers that run now
         if self.faults is None:
-            self.met = self._of.chaos_state()["met"]
-            self._of.chaos(self.seed, 0)
+            if self.spec.rate:
+                with suppress(BrokerError) if came else nullcontext():  # all have started anew
+                    came = [*self._of_ended, *faults.chaos_state()["met"], *came]
+                    faults.chaos(self.seed, 0)
+            self.met = came
         for fault in self._added:
-            fault.remove()
+            with (
+                suppress(ControlError, OSError) if self._trouble is not None else nullcontext()
+            ):  # its broker was killed
+                fault.remove()
 
 
 def add_hit(faults: Faults, hit: ChaosHit) -> Fault:
@@ -96,8 +145,10 @@ def add_hit(faults: Faults, hit: ChaosHit) -> Fault:
     return faults.add(**given)
 
 
-def line_of(hit: ChaosHit, name: str) -> str:
+def line_of(hit: Hit, name: str) -> str:
     """Return the line that adds a fault of a chaos to the broker or cluster of a fixture."""
+    if isinstance(hit, Blow):
+        return hit.line(name)
     given: dict[str, Any] = {key: value for key, value in hit.items() if value not in (None, 0)}
     node_id = given.pop("node_id", None)
     on = "" if node_id is None else f".on({node_id})"
@@ -107,7 +158,7 @@ def line_of(hit: ChaosHit, name: str) -> str:
     return f"{name}.faults{on}.add({arguments})"
 
 
-def shrunk(hits: Sequence[ChaosHit], fails: Callable[[Sequence[ChaosHit]], bool], runs: int) -> list[ChaosHit]:
+def shrunk(hits: Sequence[H], fails: Callable[[Sequence[H]], bool], runs: int) -> list[H]:
     """Return faults that are enough for a failure: some of `hits`, which are enough.
 
     Args:
@@ -118,7 +169,7 @@ def shrunk(hits: Sequence[ChaosHit], fails: Callable[[Sequence[ChaosHit]], bool]
     while len(left) > 1 and runs > 0:
         length = -(-len(left) // parts)
         chunks = [left[at : at + length] for at in range(0, len(left), length)]
-        smaller: list[ChaosHit] | None = None
+        smaller: list[H] | None = None
         for candidate in _candidates(chunks):
             if runs <= 0:
                 return left
@@ -136,7 +187,7 @@ def shrunk(hits: Sequence[ChaosHit], fails: Callable[[Sequence[ChaosHit]], bool]
     return left
 
 
-def _candidates(chunks: Sequence[list[ChaosHit]]) -> Iterable[list[ChaosHit]]:
+def _candidates(chunks: Sequence[list[H]]) -> Iterable[list[H]]:
     """Yield each chunk alone, then all but each; of two chunks the second is what the first leaves."""
     yield from chunks
     if len(chunks) > 2:
@@ -152,32 +203,45 @@ class Verdict(NamedTuple):
 
     run: ChaosRun
     runs: int
-    enough: list[ChaosHit] | None
+    enough: Sequence[Hit] | None
 
     def text(self) -> str:
         """Return what to read below the failure."""
         run, met = self.run, self.run.met
-        began = f"seed {run.seed} at rate {run.spec.rate:g} failed"
+        spec = run.spec
+        of = [f"at rate {spec.rate:g}"] if spec.rate else []
+        began = " ".join([f"seed {run.seed}", *of, *(["with trouble"] if spec.trouble else []), "failed"])
         if met is None:
             return f"{began}; what it met is not known, as the broker did not answer any more"
-        again = f"the same chaos: @pytest.mark.kafka_chaos(seeds=[{run.seed}], rate={run.spec.rate:g})"
-        if run.spec.events:
-            again = again[:-1] + ", events=True)"
+        again = f"the same chaos: @pytest.mark.kafka_chaos({', '.join(_arguments(run))})"
         if not met:
             return f"{began} though no request met a fault: the failure is not of the chaos"
+        of_what = "faults came" if spec.trouble else "requests met a fault"
         if self.enough is None:
             told = _lines(met, run.name)
             return (
-                f"{began}; {len(met)} requests met a fault, and with these faults alone the test did not fail again "
+                f"{began}; {len(met)} {of_what}, and with these faults alone the test did not fail again "
                 f"within {self.runs} runs:\n{told}\n{again}"
             )
         if not self.enough:
             return f"{began}, and fails without any fault as well: the failure is not of the chaos"
-        of = f"{len(self.enough)} of {len(met)} faults {'is' if len(self.enough) == 1 else 'are'} enough"
-        return f"{began}; {of} ({self.runs} runs):\n{_lines(self.enough, run.name)}\n{again}"
+        enough = f"{len(self.enough)} of {len(met)} faults {'is' if len(self.enough) == 1 else 'are'} enough"
+        return f"{began}; {enough} ({self.runs} runs):\n{_lines(self.enough, run.name)}\n{again}"
 
 
-def _lines(hits: Collection[ChaosHit], name: str) -> str:
+def _arguments(run: ChaosRun) -> list[str]:
+    """Return the arguments of a marker that makes the same chaos."""
+    spec = run.spec
+    given = [f"seeds=[{run.seed}]", f"rate={spec.rate:g}"]
+    if spec.events:
+        given.append("events=True")
+    if spec.trouble:
+        given += [f"trouble={list(spec.trouble)}".replace("'", '"'), f"mean_ms={spec.mean_ms}"]
+        given += [f"most_down={spec.most_down}"] if spec.most_down != 1 else []
+    return given
+
+
+def _lines(hits: Collection[Hit], name: str) -> str:
     lines = [f"    {line_of(hit, name)}" for hit in list(hits)[:_MOST_LINES]]
     rest = len(hits) - len(lines)
     return "\n".join([*lines, *([f"    and {rest} more"] if rest else [])])

@@ -37,6 +37,7 @@ from pykafka_broker.testing.cluster_nodes import SESSION, SESSION_MS
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import BrokerError, all_at_once
 from pykafka_broker.testing.process import KafkaBroker, check_known, config_texts, security_of
+from pykafka_broker.testing.trouble import DEFAULT_MEAN_MS, Blow, ClusterTrouble, drawn, only
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
@@ -99,7 +100,6 @@ def _lay(image: Path, node_id: int, directories: Sequence[Path]) -> None:
 
 
 # -- the cluster
-
 
 __tracebackhide__ = told_to_the_test
 _NODE = "node-"  # an image has a folder for each node, with the node's directories by number
@@ -207,6 +207,7 @@ class KafkaCluster(ClusterData):
         self._begins_with: Path | None = None  # the image of another cluster
         self._snapshots: Path | None = None
         self._racks = dict(zip(self._ids, racks or (), strict=False))
+        self._troubles: list[ClusterTrouble] = []
 
     def __repr__(self) -> str:
         return f"<KafkaCluster of {len(self._ids)} brokers at {self.bootstrap_servers or 'no address yet'}>"
@@ -317,6 +318,7 @@ class KafkaCluster(ClusterData):
 
     def close(self) -> None:
         """Stop all nodes, the controller last, and remove temporary files."""
+        self._end_troubles()
         try:
             brokers = (node for id_, node in self._nodes.items() if id_ != self._controller_id)
             all_at_once(brokers, KafkaBroker.close)
@@ -327,6 +329,60 @@ class KafkaCluster(ClusterData):
                 reserved.close()
             if self._snapshots is not None:
                 shutil.rmtree(self._snapshots, ignore_errors=True)
+
+    # -- trouble
+
+    def trouble(
+        self, kinds: Iterable[str] = ("kill",), seed: int = 0, mean_ms: int = DEFAULT_MEAN_MS, most_down: int = 1
+    ) -> ClusterTrouble:
+        """Let brokers be killed, stopped, paused or cut off, and leaders move, at times of a seed, until `calm`.
+
+        Time counts from the first request of a client. `came` of the result lists what has come.
+
+        Args:
+            kinds: of "kill", "stop", "pause", "partition" (from all other nodes, not from clients) and "move_leader".
+            mean_ms: the mean pause between two of them.
+            most_down: how many brokers may be away at once.
+        """
+        return self._keep(drawn(self, kinds, seed, mean_ms, most_down))
+
+    def befall(
+        self,
+        kind: str,
+        broker: int,
+        *,
+        after_ms: int = 0,
+        for_ms: int = 1000,
+        topic: str | None = None,
+        partition: int = 0,
+    ) -> ClusterTrouble:
+        """Let one trouble come to a broker, some time after the first request of a client.
+
+        Args:
+            kind: as of `trouble`; with "move_leader" the broker becomes the leader of the partition.
+            for_ms: until it is over.
+        """
+        return self._keep(only(self, [Blow(kind, broker, after_ms, for_ms, topic, partition)]))
+
+    def calm(self) -> None:
+        """End all trouble, start all nodes, and wait until all replicas are in sync."""
+        self._end_troubles()
+        all_at_once([node for node in self._nodes.values() if not node.running], KafkaBroker.start)
+        for node in self.brokers:
+            node.unpause()
+        self.heal_network()
+        for topic in self.topics(internal=True):
+            for index in range(topic["partitions"]):
+                self.wait_for_isr(topic["name"], index)
+        self.wait_for_metadata()
+
+    def _keep(self, trouble: ClusterTrouble) -> ClusterTrouble:
+        self._troubles.append(trouble)
+        return trouble
+
+    def _end_troubles(self) -> None:
+        while self._troubles:
+            self._troubles.pop().end()
 
     # -- the whole state
 

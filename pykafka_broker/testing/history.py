@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Hashable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykafka_broker.testing.control_client import ControlClient, told_to_the_test
 from pykafka_broker.testing.data import Data
@@ -17,7 +17,7 @@ from pykafka_broker.testing.record import Record
 
 if TYPE_CHECKING:
     from pykafka_broker.control.history.application import Guarantee
-    from pykafka_broker.control.history.findings import Anomaly, Finding
+    from pykafka_broker.control.history.findings import Anomaly, Finding, Forbidden
 
 __tracebackhide__ = told_to_the_test
 _LONG_S = 600.0
@@ -59,6 +59,16 @@ class History:
         self._control.call("POST", "/history/clear")
 
 
+class Application(NamedTuple):
+    """An application to be judged: what it has read and written, and what is wanted of it, as in `Checks.check`."""
+
+    inputs: Collection[Record]
+    outputs: Collection[Record]
+    key: str | Callable[[Record], Hashable]
+    guarantee: Guarantee
+    order: str | Callable[[Record], Hashable] | None
+
+
 class Checks(Data):
     """Checks of what happened at a broker."""
 
@@ -78,8 +88,10 @@ class Checks(Data):
         output: str | None = None,
         key: str | Callable[[Record], Hashable] = "key",
         guarantee: Guarantee = "exactly_once",
+        order: str | Callable[[Record], Hashable] | None = None,
         seen_by: str | None = None,
         allow: Collection[Anomaly] = (),
+        forbid: Collection[Forbidden] = (),
         raises: bool = True,
     ) -> list[Finding]:
         """Check the history for anomalies, or an application for what it lost, doubled or invented.
@@ -90,8 +102,11 @@ class Checks(Data):
                 a function from a record to its id. An input record with the id None wants no output.
             guarantee: "exactly_once"; "at_least_once", which allows doubled records; "at_most_once", which allows lost
                 ones.
+            order: as `key`, of an input record: outputs of the same value must be in one partition, in the order of
+                their inputs. An input record with the value None has no order.
             seen_by: a group that must have fetched all records of the topics that it reads.
             allow: names of anomalies that are as they should be: `allow=["aborted read"]`.
+            forbid: what Kafka allows and the application does not want: `forbid=["write cycle"]`.
             raises: False returns the findings instead.
 
         Returns:
@@ -104,11 +119,14 @@ class Checks(Data):
         """
         if (input is None) != (output is None):
             raise TypeError("input and output are given together")
+        if order is not None and input is None:
+            raise TypeError("order is of an application: input and output are missing")
         histories = self._histories()
         if input is None or output is None:
-            return _judged(histories, allow, raises, seen_by=seen_by)
+            return _judged(histories, allow, raises, seen_by=seen_by, forbid=forbid)
         inputs, outputs = self.records(input), self.records(output)
-        return _judged(histories, allow, raises, inputs=inputs, outputs=outputs, key=key, guarantee=guarantee)
+        application = Application(inputs, outputs, key, guarantee, order)
+        return _judged(histories, allow, raises, application)
 
 
 def rows_of(lines: str) -> list[dict[str, Any]]:
@@ -142,24 +160,24 @@ def _judged(
     histories: list[list[dict[str, Any]]],
     allow: Collection[Anomaly],
     raises: bool,
+    application: Application | None = None,
     *,
     seen_by: str | None = None,
-    inputs: Collection[Record] | None = None,
-    outputs: Collection[Record] = (),
-    key: str | Callable[[Record], Hashable] = "key",
-    guarantee: Guarantee = "exactly_once",
+    forbid: Collection[Forbidden] = (),
 ) -> list[Finding]:
     from pykafka_broker.control.history.application import identify_by, verdict
     from pykafka_broker.control.history.checks import findings
     from pykafka_broker.control.history.findings import evidence_of
 
     evidence = evidence_of(histories)
-    if inputs is None:
-        found = findings(evidence, seen_by)
+    if application is None:
+        found = findings(evidence, seen_by, forbid)
     else:
+        inputs, outputs, key, guarantee, order = application
         skips = not isinstance(key, str)  # a function may choose
-        identify = identify_by(key) if isinstance(key, str) else key
-        found = verdict(evidence, inputs, outputs, identify, guarantee, skips=skips)
+        identify, ordered = (identify_by(each) if isinstance(each, str) else each for each in (key, order))
+        assert identify is not None
+        found = verdict(evidence, inputs, outputs, identify, guarantee, order=ordered, skips=skips)
     found = [each for each in found if each.anomaly not in allow]
     if found and raises:
         raise AnomaliesFound(found)

@@ -36,6 +36,18 @@ def test_a_finding_is_printed_with_its_way(broker: KafkaBroker, capsys: pytest.C
     assert second.startswith("  in-0@1 was produced at ")
 
 
+def test_an_order_is_asked_for(broker: KafkaBroker, capsys: pytest.CaptureFixture[str]) -> None:
+    broker.produce("ordered", [("k", "1"), ("k", "2")])
+    broker.produce("behind", [("k", "2"), ("k", "1")])
+    question = ["check", "--url", broker.control_url, "--input", "ordered", "--output", "behind", "--key", "value"]
+    assert main(question) == 0
+    assert main([*question, "--order", "key"]) == 1
+    assert capsys.readouterr().out.startswith("out of order: behind-0@1 is of ordered-0@0, and is behind behind-0@0")
+    assert main(["check", "--url", broker.control_url, "--forbid", "write cycle"]) == 0
+    with pytest.raises(SystemExit, match="2"):
+        main(["check", "--url", broker.control_url, "--order", "key"])
+
+
 def test_what_can_not_be_checked_is_one_line(
     broker: KafkaBroker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -158,3 +158,54 @@ def test_the_recording_of_a_test_under_chaos_has_its_faults(pytester: pytest.Pyt
     (path,) = (pytester.path / "recorded").iterdir()
     calls = [line for line in path.read_text().splitlines() if line.startswith('{"call"')]
     assert any('"target": "/faults"' in line and "nth" in line for line in calls)
+
+
+# -- trouble for a cluster
+
+
+def test_trouble_of_a_cluster_is_cut_down_to_the_kill(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import time
+
+        import pytest
+        from confluent_kafka import Producer
+
+        @pytest.mark.kafka_cluster(brokers=1)
+        @pytest.mark.kafka_chaos(seeds=20, rate=0, trouble=["kill", "pause"], mean_ms=50, shrink_runs=4)
+        def test_no_broker_ends(kafka_cluster):
+            kafka_cluster.create_topic("orders", 1, {"min.insync.replicas": 1})
+            started = [node.pid for node in kafka_cluster.brokers]
+            producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers, "client.id": "shop"})
+            for _ in range(40):
+                producer.produce("orders", b"x")
+                producer.poll(0)
+                time.sleep(0.01)  # trouble comes at its time
+            kafka_cluster.calm()
+            assert [node.pid for node in kafka_cluster.brokers] == started
+    """)
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.re_match_lines(
+        [
+            r"seed \d+ with trouble failed; \d+ of \d+ faults (is|are) enough \(\d+ runs\):",
+            r'    kafka_cluster\.befall\("kill", 1, after_ms=\d+, for_ms=\d+\)',
+            r'the same chaos: .*\(seeds=\[\d+\], rate=0, trouble=\["kill", "pause"\], mean_ms=50\)',
+        ]
+    )
+
+
+def test_trouble_needs_a_cluster(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.kafka_chaos(trouble=["kill"])
+        def test_broker(kafka_broker): pass
+
+        @pytest.mark.kafka_chaos(trouble=["flood"])
+        def test_kind(kafka_cluster): pass
+    """)
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(
+        ["*trouble is for the brokers of a kafka_cluster*", "*there is no trouble flood: there are kill, *"]
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -69,6 +70,30 @@ def test_of_many_findings_the_first_are_shown(broker: KafkaBroker) -> None:
         broker.check(input="in", output="out")
     assert str(raised.value).endswith("\nand 10 more")
     assert len(raised.value.findings) == 30
+
+
+def test_a_key_that_moved_when_partitions_were_added_has_lost_its_order(broker: KafkaBroker) -> None:
+    broker.create_topic("in")
+    broker.create_topic("out", 2)
+    produce(broker, "in", "a", "b")
+    broker.add_partitions("in", total=2)
+    producer = Producer({**broker.client_config("confluent"), "linger.ms": 0})
+    producer.produce("in", b"later", key=b"a", partition=1)
+    assert producer.flush(30) == 0
+    for value in (b"later", b"v"):
+        producer.produce("out", value, key=b"a", partition=0)
+        assert producer.flush(30) == 0
+    question: Any = {"input": "in", "output": "out", "key": lambda each: (each.key, each.value), "raises": False}
+    assert [each.anomaly for each in broker.check(**question)] == ["lost"]
+    assert [each.anomaly for each in broker.check(**question, order="key")] == ["lost", "out of order"]
+    producer.produce("out", b"v", key=b"b", partition=1)
+    assert producer.flush(30) == 0
+    (found,) = broker.check(**question, order="key")
+    assert found.text == "out-0@1 is of in-0@0, and is behind out-0@0 of in-1@0, which came later"
+    (split,) = broker.check(**question, order=lambda _: "all", allow=["out of order"])
+    assert split.anomaly == "split key"
+    with pytest.raises(TypeError, match="order is of an application"):
+        broker.check(order="key")
 
 
 def test_half_an_application_is_refused(broker: KafkaBroker) -> None:

@@ -914,8 +914,10 @@ type CheckOptions struct {
 	Output    string
 	Key       string
 	Guarantee string
+	Order     string
 	SeenBy    string
 	Allow     []string
+	Forbid    []string
 }
 
 func (o CheckOptions) fields(to fields) {
@@ -923,15 +925,18 @@ func (o CheckOptions) fields(to fields) {
 	putValue(to, "output", o.Output)
 	putValue(to, "key", o.Key)
 	putValue(to, "guarantee", o.Guarantee)
+	putValue(to, "order", o.Order)
 	putValue(to, "seen_by", o.SeenBy)
 	putList(to, "allow", o.Allow)
+	putList(to, "forbid", o.Forbid)
 }
 
 // Check returns the anomalies in the history of this broker; the anomalies named in `allow` are left
 // out. With `input` and `output`, two topics, return instead what an application in between has lost,
 // doubled or invented: `key` says which records belong together ("key", "value", "header:NAME", or a
-// JSON pointer into the value), and `guarantee` what is forbidden. With `seen_by`, a group, records of
-// its topics that it has never fetched are anomalies too.
+// JSON pointer into the value), and `guarantee` what is forbidden; with `order`, of the same form as
+// `key`, outputs of the same value must come as their inputs did. With `seen_by`, a group, records of
+// its topics that it has never fetched are anomalies too, and with `forbid` what Kafka itself allows.
 func (c *Client) Check(ctx context.Context, options ...CheckOptions) ([]Finding, error) {
 	given := fields{}
 	for _, each := range options {

@@ -521,8 +521,9 @@ func (b *Broker) ClearHistory() HistoryState {
 // Check returns the anomalies in the history of this broker; the anomalies named in `allow` are left
 // out. With `input` and `output`, two topics, return instead what an application in between has lost,
 // doubled or invented: `key` says which records belong together ("key", "value", "header:NAME", or a
-// JSON pointer into the value), and `guarantee` what is forbidden. With `seen_by`, a group, records of
-// its topics that it has never fetched are anomalies too.
+// JSON pointer into the value), and `guarantee` what is forbidden; with `order`, of the same form as
+// `key`, outputs of the same value must come as their inputs did. With `seen_by`, a group, records of
+// its topics that it has never fetched are anomalies too, and with `forbid` what Kafka itself allows.
 func (b *Broker) Check(options ...CheckOptions) []Finding {
 	b.t.Helper()
 	answer, err := b.server.Check(context.Background(), options...)

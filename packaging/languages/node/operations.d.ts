@@ -158,7 +158,7 @@ export interface Fault {
  * broker.
  */
 export interface Finding {
-  anomaly: 'lost write' | 'duplicate' | 'out of order' | 'fenced writer' | 'aborted read' | 'precommitted read' | 'poll skip' | 'nonmonotonic poll' | 'commit ahead of fetch' | 'nonmonotonic commit' | 'unseen' | 'lost' | 'doubled' | 'invented'
+  anomaly: 'lost write' | 'duplicate' | 'out of order' | 'fenced writer' | 'write cycle' | 'circular information flow' | 'aborted read' | 'precommitted read' | 'poll skip' | 'nonmonotonic poll' | 'commit ahead of fetch' | 'nonmonotonic commit' | 'unseen' | 'acknowledged twice' | 'acknowledgement lost' | 'lost' | 'doubled' | 'invented' | 'split key'
   text: string
   topic: string
   partition: number
@@ -619,8 +619,10 @@ export interface CheckOptions {
   key?: string
   /** By default 'exactly_once'. */
   guarantee?: 'exactly_once' | 'at_least_once' | 'at_most_once'
+  order?: string | null
   seen_by?: string | null
-  allow?: ('lost write' | 'duplicate' | 'out of order' | 'fenced writer' | 'aborted read' | 'precommitted read' | 'poll skip' | 'nonmonotonic poll' | 'commit ahead of fetch' | 'nonmonotonic commit' | 'unseen' | 'lost' | 'doubled' | 'invented')[] | null
+  allow?: ('lost write' | 'duplicate' | 'out of order' | 'fenced writer' | 'write cycle' | 'circular information flow' | 'aborted read' | 'precommitted read' | 'poll skip' | 'nonmonotonic poll' | 'commit ahead of fetch' | 'nonmonotonic commit' | 'unseen' | 'acknowledged twice' | 'acknowledgement lost' | 'lost' | 'doubled' | 'invented' | 'split key')[] | null
+  forbid?: ('write cycle')[] | null
 }
 
 export interface AddFaultOptions {
@@ -1041,8 +1043,9 @@ export class Operations {
    * Return the anomalies in the history of this broker; the anomalies named in `allow` are left out.
    * With `input` and `output`, two topics, return instead what an application in between has lost,
    * doubled or invented: `key` says which records belong together ("key", "value", "header:NAME", or a
-   * JSON pointer into the value), and `guarantee` what is forbidden. With `seen_by`, a group, records of
-   * its topics that it has never fetched are anomalies too.
+   * JSON pointer into the value), and `guarantee` what is forbidden; with `order`, of the same form as
+   * `key`, outputs of the same value must come as their inputs did. With `seen_by`, a group, records of
+   * its topics that it has never fetched are anomalies too, and with `forbid` what Kafka itself allows.
    */
   check(options?: CheckOptions): Promise<Finding[]>
 

@@ -13,7 +13,7 @@ from pykafka_broker.control.history.application import Guarantee, PlainRecord, i
 from pykafka_broker.control.history.checks import findings
 from pykafka_broker.control.history.entries import MOST_BYTES, HistoryFile
 from pykafka_broker.control.history.facts import facts_of, row_of
-from pykafka_broker.control.history.findings import Anomaly, Finding, HistoryFull, evidence_of
+from pykafka_broker.control.history.findings import Anomaly, Finding, Forbidden, HistoryFull, evidence_of
 from pykafka_broker.control.history.outlines import outlines, row_of_outline
 from pykafka_broker.control.operations import Lines
 from pykafka_broker.control.problems import Problem
@@ -87,25 +87,31 @@ async def check(
     output: str | None = None,
     key: str = "key",
     guarantee: Guarantee = "exactly_once",
+    order: str | None = None,
     seen_by: str | None = None,
     allow: list[Anomaly] | None = None,
+    forbid: list[Forbidden] | None = None,
 ) -> list[Finding]:
     """Return the anomalies in the history of this broker; the anomalies named in `allow` are left out. With `input` and
     `output`, two topics, return instead what an application in between has lost, doubled or invented: `key` says which
     records belong together ("key", "value", "header:NAME", or a JSON pointer into the value), and `guarantee` what is
-    forbidden. With `seen_by`, a group, records of its topics that it has never fetched are anomalies too.
+    forbidden; with `order`, of the same form as `key`, outputs of the same value must come as their inputs did. With
+    `seen_by`, a group, records of its topics that it has never fetched are anomalies too, and with `forbid` what Kafka
+    itself allows.
     """
     if (input is None) != (output is None):
         raise Problem(400, "input and output are given together")
+    if order is not None and input is None:
+        raise Problem(400, "order is of an application: input and output are missing")
     rows = [row async for row in _rows(control, control.histories.file)]
     try:
-        identify = identify_by(key)
+        identify, ordered = identify_by(key), None if order is None else identify_by(order)
         evidence = await asyncio.to_thread(evidence_of, [rows])
         if input is not None and output is not None:
             inputs, outputs = _records(control, input), _records(control, output)
-            found = await asyncio.to_thread(verdict, evidence, inputs, outputs, identify, guarantee)
+            found = await asyncio.to_thread(verdict, evidence, inputs, outputs, identify, guarantee, order=ordered)
         else:
-            found = await asyncio.to_thread(findings, evidence, seen_by)
+            found = await asyncio.to_thread(findings, evidence, seen_by, forbid or ())
     except HistoryFull as full:
         raise Problem(409, str(full)) from None
     except ValueError as error:

@@ -11,7 +11,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from pykafka_broker.control.history.facts import Fetched
 from pykafka_broker.control.history.findings import (
@@ -110,11 +110,13 @@ def verdict(
     identify: Identify,
     guarantee: Guarantee,
     *,
+    order: Identify | None = None,
     skips: bool = False,
 ) -> list[Finding]:
     """Return what the guarantee forbids: lost, doubled and invented records, each with its way.
 
     Args:
+        order: from an input record to what has an order: of the same value, outputs come as their inputs did.
         skips: an input without id (None) wants no output.
 
     Raises:
@@ -139,6 +141,8 @@ def verdict(
         if key not in wanted and not cut:
             strays += records
     made += [_invented(evidence, each) for each in strays]
+    if order is not None:
+        made += _disorder(evidence, wanted, found, order)
     return [each for each in made if each.anomaly not in tolerated]
 
 
@@ -177,6 +181,82 @@ def _doubled(evidence: Evidence, records: list[StoredRecord], outputs: list[Stor
 
 def _invented(evidence: Evidence, record: StoredRecord) -> Finding:
     return _finding("invented", f"{_place(record)} belongs to no input", record, _came_out(evidence, [record]))
+
+
+# -- order
+
+
+class _Latest(NamedTuple):
+    """An output, and the input that it is of."""
+
+    input: StoredRecord
+    output: StoredRecord
+
+
+def _disorder(
+    evidence: Evidence,
+    inputs: Mapping[Hashable, list[StoredRecord]],
+    outputs: Mapping[Hashable, list[StoredRecord]],
+    order: Identify,
+) -> Iterator[Finding]:
+    """Find outputs of a key in several partitions, and outputs that are behind those of later inputs.
+
+    An id that came in twice is left out, and of the outputs of an id the first of each partition counts.
+    """
+    by_key: dict[Hashable, list[_Latest]] = defaultdict(list)
+    for key, (first, *more) in inputs.items():
+        if not more and (value := order(first)) is not None:
+            by_partition: dict[int, StoredRecord] = {}
+            for each in sorted(outputs.get(key, ()), key=lambda each: each.offset):
+                by_partition.setdefault(each.partition, each)
+            by_key[value] += [_Latest(first, each) for each in by_partition.values()]
+    for pairs in by_key.values():
+        pairs.sort(key=lambda each: (each.output.partition, each.output.offset))
+        one = next((each for each in pairs if each.output.partition != pairs[0].output.partition), None)
+        if one is not None:
+            yield _split(evidence, pairs[0], one)
+        found = _behind_later(evidence, pairs)
+        if found is not None:
+            yield found
+
+
+def _split(evidence: Evidence, one: _Latest, other: _Latest) -> Finding:
+    text = (
+        f"{_place(one.output)} and {_place(other.output)} belong to one key, so no consumer can tell their order: "
+        f"they are of {_place(one.input)} and {_place(other.input)}"
+    )
+    return _finding("split key", text, other.output, _came_out(evidence, [one.output, other.output]))
+
+
+def _behind_later(evidence: Evidence, pairs: Iterable[_Latest]) -> Finding | None:
+    """Return the first output of a key behind one whose input came later."""
+    latest: dict[tuple[int, int], _Latest] = {}  # the latest input, by partitions of output and input
+    for each in pairs:
+        for (output, partition), before in latest.items():
+            if output != each.output.partition:
+                continue
+            same = partition == each.input.partition
+            if each.input.offset < before.input.offset if same else _earlier(evidence, each.input, before.input):
+                text = (
+                    f"{_place(each.output)} is of {_place(each.input)}, and is behind {_place(before.output)} of "
+                    f"{_place(before.input)}, which came later"
+                )
+                inputs = [
+                    evidence.written((one.topic, one.partition), one.offset) for one in (each.input, before.input)
+                ]
+                return _finding(
+                    "out of order", text, each.output, [*inputs, *_came_out(evidence, [before.output, each.output])]
+                )
+        key = each.output.partition, each.input.partition
+        if key not in latest or latest[key].input.offset < each.input.offset:
+            latest[key] = each
+    return None
+
+
+def _earlier(evidence: Evidence, one: StoredRecord, other: StoredRecord) -> bool:
+    """Return whether a record was acknowledged before another one, of another partition, was sent."""
+    first, second = (evidence.sent((each.topic, each.partition), each.offset) for each in (one, other))
+    return bool(first and second) and first[-1].done and 0 <= first[-1].until < second[0].at
 
 
 def _came_out(evidence: Evidence, outputs: Iterable[StoredRecord]) -> list[str]:

@@ -7,30 +7,40 @@ may have been deleted, the history began later), nothing is said. The names are 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pykafka_broker.control.history.facts import Fetched, Produced, Registered
 from pykafka_broker.control.history.findings import (
     Anomaly,
     Evidence,
     Finding,
+    Forbidden,
     TopicPartition,
     clock,
     place,
 )
 from pykafka_broker.control.history.groups import group_findings
 from pykafka_broker.control.history.outlines import ABORTED, COMMITTED, MARKERS, BatchOutline, Outline
+from pykafka_broker.control.history.shares import share_findings
+from pykafka_broker.control.history.transactions import cycles
 
 
-def findings(evidence: Evidence, seen_by: str | None = None) -> list[Finding]:
-    """Return all anomalies. seen_by: a group that must have fetched all records of its topics."""
+def findings(evidence: Evidence, seen_by: str | None = None, forbid: Collection[Forbidden] = ()) -> list[Finding]:
+    """Return all anomalies.
+
+    Args:
+        seen_by: a group that must have fetched all records of its topics.
+        forbid: what Kafka allows, and is an anomaly here.
+    """
     return [
         *_lost_writes(evidence),
         *_duplicates(evidence),
         *_out_of_order(evidence),
         *_fenced(evidence),
         *_dirty_reads(evidence),
+        *cycles(evidence, forbid),
         *group_findings(evidence, seen_by),
+        *share_findings(evidence),
     ]
 
 
@@ -61,7 +71,9 @@ def _missing(fact: Produced, outline: Outline) -> str:
     if not fact.count:  # an old format, whose batches are written anew
         return ""
     same = batch.base == fact.offset and (batch.producer_id, batch.epoch) == (fact.producer_id, fact.epoch)
-    if batch.is_as_sent and batch.attributes == fact.attributes:
+    if fact.producer_id >= 0:  # KafkaJS sends another batch with the same sequence number, and the first one is there
+        same = same and batch.sequence == fact.sequence
+    elif batch.is_as_sent and batch.attributes == fact.attributes:
         same = same and batch.crc == fact.crc
     return "" if same else "another record is there now"
 

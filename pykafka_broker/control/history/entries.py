@@ -30,8 +30,9 @@ from pykafka_broker.records.header import HEADER_SIZE
 MOST_BYTES = 256 << 20
 _STEP_BYTES = 4 << 20  # the file grows by
 _LENGTH = Struct("<I")
-# Length of the rest, wall time in ms, connection, pieces of the answer (-1: none), sizes of `ThinRequest`.
-_FIELDS = Struct("<IqqiII")
+# Length of the rest, wall time in ms, ms until the answer, connection, pieces of the answer (-1: none), sizes of
+# `ThinRequest`.
+_FIELDS = Struct("<IqIqiII")
 _pack = _FIELDS.pack
 _FIXED_BYTES, _LENGTH_BYTES = _FIELDS.size, _LENGTH.size
 _PIECE = Struct("<II")  # bytes that are kept, zeros after them
@@ -54,17 +55,23 @@ RECORDED: frozenset[int] = frozenset(
             ApiKey.END_TXN,
             ApiKey.TXN_OFFSET_COMMIT,
             ApiKey.CONSUMER_GROUP_HEARTBEAT,
+            ApiKey.SHARE_FETCH,
+            ApiKey.SHARE_ACKNOWLEDGE,
+            ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+            ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+            ApiKey.DELETE_GROUPS,
         ),
     )
 )
 
 
 class HistoryEntry(NamedTuple):
-    """A request and its answer, None where there was none. client: host and port."""
+    """A request and its answer, None where there was none. client: host and port. until: the time of the answer."""
 
     number: int
     exchange: Exchange
     client: str
+    until: int
 
 
 class HistoryFile:
@@ -113,11 +120,13 @@ class HistoryFile:
 
     # -- writing
 
-    def note(self, wall_ms: int, connection: ConnectionContext, request: ThinRequest, answer: Pieces | None) -> None:
-        """Write an entry."""
+    def note(
+        self, wall_ms: int, until_ms: int, connection: ConnectionContext, request: ThinRequest, answer: Pieces | None
+    ) -> None:
+        """Write an entry of a request that arrived at `wall_ms` and was answered at `until_ms`."""
         frame, size = request
         if answer is None:
-            self._write(wall_ms, connection, -1, frame, size, ())
+            self._write(wall_ms, until_ms, connection, -1, frame, size, ())
             return
         parts: list[bytes] = []
         for piece in answer:
@@ -127,9 +136,11 @@ class HistoryFile:
             else:
                 kept = _beginning(piece)
                 parts += (_PIECE.pack(len(kept), len(piece) - len(kept)), kept)
-        self._write(wall_ms, connection, len(answer), frame, size, parts)
+        self._write(wall_ms, until_ms, connection, len(answer), frame, size, parts)
 
-    def note_small(self, wall_ms: int, connection: ConnectionContext, frame: bytes, answer: bytes, form: int) -> None:
+    def note_small(
+        self, wall_ms: int, until_ms: int, connection: ConnectionContext, frame: bytes, answer: bytes, form: int
+    ) -> None:
         """Write an entry of a short request and a short answer. form: `WHOLE`, or `BODY` for an answer's body."""
         if connection.id not in self._known:
             self._introduce(connection)
@@ -138,7 +149,10 @@ class HistoryFile:
         end = begin + _FIXED_BYTES + len(rest)
         if end > self._limit and not self._grow(end):
             return
-        self._map[begin:end] = _pack(end - begin - _LENGTH_BYTES, wall_ms, connection.id, form, size, size) + rest
+        waited = until_ms - wall_ms if until_ms > wall_ms else 0
+        self._map[begin:end] = (
+            _pack(end - begin - _LENGTH_BYTES, wall_ms, waited, connection.id, form, size, size) + rest
+        )
         self._end = end
 
     def _introduce(self, connection: ConnectionContext) -> None:
@@ -148,11 +162,12 @@ class HistoryFile:
 
     def _about(self, fact: dict[str, Any]) -> None:
         text = json.dumps(fact).encode()
-        self._add(_FIELDS.pack(_FIELDS.size - _LENGTH.size + len(text), 0, 0, _ABOUT, len(text), 0) + text)
+        self._add(_FIELDS.pack(_FIELDS.size - _LENGTH.size + len(text), 0, 0, 0, _ABOUT, len(text), 0) + text)
 
     def _write(
         self,
         wall_ms: int,
+        until_ms: int,
         connection: ConnectionContext,
         pieces: int,
         frame: bytes,
@@ -163,7 +178,8 @@ class HistoryFile:
             self._introduce(connection)
         rest = b"".join((frame, *parts))
         length = _FIELDS.size - _LENGTH.size + len(rest)
-        self._add(_FIELDS.pack(length, wall_ms, connection.id, pieces, len(frame), size) + rest)
+        waited = max(until_ms - wall_ms, 0)  # a test may set the clock back
+        self._add(_FIELDS.pack(length, wall_ms, waited, connection.id, pieces, len(frame), size) + rest)
 
     def _add(self, entry: bytes) -> None:
         begin, end = self._end, self._end + len(entry)
@@ -206,7 +222,7 @@ class HistoryFile:
             if place >= end:
                 return
             body = memoryview(self._map[place : place + length])
-            _, wall_ms, connection, pieces, size, request_bytes = _FIELDS.unpack_from(body)
+            _, wall_ms, waited, connection, pieces, size, request_bytes = _FIELDS.unpack_from(body)
             frame = bytes(body[_FIELDS.size : _FIELDS.size + size])
             if pieces == _ABOUT:
                 about = json.loads(frame)
@@ -222,7 +238,7 @@ class HistoryFile:
             elif pieces >= 0:
                 answer = tuple(_kept(body, _FIELDS.size + size, pieces))
             exchange = Exchange((wall_ms, context, frame, answer, 0), mark=Mark(request_bytes, None))
-            yield HistoryEntry(number, exchange, f"{host}:{port}")
+            yield HistoryEntry(number, exchange, f"{host}:{port}", wall_ms + waited)
 
     @property
     def whole(self) -> bool:

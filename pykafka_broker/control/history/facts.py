@@ -24,7 +24,7 @@ TopicName = Callable[[bytes], str | None]
 class Fact:
     """When (ms since 1970, by the broker's clock), in which order, and which client: client id, and host with port.
 
-    The order counts the entries of one broker.
+    The order counts the entries of one broker. `at` is the arrival of the request, `until` the time of the answer.
     """
 
     kind: ClassVar[str]
@@ -34,6 +34,7 @@ class Fact:
     address: str
     answered: bool = True
     error: str = ""
+    until: int = -1
 
     @property
     def done(self) -> bool:
@@ -139,6 +140,42 @@ class Ended(Fact):
 
 
 @dataclass(kw_only=True)
+class RecordsAcquired(Fact):
+    """Records from offset `first` to `last` were delivered to a member of a share group."""
+
+    kind = "acquired"
+    group: str
+    member: str
+    topic: str
+    partition: int
+    first: int
+    last: int
+    deliveries: int
+
+
+@dataclass(kw_only=True)
+class RecordsAcknowledged(Fact):
+    """A member of a share group acknowledged records. types: Kafka's, one for each offset or a single one for all."""
+
+    kind = "acknowledged"
+    group: str
+    member: str
+    topic: str
+    partition: int
+    first: int
+    last: int
+    types: list[int]
+
+
+@dataclass(kw_only=True)
+class GroupReset(Fact):
+    """A group was deleted, or a share group's offsets were set or deleted: it begins anew."""
+
+    kind = "group reset"
+    group: str
+
+
+@dataclass(kw_only=True)
 class Deleted(Fact):
     """A topic was deleted."""
 
@@ -147,7 +184,11 @@ class Deleted(Fact):
 
 
 KINDS: dict[str, type[Fact]] = {
-    each.kind: each for each in (Produced, Fetched, OffsetCommitted, Joined, Located, Registered, Ended, Deleted)
+    each.kind: each
+    for each in (
+        *(Produced, Fetched, OffsetCommitted, Joined, Located, Registered, Ended),
+        *(RecordsAcquired, RecordsAcknowledged, GroupReset, Deleted),
+    )
 }
 
 
@@ -174,6 +215,7 @@ def facts_of(entry: HistoryEntry, topic_name: TopicName) -> Iterator[Fact]:
         "client": exchange.client_id or "",
         "address": entry.client,
         "answered": exchange.answer is not None,
+        "until": entry.until,
     }
     yield from _READERS[ApiKey(exchange.api_key)](exchange, request, exchange.response, common, topic_name)
 
@@ -296,6 +338,59 @@ def _ended(exchange: Exchange, request: Any, response: Any, common: _Common, top
     )
 
 
+def _acknowledged(request: Any, response: Any, common: _Common, topic_name: TopicName, error: str) -> Iterator[Fact]:
+    told = {} if response is None else _told(response.responses, "partitions", "partition_index", topic_name)
+    for topic in request.topics:
+        name = _name(topic, topic_name)
+        for each in topic.partitions:
+            answer = told.get((name, each.partition_index))
+            code = getattr(response, "error_code", 0) or getattr(answer, error, 0)
+            for batch in each.acknowledgement_batches:
+                yield RecordsAcknowledged(
+                    group=request.group_id or "",
+                    member=request.member_id or "",
+                    topic=name,
+                    partition=each.partition_index,
+                    first=batch.first_offset,
+                    last=batch.last_offset,
+                    types=list(batch.acknowledge_types),
+                    **common | {"error": _error(code), "answered": bool(code) or answer is not None},
+                )
+
+
+def _share_fetched(
+    exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName
+) -> Iterator[Fact]:
+    yield from _acknowledged(request, response, common, topic_name, "acknowledge_error_code")
+    for topic in () if response is None else response.responses:
+        for each in topic.partitions:
+            for acquired in each.acquired_records:
+                yield RecordsAcquired(
+                    group=request.group_id or "",
+                    member=request.member_id or "",
+                    topic=_name(topic, topic_name),
+                    partition=each.partition_index,
+                    first=acquired.first_offset,
+                    last=acquired.last_offset,
+                    deliveries=acquired.delivery_count,
+                    **common,
+                )
+
+
+def _share_acknowledged(
+    exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName
+) -> Iterator[Fact]:
+    yield from _acknowledged(request, response, common, topic_name, "error_code")
+
+
+def _group_reset(
+    exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName
+) -> Iterator[Fact]:
+    """Yield a reset even where an error was told: another topic's offsets may have been set."""
+    for group in getattr(request, "groups_names", None) or [request.group_id]:
+        yield GroupReset(group=group, **common)
+
+
 def _deleted(exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
     for each in () if response is None else response.responses:
         if not each.error_code and each.name:
@@ -312,5 +407,10 @@ _READERS: dict[ApiKey, Callable[[Exchange, Any, Any, _Common, TopicName], Iterat
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _joined,
     ApiKey.INIT_PRODUCER_ID: _registered,
     ApiKey.END_TXN: _ended,
+    ApiKey.SHARE_FETCH: _share_fetched,
+    ApiKey.SHARE_ACKNOWLEDGE: _share_acknowledged,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: _group_reset,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: _group_reset,
+    ApiKey.DELETE_GROUPS: _group_reset,
     ApiKey.DELETE_TOPICS: _deleted,
 }

@@ -30,6 +30,8 @@ Anomaly = Literal[
     "duplicate",
     "out of order",
     "fenced writer",
+    "write cycle",
+    "circular information flow",
     "aborted read",
     "precommitted read",
     "poll skip",
@@ -37,10 +39,14 @@ Anomaly = Literal[
     "commit ahead of fetch",
     "nonmonotonic commit",
     "unseen",
+    "acknowledged twice",
+    "acknowledgement lost",
     "lost",
     "doubled",
     "invented",
+    "split key",
 ]
+Forbidden = Literal["write cycle"]  # what Kafka allows, and an application may not want
 
 
 @dataclass
@@ -78,9 +84,13 @@ class Evidence:
     """The facts of one or several brokers in order, and the outlines of the logs.
 
     whole: whether the history begins with the data. Facts about a topic that was deleted since are left out.
+    in_order: whether the order of facts within a millisecond is certain, as it is at one broker.
     """
 
-    def __init__(self, facts: Iterable[Fact], outlines: Iterable[Outline], *, whole: bool) -> None:
+    def __init__(
+        self, facts: Iterable[Fact], outlines: Iterable[Outline], *, whole: bool, in_order: bool = True
+    ) -> None:
+        self.in_order = in_order
         self.outlines = {(each.topic, each.partition): each for each in outlines}
         self.whole = whole
         self.facts: list[Fact] = []
@@ -109,11 +119,15 @@ class Evidence:
             return sent[batch.crc]
         return [each for all_of in sent.values() for each in all_of if each.done and each.offset == batch.base]
 
-    def written(self, partition: TopicPartition, offset: int) -> str:
-        """Return when and by whom a record was produced."""
+    def sent(self, partition: TopicPartition, offset: int) -> list[Produced]:
+        """Return the requests that sent the batch of a record, in order."""
         outline = self.outlines.get(partition)
         batch = None if outline is None else outline.at(offset)
-        sent = [] if batch is None else self.attempts(partition, batch)
+        return [] if batch is None else self.attempts(partition, batch)
+
+    def written(self, partition: TopicPartition, offset: int) -> str:
+        """Return when and by whom a record was produced."""
+        sent = self.sent(partition, offset)
         if not sent:
             return f"{place(*partition, offset)} was produced before the history, or in a way that it does not have"
         times = "" if len(sent) == 1 else f" in {len(sent)} attempts"
@@ -183,4 +197,4 @@ def evidence_of(nodes: Iterable[Sequence[Mapping[str, Any]]]) -> Evidence:
                 of_node.append((latest, len(of_node), fact))
         facts.append(of_node)
     merged = heapq.merge(*facts, key=lambda each: each[:2])
-    return Evidence((fact for _, _, fact in merged), outlines, whole=whole)
+    return Evidence((fact for _, _, fact in merged), outlines, whole=whole, in_order=len(facts) == 1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from pykafka_broker.control.history.facts import Fetched, Located, OffsetCommitted
+from pykafka_broker.control.history.facts import Fetched, GroupReset, Located, OffsetCommitted, RecordsAcquired
 from pykafka_broker.control.history.findings import (
     Anomaly,
     Evidence,
@@ -91,6 +91,11 @@ def group_findings(evidence: Evidence, seen_by: str | None = None) -> list[Findi
                 if len(groups) == 1:
                     found += _went_back(group, fact, state)
                 _fetch(evidence, fact, state)
+        elif isinstance(fact, RecordsAcquired):
+            progress[fact.group][fact.topic, fact.partition].fetched.add(fact.first, fact.last + 1)
+        elif isinstance(fact, GroupReset):
+            for state in progress[fact.group].values():
+                state.committed = None
         for commit in evidence.commits_at(fact):
             partition = commit.topic, commit.partition
             state = progress[commit.group][partition]

@@ -72,14 +72,14 @@ class NotingRouter(ObservedRouter):
             self._written = False
         elif type(answer) is bytes:
             if len(answer) > _EMPTY_BYTES or frame[1] != ApiKey.FETCH:
-                self.history.note_small(wall_ms, connection, frame, answer, BODY)
+                self.history.note_small(wall_ms, self._clock.wall, connection, frame, answer, BODY)
         elif answer is None or self._pieces is not None:
-            self.history.note(wall_ms, connection, ThinRequest(frame, len(frame)), self._pieces)
+            self.history.note(wall_ms, self._clock.wall, connection, ThinRequest(frame, len(frame)), self._pieces)
             self._pieces = None
         else:
             whole = b"".join(map(bytes, answer))
             if len(whole) > _EMPTY_BYTES or frame[1] != ApiKey.FETCH:
-                self.history.note_small(wall_ms, connection, frame, whole, WHOLE)
+                self.history.note_small(wall_ms, self._clock.wall, connection, frame, whole, WHOLE)
 
     def _long(self, answer: Pieces, request: bytes, size: int) -> tuple[Pieces, Kept]:
         answer, seen = super()._long(answer, request, size)
@@ -109,14 +109,16 @@ class NotingRouter(ObservedRouter):
         super()._noted(exchange, answer)
         if exchange.api_key in RECORDED:
             thin = exchange.thin if isinstance(exchange, _Recorded) else thin_request(memoryview(exchange.frame))
-            note_in(self.history, exchange, thin, answer)
+            note_in(self.history, exchange, self._clock.wall, thin, answer)
 
 
-def note_in(history: HistoryFile, exchange: Exchange, request: ThinRequest, answer: Pieces | None) -> None:
-    """Write an exchange into a history. A fetch without records tells nothing."""
+def note_in(
+    history: HistoryFile, exchange: Exchange, until_ms: int, request: ThinRequest, answer: Pieces | None
+) -> None:
+    """Write an exchange that was answered at `until_ms` into a history. A fetch without records tells nothing."""
     if exchange.api_key == ApiKey.FETCH and (answer is None or sum(map(len, answer)) <= _EMPTY_BYTES):
         return
-    history.note(exchange.wall_ms, exchange.connection, request, answer)
+    history.note(exchange.wall_ms, until_ms, exchange.connection, request, answer)
 
 
 class Histories:
@@ -180,8 +182,9 @@ class Histories:
 
     def _note_inside(self, context: ConnectionContext, frame: memoryview, answer: Pieces) -> None:
         if self._file is not None and frame[1] in RECORDED - {ApiKey.FETCH}:
-            exchange = Exchange((self._control.services.clock.wall, context, bytes(frame), None, 0))
-            note_in(self._file, exchange, thin_request(frame), answer)
+            now = self._control.services.clock.wall
+            exchange = Exchange((now, context, bytes(frame), None, 0))
+            note_in(self._file, exchange, now, thin_request(frame), answer)
 
 
 def _noting(history: HistoryFile, *parts: Any) -> NotingRouter:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable
 from pykafka_broker.control.history.application import Guarantee
-from pykafka_broker.control.history.findings import Anomaly, Finding
+from pykafka_broker.control.history.findings import Anomaly, Finding, Forbidden
 from pykafka_broker.testing.aio.data import AsyncData
 from pykafka_broker.testing.async_client import AsyncControlClient
 from pykafka_broker.testing.control_client import told_to_the_test
-from pykafka_broker.testing.history import _LONG_S, _judged, rows_of
+from pykafka_broker.testing.history import Application, _LONG_S, _judged, rows_of
 from pykafka_broker.testing.record import Record
 from typing import Any
 
@@ -63,8 +63,10 @@ class AsyncChecks(AsyncData):
         output: str | None = None,
         key: str | Callable[[Record], Hashable] = "key",
         guarantee: Guarantee = "exactly_once",
+        order: str | Callable[[Record], Hashable] | None = None,
         seen_by: str | None = None,
         allow: Collection[Anomaly] = (),
+        forbid: Collection[Forbidden] = (),
         raises: bool = True,
     ) -> list[Finding]:
         """Check the history for anomalies, or an application for what it lost, doubled or invented.
@@ -75,8 +77,11 @@ class AsyncChecks(AsyncData):
                 a function from a record to its id. An input record with the id None wants no output.
             guarantee: "exactly_once"; "at_least_once", which allows doubled records; "at_most_once", which allows lost
                 ones.
+            order: as `key`, of an input record: outputs of the same value must be in one partition, in the order of
+                their inputs. An input record with the value None has no order.
             seen_by: a group that must have fetched all records of the topics that it reads.
             allow: names of anomalies that are as they should be: `allow=["aborted read"]`.
+            forbid: what Kafka allows and the application does not want: `forbid=["write cycle"]`.
             raises: False returns the findings instead.
 
         Returns:
@@ -89,8 +94,11 @@ class AsyncChecks(AsyncData):
         """
         if (input is None) != (output is None):
             raise TypeError("input and output are given together")
+        if order is not None and input is None:
+            raise TypeError("order is of an application: input and output are missing")
         histories = await self._histories()
         if input is None or output is None:
-            return _judged(histories, allow, raises, seen_by=seen_by)
+            return _judged(histories, allow, raises, seen_by=seen_by, forbid=forbid)
         inputs, outputs = await self.records(input), await self.records(output)
-        return _judged(histories, allow, raises, inputs=inputs, outputs=outputs, key=key, guarantee=guarantee)
+        application = Application(inputs, outputs, key, guarantee, order)
+        return _judged(histories, allow, raises, application)

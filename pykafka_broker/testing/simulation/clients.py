@@ -7,7 +7,7 @@ changes concern only what the loop can't reach: time read in C, hashes of addres
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
@@ -60,8 +60,49 @@ def _cluster(module: Any, now_ms: NowMs) -> list[Any]:
     return [mock.patch.object(module.ClusterMetadata, "brokers", brokers)]
 
 
+def _client(module: Any, now_ms: NowMs) -> list[Any]:
+    """Ask for the metadata of topics in the order of their names: text in a set has the order of PYTHONHASHSEED."""
+    update = module.AIOKafkaClient._metadata_update
+
+    def in_order(client: Any, cluster: Any, topics: Any) -> Any:
+        return update(client, cluster, sorted(topics) if topics else topics)
+
+    return [mock.patch.object(module.AIOKafkaClient, "_metadata_update", in_order)]
+
+
+class _InOrder(frozenset[Any]):
+    """A set that is walked in the order of its elements."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(sorted(super().__iter__()))
+
+
+def _subscriptions(module: Any, now_ms: NowMs) -> list[Any]:
+    """Walk topics and partitions of a consumer in the order of their names."""
+
+    def sorted_in(owner: Any, name: str) -> Any:
+        made = owner.__init__
+
+        def with_order(self: Any, topics: Any, *rest: Any, **named: Any) -> None:
+            made(self, topics, *rest, **named)
+            setattr(self, name, _InOrder(getattr(self, name)))
+
+        return mock.patch.object(owner, "__init__", with_order)
+
+    return [sorted_in(module.Subscription, "_topics"), sorted_in(module.Assignment, "_topic_partitions")]
+
+
+def _transactions(module: Any, now_ms: NowMs) -> list[Any]:
+    """Add partitions to a transaction in the order of their names."""
+    pending = module.TransactionManager.partitions_to_add
+    return [mock.patch.object(module.TransactionManager, "partitions_to_add", lambda self: _InOrder(pending(self)))]
+
+
 _CLIENTS: dict[str, Callable[[Any, NowMs], list[Any]]] = {
     "aiokafka.producer.producer": _producer,
     "aiokafka.producer.message_accumulator": _accumulator,
     "aiokafka.cluster": _cluster,
+    "aiokafka.client": _client,
+    "aiokafka.producer.transaction_manager": _transactions,
+    "aiokafka.consumer.subscription_state": _subscriptions,
 }

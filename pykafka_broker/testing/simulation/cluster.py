@@ -8,9 +8,10 @@ PYTHONHASHSEED is the same. Nothing leaves the process, and nothing is left of a
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 from zlib import crc32
@@ -32,6 +33,7 @@ from pykafka_broker.testing.simulation.faults import Trouble
 from pykafka_broker.testing.simulation.link import SimLink
 from pykafka_broker.testing.simulation.loop import APPLICATION, SimulatedLoop
 from pykafka_broker.testing.simulation.node import QUICK_DISK_MS, SimNode
+from pykafka_broker.testing.simulation.shrinking import SimulatedHit
 from pykafka_broker.testing.simulation.timeline import START_MS, Host
 
 CLIENTS, CONTROLLERS = 9092, 9093
@@ -99,6 +101,7 @@ class SimulatedCluster:
         self._ids = list(range(1, brokers + 1))
         self._nodes: dict[int, SimNode] = {}
         self._trouble: list[Trouble] = []
+        self._calls: list[str] = []
         self.arrivals: list[Arrival] = []
         self._loop: SimulatedLoop
         self._chance_before: Any = None
@@ -134,8 +137,12 @@ class SimulatedCluster:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for each in self._trouble:
+        for index, each in enumerate(self._trouble):
             each.end()
+            for number, told in zip(each.numbers, each.came, strict=True):
+                at, _, what = told.partition(": ")
+                hit = SimulatedHit(index, number, f"{int(at) - START_MS} ms: {what}", self._calls[index])
+                self._loop.faults.came.append(hit)
         for node in self._nodes.values():
             if node.running:
                 node.kill()
@@ -312,27 +319,39 @@ class SimulatedCluster:
             raise ValueError(f"there is no machine {name}: there are {', '.join(self._loop.network.hosts)}")
         return name
 
-    def trouble(self, kinds: Iterable[str] = ("kill",), mean_ms: int = 500, most_down: int = 1) -> Trouble:
+    def trouble(
+        self,
+        kinds: Iterable[str] = ("kill",),
+        mean_ms: int = 500,
+        most_down: int = 1,
+        only: Collection[int] | None = None,
+    ) -> Trouble:
         """Let faults come by the seed until `end` of the result, or `calm`; `came` of the result lists them.
 
         Args:
             kinds: names of faults, such as "kill", "pause", "partition", "break_connections", "slow_disk".
             mean_ms: the mean pause between two faults.
             most_down: how many brokers may be away at once.
+            only: numbers of faults (`numbers` of the result): no others come, as the note of a failure has it.
         """
+        kinds = list(kinds)
         if unknown := [kind for kind in kinds if kind not in KINDS]:
             raise ValueError(f"there is no fault {unknown[0]}: there are {', '.join(KINDS)}")
         loop = self._loop
         chosen = [KINDS[kind] for kind in kinds]
+        index = len(self._trouble)
+        down = f", most_down={most_down}" if most_down != 1 else ""
+        self._calls.append(f"cluster.trouble({json.dumps(kinds)}, mean_ms={mean_ms}{down}")
         began = Trouble(
             loop.timeline,
             loop.network,
             self.brokers,
-            loop.random,
+            random.Random(loop.random.getrandbits(64)),
             chosen,
             mean_ms=mean_ms,
             most_down=most_down,
             controller=self.controller,
+            may_come=lambda number: (only is None or number in only) and loop.faults.may_come(index, number),
         )
         self._trouble.append(began)
         began.begin()

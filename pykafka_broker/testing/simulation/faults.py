@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
+from copy import copy
 from random import Random
 
 from pykafka_broker.testing.simulation.network import Network
@@ -25,7 +26,8 @@ class Trouble:
     """Trouble of some kinds, about every `mean_ms`, until the trouble ends.
 
     most_down: how many nodes may be away at once. controller: the node that knows who is in sync; by default the
-    first of the nodes with a controller.
+    first of the nodes with a controller. may_come: asked with the number of each fault; with it each fault has a chance
+    of its own, so that the others are the same without it.
     """
 
     def __init__(
@@ -39,42 +41,52 @@ class Trouble:
         mean_ms: int = 450,
         most_down: int = 1,
         controller: SimNode | None = None,
+        may_come: Callable[[int], bool] | None = None,
     ) -> None:
         self.timeline = timeline
         self.network = network
         self.nodes = nodes
         self.random = random
         self.came: list[str] = []
+        self.numbers: list[int] = []  # of those that came
         self.once_failed = 0  # calls that have failed alone
         self._crashed: dict[int, int] = {}  # with what broker epoch
         self._kinds = kinds
         self._mean_ms = mean_ms
         self._most_down = most_down
-        self._ended = False
+        self._may_come = may_come
+        self._drawn = 0
+        self._over: list[bool] = []  # filled at the end
         self._controller = controller or next((node for node in nodes if node.is_controller), None)
 
     def begin(self) -> None:
         """Let faults come from now on."""
-        if self._kinds and not self._ended:
+        if self._kinds and not self._over:
             self.timeline.after(self.random.randrange(2 * self._mean_ms), self._next)
 
     def end(self) -> None:
         """Let no further fault come; everything broken stays so."""
-        self._ended = True
+        self._over.append(True)
 
     def _next(self) -> None:
-        if self._ended:
+        if self._over:
             return
-        kind, node = self.random.choice(self._kinds), self.random.choice(self.nodes)
+        number, fault = self._drawn, self
+        self._drawn += 1
+        if self._may_come is not None:
+            fault = copy(self)
+            fault.random = Random(self.random.getrandbits(64))
+        kind, node = fault.random.choice(self._kinds), fault.random.choice(self.nodes)
         down = [each for each in self.nodes if not each.running or each.paused]
         may = kind in HARMLESS or len(down) < self._most_down
         if (kind in CRASHES and cut_power in self._kinds) or kind is wipe_disk:
             may = may and self._has_recovered()
-        if node.running and not node.paused and may:
+        if node.running and not node.paused and may and (self._may_come is None or self._may_come(number)):
+            self.numbers.append(number)
             self.came.append(f"{self.timeline.now}: {kind.__name__} {node.name}")
             if kind in CRASHES:
                 self._crashed[node.id] = self._epoch_of(node)
-            kind(self, node)
+            kind(fault, node)
         self.begin()
 
     def _epoch_of(self, node: SimNode) -> int:
@@ -114,7 +126,7 @@ class Trouble:
 
     def back_when_gone(self, node: SimNode) -> None:
         """Start a node again, some time after its end."""
-        if node.running and not self._ended:
+        if node.running and not self._over:
             self.timeline.after(_LOOK_MS, lambda: self.back_when_gone(node))
         else:
             self.back(node)
@@ -123,7 +135,7 @@ class Trouble:
         """Start a node again, later."""
 
         def start() -> None:
-            if not node.running and not self._ended:
+            if not node.running and not self._over:
                 node.start()
 
         self.timeline.after(self.away_ms(), start)

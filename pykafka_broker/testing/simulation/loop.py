@@ -24,6 +24,7 @@ from unittest import mock
 
 from pykafka_broker.testing.simulation.clients import ClientPatches
 from pykafka_broker.testing.simulation.network import End, Network
+from pykafka_broker.testing.simulation.shrinking import ShrunkRun, run_and_shrink
 from pykafka_broker.testing.simulation.timeline import START_MS, Host, Timeline
 
 T = TypeVar("T")
@@ -76,6 +77,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.network = Network(self.timeline, self.random)
         self.application = Host(self.timeline, APPLICATION)
         self.network.hosts[APPLICATION] = self.application
+        self.faults = ShrunkRun()
         self._limit_ms = START_MS + round(limit_s * 1000)
         self._numbers = itertools.count()
         self._turns = 0  # without a wait
@@ -321,10 +323,34 @@ def _virtual(loop: SimulatedLoop) -> Iterator[None]:
             gc.enable()
 
 
-def simulate(main: Coroutine[Any, Any, T], *, limit_s: float = DEFAULT_LIMIT_S) -> T:
-    """Run a coroutine on a `SimulatedLoop`, as `asyncio.run` runs one on a real loop."""
-    with asyncio.Runner(loop_factory=lambda: SimulatedLoop(limit_s)) as runner:
-        return runner.run(main)
+def simulate(
+    main: Coroutine[Any, Any, T] | Callable[[], Coroutine[Any, Any, T]],
+    *,
+    limit_s: float = DEFAULT_LIMIT_S,
+    shrink_runs: int = 0,
+) -> T:
+    """Run a coroutine on a `SimulatedLoop`, as `asyncio.run` runs one on a real loop.
+
+    Args:
+        main: a coroutine, or a function that makes it.
+        limit_s: the virtual seconds after which a run that does not end is given up.
+        shrink_runs: the most further runs for cutting a failure down to the faults of `SimulatedCluster.trouble` that
+            are enough for it, which a note tells; `main` must be a function then.
+    """
+
+    def run(faults: ShrunkRun, coroutine: Coroutine[Any, Any, T]) -> T:
+        with asyncio.Runner(loop_factory=lambda: SimulatedLoop(limit_s)) as runner:
+            runner.get_loop().faults = faults  # type: ignore[attr-defined]
+            return runner.run(coroutine)
+
+    if not callable(main):
+        if shrink_runs:
+            main.close()
+            raise TypeError("to run again, simulate needs a function: simulate(lambda: main(seed), shrink_runs=60)")
+        return run(ShrunkRun(), main)
+    if not shrink_runs:
+        return run(ShrunkRun(), main())
+    return run_and_shrink(lambda faults: run(faults, main()), shrink_runs)
 
 
 __all__ = ["SimulatedLoop", "SimulationStalled", "simulate"]

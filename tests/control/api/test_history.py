@@ -68,6 +68,9 @@ def test_an_application_is_judged(recorded: KafkaBroker) -> None:
     ("body", "status", "detail"),
     [
         ({"input": "in"}, 400, "input and output are given together"),
+        ({"order": "key"}, 400, "order is of an application: input and output are missing"),
+        ({"input": "x", "output": "x", "order": "id"}, 400, 'key must be "key", "value"'),
+        ({"forbid": ["lost write"]}, 400, "must be"),
         ({"key": "id"}, 400, 'key must be "key", "value"'),
         ({"input": "nowhere", "output": "nowhere"}, 404, "there is no topic nowhere"),
         ({"guarantee": "maybe"}, 400, "guarantee must be one of"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from itertools import count
 from typing import Any
 
@@ -12,12 +13,15 @@ from pykafka_broker.control.history.facts import (
     Ended,
     Fact,
     Fetched,
+    GroupReset,
     Located,
     OffsetCommitted,
     Produced,
+    RecordsAcknowledged,
+    RecordsAcquired,
     Registered,
 )
-from pykafka_broker.control.history.findings import Evidence, Finding
+from pykafka_broker.control.history.findings import Evidence, Finding, Forbidden
 from pykafka_broker.control.history.outlines import BatchOutline, Outline
 
 BATCH_BYTES = 100
@@ -35,7 +39,7 @@ class Story:
     def _common(self, client: str, address: str | None, answered: bool, error: str) -> dict[str, Any]:
         order = len(self.facts)
         who = {"client": client, "address": address or f"{client}:1"}
-        return {"at": order, "order": order, "answered": answered, "error": error, **who}
+        return {"at": order, "until": order, "order": order, "answered": answered, "error": error, **who}
 
     def _note(self, fact: Any) -> Any:
         self.facts.append(fact)
@@ -150,23 +154,56 @@ class Story:
         common = self._common(client, None, True, "")
         self._note(Registered(transactional_id=transactional_id, producer_id=producer_id, epoch=epoch, **common))
 
-    def ended(self, producer_id: int, *, commit: bool, client: str = "writer") -> None:
+    def ended(
+        self, producer_id: int, *, commit: bool, client: str = "writer", epoch: int = 0, name: str = "id"
+    ) -> Ended:
         common = self._common(client, None, True, "")
-        self._note(Ended(transactional_id="id", producer_id=producer_id, epoch=0, commit=commit, **common))
+        return self._note(Ended(transactional_id=name, producer_id=producer_id, epoch=epoch, commit=commit, **common))
+
+    def acquired(
+        self, first: int, last: int, *, member: str = "one", group: str = "workers", deliveries: int = 1
+    ) -> None:
+        """Records were delivered to a member of a share group."""
+        of: dict[str, Any] = {
+            "group": group,
+            "member": member,
+            "topic": "orders",
+            "partition": 0,
+            "first": first,
+            "last": last,
+        }
+        self._note(RecordsAcquired(deliveries=deliveries, **of, **self._common(member, None, True, "")))
+
+    def acknowledged(
+        self, first: int, last: int, *types: int, member: str = "one", group: str = "workers", error: str = ""
+    ) -> None:
+        """A member of a share group acknowledged records; by default it accepted them."""
+        of: dict[str, Any] = {
+            "group": group,
+            "member": member,
+            "topic": "orders",
+            "partition": 0,
+            "first": first,
+            "last": last,
+        }
+        self._note(RecordsAcknowledged(types=list(types or (1,)), **of, **self._common(member, None, True, error)))
+
+    def group_reset(self, group: str = "workers") -> None:
+        self._note(GroupReset(group=group, **self._common("admin", None, True, "")))
 
     def deleted(self, topic: str = "orders") -> None:
         self.logs[topic] = []
         self._note(Deleted(topic=topic, **self._common("admin", None, True, "")))
 
-    def evidence(self, *, whole: bool = True, compacted: bool = False) -> Evidence:
+    def evidence(self, *, whole: bool = True, compacted: bool = False, in_order: bool = True) -> Evidence:
         outlines = [
             Outline(topic, 0, self.starts.get(topic, 0), self.end(topic), compacted, list(batches))
             for topic, batches in self.logs.items()
         ]
-        return Evidence(self.facts, outlines, whole=whole)
+        return Evidence(self.facts, outlines, whole=whole, in_order=in_order)
 
-    def found(self, seen_by: str | None = None, **options: bool) -> list[Finding]:
-        return findings(self.evidence(**options), seen_by)
+    def found(self, seen_by: str | None = None, forbid: Collection[Forbidden] = (), **options: bool) -> list[Finding]:
+        return findings(self.evidence(**options), seen_by, forbid)
 
     def kinds(self, **options: Any) -> list[str]:
         """Return the names of all anomalies."""

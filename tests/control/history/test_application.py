@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pykafka_broker.control.history.application import GUARANTEES, Guarantee, PlainRecord, identify_by, verdict
+from pykafka_broker.control.history.facts import Produced
+from pykafka_broker.control.history.findings import Finding
 from tests.control.history.story import Story
 
 
@@ -118,3 +120,78 @@ def test_an_output_of_a_deleted_input_is_not_invented() -> None:
     story.starts["orders"] = 1
     inputs = [PlainRecord("orders", 0, 1, b"b", b"")]
     assert verdict(story.evidence(), inputs, records("out", "a", "b"), identify_by("key"), "exactly_once") == []
+
+
+# -- order
+
+
+def placed(topic: str, *ids: str, partition: int = 0, key: bytes = b"k") -> list[PlainRecord]:
+    return [PlainRecord(topic, partition, offset, key, each.encode()) for offset, each in enumerate(ids)]
+
+
+def ordered(story: Story, inputs: list[PlainRecord], outputs: list[PlainRecord]) -> list[Finding]:
+    by_value = identify_by("value")
+    return verdict(story.evidence(), inputs, outputs, by_value, "at_least_once", order=identify_by("key"))
+
+
+def repartitioned(story: Story) -> Story:
+    """Make of the topic "more" the second partition of the orders."""
+    for fact in story.facts:
+        if isinstance(fact, Produced) and fact.topic == "more":
+            fact.topic, fact.partition = "orders", 1
+    evidence = story.evidence()
+    evidence.outlines["orders", 1] = evidence.outlines.pop(("more", 0))
+    story.evidence = lambda **_: evidence  # type: ignore[method-assign]
+    return story
+
+
+def test_outputs_of_a_key_come_as_their_inputs_did() -> None:
+    inputs = placed("orders", "1", "2", "3")
+    assert ordered(Story(), inputs, placed("billed", "1", "2", "3")) == []
+    assert ordered(Story(), inputs, placed("billed", "1", "2", "3", "1", "2")) == []  # some once more
+    (found,) = ordered(Story(), inputs, placed("billed", "2", "1", "3"))
+    assert found.anomaly == "out of order"
+    assert found.text == "billed-0@1 is of orders-0@0, and is behind billed-0@0 of orders-0@1, which came later"
+    by_value = identify_by("value")
+    assert verdict(Story().evidence(), inputs, placed("billed", "2", "1", "3"), by_value, "exactly_once") == []
+
+
+def test_different_keys_and_records_without_key_have_no_order() -> None:
+    inputs = [PlainRecord("orders", 0, index, key, b"%d" % index) for index, key in enumerate((b"a", b"b", None, None))]
+    assert ordered(Story(), inputs, placed("billed", "3", "2", "1", "0")) == []
+
+
+def test_a_key_in_two_partitions_of_the_output_is_split() -> None:
+    inputs = placed("orders", "1", "2")
+    (found,) = ordered(Story(), inputs, [*placed("billed", "1"), *placed("billed", "2", partition=1)])
+    assert found.anomaly == "split key"
+    assert found.text == (
+        "billed-0@0 and billed-1@0 belong to one key, so no consumer can tell their order: "
+        "they are of orders-0@0 and orders-0@1"
+    )
+
+
+def test_a_key_that_moved_to_another_partition_keeps_its_order() -> None:
+    """Partitions were added to the input, and the consumer of the new one was quicker."""
+    story = Story()
+    story.produced(client="shop")
+    story.produced("more", client="shop", address="shop:2")
+    repartitioned(story)
+    inputs = [*placed("orders", "before"), *placed("orders", "after", partition=1)]
+    assert ordered(story, inputs, placed("billed", "before", "after")) == []
+    (found,) = ordered(story, inputs, placed("billed", "after", "before"))
+    assert found.text == "billed-0@1 is of orders-0@0, and is behind billed-0@0 of orders-1@0, which came later"
+    assert found.way[:2] == [
+        "orders-0@0 was produced at 00:00:00.000 by shop (shop:1)",
+        "orders-1@0 was produced at 00:00:00.001 by shop (shop:2)",
+    ]
+
+
+def test_inputs_that_were_on_their_way_at_once_have_no_order() -> None:
+    story = Story()
+    story.produced(client="shop").until = 5
+    story.produced("more", client="shop", address="shop:2")
+    repartitioned(story)
+    inputs = [*placed("orders", "before"), *placed("orders", "after", partition=1)]
+    assert ordered(story, inputs, placed("billed", "after", "before")) == []
+    assert ordered(Story(), inputs, placed("billed", "after", "before")) == []  # not in the history at all

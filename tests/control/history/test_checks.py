@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.control.history.story import Story
@@ -69,6 +71,16 @@ def test_a_batch_that_the_broker_wrote_anew_is_not_lost(story: Story) -> None:
     story.produced(crc=1)
     story.logs["orders"] = [story.logs["orders"][0]._replace(crc=2, attributes=8)]
     assert story.kinds() == []
+
+
+def test_a_batch_that_was_sent_again_in_another_form_is_not_lost(story: Story) -> None:
+    """An idempotent producer gets the offset of its first attempt, whatever the second one has at this number."""
+    sent: Any = {"producer_id": 1, "epoch": 0, "sequence": 0}
+    story.produced(crc=1, error="REQUEST_TIMED_OUT", **sent)
+    story.produced(crc=2, stored=False, **sent).offset = 0
+    assert story.kinds() == []
+    story.produced(stored=False, producer_id=1, epoch=0, sequence=1).offset = 0
+    assert story.kinds() == ["lost write"]
 
 
 def test_records_of_a_topic_that_was_deleted_are_not_lost(story: Story) -> None:

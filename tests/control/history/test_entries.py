@@ -36,7 +36,7 @@ def produce(*partitions: bytes, version: int = 9, transactional_id: str | None =
 
 
 def note(history: HistoryFile, frame: memoryview, answer: list[bytes] | None) -> None:
-    history.note(12, CONNECTION, thin_request(frame), answer)
+    history.note(12, 15, CONNECTION, thin_request(frame), answer)
 
 
 @pytest.fixture
@@ -56,6 +56,7 @@ def test_of_a_produce_request_the_headers_of_the_batches_are_kept(
     partitions = entry.exchange.request.topic_data[0].partition_data
     assert [bytes(each.records[:HEADER_SIZE]) for each in partitions] == [each[:HEADER_SIZE] for each in batches]
     assert (entry.exchange.client_id, entry.exchange.wall_ms, entry.client) == ("app", 12, "client:2")
+    assert entry.until == 15
     assert entry.exchange.answer is None
     assert history.size_bytes < 2000
 
@@ -105,7 +106,7 @@ def test_a_history_without_room_on_the_disk_is_full(history: HistoryFile, monkey
 
     monkeypatch.setattr(entries, "allocate", refuse)
     while not history.full:
-        history.note(12, CONNECTION, thin_request(produce(batch(1))), [bytes(4000)] * 100)
+        history.note(12, 15, CONNECTION, thin_request(produce(batch(1))), [bytes(4000)] * 100)
     assert history.size_bytes <= 4 << 20
     assert len(list(history.entries())) > 5
 

@@ -20,6 +20,9 @@ def test_a_fact_is_a_row_and_back() -> None:
     story.located(3)
     story.registered(1, 0)
     story.ended(1, commit=True)
+    story.acquired(0, 0)
+    story.acknowledged(0, 0)
+    story.group_reset()
     story.deleted()
     assert [fact_of(row_of(fact)) for fact in story.facts] == story.facts
     assert {fact.kind for fact in story.facts} | {"joined"} == set(KINDS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -23,13 +24,15 @@ class RightRun:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.story = Story()
-        self.position = self.committed = 0
+        self.position = self.committed = self.shared = self.exchanged = self.epoch = 0
         self.sequences = {1: 0, 2: 0}
         self.aborted: list[list[int]] = []
         steps: list[Callable[[], None]] = [
             self.produce,
             self.produce_in_sequence,
             self.transact,
+            self.share,
+            self.exchange,
             self.fetch,
             self.commit,
         ]
@@ -37,6 +40,7 @@ class RightRun:
             self.random.choice(steps)()
         self.fetch()
         self.commit()
+        self.share()
         for _ in range(3):
             self.produce()
 
@@ -58,7 +62,36 @@ class RightRun:
         self.sequences[2] += 1
         if not commit:
             self.aborted.append([2, first])
+        self.story.ended(2, commit=commit, client="t")
         self.story.store(producer_id=2, epoch=0, outcome="commit" if commit else "abort")
+
+    def share(self) -> None:
+        """Deliver what has come to a member of a share group, which accepts, releases or rejects."""
+        end = self.story.end()
+        if self.shared < end:
+            first, last = self.shared, self.random.randrange(self.shared, end)
+            member = self.random.choice(("one", "two"))
+            self.story.acquired(first, last, member=member)
+            types = [self.random.choice((1, 1, 2, 3)) for _ in range(first, last + 1)]
+            self.story.acknowledged(first, last, *types, member=member)
+            released = [first + index for index, kind in enumerate(types) if kind == 2]
+            for offset in released:
+                self.story.acquired(offset, offset, member="two", deliveries=2)
+                self.story.acknowledged(offset, offset, 1, member="two")
+            self.shared = last + 1
+
+    def exchange(self) -> None:
+        """Read and write in a transaction whose producer has one epoch for each, as since Kafka 4.0."""
+        self.epoch += 1
+        numbers: dict[str, Any] = {"producer_id": 3, "epoch": self.epoch, "sequence": 0}
+        self.story.produced("billed", client="x", address="x:1", outcome="committed", **numbers)
+        end = self.story.end()
+        if end > self.exchanged:
+            self.story.fetched(self.exchanged, end, client="x", aborted=list(self.aborted))
+            self.story.committed(end, group="exchange", client="x", producer_id=3)
+            self.exchanged = end
+        self.story.ended(3, commit=True, client="x", epoch=self.epoch, name="exchange")
+        self.story.store("billed", producer_id=3, epoch=self.epoch, outcome="commit")
 
     def fetch(self) -> None:
         if self.position < self.story.end():
@@ -142,7 +175,34 @@ def commit_back(run: RightRun) -> None:
     run.story.committed(run.committed - 1, client="second", member="member-2")
 
 
+def accept_again(run: RightRun) -> None:
+    run.story.acknowledged(0, run.shared - 1, 1, member="two")
+
+
+def lose_an_acknowledgement(run: RightRun) -> None:
+    run.story.acquired(0, run.shared - 1, member="two", deliveries=3)
+
+
+def read_each_other(run: RightRun) -> None:
+    """Two transactions read what the other one has not committed yet."""
+    places = []
+    for id, topic in ((8, "left"), (9, "right")):
+        numbers: dict[str, Any] = {"producer_id": id, "epoch": 0, "sequence": 0}
+        places.append((id, topic, f"app-{id}"))
+        run.story.produced(topic, client=f"app-{id}", outcome="committed", **numbers)
+    for id, _, name in places:
+        other = next(topic for each, topic, _ in places if each != id)
+        run.story.fetched(0, 1, other, client=name, committed_only=False)
+        run.story.committed(1, other, group=name, client=name, producer_id=id)
+    for id, topic, name in places:
+        run.story.ended(id, commit=True, client=name, name=name)
+        run.story.store(topic, producer_id=id, epoch=0, outcome="commit")
+
+
 PLANTED = [
+    (accept_again, "acknowledged twice"),
+    (lose_an_acknowledgement, "acknowledgement lost"),
+    (read_each_other, "circular information flow"),
     (lose_a_write, "lost write"),
     (replace_a_write, "lost write"),
     (double_a_write, "duplicate"),

@@ -45,18 +45,50 @@ def test_a_seed_is_repeated_frame_for_frame() -> None:
     assert traced(7) != traced(8)
 
 
-def test_other_processes_repeat_it() -> None:
+async def several_topics(seed: int) -> SimulatedCluster:
+    """Produce to the partitions of three topics in transactions, through a kill, and read them with a group of two."""
+    async with SimulatedCluster(brokers=3, seed=seed) as cluster:
+        names = [f"topic-{letter}" for letter in "abc"]
+        for name in names:
+            await cluster.create_topic(name, partitions=3)
+        address = cluster.bootstrap_servers
+        async with AIOKafkaProducer(bootstrap_servers=address, transactional_id="several") as producer:
+            for number in range(12):
+                async with producer.transaction():
+                    for name in names:
+                        await producer.send(name, b"%d" % number, partition=number % 3)
+                if number == 5:
+                    cluster.leader(names[0]).kill()
+        await cluster.calm()
+        settings = {"bootstrap_servers": address, "group_id": "group", "auto_offset_reset": "earliest"}
+        consumers = [AIOKafkaConsumer(*names, **settings, isolation_level="read_committed") for _ in range(2)]
+        for consumer in consumers:
+            await consumer.start()
+        left = 36
+        while left > 0:
+            for consumer in consumers:
+                left -= sum(map(len, (await consumer.getmany(timeout_ms=100)).values()))
+        for consumer in consumers:
+            await consumer.stop()
+        return cluster
+
+
+def test_other_processes_repeat_it_whatever_their_hashes() -> None:
     code = (
         "from pykafka_broker.testing.simulation import simulate\n"
-        "from bench.simulation import work_through_a_kill\n"
-        f"print(simulate(work_through_a_kill(7), limit_s={LIMIT_S}).trace)"
+        "from tests.testing.simulation.test_cluster import several_topics\n"
+        f"print(simulate(several_topics(7), limit_s={LIMIT_S}).trace)"
     )
-    environment = os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)}
     runs = [
         subprocess.run(
-            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=200, check=True
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=True,
         )
-        for _ in range(2)
+        for hash_seed in "12"
     ]
     assert "Produce" in runs[0].stdout
     assert runs[0].stdout == runs[1].stdout
@@ -79,6 +111,27 @@ def test_a_client_works_on_it(brokers: int) -> None:
             assert cluster.leader("orders") in cluster.brokers
             assert [node.id for node in cluster.brokers] == list(range(1, brokers + 1))
             assert cluster.controller.id == (1 if brokers == 1 else CONTROLLER_ID)
+
+    simulate(main(), limit_s=LIMIT_S)
+
+
+@pytest.mark.parametrize("seed", [2, 4])
+def test_a_consumer_stops_whose_coordinator_was_killed(seed: int) -> None:
+    """With automatic commits aiokafka 0.14 does not, here as with a real Kafka: stop() ends the search for a
+    coordinator, and then commits until it is done.
+    """
+
+    async def main() -> None:
+        async with SimulatedCluster(brokers=3, seed=seed) as cluster:
+            await cluster.create_topic("orders", partitions=3)
+            settings = {"bootstrap_servers": cluster.bootstrap_servers, "group_id": "g", "enable_auto_commit": False}
+            consumers = [AIOKafkaConsumer("orders", **settings) for _ in range(2)]
+            for consumer in consumers:
+                await consumer.start()
+            cluster.broker(consumers[0]._coordinator.coordinator_id).kill()
+            await cluster.until(lambda: consumers[0]._coordinator.coordinator_id is None)
+            for consumer in consumers:
+                await asyncio.wait_for(consumer.stop(), 60)
 
     simulate(main(), limit_s=LIMIT_S)
 

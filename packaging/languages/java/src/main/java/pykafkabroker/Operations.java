@@ -749,8 +749,10 @@ public abstract class Operations {
      * Return the anomalies in the history of this broker; the anomalies named in {@code allow} are left
      * out. With {@code input} and {@code output}, two topics, return instead what an application in
      * between has lost, doubled or invented: {@code key} says which records belong together ("key",
-     * "value", "header:NAME", or a JSON pointer into the value), and {@code guarantee} what is forbidden.
-     * With {@code seen_by}, a group, records of its topics that it has never fetched are anomalies too.
+     * "value", "header:NAME", or a JSON pointer into the value), and {@code guarantee} what is forbidden;
+     * with {@code order}, of the same form as {@code key}, outputs of the same value must come as their
+     * inputs did. With {@code seen_by}, a group, records of its topics that it has never fetched are
+     * anomalies too, and with {@code forbid} what Kafka itself allows.
      */
     public List<Answers.Finding> check() {
         return check(options -> {});
@@ -760,8 +762,10 @@ public abstract class Operations {
      * Return the anomalies in the history of this broker; the anomalies named in {@code allow} are left
      * out. With {@code input} and {@code output}, two topics, return instead what an application in
      * between has lost, doubled or invented: {@code key} says which records belong together ("key",
-     * "value", "header:NAME", or a JSON pointer into the value), and {@code guarantee} what is forbidden.
-     * With {@code seen_by}, a group, records of its topics that it has never fetched are anomalies too.
+     * "value", "header:NAME", or a JSON pointer into the value), and {@code guarantee} what is forbidden;
+     * with {@code order}, of the same form as {@code key}, outputs of the same value must come as their
+     * inputs did. With {@code seen_by}, a group, records of its topics that it has never fetched are
+     * anomalies too, and with {@code forbid} what Kafka itself allows.
      */
     public List<Answers.Finding> check(Consumer<Options.Check> options) {
         Given given = Given.body();

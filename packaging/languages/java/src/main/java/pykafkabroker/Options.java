@@ -690,6 +690,11 @@ public final class Options {
             return this;
         }
 
+        public Check order(String order) {
+            given.put("order", order);
+            return this;
+        }
+
         public Check seenBy(String seenBy) {
             given.put("seen_by", seenBy);
             return this;
@@ -697,6 +702,11 @@ public final class Options {
 
         public Check allow(String... allow) {
             given.put("allow", List.of(allow));
+            return this;
+        }
+
+        public Check forbid(String... forbid) {
+            given.put("forbid", List.of(forbid));
             return this;
         }
     }

@@ -1,0 +1,64 @@
+"""Broken applications in Java, Go and Node are found with the right verdict, and right ones are not accused.
+
+One mistake of each language is made in every run, the others and the right applications with `--slow`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from interop import broken_applications, broken_programs
+from interop.broken_programs import LANGUAGES
+from pykafka_broker.control.history.application import Guarantee
+from pykafka_broker.testing import KafkaBroker
+
+pytestmark = pytest.mark.ours_only
+
+MISTAKES: dict[str, tuple[set[str], Guarantee, set[str]]] = {
+    # anomalies of the broker's history, guarantee, what the application has done
+    "commits_first": (set(), "at_least_once", {"lost"}),
+    "retries_without_idempotence": ({"duplicate"}, "exactly_once", {"doubled"}),
+    "swallows_errors": (set(), "at_least_once", {"lost"}),
+    "reads_uncommitted": ({"aborted read"}, "exactly_once", {"invented"}),
+}
+UNSEEN = {("node", "retries_without_idempotence")}  # KafkaJS makes another batch of each attempt
+ALWAYS = {("java", "reads_uncommitted"), ("go", "commits_first"), ("node", "retries_without_idempotence")}
+CASES = [(language, name) for language in LANGUAGES for name in MISTAKES]
+
+
+def case(language: str, name: str, *, always: bool) -> Any:
+    return pytest.param(language, name, marks=[] if always else pytest.mark.slow, id=f"{language}-{name}")
+
+
+@pytest.fixture(scope="module")
+def whole_run() -> Iterator[KafkaBroker]:
+    with KafkaBroker(history=True) as broker:
+        yield broker
+
+
+@pytest.fixture
+def broker(whole_run: KafkaBroker) -> KafkaBroker:
+    whole_run.reset()
+    broken_applications.fill(whole_run)
+    return whole_run
+
+
+@pytest.mark.parametrize(("language", "name"), [case(*each, always=each in ALWAYS) for each in CASES])
+def test_a_mistake_is_found(broker: KafkaBroker, language: str, name: str) -> None:
+    anomalies, guarantee, verdict = MISTAKES[name]
+    broken_programs.run(language, broker, name, right=False)
+    assert {each.anomaly for each in broker.check(raises=False)} == (set() if (language, name) in UNSEEN else anomalies)
+    found = broker.check(input="orders", output="billed", guarantee=guarantee, raises=False)
+    assert {each.anomaly for each in found} == verdict, [each.lines for each in found]
+    assert all("biller" in "".join(each.way) or each.anomaly == "lost" for each in found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("language", "name"), CASES)
+def test_the_right_application_is_not_accused(broker: KafkaBroker, language: str, name: str) -> None:
+    broken_programs.run(language, broker, name, right=True)
+    broker.check()
+    broker.check(input="orders", output="billed", order="key")
