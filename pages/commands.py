@@ -10,6 +10,7 @@ from pykafka_broker.cli.commands import CONTROLLING, SUMMARIES, flags, subcomman
 from pykafka_broker.cli.configs import parser as keys_parser
 from pykafka_broker.cli.help import parser_of
 from pykafka_broker.tools import TOOLS
+from pykafka_broker.tools.frame import parser_of as parser_of_tool
 
 _HEADS = ("option", "meaning")
 _HEAD = """# Options of every command
@@ -42,7 +43,7 @@ def _command(name: str, summary: str) -> str:
 
 
 def _tool(name: str, summary: str) -> str:
-    return f"## pykafka-broker {name}\n\n{_sentence(summary)}\n\n{_below(parser_of(name), name)}"
+    return f"## pykafka-broker {name}\n\n{_sentence(summary)}\n\n{_below(parser_of_tool(name), name)}"
 
 
 def _below(parser: argparse.ArgumentParser, name: str) -> str:

@@ -126,6 +126,17 @@ FOUND: dict[str, list[Step]] = {
                 {"topic_name": name, "partitions": [{"partition_index": partition, "start_offset": 0}]}]}),
             Step("DeleteShareGroupOffsets", 0, {"group_id": "§g", "topics": [{"topic_name": "§a"}]}))),
     ],
+    "share-offsets-of-no-partitions": [
+        create("§a", "§b"), *(step for topics in (
+            {}, {"§none": ()}, {"§a": ()}, {"§none": (), "§a": (), "§b": (0, 9)}, {"§none": (1,), "§a": (), "§b": (9,)},
+        ) for step in (
+            Step("AlterShareGroupOffsets", 0, {"group_id": "§g", "topics": [
+                {"topic_name": name, "partitions": [{"partition_index": n, "start_offset": 0} for n in partitions]}
+                for name, partitions in topics.items()]}),
+            Step("ShareGroupDescribe", 1, {"group_ids": ["§g"]}))),
+        Step("DescribeShareGroupOffsets", 1, {"groups": [{"group_id": "§g", "topics": None}]}),
+        Step("DeleteShareGroupOffsets", 0, {"group_id": "§g", "topics": [{"topic_name": "§a"}]}),
+    ],
     "as-many-votes-for-each-assignor": [
         create("§a"), heartbeat("n" * 22, server_assignor="range"), heartbeat("o" * 22, server_assignor="uniform"),
         Step("ConsumerGroupDescribe", 1, {"group_ids": ["§g"]}),

@@ -62,6 +62,7 @@ MODULES = {  # with the `main` and the `parser` of each command, imported when t
 
 BAD_USAGE = 2
 _KEYS_FLAGS = ("--scope", "--effect")
+OWN_FIRST = ("cluster",)  # names of tools and of commands of our own, whose help is the own command's
 
 
 def module_of(command: str) -> Any:
@@ -72,8 +73,11 @@ def module_of(command: str) -> Any:
 def is_tool(arguments: Sequence[str]) -> bool:
     """Tell whether the words call a tool.
 
-    `configs` with flags of Kafka's tool is the tool; without them it lists all config keys.
+    `configs` with flags of Kafka's tool is the tool; without them it lists all config keys. `cluster` with a word
+    behind is the tool; without one it starts brokers.
     """
+    if arguments[0] == "cluster":
+        return len(arguments) > 1 and not arguments[1].startswith("-")
     if arguments[0] != "configs":
         return arguments[0] in TOOLS
     flags = [each.partition("=")[0] for each in arguments[1:] if each.startswith("-")]

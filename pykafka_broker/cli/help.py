@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from pykafka_broker.cli.commands import (
     COMMANDS,
+    OWN_FIRST,
     SUMMARIES,
     CommandParser,
     flags,
@@ -34,7 +35,7 @@ _SHELLS = ("bash", "zsh", "fish")
 
 def parser_of(command: str) -> argparse.ArgumentParser:
     """Return the parser of a command, or of the broker for the empty word."""
-    if command in TOOLS:
+    if command in TOOLS and command not in OWN_FIRST:
         from pykafka_broker.tools.frame import parser_of as of_tool
 
         return of_tool(command)

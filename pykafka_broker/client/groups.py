@@ -371,10 +371,17 @@ async def delete_share_group_starts(
 # -- streams groups
 
 
-async def describe_streams_group(client: Client, group_id: str) -> DescribedGroup:
-    """Return a streams group's description. Raises ClientError."""
-    request = StreamsGroupDescribeRequest([group_id])
-    found: DescribedGroup = await client.ask_group(group_id, request, _first_group, call="describeStreamsGroups")
+async def describe_streams_group(client: Client, group_id: str, *, with_topology: bool = False) -> DescribedGroup:
+    """Return a streams group's description. Raises ClientError.
+
+    Args:
+        with_topology: whether the description of the topology is wanted too, if one is stored (KIP-1331).
+    """
+    request = StreamsGroupDescribeRequest([group_id], include_topology_description=with_topology)
+    versions = (1, 1) if with_topology else None
+    found: DescribedGroup = await client.ask_group(
+        group_id, request, _first_group, call="describeStreamsGroups", versions=versions
+    )
     return found
 
 

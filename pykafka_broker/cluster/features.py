@@ -71,6 +71,7 @@ _DEFAULTS_FROM: dict[str, dict[int, int]] = {
     SHARE_VERSION: {28: 1, 31: 2},
     "streams.version": {29: 1},
 }
+_OWN_LEVELS_SINCE = (4,)  # the release from which on everything that works here has its level of metadata.version
 # name: {level: what it needs}
 DEPENDENCIES = {ELR_VERSION: {1: {METADATA_VERSION: 23}}}
 
@@ -117,8 +118,18 @@ def abilities(config: BrokerConfig) -> dict[str, tuple[int, int]]:
 
 
 def first_levels(config: BrokerConfig) -> dict[str, int]:
-    """Return the levels that a broker finalizes for a new cluster without a format: the highest metadata.version."""
-    return bootstrap_levels(abilities(config)[METADATA_VERSION][1])
+    """Return the levels that a broker finalizes for a new cluster without a format.
+
+    A broker that passes for a release since 4.0 takes the release's metadata.version, so that a Kafka of the release
+    can take the directory over, and otherwise the highest level that works here. Other features have the highest level
+    that the release supports, switched on there or not.
+    """
+    release, levels = config.own.release, bootstrap_levels(abilities(config)[METADATA_VERSION][1])
+    if release is None or release.number < _OWN_LEVELS_SINCE:
+        return levels
+    highest = {name: high for name, (_, high) in supported_features(config).items()}
+    own = {name: min(level, highest.get(name, 0)) for name, level in levels.items()}
+    return {name: level for name, level in own.items() if level}
 
 
 def shown_levels(config: BrokerConfig, levels: Mapping[str, int]) -> dict[str, int]:

@@ -41,7 +41,7 @@ from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.segments import LogRead, Segments, TimeSteps
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.control import EndTransactionMarker, read_end_transaction_marker
-from pykafka_broker.records.errors import CorruptBatch
+from pykafka_broker.records.errors import CorruptBatch, InvalidRecord
 from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, check_crc, read_header
 
 logger = logging.getLogger(__name__)
@@ -564,18 +564,28 @@ class PartitionLog:
         return self.epochs.epoch_at(offset)
 
     def offset_for_timestamp(self, timestamp: int) -> TimeSteps:
-        """Find the first record at or after `timestamp`, in steps of about a millisecond."""
-        try:
-            return (yield from self.segments.offset_for_timestamp(timestamp, self.log_start_offset))
-        except DamagedLog as damage:
-            raise self._read_error(damage) from damage
+        """Find the first record at or after `timestamp`, in steps of about a millisecond.
+
+        Raises:
+            ApiError: records on the way can't be read, or are larger than `max.decompressed.message.bytes`.
+        """
+        limit = self.config.max_decompressed_message_bytes
+        return self._found(self.segments.offset_for_timestamp(timestamp, self.log_start_offset, limit))
 
     def offset_of_max_timestamp(self) -> TimeSteps:
-        """Find the record with the greatest timestamp (KIP-734), in steps of about a millisecond."""
+        """Find the record with the greatest timestamp (KIP-734); otherwise as `offset_for_timestamp`."""
+        limit = self.config.max_decompressed_message_bytes
+        return self._found(self.segments.offset_of_max_timestamp(self.log_start_offset, limit))
+
+    def _found(self, steps: TimeSteps) -> TimeSteps:
         try:
-            return (yield from self.segments.offset_of_max_timestamp(self.log_start_offset))
+            return (yield from steps)
         except DamagedLog as damage:
             raise self._read_error(damage) from damage
+        except InvalidRecord as refusal:
+            raise ApiError(ErrorCode.INVALID_RECORD, str(refusal)) from refusal
+        except CorruptBatch as damage:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(damage)) from damage
 
     def learn_times(self) -> Iterator[None]:
         """Ask the segments for the greatest timestamps, a few at each step, for look-ups by time.

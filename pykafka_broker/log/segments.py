@@ -169,34 +169,45 @@ class Segments:
         """Return the base offset of each segment, and the time of the last write in ms of the wall clock."""
         return [(segment.base_offset, segment.modified_ms) for segment in self._all]
 
-    def offset_for_timestamp(self, timestamp: int, log_start_offset: int) -> TimeSteps:
-        """Find the first record at or after `timestamp`, in steps of about a millisecond."""
+    def offset_for_timestamp(self, timestamp: int, log_start_offset: int, max_record_bytes: int) -> TimeSteps:
+        """Find the first record at or after `timestamp`, in steps of about a millisecond.
+
+        Args:
+            timestamp: in ms.
+            log_start_offset: records before it do not count.
+            max_record_bytes: size of a decompressed record, above which the look-up fails.
+
+        Raises:
+            InvalidRecord, CorruptBatch: the records can't be read.
+        """
         for segment in self.starting_from(log_start_offset):
             if segment.size and segment.max_timestamp >= timestamp:
                 start = segment.time_start_for(timestamp, log_start_offset)
-                found = yield from _find_in(segment, start, timestamp, log_start_offset)
+                found = yield from _find_in(segment, start, timestamp, log_start_offset, max_record_bytes)
                 if found is not None:
                     return found
         return None
 
-    def offset_of_max_timestamp(self, log_start_offset: int) -> TimeSteps:
-        """Find the first record with the greatest timestamp (KIP-734), in steps of about a millisecond."""
+    def offset_of_max_timestamp(self, log_start_offset: int, max_record_bytes: int) -> TimeSteps:
+        """Find the first record with the greatest timestamp (KIP-734); otherwise as `offset_for_timestamp`."""
         best: LogSegment | None = None
         for segment in self.starting_from(log_start_offset):
             if segment.size and (best is None or segment.max_timestamp > best.max_timestamp):
                 best = segment
         if best is None or best.max_timestamp == NO_TIMESTAMP:
             return None
-        return (yield from _find_in(best, best.position_of(best.max_timestamp_offset), best.max_timestamp, 0))
+        start = best.position_of(best.max_timestamp_offset)
+        return (yield from _find_in(best, start, best.max_timestamp, 0, max_record_bytes))
 
 
-def _find_in(segment: LogSegment, start: int, timestamp: int, start_offset: int) -> TimeSteps:
+def _find_in(segment: LogSegment, start: int, timestamp: int, start_offset: int, max_record_bytes: int) -> TimeSteps:
     for place in segment.batches(start):
         if place.max_timestamp >= timestamp and place.last_offset >= start_offset:
             for batch in scan(segment.log.handle(), segment.log.path, place.position, place.end, verify=False):
                 from pykafka_broker.records.validation import TimeSearch  # for look-ups only
 
-                found = yield from TimeSearch(batch.data, batch.header, timestamp, start_offset).search()
+                search = TimeSearch(batch.data, batch.header, timestamp, start_offset, max_record_bytes)
+                found = yield from search.search()
                 if found is not None:
                     return TimestampOffset(*found)
     return None

@@ -33,6 +33,7 @@ CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 _AT_ONCE = 64 << 10
 _PIECES_A_STEP = 256 << 10  # uncompressed bytes
 MAX_DECOMPRESSED = 128 << 20  # a request has 100 MiB at most; more uncompressed bytes mean a bomb
+ANY_SIZE = (1 << 31) - 9  # the default of max.decompressed.message.bytes: Java's largest array
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER_SIZE = 16
 _XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version and the oldest version that can read it

@@ -22,7 +22,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any, NamedTuple
 
-from pykafka_broker.records.compression import NONE, decompressed
+from pykafka_broker.records.compression import ANY_SIZE, NONE, decompressed
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord
 from pykafka_broker.records.header import HEADER_SIZE, LOG_APPEND_TIME_BIT, NO_TIMESTAMP, BatchHeader, Buffer
 from pykafka_broker.records.record import read_varint, wrap_int64
@@ -40,9 +40,6 @@ _ALL = (NEVER, 1 << 62)
 _NONE = (1, 0)
 _NO_ROOM = (1 << 31) - 2  # too large for an array of Java
 WITHOUT_KEY, OUT_OF_TIME, WRONG_TYPE = range(3)
-
-
-ANY_SIZE = (1 << 31) - 9  # the default of max.decompressed.message.bytes: Java's largest array
 
 
 class RecordLimits(NamedTuple):
@@ -312,10 +309,15 @@ _NOTHING_ASKED = RecordLimits(0, (1 << 63) - 1, (1 << 63) - 1, append_time=False
 
 
 class TimeSearch(RecordCheck):
-    """A search for the first record, from `start_offset` on, with at least the given timestamp."""
+    """A search for the first record, from `start_offset` on, with at least the given timestamp.
 
-    def __init__(self, batch: Buffer, header: BatchHeader, timestamp: int, start_offset: int) -> None:
-        super().__init__(batch, header, _NOTHING_ASKED)
+    A decompressed record of more than `max_record_bytes` ends the search if it comes before the one that is found.
+    """
+
+    def __init__(
+        self, batch: Buffer, header: BatchHeader, timestamp: int, start_offset: int, max_record_bytes: int = ANY_SIZE
+    ) -> None:
+        super().__init__(batch, header, _NOTHING_ASKED._replace(max_record_bytes=max_record_bytes))
         self._timestamp = timestamp
         self._first_delta = start_offset - header.base_offset
         self._found: tuple[int, int] | None = None

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from pykafka_broker.cluster.features import abilities
+from pykafka_broker.cluster.features import METADATA_VERSION, abilities, first_levels
 from pykafka_broker.cluster.formatting import FormatRequest, KnownLevels, StorageFormatter, StorageNode
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.extensions import EMULATE
@@ -69,9 +69,11 @@ def format_directories(config: Mapping[str, str], cluster_id: str, emulate: str 
     Args:
         config: the configs of the node, with `controller.quorum.voters`.
         cluster_id: the id of the cluster.
-        emulate: the release that the cluster passes for. A newer release adds levels of features, an older one takes
-            none away.
+        emulate: the release that the cluster passes for, which decides the levels of features.
     """
+    broker = BrokerConfig({EMULATE: emulate or ""})
+    features = first_levels(broker)
+    release_version = features.pop(METADATA_VERSION)
     directories = config["log.dirs"].split(",")
     node = StorageNode(
         int(config["node.id"]),
@@ -80,9 +82,9 @@ def format_directories(config: Mapping[str, str], cluster_id: str, emulate: str 
         "controller" in config["process.roles"],
         True,
         None,
-        KnownLevels(abilities(BrokerConfig({EMULATE: emulate or ""}))),
+        KnownLevels(abilities(broker)),
     )
-    request = FormatRequest(cluster_id, [], True, None, {}, False, False, None)
+    request = FormatRequest(cluster_id, [], True, release_version, features, False, False, None)
     now = int(time.time() * 1000)
     formatter = StorageFormatter(
         OsFileSystem(), node, request, now=now, new_uuid=_new_uuid, new_salt=lambda: secrets.token_bytes(16)

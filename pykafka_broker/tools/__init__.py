@@ -21,6 +21,7 @@ TOOLS = {
     "acls": "add, list and remove ACLs",
     "broker-api-versions": "which versions of which requests each broker serves",
     "client-metrics": "list, describe, alter and delete subscriptions to the metrics of clients",
+    "cluster": "print the id of a cluster, and which versions of which requests its nodes serve",
     "configs": "describe and alter configs, quotas and credentials of topics, brokers, users and others",
     "console-consumer": "print records of topics",
     "console-producer": "send lines of standard input as records",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.quorum import api_versions
 from pykafka_broker.protocol.api_keys import SPECS
@@ -14,23 +15,28 @@ def options(parser: ToolParser) -> None:
 
 
 async def run(tool: Tool) -> int:
-    tool.result = []
     async with tool.connect() as client:
-        await client.refresh()
-        for node in sorted(client.nodes.values()):
-            head = f"{node.host}:{node.port} (id: {node.node_id} rack: {node.rack or 'null'} isFenced: false)"
-            told = {"broker": node.node_id, "host": node.host, "port": node.port, "rack": node.rack}
-            try:
-                served = (await api_versions(client, node.node_id)).api_keys
-            except ClientError as error:
-                tool.print(f"{head} -> ERROR: {error.java}")
-                tool.result.append({**told, "error": str(error), "apis": []})
-                continue
-            known = {each.api_key: each for each in served}
-            listed = sorted({*known, *_apis_of_brokers()})
-            lines = ",\n".join(f"\t{_line(key, known.get(key))}" for key in listed)
-            tool.print(f"{head} -> (\n{lines}\n)")
-            tool.result.append({**told, "error": None, "apis": [_data(known[key]) for key in sorted(known)]})
+        return await print_api_versions(tool, client)
+
+
+async def print_api_versions(tool: Tool, client: Client) -> int:
+    """Print what each node that the client knows serves, and return the exit code."""
+    tool.result = []
+    await client.refresh()
+    for node in sorted(client.nodes.values()):
+        head = f"{node.host}:{node.port} (id: {node.node_id} rack: {node.rack or 'null'} isFenced: false)"
+        told = {"broker": node.node_id, "host": node.host, "port": node.port, "rack": node.rack}
+        try:
+            served = (await api_versions(client, node.node_id)).api_keys
+        except ClientError as error:
+            tool.print(f"{head} -> ERROR: {error.java}")
+            tool.result.append({**told, "error": str(error), "apis": []})
+            continue
+        known = {each.api_key: each for each in served}
+        listed = sorted({*known, *_apis_of_brokers()})
+        lines = ",\n".join(f"\t{_line(key, known.get(key))}" for key in listed)
+        tool.print(f"{head} -> (\n{lines}\n)")
+        tool.result.append({**told, "error": None, "apis": [_data(known[key]) for key in sorted(known)]})
     return 0
 
 

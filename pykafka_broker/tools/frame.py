@@ -38,7 +38,7 @@ FAILED = 1  # wrong usage too, as with Kafka's scripts
 INTERRUPTED = 130
 _GLADLY_HELPING = ("features", "metadata-quorum", "mirror")  # their --help ends with 0, as in Kafka
 _HELPING_AT_ONCE = ("producer-perf-test", "verifiable-consumer", "verifiable-producer")  # without any flag, with 0
-_BY_ARGPARSE4J = ("transactions", *_GLADLY_HELPING, *_HELPING_AT_ONCE)
+_BY_ARGPARSE4J = ("cluster", "transactions", *_GLADLY_HELPING, *_HELPING_AT_ONCE)
 _LOG = logging.getLogger("pykafka_broker")
 
 

@@ -142,7 +142,7 @@ def check_group_flags(tool: Tool, action: str, *, topics: str = "topic") -> None
             raise ToolUsageError("--describe does not take a value for --state")
 
 
-Action = Callable[[Tool, Client], Awaitable[None]]
+Action = Callable[[Tool, Client], Awaitable[int | None]]  # the exit code, None for 0
 
 
 async def execute(
@@ -157,11 +157,10 @@ async def execute(
     try:
         extra = {"default.api.timeout.ms": str(tool.number("timeout"))} if tool.given("timeout") else {}
         async with tool.connect(extra) as client:
-            await actions[action](tool, client)
+            return await actions[action](tool, client) or 0
     except ClientError as error:
         reason = _why(error, action, kind, listing)
         return tool.fail(f"\nError: Executing {kind} group command failed due to {reason}", error)
-    return 0
 
 
 async def states_of(client: Client, kind: str, states: Sequence[str] = ()) -> dict[str, str]:

@@ -6,7 +6,8 @@ command ends with 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from pykafka_broker.client.cluster import BrokerNode, Client
 from pykafka_broker.client.errors import ClientError, KafkaError
@@ -23,8 +24,14 @@ from pykafka_broker.client.leaders import by_topic
 from pykafka_broker.client.topics import delete_topics
 from pykafka_broker.protocol.enums import EARLIEST, LATEST, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.streams_group_describe_response import DescribedGroup, Member, TaskIds
-from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
+from pykafka_broker.protocol.messages.streams_group_describe_response import (
+    DescribedGroup,
+    Member,
+    TaskIds,
+    TopologyDescription,
+    TopologyDescriptionNode,
+)
+from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.group_commands import (
     INACTIVE,
     Row,
@@ -63,12 +70,15 @@ _VERBOSE = {"GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH", "TOPOLOGY-EPOCH", "MEMBER-
 _VERBOSE |= {"CURRENT-OFFSET", "LEADER-EPOCH", "LOG-END-OFFSET"}
 
 
-async def _describe(tool: Tool, client: Client) -> None:
-    """Print the offsets, members or states of groups. Raises ClientError."""
+async def _describe(tool: Tool, client: Client) -> int:
+    """Print the offsets, members, states or topologies of groups, and return the exit code. Raises ClientError."""
     tool.result = []
+    status = 0
     for group_id in await _group_ids(tool, client):
-        group = await describe_streams_group(client, group_id)
-        if tool.options.state is not None:
+        group = await describe_streams_group(client, group_id, with_topology=tool.options.topology)
+        if tool.options.topology:
+            status = max(status, _topology(tool, group))
+        elif tool.options.state is not None:
             _state(tool, group, await coordinator_of(client, group_id))
         elif group.group_state == "Empty":
             continue  # silently, as in Kafka's script
@@ -76,6 +86,102 @@ async def _describe(tool: Tool, client: Client) -> None:
             _members(tool, group)
         else:
             await _offsets(tool, client, group)
+    return status
+
+
+# -- the description of a topology (KIP-1331)
+
+
+_NOT_REQUESTED, _NOT_STORED, _NOT_FETCHED, _AVAILABLE = range(4)  # states of the description
+
+
+def _topology(tool: Tool, group: DescribedGroup) -> int:
+    """Print the description of a group's topology, and return the exit code.
+
+    Raises:
+        ClientError: the answer can't be understood.
+    """
+    status, name = group.topology_description_status, group.group_id
+    if status != _AVAILABLE:
+        said = {
+            _NOT_REQUESTED: f"No topology description is available for streams group '{name}' (status: NOT_REQUESTED).",
+            _NOT_STORED: f"No topology description is stored for streams group '{name}'.",
+            _NOT_FETCHED: f"The broker failed to fetch the topology description for streams group '{name}'. "
+            "See the broker logs for details.",
+        }
+        if status not in said:
+            raise ClientError(f"java.lang.IllegalStateException: Unknown topology description status {status}")
+        tool.print(f"\nError: {said[status]}")
+        tool.result.append({"group_id": name, "error": said[status], "topology": None})
+        return FAILED
+    if group.topology_description is None:
+        told = "Topology description is missing despite status AVAILABLE"
+        raise ClientError(f"java.lang.IllegalStateException: {told}")
+    found = _parts(group.topology_description)
+    parts = [{"id": each, "nodes": [node._asdict() for node in nodes]} for each, _, nodes in found]
+    tool.result.append({"group_id": name, "error": None, "topology": parts})
+    tool.print("Topologies:")
+    for subtopology_id, note, nodes in found:
+        tool.print(f"   Sub-topology: {subtopology_id}{note}")
+        for node in nodes:
+            for line in node.lines():
+                tool.print(line)
+        tool.print()
+    tool.print()
+    return 0
+
+
+class _Node(NamedTuple):
+    """A source, processor or sink of a topology, with the names of the nodes before and behind it."""
+
+    kind: str
+    name: str
+    source_topics: list[str]
+    sink_topic: str | None
+    stores: list[str]
+    successors: list[str]
+    predecessors: list[str]
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines that tell of the node."""
+        of = {
+            "Source": f"topics: [{', '.join(self.source_topics)}]",
+            "Processor": f"stores: [{', '.join(self.stores)}]",
+            "Sink": f"topic: {'null' if self.sink_topic is None else self.sink_topic}",
+        }
+        yield f"    {self.kind}: {self.name} ({of[self.kind]})"
+        if self.kind != "Sink":
+            yield f"      --> {', '.join(self.successors) or 'none'}"
+        if self.kind != "Source":
+            yield f"      <-- {', '.join(self.predecessors) or 'none'}"
+
+
+def _parts(topology: TopologyDescription) -> list[tuple[str, str, list[_Node]]]:
+    """Return subtopologies, and behind them global stores: id, a note, and nodes with their predecessors."""
+    found = [(each.subtopology_id, "", _nodes(each.nodes)) for each in topology.subtopologies]
+    for index, store in enumerate(topology.global_stores, len(found)):
+        found.append((str(index), _OF_GLOBAL_STORE, _nodes([store.source, store.processor])))
+    return found
+
+
+_OF_GLOBAL_STORE = " for global store (will not generate tasks)"
+
+
+def _nodes(nodes: Sequence[TopologyDescriptionNode]) -> list[_Node]:
+    found = []
+    for each in nodes:
+        if each.node_type not in _KINDS:
+            raise ClientError(f"java.lang.IllegalStateException: Unknown topology node type: {each.node_type}")
+        before = [other.name for other in nodes if each.name in other.successors]
+        node = _Node(_KINDS[each.node_type], each.name, each.source_topics, each.sink_topic, each.stores, [], [])
+        found.append(node._replace(successors=each.successors, predecessors=before))
+    return found
+
+
+_KINDS = {1: "Source", 2: "Processor", 3: "Sink"}
+
+
+# -- the other tables
 
 
 def _state(tool: Tool, group: DescribedGroup, node: BrokerNode) -> None:
@@ -161,6 +267,7 @@ def options(parser: ToolParser) -> None:
     add = parser.option
     add_group_flags(parser, "streams groups", offsets="the lag", topics="input-topic")
     add_scenarios(parser)
+    add("--topology", "describe the topology, where the broker has a description")
     add("--export", "print what was reset to as CSV")
     add("--delete-internal-topic TOPIC ...", "after a reset, delete this topic")
     add("--delete-all-internal-topics", "delete the application's own topics, too")
@@ -180,6 +287,9 @@ def _check(tool: Tool, action: str) -> None:
             tool.number(flag)
     except ClientError as error:
         raise ToolUsageError(str(error)) from None
+    tool.only_with("topology", "describe")
+    if tool.options.topology and (tool.options.members or tool.options.offsets or tool.options.state is not None):
+        raise ToolUsageError("--describe takes at most one of these options: --members, --offsets, --state, --topology")
     check_group_flags(tool, action, topics="input_topic")
     if action != "reset_offsets" and (tool.options.execute or tool.options.dry_run):
         raise ToolUsageError("Only --reset-offsets accepts --execute or --dry-run")

@@ -362,7 +362,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "tools/test_small_tools.py": (
         "runs them against a broker",
         """
-        client/quorum tools/broker_api_versions tools/client_metrics tools/features tools/groups
+        client/quorum tools/broker_api_versions tools/client_metrics tools/cluster tools/features tools/groups
         tools/metadata_quorum
         """,
     ),

@@ -24,6 +24,7 @@ CALLS = {
     "acls": "--list",
     "broker-api-versions": "",
     "client-metrics": "--list",
+    "cluster": "cluster-id",
     "consumer-groups": "--list",
     "delegation-tokens": "--describe",
     "delete-records": "--offset-json-file {offsets}",
@@ -52,4 +53,5 @@ def arguments(tool: str, bootstrap: str, folder: Path, config: Path | None = Non
     found = ["--bootstrap-server", bootstrap]
     if config is not None:
         found += ["--command-config", str(config)]
-    return [*found, *(word.format(offsets=offsets) for word in shlex.split(CALLS[tool]))]
+    words = [word.format(offsets=offsets) for word in shlex.split(CALLS[tool])]
+    return [*words, *found] if tool == "cluster" else [*found, *words]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pykafka_broker.cli.commands import is_tool
 from pykafka_broker.config.properties import format_properties
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools.frame import main
@@ -29,6 +30,20 @@ def test_each_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         assert asked("metadata-quorum", "describe", "--status")["max_follower_lag"] == 0
         (leader,) = asked("metadata-quorum", "describe", "--replication")
         assert (leader["node_id"], leader["status"]) == (1, "Leader")
+
+
+def test_cluster_is_the_tool_with_a_word_behind(capsys: pytest.CaptureFixture[str]) -> None:
+    """A word behind `cluster` calls Kafka's tool; flags alone start brokers."""
+    assert is_tool(["cluster", "api-versions"])
+    assert not is_tool(["cluster"])
+    assert not is_tool(["cluster", "--brokers", "3"])
+    with KafkaBroker() as broker:
+        at = ["--bootstrap-server", broker.bootstrap_servers]
+        assert main("cluster", ["cluster-id", *at, "--json"]) == 0
+        assert len(json.loads(capsys.readouterr().out)["cluster_id"]) == 22
+        assert main("cluster", ["api-versions", *at]) == main("broker-api-versions", at) == 0
+        told = capsys.readouterr().out
+        assert told == told[: len(told) // 2] * 2
 
 
 def test_json_may_be_asked_for_behind_the_word(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,15 +7,15 @@ from interop.tools.steps import Step, steps
 _TIMEOUT = "{file:default.api.timeout.ms=400\\nrequest.timeout.ms=200}"
 
 
-def _latest(out: str) -> str:
+def latest(out: str) -> str:
     """Our broker serves older versions too."""
     return re.sub(r"\d+ to ", "", out)
 
 
 STEPS: list[Step] = steps(
     "broker-api-versions",
-    Step("broker-api-versions", "", alike=_latest),
-    Step("broker-api-versions", "extra", alike=_latest),
+    Step("broker-api-versions", "", alike=latest),
+    Step("broker-api-versions", "extra", alike=latest),
     "--no-such-flag",
     "--command-config /no/such/file",
     "--bootstrap-server",

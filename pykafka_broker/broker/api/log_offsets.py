@@ -72,7 +72,6 @@ from pykafka_broker.protocol.messages.offset_for_leader_epoch_response import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
-from pykafka_broker.records.errors import CorruptBatch
 
 _NAMED_SINCE = {
     LATEST: 0,
@@ -272,13 +271,10 @@ def _timed_answer(
     timestamp = wanted.timestamp
     if version == 0:
         return ListOffsetsPartitionResponse(wanted.partition_index, 0, _old_style_offsets(log, wanted, end))
-    try:
-        if timestamp == MAX_TIMESTAMP:
-            found = yield from log.offset_of_max_timestamp()
-        else:
-            found = yield from log.offset_for_timestamp(timestamp)
-    except CorruptBatch as damage:
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(damage)) from damage
+    if timestamp == MAX_TIMESTAMP:
+        found = yield from log.offset_of_max_timestamp()
+    else:
+        found = yield from log.offset_for_timestamp(timestamp)
     if found is None or found.offset >= end:
         if beyond is not None:
             raise beyond

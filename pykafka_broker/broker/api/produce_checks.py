@@ -15,7 +15,7 @@ from typing import NamedTuple
 from pykafka_broker.config import TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.records.compression import NONE, ZSTD, codec_by_name
+from pykafka_broker.records.compression import ANY_SIZE, NONE, ZSTD, codec_by_name
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, TruncatedBatch, UnsupportedCompression
 from pykafka_broker.records.header import (
     CODEC_MASK,
@@ -29,7 +29,6 @@ from pykafka_broker.records.header import (
     set_max_timestamp,
 )
 from pykafka_broker.records.validation import (
-    ANY_SIZE,
     WITHOUT_KEY,
     WRONG_TYPE,
     RecordCheck,

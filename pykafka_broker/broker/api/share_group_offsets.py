@@ -8,7 +8,8 @@ Describe: null topics are all that the group has begun to read. A partition that
 offset is still to be found, has start offset -1; a group of another kind has no topics. Versions: 1 tells the lag
 (KIP-1226).
 
-Alter: a missing group is created. Partitions begin anew at the given offsets, whatever was delivered before, and -1
+Alter: a missing group is created, also by a topic without partitions; a missing topic without partitions is not
+answered. Partitions begin anew at the given offsets, whatever was delivered before, and -1
 lets share.auto.offset.reset decide again. A partition that the group's coordinator does not know yet is refused, even
 where the share coordinator knows the partition: the group's records would not name it.
 
@@ -198,18 +199,19 @@ def _altered(
     done: Topics = {}
     try:
         group = yield from _checked_group(services, context, AclOperation.READ, request.group_id)
-        for each in request.topics:
+        asked = [each for each in request.topics if each.partitions or services.image.topic_id(each.topic_name)]
+        for each in asked:
             try:
                 services.topic(context, AclOperation.READ, each.topic_name)
             except ApiError as error:
                 denied[each.topic_name] = error
-        allowed = [each for each in request.topics if each.topic_name not in denied]
+        allowed = [each for each in asked if each.topic_name not in denied]
         altered = iter((yield from _alter_allowed(services, request.group_id, group, allowed, done)))
     except ApiError as error:
         return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
     topics = [
         _denied(services, each, denied[each.topic_name]) if each.topic_name in denied else next(altered)
-        for each in request.topics
+        for each in asked
     ]
     keys = [ShareKey(request.group_id, topic_id, index) for topic_id, (_, indexes) in done.items() for index in indexes]
     committed = _committed(services, [request.group_id], keys)
@@ -236,7 +238,7 @@ def _alter_allowed(
             frozenset(one.partition_index for one in each.partitions) & topics[each.topic_name].partitions.keys(),
         )
         for each in allowed
-        if each.topic_name in topics and each.partitions
+        if each.topic_name in topics
     }
     epoch = FIRST_GROUP_EPOCH
     if tried:

@@ -25,6 +25,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
+from pykafka_broker.coordinators.groups.java_order import JavaQueue, in_hash_order
 from pykafka_broker.coordinators.streams.group import Task, TasksTuple, collect, pairs
 
 Assignment = dict[bytes, set[int]]  # topic id -> partitions
@@ -431,6 +432,9 @@ def assign_tasks(
     return assignment.targets()
 
 
+_GROUPS_BUCKETS = 64  # of the table that a group of Kafka's has for members
+
+
 class _Process:
     """A process: threads, which are members, and the sum of assigned tasks."""
 
@@ -507,9 +511,26 @@ class _Assignment:
                 self._give_active(task, self._least_loaded(ready, task), quota)
             else:
                 last.append(task)
-        for task in last:
-            free = [member for member in self._members if quota.has_room(member.active)]
-            self._give_active(task, self._least_loaded(free, task), quota)
+        self._share_out(sorted(last), quota)
+
+    def _share_out(self, tasks: list[Task], quota: _Quota) -> None:
+        """Give each task to the least loaded member of the least loaded process; of equal ones Java's order decides."""
+        if not tasks:
+            return
+        of_process: dict[str, list[_Member]] = {}
+        by_id = {member.id: member for member in self._members}
+        for member_id in in_hash_order(reversed(in_hash_order(by_id, _GROUPS_BUCKETS))):
+            of_process.setdefault(by_id[member_id].process.id, []).append(by_id[member_id])
+        buckets = 1 << (len(of_process) - 1).bit_length()
+        order = in_hash_order(reversed(of_process), buckets)
+        queues = {name: JavaQueue(of_process[name], lambda member: member.load) for name in order}
+        processes = JavaQueue((of_process[name][0].process for name in order), lambda process: process.load[0])
+        for task in tasks:
+            process = processes.take()
+            member = queues[process.id].take()
+            self._give_active(task, member, quota)
+            queues[process.id].add(member)
+            processes.add(process)
 
     def _give_active(self, task: Task, member: _Member, quota: _Quota) -> None:
         quota.take(member.active)

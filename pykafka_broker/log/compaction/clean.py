@@ -79,7 +79,7 @@ class PartitionCleaner:
             end_offset,
             request.wall,
             request.delete_retention_ms,
-            request.most_unpacked_bytes,
+            request.unpacking,
         )
         cleaned = []
         try:
@@ -115,7 +115,7 @@ class PartitionCleaner:
         if header.is_control:
             transactions.ends_nothing(header, batch.data)
         elif not transactions.is_aborted(header):
-            data, begin, end = records_place(batch, self._request.most_unpacked_bytes)
+            data, begin, end = records_place(batch, self._request.unpacking)
             if not latest.has_room(min(header.count, (end - begin) // LEAST_RECORD_BYTES)):
                 return False
             latest.learn(header.base_offset, data, header.count, begin, end)
@@ -237,7 +237,9 @@ class CleaningProcesses:
         may_be_beside = isinstance(fs, OsFileSystem)
         if may_be_beside and sum(size for _, size in request.segments) >= _SMALL_BYTES:
             return self._clean_beside(request)
-        here = request._replace(most_unpacked_bytes=_MOST_UNPACKED_HERE) if may_be_beside else request
+        here = request
+        if may_be_beside:
+            here = request._replace(unpacking=request.unpacking._replace(batch_bytes=_MOST_UNPACKED_HERE))
         try:
             return PartitionCleaner(fs, here, self._throttle(request.bytes_per_second)).run()
         except GrowsTooLarge:

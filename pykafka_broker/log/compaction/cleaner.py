@@ -17,7 +17,7 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import CLEANER_OFFSETS, CheckpointWriter
-from pykafka_broker.log.compaction.request import CleanRequest, CleanResult, LastBatches
+from pykafka_broker.log.compaction.request import CleanRequest, CleanResult, LastBatches, UnpackingLimits
 from pykafka_broker.log.filesystem import FileSystem, is_passing
 from pykafka_broker.log.jobs import Submit
 from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
@@ -111,6 +111,7 @@ def make_request(found: LogToClean, wall: int, map_bytes: int, bytes_per_second:
         index_interval_bytes=config.index_interval_bytes,
         map_bytes=map_bytes,
         bytes_per_second=bytes_per_second,
+        unpacking=UnpackingLimits(record_bytes=config.max_decompressed_message_bytes),
     )
 
 

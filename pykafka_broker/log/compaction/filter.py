@@ -30,7 +30,7 @@ from pykafka_broker.log.compaction.latest import (
     records_bytes,
     records_place,
 )
-from pykafka_broker.log.compaction.request import LastBatches
+from pykafka_broker.log.compaction.request import LastBatches, UnpackingLimits
 from pykafka_broker.log.filesystem import Buffer
 from pykafka_broker.log.index import AbortedTransaction
 from pykafka_broker.log.scan import ScannedBatch
@@ -120,10 +120,10 @@ class BatchFilter:
         round_end: int,
         wall: int,
         delete_retention_ms: int,
-        most_unpacked_bytes: int,
+        unpacking: UnpackingLimits,
     ) -> None:
         self.dropped_keyless = 0
-        self._most_unpacked_bytes = most_unpacked_bytes
+        self._unpacking = unpacking
         self._latest = latest
         self._transactions = transactions
         self._producers = producers
@@ -146,11 +146,11 @@ class BatchFilter:
             return self._emptied(header)
         if GONE not in marks:
             return batch
-        data, begin, _ = records_place(scanned, self._most_unpacked_bytes)
+        data, begin, _ = records_place(scanned, self._unpacking)
         return rewrite(header, data, marked_places(data, marks, begin), header.delete_horizon_ms)
 
     def _keep_spans(self, header: BatchHeader, batch: memoryview, marks: bytearray | None) -> Buffer | None:
-        data = records_bytes(batch, header, self._most_unpacked_bytes)
+        data = records_bytes(batch, header, self._unpacking)
         spans = list(iter_spans(data, header.count))
         kept = self._kept(header, spans, marks)
         if not kept:
@@ -167,7 +167,7 @@ class BatchFilter:
             return self._emptied(header)
         if not ends_nothing or horizon is not None:
             return batch
-        data = records_bytes(batch, header, self._most_unpacked_bytes)
+        data = records_bytes(batch, header, self._unpacking)
         return rewrite(header, data, _places(iter_spans(data, header.count)), self._new_horizon)
 
     def _kept(self, header: BatchHeader, spans: list[Span], marks: bytearray | None) -> list[Span]:

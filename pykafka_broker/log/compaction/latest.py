@@ -19,9 +19,10 @@ from mmap import mmap
 from struct import Struct
 from typing import Any
 
+from pykafka_broker.log.compaction.request import UnpackingLimits
 from pykafka_broker.log.filesystem import Buffer
 from pykafka_broker.log.scan import ScannedBatch
-from pykafka_broker.records.compression import MAX_DECOMPRESSED, NONE, decompress
+from pykafka_broker.records.compression import NONE, decompress
 from pykafka_broker.records.errors import InvalidRecord
 from pykafka_broker.records.header import HEADER_SIZE, BatchHeader
 from pykafka_broker.records.record import read_varint
@@ -47,21 +48,42 @@ _FILL_PERCENT = 75  # of the slots
 _SLOTS_PERCENT = 75  # of the memory; the rest is for marks and batches
 _GOES_ON = bytes(128) + b"\1" * 128  # by byte of a varint: whether another one follows
 _HALVES = Struct("<QQ").unpack
+_NO_LIMITS = UnpackingLimits()
 
 
-def records_bytes(batch: Buffer, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED) -> bytes:
-    """Return the records, uncompressed."""
+def records_bytes(batch: Buffer, header: BatchHeader, limits: UnpackingLimits = _NO_LIMITS) -> bytes:
+    """Return the records, uncompressed.
+
+    Raises:
+        GrowsTooLarge: all records together are larger than the limit.
+        InvalidRecord: one of them is.
+    """
     if header.codec == NONE:
         return bytes(memoryview(batch)[HEADER_SIZE : header.size])
-    return decompress(header.codec, memoryview(batch)[HEADER_SIZE : header.size], max_bytes)
+    data = decompress(header.codec, memoryview(batch)[HEADER_SIZE : header.size], limits.batch_bytes)
+    if len(data) > limits.record_bytes:
+        _check_sizes(data, header.count, limits.record_bytes)
+    return data
 
 
-def records_place(batch: ScannedBatch, max_bytes: int) -> tuple[bytes, int, int]:
+def _check_sizes(data: bytes, count: int, most: int) -> None:
+    position = 0
+    try:
+        for index in range(count):
+            size, position = read_varint(data, position)
+            if size > most:
+                raise InvalidRecord(f"record {index} has {size} bytes, more than max.decompressed.message.bytes")
+            position += max(size, 0)
+    except IndexError:
+        raise InvalidRecord("the records end too early") from None
+
+
+def records_place(batch: ScannedBatch, limits: UnpackingLimits) -> tuple[bytes, int, int]:
     """Return bytes with the records, uncompressed, and where the records begin and end: plain ones are not copied."""
     header, at = batch.header, batch.at
     if header.codec == NONE:
         return batch.piece, at + HEADER_SIZE, at + header.size
-    data = records_bytes(batch.data, header, max_bytes)
+    data = records_bytes(batch.data, header, limits)
     return data, 0, len(data)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pykafka_broker.log.index import AbortedTransaction
-from pykafka_broker.records.compression import MAX_DECOMPRESSED
+from pykafka_broker.records.compression import ANY_SIZE, MAX_DECOMPRESSED
 
 
 class LastBatches(NamedTuple):
@@ -26,6 +26,13 @@ class LastBatches(NamedTuple):
         return next((each for each in reversed(self.offsets) if each < offset), None)
 
 
+class UnpackingLimits(NamedTuple):
+    """The most that compressed records may grow to, in bytes: all records of a batch, and each."""
+
+    batch_bytes: int = MAX_DECOMPRESSED
+    record_bytes: int = ANY_SIZE
+
+
 class CleanRequest(NamedTuple):
     directory: str
     segments: list[tuple[int, int]]  # base offset and size of every segment that may be cleaned, in order
@@ -40,7 +47,7 @@ class CleanRequest(NamedTuple):
     index_interval_bytes: int
     map_bytes: int  # memory for keys in bytes
     bytes_per_second: float
-    most_unpacked_bytes: int = MAX_DECOMPRESSED  # uncompressed size of one batch
+    unpacking: UnpackingLimits = UnpackingLimits()
 
 
 class CleanedSegment(NamedTuple):

@@ -43,6 +43,11 @@ from pykafka_broker.protocol.messages.initialize_share_group_state_request impor
     InitializeStateData,
 )
 from pykafka_broker.protocol.messages.initialize_share_group_state_request import PartitionData as InitializedPartition
+from pykafka_broker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.messages.read_share_group_state_request import PartitionData as ReadPartition
@@ -83,6 +88,7 @@ Ask = Callable[[Message, int], Any]
 UNKNOWN = b"u" * 16  # a topic id
 VARYING = {"finalized_features_epoch", "client_host", "client_id"}
 NOW_MS = 1_700_000_000_000  # the time of records
+MAX_TIMESTAMP = -3
 _TRIES, _EVERY_S = 100, 0.2  # until a coordinator of Kafka's is there
 
 
@@ -114,6 +120,7 @@ class Talk:
         self._configs()
         self._quotas()
         self._bombs()
+        self._look_ups()
         return self.told
 
     def _tell(self, asked: str, request: Message, version: int) -> Any:
@@ -160,6 +167,32 @@ class Talk:
                 batch = bytes(build_batch(records, codec=codec))
                 data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])
                 self._tell(f"{topic}: {CODEC_NAMES[codec]}", ProduceRequest(None, -1, 10_000, [data]), 12)
+
+    def _look_ups(self) -> None:
+        """Look up records by time behind and before records of 207 bytes, where a topic now takes as much or less."""
+        small, large = b"s", b"x" * 200
+        batches = [(small, large, small), (small, small), (large,), (small,)]
+        for codec in (NONE, GZIP, SNAPPY, LZ4, ZSTD):
+            topic, stamp = f"timed-{CODEC_NAMES[codec]}", NOW_MS
+            self._topic(topic)
+            self._settle()
+            for values in batches:
+                records = [BatchRecord(index, stamp + index, None, value) for index, value in enumerate(values)]
+                data = PartitionProduceData(0, bytes(build_batch(records, codec=codec)))
+                answer = self.ask(
+                    ProduceRequest(None, -1, 10_000, [TopicProduceData(topic, partition_data=[data])]), 12
+                )
+                assert not answer.responses[0].partition_responses[0].error_code
+                stamp += len(values)
+            for limit in (206, 207, 5):
+                change = AlterableConfig("max.decompressed.message.bytes", 0, str(limit))
+                resource = AlterConfigsResource(ConfigResourceType.TOPIC, topic, [change])
+                assert not self.ask(IncrementalAlterConfigsRequest([resource]), 1).responses[0].error_code
+                self._settle()
+                for time_ms in (*range(NOW_MS, stamp + 1), MAX_TIMESTAMP):
+                    asked = ListOffsetsTopic(topic, [ListOffsetsPartition(0, -1, time_ms)])
+                    named = "the greatest" if time_ms < 0 else time_ms - NOW_MS
+                    self._tell(f"{topic}, {limit} bytes: {named}", ListOffsetsRequest(-1, 0, [asked]), 7)
 
     def _api_versions(self) -> None:
         self._tell("ApiVersions 4", ApiVersionsRequest("test", "1"), 4)

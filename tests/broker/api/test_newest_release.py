@@ -77,6 +77,19 @@ def test_a_directory_of_4_3_stays_at_its_level_until_it_is_raised(
 
 
 @pytest.mark.parametrize(
+    ("release", "level"), [("4.0", 25), ("4.3", OF_4_3), ("4.4", 33), ("3.9", 33)], ids=lambda each: str(each)
+)
+def test_a_new_directory_has_the_level_of_the_release_since_4_0(tmp_path: Path, release: str, level: int) -> None:
+    """kafka-storage 4.3.1 gives it 30 (`interop/storage_tool/recorded_other.json`)."""
+    broker = RealBroker(tmp_path, **{"pykafka.emulate": release})
+    broker.stop()
+    for passes_for in (release, ""):
+        broker = RealBroker(tmp_path, **{"pykafka.emulate": passes_for})
+        assert broker.broker.image.features["metadata.version"] == level
+        broker.stop()
+
+
+@pytest.mark.parametrize(
     ("request_", "version"),
     [
         (ApiVersionsRequest("test", "1", "another", 1), 5),

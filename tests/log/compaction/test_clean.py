@@ -18,6 +18,7 @@ from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.log.scan import scan
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import LZ4, NONE
+from pykafka_broker.records.errors import InvalidRecord
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.records.record import BatchRecord, iter_records
 from tests.log.support import DATA, NOW, Keeper, batch, marker, new_log, reopen, topic_config
@@ -124,6 +125,30 @@ def test_of_each_key_the_last_value_stays_where_it_was(tmp_path: Path, codec: in
         read = log.read(offset, 1, end)
         assert read is not None
         assert next(iter_batches(read.records.read()))[0].last_offset >= offset
+
+
+@pytest.mark.parametrize("codec", [NONE, LZ4])
+@pytest.mark.parametrize("cleaned_before", [False, True])
+def test_a_compressed_record_that_is_too_large_ends_the_cleaning(
+    tmp_path: Path, codec: int, cleaned_before: bool
+) -> None:
+    """As in Kafka, whose cleaner reads a limit of 207 bytes as all records up to that, without their length."""
+    log = compacted(tmp_path)
+    for key, value in (("a", "s"), ("b", "x" * 199), ("a", "s")):
+        put(log, (key, value), codec=codec)
+    log.roll(NOW)
+    first_dirty = clean(log).end_offset if cleaned_before else 0
+    put(log, ("c", "s"), ("a", "s"), codec=codec)
+    log.roll(NOW)
+    before = records(log)
+    log.config = topic_config(cleanup_policy=["compact"], max_decompressed_message_bytes=206)
+    if codec != NONE:
+        with pytest.raises(InvalidRecord, match=r"record 0 has 207 bytes"):
+            clean(log, first_dirty)
+        assert records(log) == before
+        log.config = topic_config(cleanup_policy=["compact"], max_decompressed_message_bytes=207)
+    clean(log, first_dirty)
+    assert [key for _, key, _ in records(log)] == ["b", "c", "a"]
 
 
 def test_a_second_round_merges_small_segments(tmp_path: Path) -> None:
