@@ -68,9 +68,18 @@ class AsyncKafkaCluster(AsyncClusterData):
         """Let trouble come at times of a seed, as of `KafkaCluster.trouble`."""
         return self._cluster.trouble(kinds, seed, mean_ms, most_down)
 
-    def befall(self, kind: str, broker: int, **when: Any) -> ClusterTrouble:
+    def befall(
+        self,
+        kind: str,
+        broker: int,
+        *,
+        after_ms: int = 0,
+        for_ms: int = 1000,
+        topic: str | None = None,
+        partition: int = 0,
+    ) -> ClusterTrouble:
         """Let one trouble come to a broker, as of `KafkaCluster.befall`."""
-        return self._cluster.befall(kind, broker, **when)
+        return self._cluster.befall(kind, broker, after_ms=after_ms, for_ms=for_ms, topic=topic, partition=partition)
 
     async def calm(self) -> None:
         """End all trouble, start all nodes, and wait until all replicas are in sync."""
