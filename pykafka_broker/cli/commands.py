@@ -17,7 +17,7 @@ STORAGE = ("format", "info", "random-uuid", "version-mapping", "feature-dependen
 SUMMARIES = {  # in the groups in which `pykafka-broker help` shows them
     "the broker": {
         "configs": "list every config key of Kafka and its effect in this broker",
-        "cluster": "start several brokers and their controller",
+        "cluster": "start several brokers and their controller; api-versions and cluster-id behind it ask a cluster",
         "proxy": "record the requests of clients, and inject faults, in front of another broker",
         "trace": "print the requests of clients and the answers",
         "advise": "say what clients should change, from their requests",
