@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from interop.differential.compare import Chance, forgiven
+from interop.differential.compare import Chance, forgiven, found
 from interop.differential.granted import Granted
 from interop.differential.hunt import Hunt
 from interop.differential.making import AREAS, sequence
@@ -176,6 +176,18 @@ def test_where_kafka_stumbles_a_request_may_wait() -> None:
     lines = ['JoinGroup v8: Kafka {"error_code": 27, "members": []}, found "parked"']
     assert Chance().is_it({}, {"m": {"error_code": 27}, "main": {"error_code": -1}}, lines)
     assert not Chance().is_it({}, {"m": {"error_code": 27}, "main": {"error_code": 0}}, lines)
+
+
+def test_a_sequence_ends_where_records_are_given_and_kafka_stumbles() -> None:
+    steps = {"share": Step("ShareFetch", 2, {"topics": []})}
+    refused = {"partition_index": 0, "acknowledge_error_code": 121, "acquired_records": []}
+    stumbled = {"share": {"error_code": -1, "responses": []}}
+    for given, ends in (([], False), ([[0, 1, 2]], True)):
+        partitions = [refused, {"partition_index": 1, "acquired_records": given}]
+        ours = {"share": {"error_code": 0, "responses": [{"partitions": partitions}]}}
+        lines = list(found(steps, ours, stumbled))
+        assert bool(lines) is ends
+        assert Chance().is_it(steps, stumbled, lines) is ends
 
 
 def test_which_answer_has_what_a_share_fetch_gives_back_is_chance() -> None:
