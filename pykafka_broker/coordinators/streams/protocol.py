@@ -172,8 +172,8 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         owned = member.assigned
         if joins or owned != before.assigned:
             reply.active_tasks, reply.standby_tasks, reply.warmup_tasks = map(_task_ids, owned)
-        moved = self._table.config.is_of_4_4 and member.endpoint != before.endpoint
-        if member.endpoint is not None and (joins or moved or owned != before.assigned):
+        told = member.endpoint != before.endpoint if self._table.config.is_of_4_4 else joins and bool(member.endpoint)
+        if told or (member.endpoint is not None and owned != before.assigned):
             group.endpoint_epoch += 1  # the members learn anew where the tasks are
         if request.endpoint_information_epoch != group.endpoint_epoch:
             reply.partitions_by_user_endpoint = partitions_by_endpoint(group, change, self._table.topics)

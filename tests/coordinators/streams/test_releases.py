@@ -69,6 +69,16 @@ def test_a_new_endpoint_is_news_for_the_members(release: str, epoch: int) -> Non
     assert machine.group().endpoint_epoch == epoch
 
 
+def test_joining_again_is_news_where_the_endpoint_is_another() -> None:
+    machine = with_topics("4.4", 2)
+    machine.join("zero", ONE_STEP)  # the epochs begin with a group's first record
+    found = []
+    for endpoint in (Endpoint("host", 1), Endpoint("host", 1), None):
+        machine.join("one", ONE_STEP, user_endpoint=endpoint)
+        found.append(machine.group().endpoint_epoch)
+    assert found == [1, 1, 2]
+
+
 @pytest.mark.parametrize(("release", "kept"), [("4.3", True), ("4.4", False)])
 def test_a_member_that_joins_again_without_an_endpoint(release: str, kept: bool) -> None:
     machine = with_topics(release, 2)
