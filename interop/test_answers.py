@@ -25,3 +25,9 @@ def test_answers_are_those_of_kafka(area: str, name: str, bootstrap: str, target
         for difference in differences(ours["answer"], theirs["answer"])
     ]
     assert not different, "\n".join(different)
+
+
+def test_each_scenario_has_topics_of_its_own() -> None:
+    """Topics are named after scenarios, and Kafka was asked all of them one after the other."""
+    names = [name for _, name in ALL]
+    assert len(names) == len(set(names))

@@ -163,6 +163,7 @@ def test_a_node_of_another_cluster_ends_with_one_line(cluster: KafkaCluster) -> 
     lines = [line for line in stranger.log.splitlines() if "CRITICAL" in line]
     assert len(lines) == 1
     assert "INCONSISTENT_CLUSTER_ID" in lines[0]
+    cluster.brokers.remove(stranger)
 
 
 def test_a_quorum_of_three_may_lose_its_leader(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_avro_goes_through_a_topic_and_a_newer_reader(
     assert AvroDeserializer(client)(data, value_of("avro")) == {"name": "Ada"}
     newer = AvroDeserializer(client, json.dumps(AGED))
     assert newer(data, value_of("avro")) == {"name": "Ada", "age": None}
-    assert client.get_subjects() == ["avro-value"]
+    assert "avro-value" in client.get_subjects()
 
 
 def test_a_change_that_readers_could_not_follow_is_refused(client: SchemaRegistryClient) -> None:

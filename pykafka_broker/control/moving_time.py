@@ -56,7 +56,9 @@ class MovableClock(SystemClock):
         return system.wall
 
     def release(self) -> None:
-        """Run on from the present time."""
+        """Run on from the present time, where it is held."""
+        if not self.held:
+            return
         now, wall = self.now, self.wall
         super().tick()
         self._ahead, self._wall_ahead = now - self.now, wall - self.wall

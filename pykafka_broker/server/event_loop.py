@@ -51,6 +51,9 @@ class SystemClock(Clock):
         self.now = now = int((self._started + time.monotonic()) * 1000)
         return now
 
+    def release(self) -> None:
+        """Run on where something holds the clock; the system's never stands."""
+
 
 def seconds() -> float:
     """Return a time for measuring the process; the broker's behaviour never depends on it."""

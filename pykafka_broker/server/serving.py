@@ -350,6 +350,8 @@ async def serve(
             on_ready([(listener.host, listener.port) for listener in told_of(listeners)])
         await stopped.wait()
         log.info("stopping")
+        clock.release()  # the controller is asked again after a while, which would not pass
+        server.release_timer()
         if waiting is not None:
             await waiting.leave()
     finally:

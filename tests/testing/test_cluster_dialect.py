@@ -513,3 +513,12 @@ def test_users_and_rights_are_those_of_all_brokers() -> None:
         cluster.assert_contains("orders", ["PLAIN", "SCRAM-SHA-256"])
     with pytest.raises(ValueError, match="needs a controller of its own"):
         KafkaCluster(brokers=1, controllers=0, security="ssl")
+
+
+def test_nodes_end_while_the_clock_stands() -> None:
+    with KafkaCluster(brokers=2) as cluster:
+        cluster.create_topic("orders")
+        cluster.clock.freeze()
+        cluster.broker(2).stop()
+        assert not cluster.broker(2).running
+        assert cluster.leader_of("orders") in (-1, 1)

@@ -144,9 +144,15 @@ async def _ask_asynchronously() -> None:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[KafkaCluster]:
-    with KafkaCluster(history=True) as cluster:
-        yield cluster
+def shared() -> Iterator[KafkaCluster]:
+    with KafkaCluster(history=True) as running:
+        yield running
+
+
+@pytest.fixture
+def cluster(shared: KafkaCluster) -> KafkaCluster:
+    shared.reset()
+    return shared
 
 
 def test_the_histories_of_a_cluster_are_one(cluster: KafkaCluster) -> None:

@@ -68,7 +68,7 @@ def refusals(name: Name) -> Script:
 
 
 @scenario
-def leader_epochs(name: Name) -> Script:
+def epochs_of_leaders(name: Name) -> Script:
     topic = name("a")
     yield "create", create(new_topic(topic))
     yield Ask("write", produce(topic, batch(b"x", b"y")), BY_NAME)
