@@ -210,7 +210,9 @@ def test_producing_is_joining_at_the_other(cluster: KafkaCluster, coordinator: i
         made = coordinating.call(InitProducerIdRequest(name, 60_000))
         assert made.error_code == ErrorCode.NONE
         producer = made.producer_id, made.producer_epoch
-        assert produced((producer[0], producer[1] + 5), b"never") == ErrorCode.INVALID_PRODUCER_EPOCH
+        ahead = producer[0], producer[1] + 5
+        # A leader that does not know the coordinator yet says NOT_LEADER_OR_FOLLOWER.
+        eventually(partial(produced, ahead, b"never"), ErrorCode.INVALID_PRODUCER_EPOCH, 10)
         for number in range(4):
             eventually(partial(produced, producer, b"%d" % number), ErrorCode.NONE, 10)
             ended = coordinating.call(EndTxnRequest(name, *producer, number % 2 == 0), 5)
