@@ -93,7 +93,7 @@ def _is_up(port: int) -> bool:
 
 
 class Tree:
-    """What is below a chroot of a ZooKeeper."""
+    """The nodes below a chroot of a ZooKeeper."""
 
     def __init__(self, address: str, chroot: str) -> None:
         self.connect = f"{address}{chroot}"

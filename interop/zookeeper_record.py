@@ -1,4 +1,4 @@
-"""What brokers of old releases keep in a ZooKeeper: `python -m interop.zookeeper_record [RELEASE ...]` records it.
+"""Nodes of old brokers in a ZooKeeper: `python -m interop.zookeeper_record [RELEASE ...]` records them.
 
 Rule: the file is what the releases did; ids, ports and times stand there as words, since they differ each time.
 """

@@ -26,7 +26,7 @@ def test_the_next_leader_is_sent_what_the_last_one_lost() -> None:
 
 
 def test_the_last_member_may_be_given_more_once_all_letters_have_come() -> None:
-    """It rejected more after the reader of letters had ended, and each of the two waited for the other."""
+    """The member rejected more after the reader of letters had ended, and waited for letters that nobody read."""
     run_letters(361101, KILLS, trouble_ms=8_000)
 
 

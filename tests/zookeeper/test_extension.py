@@ -20,7 +20,7 @@ ROOT = "/kafka/here"
 
 
 class Tool:
-    """What an old tool sees and writes."""
+    """The nodes that an old tool sees and writes."""
 
     def __init__(self, zookeeper: FakeZooKeeper) -> None:
         self.client = zookeeper.client()

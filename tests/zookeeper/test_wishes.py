@@ -1,4 +1,4 @@
-"""What tools write, as requests: also what no tool should have written."""
+"""Nodes that tools write, as requests: also those that no tool should have written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients have asked, as people read it."""
+"""Requests of clients, as people read them."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def test_of_each_key_the_last_value_stays_where_it_was(tmp_path: Path, codec: in
 def test_a_compressed_record_that_is_too_large_ends_the_cleaning(
     tmp_path: Path, codec: int, cleaned_before: bool
 ) -> None:
-    """As in Kafka, whose cleaner reads a limit of 207 bytes as all records up to that, without their length."""
+    """Kafka's cleaner reads a limit of 207 bytes as all records up to that, without their length."""
     log = compacted(tmp_path)
     for key, value in (("a", "s"), ("b", "x" * 199), ("a", "s")):
         put(log, (key, value), codec=codec)
