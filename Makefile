@@ -28,7 +28,8 @@ test: $(VENV)/$(if $(UNIT),.unit,.dev)
 	$(if $(UNIT),,$(WITH_JARS)) $(BIN)/python -m pytest -n $(WORKERS) $(or $(ARGS),--short)
 
 test-all: $(VENV)/.dev
-	$(WITH_JARS) $(BIN)/python -m pytest -n $(WORKERS) tests interop spark/tests $(ARGS)
+	$(WITH_JARS) $(BIN)/python -m interop.class_archive; \
+	$(BIN)/python -m pytest -n $(WORKERS) tests interop spark/tests $(ARGS)
 
 # Types take the most time: they begin first, and the rest runs beside them.
 CHECKS := types format lint layers generated release
