@@ -122,6 +122,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for name, is_here in (("posix", sys.platform != "win32"), ("linux", sys.platform == "linux")):
+        for item in items if not is_here else ():
+            if marker := item.get_closest_marker(name):
+                item.add_marker(pytest.mark.skip(reason=f"{name}: {marker.args[0]}"))
     if not config.getoption("--slow"):
         for item in items:
             if item.get_closest_marker("slow"):

@@ -24,6 +24,9 @@ import asyncio
 import os
 import select
 import selectors
+import signal
+import socket
+import threading
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -341,9 +344,37 @@ def readiness_of(loop: asyncio.AbstractEventLoop) -> Readiness:
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """Return the platform's best loop of asyncio."""
+    """Return the platform's best loop of asyncio, for a single `EventLoop`."""
+    return EpollLoop() if hasattr(select, "epoll") else plain_event_loop()
+
+
+def plain_event_loop() -> asyncio.AbstractEventLoop:
+    """Return a loop of asyncio for any number of `EventLoop`s: with readers and writers of sockets."""
     # Not what asyncio itself takes on Windows: its proactor has no readers and writers of sockets.
-    return EpollLoop() if hasattr(select, "epoll") else asyncio.SelectorEventLoop()
+    return asyncio.SelectorEventLoop() if hasattr(select, "poll") else WokenLoop()
+
+
+class WokenLoop(asyncio.SelectorEventLoop):
+    """asyncio's own loop, woken by signals.
+
+    On Windows `select` waits on after a signal, and Python calls the signal's handler only afterwards: an idle process
+    would not end by Ctrl-C. asyncio wakes its proactor alone.
+    """
+
+    def run_forever(self) -> None:
+        if threading.current_thread() is not threading.main_thread():  # which alone may be woken
+            return super().run_forever()
+        heard, rung = socket.socketpair()
+        with heard, rung:
+            heard.setblocking(False)
+            rung.setblocking(False)
+            self.add_reader(heard, heard.recv, 4096)
+            before = signal.set_wakeup_fd(rung.fileno(), warn_on_full_buffer=False)
+            try:
+                super().run_forever()
+            finally:
+                signal.set_wakeup_fd(before)
+                self.remove_reader(heard)
 
 
 class LoopReadiness:

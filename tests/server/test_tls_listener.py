@@ -8,7 +8,6 @@ import logging
 import os
 import random
 import re
-import resource
 import signal
 import socket
 import ssl
@@ -319,7 +318,10 @@ def test_a_broker_in_the_place_of_another_goes_on_watching(tmp_path: Path, monke
     run(scenario)
 
 
+@pytest.mark.linux("2,000 descriptors, and memory in KiB")
 def test_two_thousand_half_open_handshakes_cost_little_and_others_are_served(tmp_path: Path) -> None:
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 5000:
         pytest.skip("the system allows too few descriptors")
