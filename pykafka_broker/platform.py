@@ -38,8 +38,8 @@ HOLDS_FOLDERS = _WINDOWS  # a folder can't be renamed while a file in it is open
 NEEDS_REUSEADDR = not _WINDOWS
 # Whether two sockets may be bound to a port while one listens at most; elsewhere the second one is refused.
 SHARES_BOUND_PORTS = sys.platform == "linux"
-# Connections of a process: Windows' `select` takes 512 sockets, and the loop, links and listeners need some.
-MOST_CONNECTIONS = 450 if _WINDOWS else (1 << 31) - 1
+# Connections of Kafka's clients: Windows' `select` takes 512 sockets, and links and the other listeners need some.
+MOST_CONNECTIONS = 384 if _WINDOWS else (1 << 31) - 1
 MORE: int = getattr(socket, "MSG_MORE", 0)  # more follows: a file is sent in one packet with its header
 SEND_FILE: Callable[[int, int, int, int], int] | None = getattr(os, "sendfile", None)
 

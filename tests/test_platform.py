@@ -14,7 +14,7 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from pykafka_broker import platform
 from pykafka_broker.server.transport import listening
-from pykafka_broker.testing import KafkaBroker, KafkaCluster
+from pykafka_broker.testing import ControlError, KafkaBroker, KafkaCluster
 
 ELSEWHERE = Path(__file__).with_name("elsewhere.py")
 
@@ -109,6 +109,17 @@ def test_a_cluster_starts_where_no_port_can_be_reserved(monkeypatch: pytest.Monk
     monkeypatch.setattr("pykafka_broker.testing.cluster.SHARES_BOUND_PORTS", False)
     with KafkaCluster(1) as cluster:
         assert cluster.broker(1).topics() == []
+
+
+def test_topics_differ_in_more_than_case_where_the_file_system_ignores_case(tmp_path: Path) -> None:
+    (tmp_path / ".LOCK").touch()  # which the broker would call .lock
+    with KafkaBroker(data_dir=tmp_path, in_process=True) as broker:
+        broker.create_topic("Orders")
+        with pytest.raises(ControlError, match="'orders' collides with existing topic: Orders"):
+            broker.create_topic("orders")
+        broker.delete_topic("Orders")
+        broker.create_topic("orders")
+        assert [each["name"] for each in broker.topics()] == ["orders"]
 
 
 def consumed(broker: KafkaBroker) -> int:

@@ -292,7 +292,7 @@ def _write_whole(path: str, text: str) -> None:
     """Write a file as a whole: no reader sees half of the text, and no half file is left after an error."""
     unfinished = f"{path}.{os.getpid()}"
     try:
-        with open(unfinished, "w", encoding="ascii") as file:
+        with open(unfinished, "w", encoding="ascii", newline="\n") as file:  # a shell would keep a CR
             file.write(text)
         os.replace(unfinished, path)
     except OSError as error:
