@@ -30,6 +30,7 @@ LACKING = {
     "macos": {
         os: "posix_fallocate fdatasync copy_file_range memfd_create eventfd eventfd_read eventfd_write pipe2",
         select: "epoll",
+        selectors: "EpollSelector",
         socket: "MSG_MORE",
     },
     "windows": {
@@ -37,6 +38,7 @@ LACKING = {
         "pread pwrite preadv pwritev sendfile O_DIRECTORY O_CLOEXEC statvfs fstatvfs nice uname getuid geteuid getgid "
         "fork forkpty killpg getpgid setsid fchmod fchown chown sched_getaffinity sched_setaffinity sync mkfifo",
         select: "epoll poll",
+        selectors: "EpollSelector PollSelector DevpollSelector KqueueSelector",
         socket: "MSG_MORE SO_REUSEPORT",
         signal: "SIGHUP SIGKILL SIGVTALRM SIGUSR1 SIGUSR2 setitimer getitimer ITIMER_VIRTUAL alarm pthread_kill",
     },
@@ -160,6 +162,7 @@ class Proactor(asyncio.SelectorEventLoop):
 def main() -> int:
     system, arguments = sys.argv[1], sys.argv[2:]
     importlib.import_module("subprocess")  # which is Linux's here and needs them
+    selectors.DefaultSelector = selectors.PollSelector  # type: ignore[misc, assignment]
     if system == "windows":
         do_as_windows()
     become(system)

@@ -29,10 +29,15 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.server.transport import READ, WRITE
+
+if TYPE_CHECKING or hasattr(selectors, "EpollSelector"):
+    from selectors import EpollSelector
+else:  # macOS and Windows, where nobody makes an `EpollLoop`
+    EpollSelector = object
 
 
 class SystemClock(Clock):
@@ -443,7 +448,7 @@ class EpollLoop(asyncio.SelectorEventLoop):
 _Told = list[tuple[selectors.SelectorKey, int]]
 
 
-class _SharedEpoll(selectors.EpollSelector):
+class _SharedEpoll(EpollSelector):
     """The selector of the loop, without the descriptors watched by `EpollReadiness`.
 
     bell: a descriptor that is never ready by itself; the loop is told of it when other sockets are ready.

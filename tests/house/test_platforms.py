@@ -12,7 +12,7 @@ import pytest
 TESTS = Path(__file__).resolve().parents[1]
 USES = re.compile(
     r"/proc/self|f\"/proc/|/dev/full|\[\"bash\"|symlink_to\(|st_mode|send_signal\(signal\.|os\.kill\("
-    r"|signal\.SIG(KILL|STOP|CONT|HUP|USR1|USR2)\b|os\.(fork|getpgid|getsid|mkfifo|pread|pwrite)\("
+    r"|signal\.SIG(KILL|STOP|CONT|HUP|USR1|USR2|VTALRM)\b|os\.(fork|getpgid|getsid|makedev|mkfifo|pread|pwrite|set_blocking)\("
 )
 MODULES = {"fcntl", "grp", "pty", "pwd", "resource", "termios"}
 SAYS = re.compile(r"pytest\.mark\.(posix|linux|skipif)|importorskip")

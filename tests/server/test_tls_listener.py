@@ -155,6 +155,7 @@ def test_what_concerns_another_listener_or_no_key_is_not_looked_at() -> None:
         check(another, name)
 
 
+@pytest.mark.posix("Windows has no timer of CPU time")
 def test_an_expression_that_explodes_is_ended() -> None:
     begun = time.process_time()
     with pytest.raises(TooLong), cpu_limit(0.02):
@@ -162,6 +163,7 @@ def test_an_expression_that_explodes_is_ended() -> None:
     assert time.process_time() - begun < 2
 
 
+@pytest.mark.posix("Windows has no timer of CPU time")
 def test_what_is_done_in_time_leaves_no_trace() -> None:
     before = signal.getsignal(signal.SIGVTALRM)
     with cpu_limit(10):
