@@ -151,11 +151,14 @@ class ObservedRouter:
         answer: Answer
         try:
             if rule is not None and rule.action.drop == "before":
+                exchange.served = None
                 raise FrameError(f"fault {rule.id} drops the connection before the request is served")
             if rule is not None and rule.action.event is not None:
                 self._surroundings.befall(exchange, rule.action.event)
             if rule is not None and rule.action.error is not None and not rule.action.applied:
+                exchange.served = None
                 served, made, refusal = refusing(exchange, rule, self._faults.known)
+                exchange.served = None if served is None else bytes(served)
                 answer = refusal if served is None else self._serve(exchange.connection, memoryview(served))
             else:
                 answer = self._serve(exchange.connection, memoryview(bytearray(exchange.frame)))
@@ -400,6 +403,11 @@ class TrafficObserver:
         if not isinstance(server.router, ObservedRouter):
             self.router = server.router
             self.observe_by(ObservedRouter)
+            server.broker.services.on_close.append(self._note_close)
+
+    def _note_close(self, connection: ConnectionContext) -> None:
+        if self.log.recorder is not None:
+            self.log.recorder.add_close(connection.id)
 
     def observe_by(self, kind: Callable[..., ObservedRouter]) -> None:
         """Let a router of another kind observe. Requests that wait stay with the router that they came to."""
