@@ -83,7 +83,9 @@ class ObservedRouter:
     def dispatch(self, connection: ConnectionContext, frame: memoryview) -> Answer:
         """Serve a request as `Router.dispatch` does."""
         if self._faults.watching:
-            return self._disturbed(connection, frame)
+            if self._faults.disturbing:
+                return self._disturbed(connection, frame)
+            return self._recorded(connection, frame)
         size = len(frame)
         served: memoryview | bytes = frame
         if size >= KEPT_REQUEST_BYTES:
@@ -131,6 +133,36 @@ class ObservedRouter:
         if size >= KEPT_REQUEST_BYTES:
             self._log.mark(Mark(size, None))
         return answer, seen
+
+    def _recorded(self, connection: ConnectionContext, frame: memoryview) -> Answer:
+        """Serve a request that is recorded, and meets nothing."""
+        whole = frame.tobytes()
+        wall, began = self._clock.wall, perf_counter_ns()
+        try:
+            answer = self._serve(connection, whole if whole >= _AFTER_PRODUCE else frame)
+        except FrameError:
+            self._noted(Exchange((wall, connection, whole, None, began)), None)
+            raise
+        if type(answer) is not list:
+            exchange = Exchange((wall, connection, whole, None, began))
+            if answer is not None:
+                return ObservedReply(self, answer, exchange)  # type: ignore[arg-type]
+            self._noted(exchange, None)
+            return None
+        try:
+            sent = b"".join(answer)
+        except TypeError:  # slices of files are among the pieces
+            sent = b"".join(map(_bytes_of, answer))
+        if sent >= _LONG or len(whole) >= KEPT_REQUEST_BYTES:
+            self._noted(Exchange((wall, connection, whole, None, began)), [sent])
+            return [sent]
+        assert self._log.recorder is not None
+        self._log.recorder.add_served(connection.id, whole, began, sent)
+        self._log.unsealed_bytes += len(sent)
+        self._note((wall, connection, whole, (sent,), perf_counter_ns() - began))
+        if len(self._recent) >= FULL:
+            self._log.seal()
+        return [sent]
 
     # -- under faults
 
@@ -259,8 +291,10 @@ class ObservedRouter:
         if not pieces:  # a produce with acks=0
             self._noted(exchange, None)
             return pieces
-        if self._faults.watching or waiting.made is not None or waiting.rule is not None:
+        if self._faults.disturbing or waiting.made is not None or waiting.rule is not None:
             return self._held_in_a_pause(exchange, self.leave(exchange, pieces, waiting.rule, waiting.made) or [])
+        if self._faults.watching:
+            pieces = list(map(_bytes_of, pieces))
         self._noted(exchange, pieces)
         return pieces
 

@@ -291,6 +291,7 @@ class FaultTable:
         self._paused: tuple[Rule, Rule] | None = None  # one rule holds requests, the other new connections
         self.last_id = 0
         self.watching = False  # whether requests may meet anything, or are recorded; asked for every request
+        self.disturbing = False  # whether they may meet anything
         self._recording = False
 
     def __iter__(self) -> Iterator[Rule]:
@@ -300,7 +301,7 @@ class FaultTable:
         """Add a fault behind the others."""
         self.last_id += 1
         rule = self._rules[self.last_id] = Rule(self.last_id, match, action)
-        self.watching = True
+        self.watching = self.disturbing = True
         if self.on_added is not None:
             self.on_added(rule)
         return rule
@@ -308,7 +309,7 @@ class FaultTable:
     def set_chaos(self, seed: int, rate: float, events: bool = False) -> Chaos:
         """Disturb at random from now on; replaces an earlier chaos."""
         self.chaos = self.last_chaos = Chaos(seed, rate, events)
-        self.watching = True
+        self.watching = self.disturbing = True
         return self.chaos
 
     def end_chaos(self) -> None:
@@ -351,7 +352,7 @@ class FaultTable:
         """Hold all requests and all new connections. `clear` does not end a pause."""
         if self._paused is None:
             self._paused = Rule(PAUSE_ID, Match(), Action(hang=True)), Rule(PAUSE_ID, Match(), Action(connect="hang"))
-            self.watching = True
+            self.watching = self.disturbing = True
             if self.on_added is not None:
                 self.on_added(self._paused[0])
 
@@ -374,7 +375,8 @@ class FaultTable:
         self._look()
 
     def _look(self) -> None:
-        self.watching = bool(self._rules) or self.chaos is not None or self._paused is not None or self._recording
+        self.disturbing = bool(self._rules) or self.chaos is not None or self._paused is not None
+        self.watching = self.disturbing or self._recording
 
     # -- whom they meet
 

@@ -26,19 +26,21 @@ from pykafka_broker.protocol.runtime import Pieces
 FORMAT = 1
 MOST_BYTES = 1 << 30
 _IN_MEMORY_BYTES = 1 << 20
+_BYTES_AT_ONCE = 256 << 10
 _PREFIX_BYTES = 4  # of an answer: its length
 # Connection, at, answered, bytes of the request and of the response, fault, bytes of the request that was carried out.
 _HEAD = Struct(">qqqiiii")
 _LINE = -1  # in the place of a connection: a line follows
 _NO_ANSWER = -1  # also for a request that was not carried out
 _AS_IT_CAME = -2
-_NO_FAULT = -(1 << 31)
+_NO_FAULT = -(1 << 31), _AS_IT_CAME
 WITH_SECRETS = frozenset(
     {
         *(ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE),
         *(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, ApiKey.CREATE_DELEGATION_TOKEN),
     }
 )
+_SECRET = frozenset(int(each).to_bytes(2, "big") for each in WITH_SECRETS)
 
 
 class Recorder:
@@ -50,6 +52,8 @@ class Recorder:
         self.is_full = False
         self._most_bytes = most_bytes
         self._began_ns = perf_counter_ns()
+        self._unwritten: list[bytes] = []
+        self._unwritten_bytes = 0
         self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115  # it lives as long as this
         self._write_line(json.dumps({"recording": FORMAT, **head}))
 
@@ -68,31 +72,53 @@ class Recorder:
 
     def add(self, exchange: Exchange, answer: Pieces | None) -> None:
         """Add an exchange. `answer` has the length prefix."""
-        if exchange.api_key in WITH_SECRETS or exchange.duration_ns < self._began_ns:
-            return
-        response_bytes = sum(map(len, answer)) - _PREFIX_BYTES if answer else _NO_ANSWER
+        whole = b"".join(answer) if answer else None
+        if exchange.fault is None:
+            self.add_served(exchange.connection.id, exchange.frame, exchange.duration_ns, whole)
+        else:
+            served = exchange.frame if exchange.served is None else exchange.served
+            served_bytes = _NO_ANSWER if exchange.served is None else len(served)
+            if served == exchange.frame:
+                served = b""
+                served_bytes = _AS_IT_CAME if served_bytes >= 0 else served_bytes
+            met = exchange.fault, served_bytes
+            self.add_served(exchange.connection.id, exchange.frame, exchange.duration_ns, whole, met, served)
+
+    def add_served(
+        self,
+        connection_id: int,
+        frame: bytes,
+        came_ns: int,
+        answer: bytes | None,
+        met: tuple[int, int] = _NO_FAULT,
+        served: bytes = b"",
+    ) -> None:
+        """Add an exchange by its parts.
+
+        Args:
+            came_ns: the time of arrival.
+            answer: with the length prefix.
+            met: the fault, and the bytes of the request that was carried out.
+        """
         began = self._began_ns
-        at, answered = (exchange.duration_ns - began) // 1000, (perf_counter_ns() - began) // 1000
-        fault, served, served_bytes = _NO_FAULT, b"", _AS_IT_CAME
-        if exchange.fault is not None:
-            fault = exchange.fault
-            if exchange.served != exchange.frame:
-                served = exchange.served or b""
-                served_bytes = _NO_ANSWER if exchange.served is None else len(served)
-        head = _HEAD.pack(
-            exchange.connection.id, at, answered, len(exchange.frame), response_bytes, fault, served_bytes
-        )
-        if self._has_room(len(head) + len(exchange.frame) + max(response_bytes, 0) + len(served)):
+        if came_ns < began or frame[:2] in _SECRET:
+            return
+        sent = answer or b""
+        response_bytes = len(sent) - _PREFIX_BYTES if sent else _NO_ANSWER
+        at, answered = (came_ns - began) // 1000, (perf_counter_ns() - began) // 1000
+        head = _HEAD.pack(connection_id, at, answered, len(frame), response_bytes, *met)
+        size = _HEAD.size + len(frame) + len(sent) + len(served)
+        if self._has_room(size):
             self.exchanges += 1
-            write = self._file.write
-            write(head)
-            write(exchange.frame)
-            if answer:
-                write(answer[0][_PREFIX_BYTES:])
-                for piece in answer[1:]:
-                    write(piece)
-            if served:
-                write(served)
+            self._unwritten += (head, frame, sent, served)
+            self._unwritten_bytes += size
+            if self._unwritten_bytes > _BYTES_AT_ONCE:
+                self._write()
+
+    def _write(self) -> None:
+        self._file.write(b"".join(self._unwritten))
+        self._unwritten.clear()
+        self._unwritten_bytes = 0
 
     def add_close(self, connection_id: int) -> None:
         """Add the end of a client's connection."""
@@ -102,8 +128,8 @@ class Recorder:
     def _write_line(self, line: str) -> None:
         data = line.encode()
         if self._has_room(_HEAD.size + len(data)):
-            self._file.write(_HEAD.pack(_LINE, 0, 0, len(data), _NO_ANSWER, _NO_FAULT, _AS_IT_CAME))
-            self._file.write(data)
+            self._unwritten += (_HEAD.pack(_LINE, 0, 0, len(data), _NO_ANSWER, *_NO_FAULT), data)
+            self._unwritten_bytes += _HEAD.size + len(data)
 
     def _has_room(self, size: int) -> bool:
         self.is_full = self.is_full or self.size_bytes + size > self._most_bytes
@@ -115,18 +141,19 @@ class Recorder:
         """Yield the lines so far, without line ends."""
         at, end = 0, self.size_bytes
         while at < end:
+            self._write()
             self._file.seek(at)
             head = _HEAD.unpack(self._file.read(_HEAD.size))
             connection, began, answered, request_bytes, response_bytes, fault, served_bytes = head
             request = self._file.read(request_bytes)
-            response = self._file.read(response_bytes) if response_bytes >= 0 else None
+            response = self._file.read(_PREFIX_BYTES + response_bytes)[_PREFIX_BYTES:] if response_bytes >= 0 else None
             served = self._file.read(served_bytes) if served_bytes >= 0 else None
             at = self._file.tell()
             self._file.seek(0, os.SEEK_END)  # the next exchange goes to the end
             if connection == _LINE:
                 yield request.decode()
             else:
-                met = "" if fault == _NO_FAULT else f',"fault":{fault}'
+                met = "" if fault == _NO_FAULT[0] else f',"fault":{fault}'
                 if served_bytes != _AS_IT_CAME:
                     met += f',"served":{_in_base64(served)}'
                 yield (
