@@ -10,14 +10,18 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.cli.addresses import TOKEN_VARIABLE
 from pykafka_broker.cli.check import add_questions, questions
 from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.cli.trace import Conversation, conversations, read_packets
+from pykafka_broker.control.history.findings import clock
+from pykafka_broker.control.traffic.exchange import Exchange, Mark
+from pykafka_broker.control.traffic.readable import line, seen
 from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, RemoteBroker
 from pykafka_broker.testing.history import Checks
 from pykafka_broker.testing.masking import Mask
@@ -28,6 +32,7 @@ from pykafka_broker.testing.replay_targets import ControlledTarget, PlainTarget,
 
 DIFFERS = 3
 FOUND = 4
+_OTHER = " " * 7  # in the place of a request's number
 _OF_A_CAPTURE = "a capture tells nothing of what was there before: topics are made as clients were told of them"
 
 
@@ -44,10 +49,14 @@ def main(arguments: Sequence[str]) -> int:
             masked = Mask(os.urandom(32)).recording(recording)
             Path(options.masked).write_text("\n".join([*lines_of(masked), ""]), encoding="utf-8")
             return 0
+        if options.list:
+            print("\n".join(_lines(recording)))
+            return 0
         if options.to is None:
             with KafkaBroker(emulate=options.emulate, history=asked is not None) as broker:
                 target: Target = ControlledTarget(broker.control)
-                player = _played(recording, broker.host, broker.port, target)
+                keep = str(broker.control_url) if options.keep else None
+                player = _played(recording, broker.host, broker.port, target, options.until, keep)
                 return _told(player, options.all, target, recording, broker, asked)
         host, _, port = options.to.rpartition(":")
         if not port.isdecimal():
@@ -58,7 +67,8 @@ def main(arguments: Sequence[str]) -> int:
             if asked is not None:
                 remote.history.start()
         target = PlainTarget(host, int(port)) if remote is None else ControlledTarget(remote.control)
-        player = _played(recording, host, int(port), target)
+        keep = (options.url or options.to) if options.keep else None
+        player = _played(recording, host, int(port), target, options.until, keep)
         return _told(player, options.all, target, recording, remote, asked)
     except (OSError, ValueError, ControlError, BrokerError) as error:
         print(f"pykafka-broker replay: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
@@ -74,6 +84,9 @@ def parser() -> CommandParser:
     command.option("--emulate RELEASE", "play it against this release; by default against the newest")
     command.option("--to HOST:PORT", "play it against this broker, or this Kafka")
     command.add_argument("--url", help="address of that broker's control API, for faults and the clock; Kafka has none")
+    command.option("--list", "play nothing: print the requests with their numbers, and what else happened")
+    command.add_argument("--until", type=int, metavar="NUMBER", help="the last request to play")
+    command.option("--keep", "let the broker run at the end, with all connections, until Enter is pressed")
     command.option("--all", "print all answers that differ, and not only the first")
     masked = "play nothing: write the recording there without addresses, ids, passwords and the content of records"
     command.option("--masked FILE", masked)
@@ -106,10 +119,37 @@ def _captured(found: list[Conversation]) -> list[Recorded]:
     return sorted(events, key=lambda each: each.at)
 
 
-def _played(recording: Recording, host: str, port: int, target: Target) -> RecordingPlayer:
+def _played(
+    recording: Recording, host: str, port: int, target: Target, until: int | None, keep: str | None
+) -> RecordingPlayer:
+    """Play a recording. keep: where to look at the broker at the end, until Enter is pressed."""
     player = RecordingPlayer(recording, host, port, target)
-    asyncio.run(player.run())
+
+    async def hold() -> None:
+        print(f"{player.played} requests played: {keep} shows the broker; Enter ends it", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+
+    asyncio.run(player.run(until, None if keep is None else hold))
     return player
+
+
+def _lines(recording: Recording) -> Iterator[str]:
+    """Yield what happened, with the time since the beginning and the number of each request."""
+    number = 0
+    for each in recording.events:
+        if each.call is not None:
+            method, target, body = each.call
+            yield f"{_OTHER}{clock(each.at // 1000)} control API: {method} {target} {body}".rstrip()
+        elif each.is_close:
+            yield f"{_OTHER}{clock(each.at // 1000)} connection:{each.connection} is closed"
+        else:
+            number += 1
+            context = ConnectionContext(each.connection, "", ("", 0), ("connection", each.connection))
+            answer = None if each.response is None else (len(each.response).to_bytes(4, "big"), each.response)
+            took_ns = 0 if answer is None else (each.answered - each.at) * 1000
+            mark = Mark(len(each.request), each.fault)
+            exchange = Exchange((each.at // 1000, context, each.request, answer, took_ns), number, mark)
+            yield f"{number:6} {line(seen(exchange, False))}"
 
 
 def _told(
@@ -123,8 +163,8 @@ def _told(
     """Print what came of it; return the exit code."""
     for difference in player.differences if of_all else player.differences[:1]:
         print(difference)
-    for line in filter(None, (recording.unknown, _left_out(player, target))):
-        print(line)
+    for told in filter(None, (recording.unknown, _left_out(player, target))):
+        print(told)
     differing = len(player.differences)
     print(
         f"{player.played} requests played, {differing} answered otherwise"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from struct import unpack_from
@@ -61,13 +61,18 @@ class RecordingPlayer:
         self._address = host, port
         self._target = target
         self._connections: dict[int, _Connection] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self._ids = Ids(of_partial=bool(recording.unknown))
         self.played = 0
         self.disturbed = 0
         self.differences: list[Difference] = []
 
-    async def run(self) -> None:
+    async def run(self, until: int | None = None, hold: Callable[[], Awaitable[None]] | None = None) -> None:
         """Play all of it.
+
+        Args:
+            until: the number of the last request that is played; what stands behind it is left out.
+            hold: awaited at the end, while all connections are still open.
 
         Raises:
             BadRecording: the target can't begin with the recorded state.
@@ -78,6 +83,9 @@ class RecordingPlayer:
             await self._target.begin(self._recording)
             number = 0
             for event in self._recording.events:
+                if number == until:
+                    pending = [each for each in pending if each[0].answered < event.at]
+                    break
                 await _done(task for before, task in pending if before.answered < event.at)
                 pending = [each for each in pending if not each[1].done()]
                 if event.call is not None:
@@ -88,8 +96,10 @@ class RecordingPlayer:
                     number += 1
                     pending += await self._send(number, event)
             await _done(task for event, task in pending if event.response is not None)
+            if hold is not None:
+                await hold()
         finally:
-            for _, task in pending:
+            for task in self._tasks:
                 task.cancel()
             for connection in self._connections.values():
                 connection.close()
@@ -110,7 +120,10 @@ class RecordingPlayer:
         frame = self._ids.put_into(request)
         answer = connection.send(frame)
         self.played += 1
-        return [(event, asyncio.create_task(self._compare(number, event, answer, partial(connection.send, frame))))]
+        task = asyncio.create_task(self._compare(number, event, answer, partial(connection.send, frame)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return [(event, task)]
 
     async def _close(self, number: int) -> None:
         connection = self._connections.pop(number, None)

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer
 from pykafka_broker.cli import main
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
-from pykafka_broker.testing import ControlError, KafkaBroker
+from pykafka_broker.testing import ControlError, KafkaBroker, RemoteBroker
 from pykafka_broker.testing.recording import BadRecording, read_recording
 from pykafka_broker.testing.replay import RecordingPlayer
 from pykafka_broker.testing.replay_targets import ControlledTarget
@@ -135,6 +135,43 @@ def test_without_a_control_api_it_says_what_was_left_out(
         "not done there, as it has no control API: add_fault; 1 answer that met a fault is not compared"
     )
     assert summary.endswith("requests played, all answered as recorded")
+
+
+class Onlooker:
+    """Who presses Enter, and has looked at the broker before."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+        self.records: list[str | bytes | None] = []
+        self.clients: set[str | None] = set()
+
+    def readline(self) -> str:
+        told = self._capsys.readouterr().out
+        with RemoteBroker(told.split(" requests played: ")[1].split()[0]) as broker:
+            self.records = [record.value for record in broker.records("orders", isolation_level="read_uncommitted")]
+            self.clients = {each["client_id"] for each in broker.connections()}
+        return "\n"
+
+
+def test_the_state_at_a_moment_can_be_looked_at(
+    recorded: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["replay", str(recorded), "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any("control API: POST /faults" in line for line in lines)
+    assert any("is closed" in line for line in lines)
+    (refused,) = [line for line in lines if "(fault " in line]
+    assert "Produce" in refused
+    assert "NOT_LEADER_OR_FOLLOWER" in refused
+    onlooker = Onlooker(capsys)
+    monkeypatch.setattr("sys.stdin", onlooker)
+    first = next(line for line in lines if " Produce v" in line)
+    assert main(["replay", str(recorded), "--until", first.split()[0], "--keep"]) == 0
+    assert set(onlooker.records) >= {"a", "b", "c"}
+    assert 3 < len(onlooker.records) < 18
+    assert "shop" in onlooker.clients
+    summary = capsys.readouterr().out.splitlines()[-1]
+    assert summary == f"{first.split()[0]} requests played, all answered as recorded"
 
 
 def test_a_state_that_can_t_be_made_is_told(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
