@@ -101,6 +101,7 @@ class PlainTarget:
     knows_faults = False
 
     def __init__(self, host: str, port: int) -> None:
+        self._address = host, port
         self.left_out: Counter[str] = Counter()
         self._client = Client(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", client_id="replay")
         self._producer = Producer(self._client, _IN_BATCHES)
@@ -109,6 +110,8 @@ class PlainTarget:
         self._is_open = False
 
     async def begin(self, recording: Recording) -> None:
+        _, writer = await asyncio.open_connection(*self._address)  # OSError at once where nobody listens
+        writer.close()
         await self._client.__aenter__()
         await self._producer.__aenter__()
         self._is_open = True
@@ -126,9 +129,10 @@ class PlainTarget:
             await self._client.__aexit__(None, None, None)
 
     async def call(self, method: str, target: str, body: str) -> None:
-        operation, given = find(method, target.partition("?")[0])
-        name = operation.name
+        name = f"{method} {target}"
         with suppress(ClientError, Problem):
+            operation, given = find(method, target.partition("?")[0])
+            name = operation.name
             if name == "seed":
                 return await self._take(body.splitlines())
             if name == "create_topic":

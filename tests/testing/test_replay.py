@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,13 @@ def join(client: Client) -> Any:
     ten_minutes = 600_000
     protocols = [JoinGroupRequestProtocol("range", b"")]
     return client.ask(JoinGroupRequest("leaving", ten_minutes, ten_minutes, "", None, "consumer", protocols), 3)
+
+
+def test_a_target_that_is_not_there_is_told(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        assert main(["replay", str(recorded), "--to", f"127.0.0.1:{nobody.getsockname()[1]}"]) == 1
+    assert "Connect call failed" in capsys.readouterr().err
 
 
 def test_a_client_that_has_gone_is_gone_again(broker: KafkaBroker, tmp_path: Path) -> None:
