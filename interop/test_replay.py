@@ -47,7 +47,10 @@ def buy(broker: KafkaBroker, name: str, transactional: bool) -> None:
     consumer.close()
 
 
-@pytest.mark.parametrize("transactional", [False, True], ids=["plain", "transactional"])
+@pytest.mark.parametrize(
+    "transactional",
+    [pytest.param(False, id="plain", marks=pytest.mark.slow), pytest.param(True, id="transactional")],
+)
 def test_kafka_answers_the_same(
     kafka: RealKafka, tmp_path: Path, capsys: pytest.CaptureFixture[str], transactional: bool
 ) -> None:
