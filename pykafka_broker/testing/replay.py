@@ -28,7 +28,7 @@ from pykafka_broker.testing.recording import Recorded, Recording
 from pykafka_broker.testing.replay_targets import Target
 
 _PATIENCE_S = 30.0
-_CLOSE_S = 2.0
+_CLOSE_S = 5.0
 _PAUSE_S = 0.02
 _NO_COORDINATOR = ErrorCode.COORDINATOR_NOT_AVAILABLE
 # Kafka answers the end of a transaction before its markers are written, and has no ids of producers at first.
