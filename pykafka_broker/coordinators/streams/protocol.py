@@ -163,6 +163,8 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         is_delayed = self._is_delayed(group, settings.streams_initial_rebalance_delay_ms, now)
         epoch, target = change.retarget(configs, is_delayed, settings.streams_assignment_interval_ms)
         change.reconcile(epoch, target, request)
+        if before.epoch == LEAVE_STATIC_EPOCH:  # Kafka replaces the member by itself, and what was reported is lost
+            group.task_offsets.pop(member.member_id, None)
         self.follow_state(group, before, member, now)
         self.keep_alive(group, member.member_id, now + settings.streams_session_timeout_ms)
         if request.shutdown_application:
@@ -229,7 +231,6 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         if existing.epoch != LEAVE_STATIC_EPOCH:
             raise group.unreleased(member_id, existing)
         if existing.member_id == member_id:
-            group.task_offsets.pop(member_id, None)
             return existing
         member = group.in_place_of(existing, member_id, result)
         result.records += [

@@ -216,7 +216,10 @@ class Player:
             ]
             request.task_end_offsets = [TaskOffset(*task, END_OFFSET) for task in self._tasks]
         answer = self._ask(request, 1)
-        assert answer.error_code == 0, answer.error_message
+        if answer.error_code:  # of two members with the same instance id the second one
+            thread.lives = False
+            self.told[-1].append(f"{self._threads.index(thread)} refused {answer.error_code}")
+            return False
         has_news = thread.epoch != answer.member_epoch or answer.active_tasks is not None
         thread.epoch = answer.member_epoch
         if answer.active_tasks is not None:
