@@ -313,7 +313,8 @@ def _has_only(request: StreamsGroupHeartbeatRequest, owned: TasksTupleWithEpochs
 
 
 def _is_subset(some: Tasks, tasks: Tasks) -> bool:
-    return all(partitions <= tasks.get(name, frozenset()) for name, partitions in some.items())
+    """Return whether all of some tasks are there; a subtopology without tasks is in none that lacks it."""
+    return all(name in tasks and partitions <= tasks[name] for name, partitions in some.items())
 
 
 def _apply_request(member: StreamsGroupMember, request: StreamsGroupHeartbeatRequest, caller: Caller) -> None:
