@@ -306,15 +306,17 @@ def _has_only(request: StreamsGroupHeartbeatRequest, owned: TasksTupleWithEpochs
         return False
     active = {name: frozenset(since) for name, since in owned.active.items()}
     return (
-        _is_subset(read_tasks(request.active_tasks), active)
-        and _is_subset(read_tasks(request.standby_tasks), owned.standby)
-        and _is_subset(read_tasks(request.warmup_tasks), owned.warmup)
+        _is_subset(request.active_tasks, active)
+        and _is_subset(request.standby_tasks, owned.standby)
+        and _is_subset(request.warmup_tasks, owned.warmup)
     )
 
 
-def _is_subset(some: Tasks, tasks: Tasks) -> bool:
-    """Return whether all of some tasks are there; a subtopology without tasks is in none that lacks it."""
-    return all(name in tasks and partitions <= tasks[name] for name, partitions in some.items())
+def _is_subset(reported: list[TaskIds] | None, tasks: Tasks) -> bool:
+    """Return whether the reported tasks are among others; a subtopology without a task there is not, even if empty."""
+    return all(
+        each.subtopology_id in tasks and tasks[each.subtopology_id] >= set(each.partitions) for each in reported or ()
+    )
 
 
 def _apply_request(member: StreamsGroupMember, request: StreamsGroupHeartbeatRequest, caller: Caller) -> None:

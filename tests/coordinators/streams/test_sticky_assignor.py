@@ -22,14 +22,22 @@ def again(processes: dict[str, str], targets: dict[str, TasksTuple]) -> dict[str
     return {member: TaskMemberSpec(process, targets.get(member, NOTHING)) for member, process in processes.items()}
 
 
-def check(processes: dict[str, str], counts: dict[str, int], targets: dict[str, TasksTuple], standbys: int) -> None:
-    """What holds of every assignment."""
+def check(
+    processes: dict[str, str],
+    counts: dict[str, int],
+    targets: dict[str, TasksTuple],
+    standbys: int,
+    *,
+    fair: bool = True,
+) -> None:
+    """What holds of every assignment; a first one is fair too: later members keep what they may."""
     tasks = {(name, partition) for name, count in counts.items() for partition in range(count)}
     assert targets.keys() == processes.keys()
     active = Counter(task for target in targets.values() for task in pairs(target.active))
     assert active == dict.fromkeys(tasks, 1), "every task is active once"
     loads = [sum(map(len, target.active.values())) for target in targets.values()]
-    assert max(loads) - min(loads) <= 1
+    assert max(loads) <= -(-len(tasks) // len(processes))
+    assert not fair or max(loads) - min(loads) <= 1
     copies = Counter(
         (processes[member], task)
         for member, target in targets.items()
@@ -55,7 +63,7 @@ def test_it_holds_after_any_change(
     before: dict[str, str], after: dict[str, str], counts: dict[str, int], grown: dict[str, int], standbys: int
 ) -> None:
     targets = assign_tasks(fresh(before), counts, set(counts), standbys)
-    check(after, grown, assign_tasks(again(after, targets), grown, set(grown), standbys), standbys)
+    check(after, grown, assign_tasks(again(after, targets), grown, set(grown), standbys), standbys, fair=False)
 
 
 @given(GROUPS, COUNTS, st.integers(0, 2))
