@@ -1,6 +1,7 @@
 """Our tools print what Kafka's scripts print, and end as they end (`interop/tools/`)."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,13 @@ def test_a_tool_prints_what_kafkas_script_prints(name: str, target_name: str, tm
     wanted = table(name)
     recorded = json.loads(wanted.recorded.read_text())
     assert [each["command"] for each in recorded] == [step.command for step in wanted.steps], "to be recorded anew"
-    with brokers_of(wanted, target_name == "kafka", tmp_path) as bootstrap:
-        found = [_difference(step, row, bootstrap, tmp_path) for step, row in zip(wanted.steps, recorded, strict=True)]
+    with brokers_of(wanted, target_name == "kafka", tmp_path) as known:
+        found = [_difference(step, row, known, tmp_path) for step, row in zip(wanted.steps, recorded, strict=True)]
     assert not list(filter(None, found)), "\n\n".join(filter(None, found))
 
 
-def _difference(step: Step, row: dict[str, object], bootstrap: str, directory: Path) -> str:
-    ours = run_ours(step, bootstrap, directory)
+def _difference(step: Step, row: dict[str, object], known: Mapping[str, str], directory: Path) -> str:
+    ours = run_ours(step.where(known), known["bootstrap"], directory)
     out, err = [] if step.why_not else step.normal(ours.out), step.messages(ours.err)
     if (ours.status, out, err) == (row["status"], row["out"], row["err"]):
         return ""

@@ -48,7 +48,11 @@ class LinkClosed(LinkError):
 
 
 class NotServed(LinkError):
-    """The peer serves no fitting version of the API."""
+    """The peer serves no fitting version of the API. theirs: the versions that the peer serves."""
+
+    def __init__(self, text: str, theirs: Versions | None = None) -> None:
+        super().__init__(text)
+        self.theirs = theirs
 
 
 OnReply = Callable[[Message | LinkError], None]

@@ -1,4 +1,4 @@
-"""The tools of `pykafka_broker.tools` compared with the scripts of Apache Kafka 4.3.1.
+"""The tools of `pykafka_broker.tools` compared with the scripts of Apache Kafka 4.4.0.
 
 Rule: a table (`tables/NAME.py`) is a list of invocations in their order. `python -m interop.tools.record NAME` runs
 them through Kafka's own tools against a real Kafka and keeps exit code, standard output and standard error of each, the

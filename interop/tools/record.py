@@ -25,9 +25,9 @@ def main() -> int:
 
 def _record(jvm: JavaTools, wanted: Table, *, kafka: bool) -> None:
     rows = []
-    with tempfile.TemporaryDirectory() as folder, brokers_of(wanted, kafka, Path(folder)) as bootstrap:
+    with tempfile.TemporaryDirectory() as folder, brokers_of(wanted, kafka, Path(folder)) as known:
         for step in wanted.steps:
-            found = run_java(jvm, step, bootstrap, Path(folder))
+            found = run_java(jvm, step.where(known), known["bootstrap"], Path(folder))
             out = [] if step.why_not else step.normal(found.out)  # what is not compared is not kept
             rows.append({"command": step.command, "status": found.status, "out": out, "err": step.messages(found.err)})
             print(f"{found.status}  {step.tool} {step.command}\n{found.out}{found.err[:300]}", file=sys.stderr)

@@ -116,6 +116,10 @@ class Step:
         given = {each.partition("=")[0] for each in found}
         return found if given & _CONNECTED_BY else ["--bootstrap-server", bootstrap, *found]
 
+    def where(self, known: Mapping[str, str]) -> Step:
+        """Return the step with more that is known."""
+        return replace(self, known={**self.known, **known})
+
     def normal(self, out: str) -> list[str]:
         """The lines of its output that are compared."""
         for pattern, replacement in _SAME:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self, TypedDict, Unpack
 from pykafka_broker.client.errors import AuthenticationFailed, KafkaError, TimedOut, check
 from pykafka_broker.client.properties import addresses, check_resolvable, number, security_of
 from pykafka_broker.peers import LinkBroken, LinkError, LinkTimeout, NotServed, Versions
-from pykafka_broker.protocol.api_keys import SPECS
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
@@ -163,7 +163,7 @@ class Client:
                     asked = self._link(address).ask(request, min(left, self.request_timeout_ms), versions=versions)
                     return await asked
                 except NotServed as error:
-                    raise _not_served(request, error) from None
+                    raise _not_served(request, error, self._of_controllers) from None
                 except LinkError as error:
                     self._check(error, request, until, call, repeatable)
             await asyncio.sleep(min(self.backoff_ms, max(0, until - self.deadline(0))) / 1000)
@@ -193,7 +193,7 @@ class Client:
         try:
             return await link.ask(request, wait_ms, versions=versions, unanswered=unanswered)
         except NotServed as error:
-            raise _not_served(request, error) from None
+            raise _not_served(request, error, self._of_controllers) from None
         except LinkError as error:
             _check_login(error)
             raise
@@ -398,9 +398,14 @@ def _check_login(error: LinkError) -> None:
         raise AuthenticationFailed(why or where) from None  # the next attempt would not be let in either
 
 
-def _not_served(request: Message, error: NotServed) -> KafkaError:
-    name = SPECS[request.API_KEY].name
-    return KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"The node does not support {name.upper()}: {error}")
+def _not_served(request: Message, error: NotServed, of_controllers: bool) -> KafkaError:
+    if error.theirs is not None:
+        text = f"The node does not support {ApiKey(request.API_KEY).name}: {error}"
+        return KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
+    if of_controllers:
+        text = "This Admin API is not yet supported when communicating directly with the controller quorum."
+        return KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, text)
+    return KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"The node does not support {ApiKey(request.API_KEY).name}")
 
 
 # -- leaders of partitions

@@ -1,4 +1,4 @@
-"""The controllers of a cluster (KIP-595, KIP-836, KIP-853), its API versions and features (KIP-584, KIP-778)."""
+"""Nodes and controllers of a cluster (KIP-595, KIP-836, KIP-853), API versions and features (KIP-584, KIP-778)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.api_versions_response import ApiVersionsResponse
+from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from pykafka_broker.protocol.messages.describe_cluster_response import DescribeClusterBroker
 from pykafka_broker.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from pykafka_broker.protocol.messages.describe_quorum_response import ReplicaState
 from pykafka_broker.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
+from pykafka_broker.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
+from pykafka_broker.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 
 # -- the quorum
@@ -74,6 +78,30 @@ async def remove_voter(client: Client, node_id: int, directory_id: bytes) -> Non
     """Remove a controller from the quorum. Raises KafkaError."""
     request = RemoveRaftVoterRequest(None, node_id, directory_id)
     answer = await client.ask(request, call="removeRaftVoter", repeatable=False)
+    check(answer.error_code, answer.error_message)
+
+
+# -- registered nodes
+
+
+async def brokers_with_fenced(client: Client) -> list[DescribeClusterBroker]:
+    """Return all registered brokers, also those that are fenced or down (KIP-1073). Raises KafkaError."""
+    request = DescribeClusterRequest(include_fenced_brokers=True)
+    answer = await client.ask(request, versions=(2, 2), call="listNodes")
+    check(answer.error_code, answer.error_message)
+    found: list[DescribeClusterBroker] = answer.brokers
+    return found
+
+
+async def unregister_broker(client: Client, broker_id: int) -> None:
+    """Remove a broker's registration. Raises KafkaError."""
+    answer = await client.ask(UnregisterBrokerRequest(broker_id), call="unregisterBroker")
+    check(answer.error_code, answer.error_message)
+
+
+async def unregister_controller(client: Client, controller_id: int) -> None:
+    """Remove a controller's registration. Raises KafkaError."""
+    answer = await client.ask(UnregisterControllerRequest(controller_id), call="unregisterController")
     check(answer.error_code, answer.error_message)
 
 

@@ -177,7 +177,7 @@ def broker_heartbeat(
         if not should_shut_down and not want_fence and is_caught_up:
             records += unfence_records(controller, sessions, broker)
             fenced = False
-    elif want_fence:
+    elif want_fence or (request.want_shut_down and _may_leave_at_once(controller, session, broker)):
         records += first_batch(fence_records(controller, broker), sessions, broker, remaining_fence_records)
         fenced = (broker.id, remaining_fence_records) not in sessions.unfinished
         should_shut_down = fenced and request.want_shut_down
@@ -244,6 +244,12 @@ def controlled_shutdown_records(controller: Controller, broker: BrokerImage) -> 
         record = BrokerRegistrationChangeRecord(broker.id, broker.epoch, in_controlled_shutdown=_IN_CONTROLLED_SHUTDOWN)
         yield ApiMessageAndVersion(record, 1)
     yield from broker_leaves(controller, broker.id)
+
+
+def _may_leave_at_once(controller: Controller, session: Session, broker: BrokerImage) -> bool:
+    """Return whether a broker that asks to shut down for the first time leads nothing, so nobody has to take over."""
+    is_first = not broker.in_controlled_shutdown and session.shutdown_offset is None
+    return is_first and not leads_anything(controller.image, broker.id)
 
 
 def _may_end(controller: Controller, sessions: Sessions, session: Session) -> bool:

@@ -28,11 +28,14 @@ def drawing(controller: Controller) -> Draw:
 
 
 def place(controller: Controller, count: int, replication_factor: int, draw: Draw) -> list[list[int]]:
-    """Return replicas for `count` partitions, the leader first."""
+    """Return replicas for `count` partitions, the leader first.
+
+    A broker that is about to stop gets none; one that has stopped may, as any fenced broker.
+    """
     brokers = [
         broker
         for broker in controller.image.brokers.values()
-        if not broker.in_controlled_shutdown and not broker.all_dirs_cordoned
+        if (broker.fenced or not broker.in_controlled_shutdown) and not broker.all_dirs_cordoned
     ]
     problem = None
     if all(broker.fenced for broker in brokers):

@@ -115,5 +115,6 @@ def choose_version(served: dict[int, Versions], spec: ApiSpec, wanted: Versions 
         raise NotServed(f"the peer does not serve {spec.name}")
     version = min(ours[1], theirs[1])
     if version < max(ours[0], theirs[0]):
-        raise NotServed(f"{spec.name}: the peer serves versions {theirs[0]} to {theirs[1]}, not {ours[0]} to {ours[1]}")
+        what = f"versions {theirs[0]} to {theirs[1]}, not {ours[0]} to {ours[1]}"
+        raise NotServed(f"{spec.name}: the peer serves {what}", theirs)
     return version

@@ -1,6 +1,6 @@
 """Kafka's command line tools: `pykafka-broker topics --bootstrap-server localhost:9092 --list`.
 
-Rule: flags, standard output and exit codes are those of the scripts of Apache Kafka 4.3 (`kafka-topics.sh` and its
+Rule: flags, standard output and exit codes are those of the scripts of Apache Kafka 4.4 (`kafka-topics.sh` and its
 siblings), also where they surprise; texts on standard error are shorter. A tool is a module with
 
     def options(parser: ToolParser) -> None     its flags
@@ -21,7 +21,7 @@ TOOLS = {
     "acls": "add, list and remove ACLs",
     "broker-api-versions": "which versions of which requests each broker serves",
     "client-metrics": "list, describe, alter and delete subscriptions to the metrics of clients",
-    "cluster": "print the id of a cluster, and which versions of which requests its nodes serve",
+    "cluster": "print the id, nodes and API versions of a cluster, and unregister nodes",
     "configs": "describe and alter configs, quotas and credentials of topics, brokers, users and others",
     "console-consumer": "print records of topics",
     "console-producer": "send lines of standard input as records",

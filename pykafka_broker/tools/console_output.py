@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.properties import integer, long
 from pykafka_broker.config.values import format_value
+from pykafka_broker.coordinators.transactions.transaction import TransactionState
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.runtime import ZERO_UUID, DecodeError, Fields, uuid_text
 from pykafka_broker.protocol.specs import RecordSpec
@@ -204,7 +205,11 @@ _DESERIALIZERS: dict[str, Meaning] = {
 
 
 _INT16 = struct.Struct(">h")
-_IDS = {"topic_id"}  # all other names ending in `_id` are text
+_STATES = {state.value: state.title for state in TransactionState}
+_SPELT: dict[str, Callable[[Any], str]] = {  # all other names ending in `_id` are text
+    "topic_id": uuid_text,
+    "transaction_status": lambda status: _STATES.get(status, str(status)),
+}
 _LAST = 1 << 15
 _VERSIONS = {  # of fields which some versions lack
     ("OffsetCommitValue", "leader_epoch"): (3, _LAST),
@@ -271,7 +276,7 @@ def _plain(value: Any, version: int) -> Any:
     if isinstance(value, Fields):
         kind = type(value).__name__
         return {
-            _camel(name): uuid_text(at) if name in _IDS else _plain(at, version)
+            _camel(name): _SPELT[name](at) if name in _SPELT else _plain(at, version)
             for name, at in ((name, getattr(value, name)) for name in value.__match_args__)
             if _stands(kind, name, at, version)
         }

@@ -536,6 +536,22 @@ def _of_one_group(rows: Iterable[list[str]]) -> Iterable[tuple[TopicPartition, i
             raise ClientError(f"No topic, partition and offset: {','.join(row)}") from None
 
 
+def planned(tool: Tool, group: str, groups: Sequence[str]) -> dict[TopicPartition, int] | None:
+    """Return a group's new offsets from --from-file, sorted; None, after a message, without any.
+
+    Raises:
+        ClientError: the file is unreadable.
+        ToolUsageError: an offset is negative.
+    """
+    plan = read_plans(tool.options.from_file, groups).get(group)
+    if plan is None:
+        tool.print(f"\nError: No reset plan for group {group} found.")
+        return None
+    if any(offset < 0 for offset in plan.values()):
+        raise ToolUsageError("Invalid negative offset")
+    return dict(sorted(plan.items()))
+
+
 # -- the reset
 
 
@@ -551,13 +567,10 @@ async def reset(
         partitions_of: returns the partitions to reset, given the committed offsets.
     """
     if scenario == "from_file":
-        plan = read_plans(tool.options.from_file, groups).get(group)
+        plan = planned(tool, group, groups)
         if plan is None:
-            tool.print(f"\nError: No reset plan for group {group} found.")
             return {}
-        if any(offset < 0 for offset in plan.values()):
-            raise ToolUsageError("Invalid negative offset")
-        found, committed = await within(client, dict(sorted(plan.items()))), {}
+        found, committed = await within(client, plan), {}
     else:
         committed = await committed_offsets(client, group)
         known = {partition: each.offset for partition, each in committed.items()}
@@ -585,7 +598,7 @@ def print_plans(tool: Tool, plans: Mapping[str, Mapping[TopicPartition, int]], *
         for (topic, partition), offset in plan.items()
     ]
     tool.result = [dict(zip(("group_id", "topic", "partition", "new_offset"), row, strict=True)) for row in rows]
-    if vars(tool.options).get("export"):  # share groups have no such flag
+    if tool.options.export:
         for line in export_lines(plans, with_group):
             tool.print(line)
         tool.print()

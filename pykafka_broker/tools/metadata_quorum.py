@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from pykafka_broker.client.errors import ClientError, Unusable
+from pykafka_broker.client.errors import ClientError, KafkaError, Unusable
 from pykafka_broker.client.properties import integer, read_properties
-from pykafka_broker.client.quorum import QuorumInfo, RaftVoterEndpoint, add_voter, describe_quorum, remove_voter
+from pykafka_broker.client.quorum import (
+    QuorumInfo,
+    RaftVoterEndpoint,
+    add_voter,
+    describe_quorum,
+    remove_voter,
+    unregister_controller,
+)
 from pykafka_broker.protocol.messages.describe_quorum_response import ReplicaState
 from pykafka_broker.protocol.runtime import ZERO_UUID, parse_uuid_text, uuid_text
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
@@ -27,8 +35,9 @@ def options(parser: ToolParser) -> None:
     command = parser.add_command("add-controller", "add the controller whose settings are in --command-config")
     command.option("--dry-run", "only say what would be done")
     command = parser.add_command("remove-controller", "remove a controller")
-    command.option("--controller-id ID", "the node that is removed", type=integer, required=True)
-    command.option("--controller-directory-id ID", "the id of its directory", required=True)
+    command.option("--controller-id -i ID", "the node that is removed", type=integer, required=True)
+    command.option("--controller-directory-id -d ID", "the id of its directory", required=True)
+    command.option("--unregister", "remove its registration, too")
     command.option("--dry-run", "only say what would be done")
 
 
@@ -144,12 +153,32 @@ async def _remove(tool: Tool) -> None:
         directory_id = parse_uuid_text(options.controller_directory_id)
     except ValueError as error:
         raise ToolUsageError(f"Failed to parse --controller-directory-id: {error}") from None
-    if not options.dry_run:
-        async with tool.connect() as client:
-            await remove_voter(client, node_id, directory_id)
+    removed, unregistered = "Removed", "Unregistered"
+    if options.dry_run:
+        removed, unregistered = "DRY RUN of removing", "DRY RUN of unregistering"
     tool.result = {"id": node_id, "directory_id": options.controller_directory_id, "removed": not options.dry_run}
-    done = "DRY RUN of removing " if options.dry_run else "Removed "
-    tool.print(f"{done} KRaft controller {node_id} with directory id {options.controller_directory_id}")
+    async with nullcontext() if options.dry_run else tool.connect() as client:
+        if client is not None:
+            with _hint(f"remove KRaft voter {node_id}", node_id) if options.unregister else nullcontext():
+                await remove_voter(client, node_id, directory_id)
+        tool.print(f"{removed} KRaft controller {node_id} with directory id {options.controller_directory_id}")
+        if options.unregister:
+            if client is not None:
+                with _hint(f"unregister controller {node_id}", node_id):
+                    await unregister_controller(client, node_id)
+            tool.result["unregistered"] = not options.dry_run
+            tool.print(f"{unregistered} KRaft controller {node_id}")
+
+
+@contextmanager
+def _hint(act: str, node_id: int) -> Iterator[None]:
+    """Name the command that only unregisters, where an act of `--unregister` is refused."""
+    try:
+        yield
+    except KafkaError as error:
+        command = f"`kafka-cluster.sh unregister-controller --id {node_id}`"
+        hint = f"To unregister the controller from the cluster, run {command}."
+        raise ClientError(f"Failed to {act}: {error}. {hint}") from None
 
 
 async def _add(tool: Tool) -> None:

@@ -27,6 +27,7 @@ _LETTERS = string.ascii_uppercase.encode()
 _SAID = "Option --{} has been deprecated and will be removed in a future version. Use --{} instead."
 _TRANSACTION_MS = 3_000
 _LARGEST = 2**31 - 1
+_KEYS = ("none", "range", "random")
 _MOST_BYTES = 16 << 20  # the most bytes of values made before the first send
 
 
@@ -47,19 +48,23 @@ def options(parser: ToolParser) -> None:
     parser.option("--transaction-duration-ms MS", "commit after so long", type=long)
     parser.option("--warmup-records NUMBER", "are left out of the last line", type=long, default=0)
     parser.option("--reporting-interval MS", "between lines of figures", type=long, default=5_000)
+    parser.option("--key-distribution KIND", "keys: none, in turn, or by chance", choices=_KEYS, default="none")
+    parser.option("--record-key-range NUMBER", "keys are numbers below it", type=integer)
+    parser.option("--random-seed NUMBER", "of keys and values by chance", type=long, default=0)
 
 
 async def run(tool: Tool) -> int:
     _check(tool)
     properties = _properties(tool)
-    values = _values(tool)
+    chance = random.Random(tool.options.random_seed)
+    values, keys = _values(tool, chance), _keys(tool, chance)
     bootstrap = tool.options.bootstrap_server or properties.get("bootstrap.servers")
     if bootstrap is None:
         raise ToolUsageError("At least one of --bootstrap-server and bootstrap.servers in a property is required")
     async with Client(bootstrap, properties) as client, Producer(client) as producer:
         with tool.progress("sending", tool.options.num_records, "record") as shown:
             test = _Test(tool, client, producer, shown)
-            await test.send(values)
+            await test.send(keys, values)
         test.report()
     return 0
 
@@ -81,6 +86,11 @@ def _check(tool: Tool) -> None:
         raise ToolUsageError("--reporting-interval should be greater than zero")
     if tool.given("transaction_duration_ms") and options.transaction_duration_ms <= 0:
         raise ToolUsageError("--transaction-duration-ms should be greater than zero")
+    has_range = tool.given("record_key_range")
+    if has_range and options.record_key_range <= 0:
+        raise ToolUsageError("--record-key-range should be greater than zero.")
+    if has_range == (options.key_distribution == "none"):
+        raise ToolUsageError("--record-key-range and --key-distribution range or random go together")
     tool.never_with("command_property", "producer_props")
     tool.never_with("command_config", "producer_config")
 
@@ -98,15 +108,24 @@ def _properties(tool: Tool) -> dict[str, str]:
     return found
 
 
-def _values(tool: Tool) -> Callable[[int], bytes]:
+def _keys(tool: Tool, chance: random.Random) -> Callable[[int], bytes | None]:
+    """Return a function from a record's number to the key."""
+    kind, below = tool.options.key_distribution, tool.options.record_key_range
+    if kind == "none":
+        return lambda _: None
+    if kind == "range":
+        return lambda number: b"%d" % (number % below)
+    return lambda _: b"%d" % chance.randrange(below)
+
+
+def _values(tool: Tool, chance: random.Random) -> Callable[[int], bytes]:
     """Return a function from a record's number to the value. Raises ClientError."""
     options = tool.options
     if options.payload_monotonic:
         return lambda number: b"%d" % number
     if options.record_size is not None:
-        alike = random.Random(0)
         count = min(100, options.num_records, max(1, _MOST_BYTES // options.record_size))
-        some = [bytes(alike.choices(_LETTERS, k=options.record_size)) for _ in range(count)]
+        some = [bytes(chance.choices(_LETTERS, k=options.record_size)) for _ in range(count)]
         return lambda number: some[number % len(some)]
     tool.print(f"Reading payloads from: {Path(options.payload_file).absolute()}")
     try:
@@ -123,7 +142,7 @@ def _values(tool: Tool) -> Callable[[int], bytes]:
         raise ClientError("File does not exist or empty file provided.")
     tool.print(f"Number of records read: {len(lines)}")
     found = [line.encode() for line in lines]
-    return lambda _: random.choice(found)
+    return lambda _: chance.choice(found)
 
 
 class _Test:
@@ -142,7 +161,7 @@ class _Test:
         self._committed_at = now
         self._transactions = producer.settings.transactional_id is not None
 
-    async def send(self, values: Callable[[int], bytes]) -> None:
+    async def send(self, keys: Callable[[int], bytes | None], values: Callable[[int], bytes]) -> None:
         options, producer = self._tool.options, self._producer
         if options.warmup_records:
             which = f"Warmup first {options.warmup_records} records."
@@ -152,10 +171,11 @@ class _Test:
             if self._transactions and not open_transaction:
                 producer.begin_transaction()
                 open_transaction, self._committed_at = True, self._clock.tick()
-            value = values(number)
+            key, value = keys(number), values(number)
             now = self._clock.tick()
             try:
-                await producer.send(options.topic, value, on_delivery=partial(self._delivered, number, now, len(value)))
+                delivered = partial(self._delivered, number, now, len(value))
+                await producer.send(options.topic, value, key, on_delivery=delivered)
             except ClientError as error:
                 self._tool.warn(str(error))
             if open_transaction and now - self._committed_at >= (options.transaction_duration_ms or _TRANSACTION_MS):

@@ -31,6 +31,7 @@ from pykafka_broker.tools.group_commands import (
     only_group,
     parse_topics,
     partitions_within,
+    planned,
     print_deleted,
     print_groups,
     print_plans,
@@ -40,11 +41,12 @@ from pykafka_broker.tools.group_commands import (
     states_of,
     targets,
     wanted,
+    within,
 )
 
 _ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 _STATES = ("Empty", "Stable", "Dead")
-_SCENARIOS = ("to_earliest", "to_latest", "to_datetime")
+_SCENARIOS = ("to_earliest", "to_latest", "to_datetime", "to_current", "to_offset", "from_file")
 _OFFSETS = {"GROUP": 15, "TOPIC": 15, "PARTITION": 10, "LEADER-EPOCH": 15, "START-OFFSET": 15, "LAG": 15}
 _MEMBERS = {"GROUP": 15, "CONSUMER-ID": 15, "HOST": 15, "CLIENT-ID": 15, "#PARTITIONS": 15, "MEMBER-EPOCH": 15}
 _MEMBERS |= {"ASSIGNMENT": 15}
@@ -54,6 +56,7 @@ _STATE = {"GROUP": 15, "COORDINATOR (ID)": 25, "STATE": 15, "GROUP-EPOCH": 15, "
 def options(parser: ToolParser) -> None:
     add_group_flags(parser, "share groups", offsets="where the group begins, and its lag")
     add_scenarios(parser, _SCENARIOS)
+    parser.option("--export", "print what was reset to as CSV")
 
 
 async def run(tool: Tool) -> int:
@@ -73,11 +76,12 @@ def _check(tool: Tool, action: str) -> None:
         tool.required("topic", "group")
     if action == "reset_offsets":
         tool.required("group")
-        scenario_of(tool, _SCENARIOS)
+        scenario = scenario_of(tool, _SCENARIOS)
         if not tool.options.execute and not tool.options.dry_run:
             raise ToolUsageError("--reset-offsets takes one of these options: --execute, --dry-run")
-        tool.never_with("topic", "all_topics")
-        if not tool.given("topic") and not tool.options.all_topics:
+        tool.never_with("topic", "all_topics", "from_file")
+        tool.never_with("all_topics", "from_file")
+        if not tool.given("topic") and not tool.options.all_topics and scenario != "from_file":
             raise ToolUsageError("--reset-offsets takes one of these options: --all-topics, --topic")
 
 
@@ -173,14 +177,21 @@ async def _reset_offsets(tool: Tool, client: Client) -> None:
         raise ToolUsageError(str(error)) from None
     if state not in INACTIVE:
         raise ToolUsageError(f"Share group '{group}' is not empty.")
-    if tool.given("topic"):
-        partitions = await partitions_within(client, parse_topics(tool.options.topic))
+    scenario = scenario_of(tool, _SCENARIOS)
+    if scenario == "from_file":
+        plan = planned(tool, group, [group])
+        found = {} if plan is None else await within(client, plan)
     else:
-        partitions = list(await share_group_starts(client, group))
-    found = await targets(tool, client, scenario_of(tool, _SCENARIOS), partitions, {})
+        starts = await share_group_starts(client, group) if tool.options.all_topics or scenario == "to_current" else {}
+        partitions = list(starts)
+        if tool.given("topic"):
+            partitions = await partitions_within(client, parse_topics(tool.options.topic))
+        known = {partition: each.offset for partition, each in starts.items() if each.offset is not None}
+        found = await targets(tool, client, scenario, partitions, known)
     if tool.options.execute:
         await alter_share_group_starts(client, group, found)
-    print_plans(tool, {group: found}, with_group=False)
+    if found:
+        print_plans(tool, {group: found}, with_group=False)
 
 
 _DONE_BY = {

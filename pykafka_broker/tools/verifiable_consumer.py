@@ -5,7 +5,10 @@ Rule: with `--max-messages`, records beyond that number are neither reported nor
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
+from contextlib import AsyncExitStack, suppress
+from functools import partial
 from typing import Any
 
 from pykafka_broker.client.cluster import Client
@@ -34,6 +37,7 @@ def options(parser: ToolParser) -> None:
     parser.option("--enable-autocommit", "commit from time to time only")
     parser.add_argument("--reset-policy", default="earliest", choices=("earliest", "latest", "none"), help="where a "
                         "partition without an offset begins")  # fmt: skip
+    parser.option("--close-timeout MS", "how long the end may take", type=integer, default=30_000)
     parser.option("--assignment-strategy CLASS", "RangeAssignor or RoundRobinAssignor")
     parser.option("--consumer.config FILE", "as --command-config", dest="consumer_config")
 
@@ -48,13 +52,22 @@ async def run(tool: Tool) -> int:
         consumer = GroupConsumer(client, {}, [options.topic], **told)
         reader.begin()
         try:
-            async with consumer:
+            async with AsyncExitStack() as stack:
+                await consumer.__aenter__()
+                stack.push_async_exit(partial(_close, consumer, options.close_timeout))
                 await reader.read(consumer)
         except AuthenticationFailed as error:
             tool.warn(str(error))
         finally:
             reader.end()
     return 0
+
+
+async def _close(consumer: GroupConsumer, timeout_ms: int, *failure: Any) -> None:
+    """Leave the group, or give that up after a time."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout_ms / 1000):
+            await consumer.__aexit__(*failure)
 
 
 def _properties(tool: Tool) -> dict[str, str]:

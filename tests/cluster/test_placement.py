@@ -113,6 +113,9 @@ def test_who_is_about_to_stop_or_takes_nothing_new_gets_nothing() -> None:
     cluster = racked("...")
     cluster.image.brokers[2].in_controlled_shutdown = True
     assert {each for replicas in place(cluster.controller, 9, 2, draws()) for each in replicas} == {1, 3}
+    cluster.image.brokers[2].fenced = True  # it has stopped
+    assert {each for replicas in place(cluster.controller, 9, 3, draws()) for each in replicas} == {1, 2, 3}
+    cluster.image.brokers[2].fenced = False
     cluster.image.brokers[3].cordoned_log_dirs = cluster.image.brokers[3].log_dirs
     with pytest.raises(ApiError, match="replication factor of 2 cannot be reached because only 1 broker") as refused:
         place(cluster.controller, 1, 2, draws())

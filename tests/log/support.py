@@ -142,7 +142,7 @@ def manager(path: Path, fs: FileSystem | None = None, **keys: str) -> LogManager
 
 
 def kafka_data(path: Path) -> Path:
-    """A data directory that a real 4.3.1 broker wrote and left after a clean shutdown (see data/make.py)."""
+    """A data directory that a real 4.4.0 broker wrote and left after a clean shutdown (see data/make.py)."""
     with tarfile.open(DATA / "kafka.tar.gz") as archive:
         archive.extractall(path, filter="data")
     return path

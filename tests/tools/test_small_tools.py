@@ -46,6 +46,31 @@ def test_cluster_is_the_tool_with_a_word_behind(capsys: pytest.CaptureFixture[st
         assert told == told[: len(told) // 2] * 2
 
 
+def test_nodes_of_a_cluster_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    with KafkaBroker(config={"broker.rack": "r"}) as broker:
+        at = ["--bootstrap-server", broker.bootstrap_servers, "--json"]
+        where = {"id": 1, "host": "127.0.0.1", "port": broker.port, "rack": "r"}
+        assert main("cluster", ["list-endpoints", *at]) == 0
+        assert json.loads(capsys.readouterr().out) == [where | {"state": "unfenced", "endpoint_type": "broker"}]
+        assert main("cluster", ["list-endpoints", *at, "--include-fenced-brokers"]) == 0
+        assert json.loads(capsys.readouterr().out) == [where | {"state": "unfenced", "endpoint_type": "broker"}]
+        assert main("cluster", ["unregister", *at, "--id", "9"]) == 1
+        assert "Broker ID 9 is not currently registered" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("command", "kind"), [("unregister", "broker"), ("unregister-controller", "controller")])
+def test_a_cluster_that_can_unregister_no_node(command: str, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with KafkaBroker(emulate="2.7") as broker:
+        arguments = [command, "--bootstrap-server", broker.bootstrap_servers, "--id", "9"]
+        assert main("cluster", arguments) == 0
+        said = capsys.readouterr().out
+        assert said == f"The target cluster does not support the {kind} unregistration API.\n"
+        assert main("cluster", [*arguments, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["unregistered"] is False
+        assert main("cluster", ["list-endpoints", *arguments[1:3], "--include-fenced-brokers"]) == 0
+        assert capsys.readouterr().out == "The node does not support DESCRIBE_CLUSTER\n"
+
+
 def test_json_may_be_asked_for_behind_the_word(capsys: pytest.CaptureFixture[str]) -> None:
     with KafkaBroker() as broker:
         assert main("features", ["--bootstrap-server", broker.bootstrap_servers, "describe", "--json"]) == 0

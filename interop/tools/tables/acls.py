@@ -12,13 +12,13 @@ _TRACE = re.compile(r"^\s*(at |\.\.\. \d+ more|Caused by|java\.|joptsimple\.|org
 _UNWOUND = re.compile(r"^Error while executing ACL command: An exception was raised by the Python.*", re.DOTALL)
 
 
-def _without_trace(out: str) -> str:
+def without_trace(out: str) -> str:
     """Sorted, and without what Kafka prints of an exception, the recorder's own among them."""
     return "\n".join(sorted(_TRACE.sub("", _UNWOUND.sub("", out)).splitlines()))
 
 
 def _acls(*commands: str) -> list[Step]:
-    return [Step("acls", each, alike=_without_trace) for each in commands]
+    return [Step("acls", each, alike=without_trace) for each in commands]
 
 
 STEPS: list[Step] = [

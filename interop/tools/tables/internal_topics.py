@@ -17,6 +17,8 @@ from interop.tools.preparing import T0, make_topics
 from interop.tools.steps import Step, steps
 from pykafka_broker.protocol.runtime import EncodeError
 from pykafka_broker.protocol.specs import RecordSpec
+from pykafka_broker.protocol.stored.transaction_log_key import TransactionLogKey
+from pykafka_broker.protocol.stored.transaction_log_value import TransactionLogValue
 from pykafka_broker.protocol.stored_keys import GROUP_RECORDS, SHARE_RECORDS, TRANSACTION_RECORDS
 
 _TOPICS: Mapping[str, dict[int, RecordSpec]] = {
@@ -45,12 +47,18 @@ _ODD: Mapping[str, tuple[bytes | None, bytes | None]] = {  # in a topic each: so
 }
 
 
+_STATES = (*range(8), 99, -1)
+
+
 def prepare(bootstrap: str) -> None:
-    make_topics(bootstrap, dict.fromkeys((*_TOPICS, *_ODD), 1))
+    make_topics(bootstrap, dict.fromkeys((*_TOPICS, *_ODD, "states"), 1))
     producer = Producer({"bootstrap.servers": bootstrap})
     for topic, specs in _TOPICS.items():
         for key, value in _records(specs):
             producer.produce(topic, value, key, partition=0, timestamp=T0)
+    for state in _STATES:
+        value = pack(">h", 1) + TransactionLogValue(transaction_status=state).encode(1)
+        producer.produce("states", value, pack(">h", 0) + TransactionLogKey("id").encode(0), partition=0, timestamp=T0)
     for topic, odd in _ODD.items():
         producer.produce(topic, odd[1], odd[0], partition=0, timestamp=T0)
     assert producer.flush(20) == 0
@@ -87,7 +95,7 @@ def _sample(name: str, annotation: str, names: Mapping[str, Any]) -> Any:
 
 def _read(topic: str, formatter: str, flags: str = "") -> str:
     """All of a topic, with one of Kafka's formatters."""
-    count = sum(1 for _ in _records(_TOPICS[topic])) if topic in _TOPICS else 1
+    count = sum(1 for _ in _records(_TOPICS[topic])) if topic in _TOPICS else len(_STATES) if topic == "states" else 1
     of = f"--formatter org.apache.kafka.tools.consumer.{formatter}"
     return f"--topic {topic} --partition 0 --offset earliest --max-messages {count} --timeout-ms 6000 {of} {flags}"
 
@@ -98,6 +106,7 @@ STEPS: list[Step] = steps(
     _read("groups", "GroupMetadataMessageFormatter"),
     _read("groups", "ShareGroupMessageFormatter"),
     _read("transactions", "TransactionLogMessageFormatter"),
+    _read("states", "TransactionLogMessageFormatter"),
     _read("shares", "group.share.ShareGroupStateMessageFormatter"),
     *[_read(each, "OffsetsMessageFormatter") for each in _ODD],
     *[_read(each, "ShareGroupMessageFormatter") for each in _ODD],

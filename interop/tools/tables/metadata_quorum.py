@@ -32,6 +32,8 @@ STEPS: list[Step] = steps(
     "remove-controller --controller-id 7 --controller-directory-id short",
     "remove-controller --controller-id 7 --controller-directory-id vzdFkeVGTZq3yR5zXE_fdg",
     "remove-controller --controller-id 7 --controller-directory-id vzdFkeVGTZq3yR5zXE_fdg --dry-run",
+    "remove-controller -i 7 -d vzdFkeVGTZq3yR5zXE_fdg --unregister",
+    "remove-controller -i 7 -d vzdFkeVGTZq3yR5zXE_fdg --unregister --dry-run",
     "remove-controller --controller-id -7 --controller-directory-id vzdFkeVGTZq3yR5zXE_fdg",
     "remove-controller --controller-id x --controller-directory-id vzdFkeVGTZq3yR5zXE_fdg",
     "{nowhere} describe --status",

@@ -7,7 +7,7 @@ from interop.tools.steps import Step
 
 
 def prepare(bootstrap: str) -> None:
-    make_topics(bootstrap, {"p": 1})
+    make_topics(bootstrap, {"p": 1, "in-turn": 1, "by-chance": 1})
 
 
 def shapes(out: str) -> str:
@@ -15,6 +15,11 @@ def shapes(out: str) -> str:
     out = re.sub(r"(?<=payloads from: )/tmp/.*", "FILE", out)
     lines = [each for each in out.splitlines() if not re.match(r"[\w.-]+-metrics|[\w.-]+:[\w.-]+:", each)]
     return re.sub(r"(?<=[ (])-?\d+(\.\d+)?(?= (records/sec|MB/sec|ms))", "N", re.sub(r" +", " ", "\n".join(lines)))
+
+
+def _keys(out: str) -> str:
+    """Values are other random letters."""
+    return "\n".join(line.partition("\t")[0].partition(" ")[0] for line in out.splitlines())
 
 
 _SOON = "--command-property max.block.ms=100"
@@ -34,6 +39,19 @@ _COMMANDS = [
     "--num-records 3 --payload-file '{file:one\\ntwo\\n}' --throughput -1",
     "--num-records 3 --payload-file '{file:one,two}' --payload-delimiter , --throughput -1",
     "--num-records 3 --payload-file /no/such --throughput -1",
+    "--num-records 9 --record-size 5 --throughput -1 --key-distribution range --record-key-range 4",
+    "--num-records 9 --record-size 5 --throughput -1 --key-distribution random --record-key-range 4 --random-seed 7",
+    "--num-records 3 --record-size 5 --throughput -1 --key-distribution none",
+    "--num-records 3 --record-size 5 --throughput -1 --key-distribution none --record-key-range 4",
+    "--num-records 3 --record-size 5 --throughput -1 --key-distribution range",
+    "--num-records 3 --record-size 5 --throughput -1 --key-distribution RANGE --record-key-range 4",
+    "--num-records 3 --record-size 5 --throughput -1 --key-distribution zipf --record-key-range 4",
+    "--num-records 3 --record-size 5 --throughput -1 --key-distribution range --record-key-range 0",
+    "--num-records 3 --record-size 5 --throughput -1 --key-distribution range --record-key-range x",
+    "--num-records 3 --record-size 5 --throughput -1 --key-distribution range --record-key-range 9223372036854775808",
+    "--num-records 3 --record-size 5 --throughput -1 --record-key-range 4",
+    "--num-records 3 --record-size 5 --throughput -1 --random-seed 7",
+    "--num-records 3 --record-size 5 --throughput -1 --random-seed x",
     "--num-records 3 --throughput -1",
     "--num-records 3 --record-size 5",
     "--record-size 5 --throughput -1",
@@ -56,6 +74,14 @@ _COMMANDS = [
     "{nowhere} --bootstrap-server localhost:1 --num-records 3 --record-size 5 --throughput -1 " + _SOON,
 ]
 STEPS = [Step("producer-perf-test", f"--topic p {each}", alike=shapes) for each in _COMMANDS]
+_KEYED = "--num-records 9 --record-size 5 --throughput -1 --record-key-range"
+_SHOWN = "--from-beginning --max-messages 9 --timeout-ms 20000 --formatter-property print.key=true"
+STEPS += [
+    Step("producer-perf-test", f"--topic in-turn {_KEYED} 4 --key-distribution range", alike=shapes),
+    Step("console-consumer", f"--topic in-turn {_SHOWN}", alike=_keys),
+    Step("producer-perf-test", f"--topic by-chance {_KEYED} 1 --key-distribution random", alike=shapes),
+    Step("console-consumer", f"--topic by-chance {_SHOWN}", alike=_keys),
+]
 STEPS.append(Step("producer-perf-test", "--num-records 3 --record-size 5 --throughput -1"))
 STEPS += [Step("producer-perf-test", each) for each in ("--",)]
 IN_OUR_WORDS = {
@@ -67,6 +93,16 @@ IN_OUR_WORDS = {
     "--topic p --num-records 3 --record-size 5 --throughput -1 --reporting-interval 0",
     "--topic p --num-records 3 --record-size 5 --throughput -1 --transaction-duration-ms 0",
     "--topic p --num-records 3 --record-size 5 --throughput -1 --warmup-records 9",
+    *(
+        f"--topic p --num-records 3 --record-size 5 --throughput -1 {keys}"
+        for keys in (
+            "--key-distribution RANGE --record-key-range 4",
+            "--key-distribution none --record-key-range 4",
+            "--key-distribution range",
+            "--key-distribution zipf --record-key-range 4",
+            "--record-key-range 4",
+        )
+    ),
     "--topic p --num-records 3 --throughput -1",
     "--topic p {nowhere} --num-records 3 --record-size 5 --throughput -1",
 }

@@ -39,6 +39,8 @@ def _held_back(*commands: str) -> list[Step]:
     return [Step(TOOL, each, why_not="the exit is held back here") for each in commands]
 
 
+_JAVA = "classes of Java are named"
+_BROKEN = [f"--from-file {each} --dry-run" for each in ("'{file:one,0,x}'", "'{file:}'", "/no/such/file")]
 STEPS = [
     *_sorted(
         "--list",
@@ -110,6 +112,58 @@ STEPS = [
                 "--topic two --to-latest --execute",
             )
         ),
+        *(
+            f"--reset-offsets --group left {each}"
+            for each in (
+                "--topic one --to-current --dry-run",
+                "--topic three --to-current --dry-run",
+                "--topic one --topic three --to-current --dry-run",
+                "--all-topics --to-current --dry-run",
+                "--all-topics --to-current --execute",
+                "--topic one --to-offset 2 --dry-run",
+                "--topic one --to-offset 99 --dry-run",
+                "--topic one --to-offset -1 --dry-run",
+                "--topic one --to-offset x --dry-run",
+                "--topic one --to-offset 99999999999999999999 --dry-run",
+                "--topic one --to-offset --dry-run",
+                "--topic three --to-offset 2 --dry-run",
+                "--topic two:1 --to-offset 1 --execute",
+                "--topic one --to-offset 2 --to-current --dry-run",
+                "--all-topics --to-offset 2 --export --dry-run",
+                "--topic two --to-latest --export --execute",
+                "--topic two --to-latest --export",
+                "--export --dry-run",
+                "--from-file '{file:one,0,2\\ntwo,1,3}' --dry-run",
+                "--from-file '{file:one,0,2\\ntwo,1,3}' --dry-run --export",
+                "--from-file '{file:one,0,2\\ntwo,1,3}'",
+                "--from-file '{file:one,0,1\\ntwo,1,99}' --execute",
+                "--from-file '{file:one,0,2}' --topic one --dry-run",
+                "--from-file '{file:one,0,2}' --topic two --dry-run",
+                "--from-file '{file:one,0,2}' --all-topics --dry-run",
+                "--from-file '{file:one,0,2}' --to-latest --dry-run",
+                "--from-file '{file:three,0,2}' --dry-run",
+                "--from-file '{file:left,one,0,2}' --dry-run",
+                "--from-file '{file:live,one,0,2}' --dry-run",
+                "--from-file '{file:one,0}' --dry-run",
+                "--from-file '{file:one}' --dry-run",
+                "--from-file '{file:one,0,-1}' --dry-run",
+                "--from-file '{file:one,0,1\\none,0,2}' --dry-run",
+                "--from-file --dry-run",
+            )
+        ),
+    ),
+    *(Step(TOOL, f"--reset-offsets --group left {each}", why_not=_JAVA) for each in _BROKEN),
+    *_sorted(
+        "--reset-offsets --group live --topic one --to-current --dry-run",
+        "--reset-offsets --group unknown --all-topics --to-current --dry-run",
+        "--reset-offsets --group unknown --topic two --to-current --dry-run",
+        "--reset-offsets --group unknown --from-file '{file:one,0,2}' --dry-run",
+        "--describe --group left --export",
+        "--describe --group left --to-current",
+        "--describe --group left --from-file x",
+        "--list --export",
+        "--delete --group unknown --export",
+        "--delete-offsets --group unknown --topic one --to-offset 2",
         "--reset-offsets --group unknown --topic one --to-earliest --execute",
         "--reset-offsets --group left --group live --topic one --to-earliest --execute",
         "--reset-offsets --topic one --to-earliest --execute",
@@ -165,6 +219,14 @@ IN_OUR_WORDS = {
     "--list --verbose",
     "--reset-offsets --all-groups --topic one --to-earliest --execute",
     "--reset-offsets --group left --to-earliest --dry-run",
+    "--list --state Assigning",
+    "--reset-offsets --group left --export --dry-run",
+    "--reset-offsets --group left --from-file '{file:one,0,2\\ntwo,1,3}'",
+    "--reset-offsets --group left --from-file '{file:one,0,2}' --to-latest --dry-run",
+    "--reset-offsets --group left --from-file --dry-run",
+    "--reset-offsets --group left --topic one --to-offset --dry-run",
+    "--reset-offsets --group left --topic one --to-offset 2 --to-current --dry-run",
+    "--reset-offsets --group left --topic two --to-latest --export",
     "--reset-offsets --group left --topic one --dry-run",
     "--reset-offsets --group left --topic one --to-earliest",
     "--reset-offsets --group left --topic one --to-earliest --dry-run --execute",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from confluent_kafka.admin import AdminClient
@@ -54,8 +55,9 @@ def prepare(bootstrap: str) -> None:
     eventually(lambda: _in_sync(bootstrap), _HOMES, 20)
 
 
-def settle(bootstrap: str) -> None:
+def settle(known: Mapping[str, str]) -> None:
     """Every broker that is left knows which one is not."""
+    bootstrap = known["bootstrap"]
     for address in bootstrap.split(",")[: STOPPED - 1]:
         eventually(partial(_in_sync, address), [each for each in _HOMES if each != STOPPED], 20)
     with RawClient(bootstrap.partition(",")[0]) as client:

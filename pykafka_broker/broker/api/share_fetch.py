@@ -21,7 +21,7 @@ Versions: 2 renews acquisition locks (KIP-1222) and lets the member choose how r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
@@ -264,6 +264,7 @@ class ShareReader:
         "_batch_size",
         "_exactly",
         "_group_id",
+        "_known",
         "_max_bytes",
         "_max_records",
         "_member_id",
@@ -271,9 +272,17 @@ class ShareReader:
         "has_passed",
     )
 
-    def __init__(self, shares: SharePartitions, most_bytes: int, member: Member, request: ShareFetchRequest) -> None:
-        """`most_bytes`: `fetch.max.bytes`."""
+    def __init__(
+        self,
+        shares: SharePartitions,
+        most_bytes: int,
+        member: Member,
+        request: ShareFetchRequest,
+        known: Mapping[TopicIdPartition, bool],
+    ) -> None:
+        """`most_bytes`: `fetch.max.bytes`. `known`: the partitions whose topics the session has known."""
         self._shares = shares
+        self._known = known
         self._group_id, self._member_id = member
         self._max_bytes = min(request.max_bytes, most_bytes)
         self._max_records = request.max_records if self._max_bytes > 0 else 0
@@ -341,7 +350,8 @@ class ShareReader:
                 continue
             except ApiError as error:
                 uninitialized = error.code is ErrorCode.INVALID_REQUEST  # members get new metadata, and try again
-                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if uninitialized else error.code
+                deleted = error.code is ErrorCode.UNKNOWN_TOPIC_ID and self._known.get(topic_partition)
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if uninitialized or deleted else error.code
                 why = RefusedPartition(code, error.message)
                 found[topic_partition] = known.setdefault(why, why)
                 continue
@@ -433,7 +443,7 @@ def _begun(
         _check(request, bool(acks))
         session = _session(services, context, member, request)
         if session is not None:
-            _update(session, request)
+            _update(session, request, services.image.topics_by_id)
     except ApiError as error:
         return ShareFetchResponse(error_code=error.code, error_message=error.message)
     is_strange = (
@@ -444,7 +454,7 @@ def _begun(
     try:
         results = yield from _acknowledge(services, context, member, acks, request.is_renew_ack, taken)
         if session is not None:
-            attempt = ShareFetchAttempt(services, context, member, request, results)
+            attempt = ShareFetchAttempt(services, context, member, request, results, session.partitions)
             attempt.resolve(session)
             first = attempt.at_first_sight() if taken and not is_strange else None
     finally:
@@ -485,12 +495,12 @@ def _session(
     return sessions.use_epoch(member, epoch)
 
 
-def _update(session: ShareSession, request: ShareFetchRequest) -> None:
-    """Add the request's partitions to the session, and remove the forgotten partitions."""
+def _update(session: ShareSession, request: ShareFetchRequest, known: Collection[bytes]) -> None:
+    """Add the request's partitions to the session, and remove the forgotten partitions. known: all topics' ids."""
     for topic in request.topics:
         topic_id = bytes(topic.topic_id)
         for one in topic.partitions:
-            session.add((topic_id, one.partition_index))
+            session.add((topic_id, one.partition_index), topic_id in known)
     for forgotten in request.forgotten_topics_data:
         topic_id = bytes(forgotten.topic_id)
         for index in forgotten.partitions:
@@ -529,6 +539,7 @@ class ShareFetchAttempt:
         member: Member,
         request: ShareFetchRequest,
         results: dict[TopicIdPartition, AckResult],
+        known: Mapping[TopicIdPartition, bool],
     ) -> None:
         self._services = services
         self._context = context
@@ -539,7 +550,7 @@ class ShareFetchAttempt:
         self._denied: dict[TopicIdPartition, RefusedPartition] = {}
         wanted = request.min_bytes > 0 and request.max_bytes and request.max_records
         self._max_wait_ms = request.max_wait_ms if wanted else 0
-        self._reader = ShareReader(services.shares.partitions, services.config.fetch_max_bytes, member, request)
+        self._reader = ShareReader(services.shares.partitions, services.config.fetch_max_bytes, member, request, known)
 
     def resolve(self, session: ShareSession) -> None:
         """Divide the session's partitions into readable and denied partitions."""

@@ -58,7 +58,7 @@ from pykafka_broker.protocol.messages.describe_share_group_offsets_response impo
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
-from pykafka_broker.protocol.runtime import ZERO_UUID
+from pykafka_broker.protocol.runtime import ZERO_UUID, uuid_text
 
 _NO_LAG = -1
 _NOT_HOSTED = "This server does not host this topic-partition."
@@ -230,6 +230,9 @@ def _alter_allowed(
     The group's records say before that the partitions are being initialized, under an epoch that fences earlier
     attempts: an attempt that arrives late would take the new offsets back. Members that join meanwhile initialize
     nothing.
+
+    Raises:
+        ApiError: a known topic is asked for a negative partition. The group is there then, and nothing is altered.
     """
     host, share, topics = services.groups, services.groups.coordinator.share, services.image.topics
     tried: Topics = {
@@ -247,11 +250,11 @@ def _alter_allowed(
         host.apply(effects)
         epoch, group = effects.reply, share.group(group_id)
         group.attempts += 1
-    results = []
+    results, refusal = [], _refusal(services, group_id, allowed)
     try:
         if tried and host.has_replicas(group_id):
             yield host.committed(group_id)
-        for each in allowed:
+        for each in allowed if refusal is None else ():
             results.append((yield from _alter(services, group_id, epoch, each, done)))
     finally:
         if tried and group is not None:
@@ -259,7 +262,21 @@ def _alter_allowed(
     if tried:
         host.require(group_id)
         host.apply(share.initialized(group_id, tried, done))
+    if refusal is not None:
+        raise refusal
     return results
+
+
+def _refusal(services: Services, group_id: str, allowed: list[AlterShareGroupOffsetsRequestTopic]) -> ApiError | None:
+    """Return the error of the whole request for a negative partition of a known topic (Kafka stumbles over it)."""
+    for each in allowed:
+        topic_id = services.image.topic_id(each.topic_name)
+        for one in each.partitions:
+            if topic_id is not None and one.partition_index < 0:
+                place = f"{group_id} {uuid_text(topic_id)} {one.partition_index}"
+                message = f"Initialize share group parameters has invalid partitionId - {place}"
+                return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+    return None
 
 
 def _alter(

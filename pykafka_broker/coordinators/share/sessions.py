@@ -18,7 +18,7 @@ TopicIdPartition = tuple[bytes, int]
 
 
 class ShareSession:
-    """A member's partitions, in order of addition."""
+    """A member's partitions, in order of addition, each with whether its topic was known then."""
 
     __slots__ = ("connection_id", "epoch", "member", "partitions")
 
@@ -26,10 +26,11 @@ class ShareSession:
         self.member = member
         self.connection_id = connection_id
         self.epoch = 1
-        self.partitions: dict[TopicIdPartition, None] = {}
+        self.partitions: dict[TopicIdPartition, bool] = {}
 
-    def add(self, partition: TopicIdPartition) -> None:
-        self.partitions[partition] = None
+    def add(self, partition: TopicIdPartition, is_known: bool) -> None:
+        """Add a partition, unless the session has it already."""
+        self.partitions.setdefault(partition, is_known)
 
     def forget(self, partition: TopicIdPartition) -> None:
         self.partitions.pop(partition, None)

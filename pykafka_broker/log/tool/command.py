@@ -37,6 +37,7 @@ from pykafka_broker.log.tool.directory import (
     partition_folders,
     quorum_state,
     snapshots,
+    used_entries,
 )
 from pykafka_broker.records.compression import CODEC_NAMES
 from pykafka_broker.records.control import read_end_transaction_marker
@@ -262,10 +263,10 @@ def _records(folder: Folder, name: str, batch: ScannedBatch) -> Iterator[Row]:
 def _indexes(folder: Folder) -> Iterator[Row]:
     cache = FileCache(folder.fs)
     for path in folder.files(".index"):
-        for first, second in OffsetIndex(CachedFile(cache, path), base_of(path), fresh=False).entries():
+        for first, second in used_entries(OffsetIndex(CachedFile(cache, path), base_of(path), fresh=False)):
             yield _row("offset index", folder, _name(path), offset=base_of(path) + first, position=second)
     for path in folder.files(".timeindex"):
-        for first, second in TimeIndex(CachedFile(cache, path), base_of(path), fresh=False).entries():
+        for first, second in used_entries(TimeIndex(CachedFile(cache, path), base_of(path), fresh=False)):
             yield _row("time index", folder, _name(path), timestamp=first, offset=base_of(path) + second)
     for path in folder.files(".txnindex"):
         try:

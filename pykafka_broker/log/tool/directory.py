@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from itertools import repeat
 from typing import NamedTuple
 
 from pykafka_broker.log.checkpoints import (
@@ -25,6 +26,7 @@ from pykafka_broker.log.checkpoints import (
     read_properties,
 )
 from pykafka_broker.log.filesystem import FileSystem, read_file
+from pykafka_broker.log.index import SparseIndex
 from pykafka_broker.log.loading import Offsets
 from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory, LogDirectoryError
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
@@ -263,3 +265,17 @@ def damaged_checkpoints(fs: FileSystem, path: str) -> Iterator[tuple[str, str]]:
             checked_offsets(fs, f"{path}/{name}")
         except ValueError as error:
             yield name, str(error)
+
+
+def used_entries(index: SparseIndex) -> Iterator[tuple[int, ...]]:
+    """Yield the entries of an index, without room made in advance: more than one entry of zeros at the end."""
+    zeros = 0
+    for entry in index.entries():
+        if any(entry):
+            yield from repeat((0, 0), zeros)
+            yield entry
+            zeros = 0
+        else:
+            zeros += 1
+    if zeros == 1:
+        yield 0, 0

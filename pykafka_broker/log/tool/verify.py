@@ -48,6 +48,7 @@ from pykafka_broker.log.tool.directory import (
     quorum_state,
     snapshots,
     topic_ids,
+    used_entries,
 )
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.record import iter_records
@@ -176,7 +177,7 @@ class PartitionCheck:
         """Return whether the time index has entries, as the index of every segment with batches does."""
         path = log_path[: -len(".log")] + ".timeindex"
         return self._folder.fs.exists(path) and any(
-            True for _ in TimeIndex(CachedFile(self._cache, path), base, fresh=False).entries()
+            True for _ in used_entries(TimeIndex(CachedFile(self._cache, path), base, fresh=False))
         )
 
     def _check_offset_index(self, log_path: str, base: int, batches: list[ScannedBatch]) -> None:
@@ -209,23 +210,24 @@ class PartitionCheck:
         """Check an index: not missing, rising, every entry without a `problem`.
 
         Returns:
-            The last entry, (-1, -1) for none; None after a fault.
+            The last entry, (-1, -1) for none; None after a fault, and if the index was not closed: Kafka 4.4 leaves
+            those of the metadata log as large as they were made.
         """
         path = index.file.path
         if not index.file.exists():
             if batches:
                 self._found("warning", path, "is missing")
             return None
-        last = -1, -1
-        for first, second in index.entries():
+        last, count = (-1, -1), 0
+        for first, second in used_entries(index):
             found = problem(first, second)
             if found is None and (first <= last[0] or second <= last[1]):
                 found = f"entry {first}, {second} is out of order"
             if found is not None:
                 self._found("warning", path, found)
                 return None
-            last = first, second
-        return last
+            last, count = (first, second), count + 1
+        return last if count == index.count else None
 
     def _check_transactions(self, log_path: str, aborted: list[AbortedTransaction], *, whole: bool) -> None:
         path = log_path[: -len(".log")] + ".txnindex"

@@ -64,7 +64,7 @@ class World:
     def reader(self, max_bytes: int, mode: int = 0, max_records: int = 500) -> ShareReader:
         request = ShareFetchRequest(*MEMBER, 1, max_bytes=max_bytes, max_records=max_records, batch_size=500)
         request.share_acquire_mode = mode
-        return ShareReader(self.broker.shares.partitions, 55 * MB, MEMBER, request)
+        return ShareReader(self.broker.shares.partitions, 55 * MB, MEMBER, request, {})
 
     def read(
         self, places: list[tuple[bytes, int]], max_bytes: int, mode: int = 0, max_records: int = 500

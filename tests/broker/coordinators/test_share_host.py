@@ -196,7 +196,7 @@ def test_states_may_go_while_what_a_member_has_is_released(
     monkeypatch.setattr(SharePartition, "release", failing)
     session = host.sessions.open(("g", "m"), 1)
     for each in (key, other):
-        session.add((each.topic_id, each.partition))
+        session.add((each.topic_id, each.partition), True)
     host.partitions.release(session, broker.now)
     assert released == both
     assert host.partitions._partitions == {}
@@ -213,7 +213,7 @@ def test_what_a_session_has_left_is_not_released_with_it(
     monkeypatch.setattr(SharePartition, "release", lambda partition, *_: released.append(partition))
     session = host.sessions.open(("g", "m"), 1)
     for each in (key, other):
-        session.add((each.topic_id, each.partition))
+        session.add((each.topic_id, each.partition), True)
     session.forget((other.topic_id, other.partition))
     host.partitions.release(session, broker.now)
     assert released == [stays]

@@ -56,9 +56,14 @@ def controlled_shutdown(stage: Stage) -> None:
     stage.creation("place all three", CreatableTopic("placed3", 6, 3))
     stage.shut_down(2)
     stage.shut_down(1)
+    stage.creation("place where one has stopped and one is about to", CreatableTopic("placed4", 6, 2))
+    stage.creation("place more than there are", CreatableTopic("placed5", 6, 3))
     stage.expire(1)
     stage.register(1, previous=stage.epochs[1])
     stage.unfence(1)
+    stage.join(4)
+    stage.shut_down(4)  # it leads nothing
+    stage.creation("place all four", CreatableTopic("placed6", 1, 4))
 
 
 def directories(stage: Stage) -> None:

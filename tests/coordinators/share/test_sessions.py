@@ -38,7 +38,7 @@ def test_no_more_than_the_limit() -> None:
 def test_every_partition_comes_first_in_turn() -> None:
     session = ShareSessions(1).open(ONE, 1)
     for partition in range(3):
-        session.add((T, partition))
+        session.add((T, partition), True)
     firsts = set()
     for _ in range(3):
         firsts.add(session.in_turn()[0])

@@ -1,4 +1,4 @@
-"""Makes the archives beside this file with a real Apache Kafka 4.3.1: `python make.py DIRECTORY_OF_JARS`.
+"""Makes the archives beside this file with a real Apache Kafka 4.4.0: `python make.py DIRECTORY_OF_JARS`.
 
 `kafka.tar.gz` is a data directory after a clean shutdown: several codecs, idempotent and transactional producers,
 one transaction left open, and a compacted topic. `compaction.tar.gz` holds folders before and after one round of
@@ -64,7 +64,8 @@ def kafka(jars: str, directory: Path, **more: str) -> Iterator[Path]:
 
 
 def create(config: dict[str, str], *names: str) -> None:
-    for future in AdminClient(SERVERS).create_topics([NewTopic(name, 1, 1, config=config) for name in names]).values():
+    admin = AdminClient(SERVERS)  # kept until all are there
+    for future in admin.create_topics([NewTopic(name, 1, 1, config=config) for name in names]).values():
         future.result()
 
 

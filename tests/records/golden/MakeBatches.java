@@ -1,4 +1,4 @@
-// Prints one line for each golden batch: its name and its bytes in hex. Runs against Kafka 4.3.1, see README.md.
+// Prints one line for each golden batch: its name and its bytes in hex. Runs against Kafka 4.4.0, see README.md.
 
 import java.lang.reflect.Constructor;
 import java.nio.ByteBuffer;

@@ -69,6 +69,24 @@ def offsets_are_altered(s: Stage) -> None:
 
 
 @scenario
+def offsets_of_negative_partitions_are_altered(s: Stage) -> None:
+    topic, admin, (one,) = earliest(s, 2, "one")
+    other = s.topic("u")
+    admin.produce(topic, *"abcdef")
+    one.beat(-1)
+    admin.alter({(topic, -1): 2})
+    admin.alter({(topic, 0): 2, (topic, -1): 2})
+    admin.alter({(topic, -1): 2, (other, 0): 0})
+    admin.alter({("nowhere", -1): 2})
+    s.wait(200)
+    admin.offsets()
+    admin.alter({(topic, -1): 2}, group=f"{s.group}-nobody")
+    admin.list_groups()
+    admin.alter({(topic, 1): 0})
+    admin.offsets()
+
+
+@scenario
 def offsets_are_deleted(s: Stage) -> None:
     topic, admin, (one,) = earliest(s, 2, "one")
     other = s.topic("u")

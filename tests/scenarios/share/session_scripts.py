@@ -5,6 +5,7 @@ Rule: each function is one scenario with a group of its own; read it from top to
 
 from __future__ import annotations
 
+from pykafka_broker.protocol.messages.share_fetch_request import AcknowledgementBatch, FetchPartition, FetchTopic
 from tests.scenarios.groups.stage import Stage
 from tests.scenarios.scripts import Scripts
 from tests.scenarios.share.actors import ACCEPT, RELEASE, ShareAdmin, ShareMember
@@ -82,6 +83,34 @@ def session_that_breaks(s: Stage) -> None:
     one.drop()
     two.fetch()
     one.fetch(topic, epoch=2, max_wait_ms=100)
+
+
+@scenario
+def session_of_a_deleted_topic(s: Stage) -> None:
+    """A session remembers of each partition whether its topic was known when the partition was added."""
+    topic, admin, (one, two) = earliest(s, 1, "one", "two")
+    other = s.topic("u")
+    two.resubscribe(topic, other)
+    deleted = s.topic_id(topic)
+
+    def named(*acks: AcknowledgementBatch) -> list[FetchTopic]:
+        return [FetchTopic(deleted, [FetchPartition(0, acknowledgement_batches=list(acks))])]
+
+    admin.produce(topic, "a", "b")
+    one.fetch(topic)
+    admin.delete_topic(topic)
+    one.fetch(max_wait_ms=100)
+    one.fetch(topics=named(), max_wait_ms=100)
+    one.fetch(topics=named(AcknowledgementBatch(0, 0, [ACCEPT])), max_wait_ms=100)
+    two.fetch(topics=named(), max_wait_ms=100)
+    two.fetch(max_wait_ms=100)
+    two.fetch(topics=named(), max_wait_ms=100)
+    admin.produce(other, "c")
+    two.fetch(other)
+    two.fetch(max_wait_ms=100)
+    one.fetch(topics=named(), epoch=0, max_wait_ms=100)
+    one.fetch(max_wait_ms=100)
+    one.fetch(epoch=-1)
 
 
 @scenario

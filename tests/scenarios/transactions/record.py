@@ -25,6 +25,7 @@ def main(address: str, names: list[str]) -> None:
     for name in names or list(SCENARIOS):
         client = Client(SocketWire(port), f"{name}-{secrets.token_hex(3)}")
         client.await_transactions()
+        client.await_producer_ids()
         SCENARIOS[name](client)
         answers[name] = client.lines
         print(f"{name}: {len(client.lines)} answers")

@@ -38,6 +38,14 @@ class CoordinatorTalk(Talk):
         self.say(f"InitProducerId v{version} {name} {timeout_ms} ms{going_on} -> {outcome}")
         return answer.producer_id, answer.producer_epoch
 
+    def await_producer_ids(self) -> None:
+        """Wait until the broker has its first block of producer ids."""
+        for _ in range(500):
+            if not self.request(InitProducerIdRequest(None, 60_000), 5).error_code:
+                return
+            self._wire.wait(20)
+        raise AssertionError("no producer ids")
+
     def add(self, producer: Producer, *partitions: Partition, name: str = "t", version: int = 3) -> list[str]:
         message = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.name(name),

@@ -63,12 +63,17 @@ def describe_controllers(
         if context.api_version < _ENDPOINT_TYPES_FROM:
             refusal.error_code = ErrorCode.INVALID_REQUEST
         return refusal
-    address = services.active_controller.quorum.endpoint(context.connection.listener)
+    listener, own = context.connection.listener, services.node_id
+    address = services.active_controller.quorum.endpoint(listener)
+    nodes = [DescribeClusterBroker(own, address.host, address.port)]
+    for node_id, registered in services.image.controllers.items():
+        places = [each for each in registered.end_points if node_id != own and each.name == listener]
+        nodes += [DescribeClusterBroker(node_id, each.host, each.port) for each in places]
     return DescribeClusterResponse(
         endpoint_type=CONTROLLER_ENDPOINTS,
         cluster_id=services.cluster_id,
         controller_id=services.node_id,
-        brokers=[DescribeClusterBroker(services.node_id, address.host, address.port)],
+        brokers=nodes,
         cluster_authorized_operations=cluster_operations(services, context, request),
     )
 
