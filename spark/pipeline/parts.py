@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, DataFrameWriterV2
+from pyspark.sql import Column, DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
@@ -143,12 +143,12 @@ class LoggedParts(Parts):
         values = ", ".join(f"found.{quoted(name)}" for name in rows.columns)
         name = tables.name_in_sql(rows.sparkSession, self._files, self._path, self.table_format)
         text = f"MERGE INTO {name} AS known USING {VIEW} AS found ON {condition} "
-        self._change(text + f"WHEN NOT MATCHED THEN INSERT ({columns}) VALUES ({values})")
+        self._change(rows.sparkSession, text + f"WHEN NOT MATCHED THEN INSERT ({columns}) VALUES ({values})")
 
     def remove(self, part: Part) -> None:
         if self._is_first and self._has(part):
             name = tables.name_in_sql(self._context.spark, self._files, self._path, self.table_format)
-            self._change(f"DELETE FROM {name} WHERE {_condition(part)}")
+            self._change(self._context.spark, f"DELETE FROM {name} WHERE {_condition(part)}")
         self._is_first = False
 
     def _has(self, part: Part) -> bool:
@@ -173,9 +173,9 @@ class LoggedParts(Parts):
     def _read(self) -> DataFrame:
         return tables.read(self._context.spark, self._path)
 
-    def _change(self, statement: str) -> None:
-        """Run a statement that changes the table."""
-        spark = self._context.spark
+    def _change(self, spark: SparkSession, statement: str) -> None:
+        """Run a statement that changes the table. spark: the session that has what the statement names; a batch of a
+        stream has one of its own."""
         tables.commit(spark, self._path, lambda: spark.sql(statement))
 
     def _commit(self, rows: DataFrame, write: Callable[[DataFrame], None]) -> None:
@@ -244,14 +244,15 @@ class IcebergParts(LoggedParts):
         name = tables.name_in_sql(self._context.spark, self._files, self._path, ICEBERG)
         by = ", ".join(quoted(column) for column in self._partitioned_by)
         text = f"CREATE TABLE {name} ({columns}) USING iceberg" + (f" PARTITIONED BY ({by})" if by else "")
-        self._change(f"ALTER TABLE {name} ADD COLUMNS ({columns})" if present.fields else text)
+        extended = f"ALTER TABLE {name} ADD COLUMNS ({columns})"
+        self._change(self._context.spark, extended if present.fields else text)
 
     def _save(self, whole: DataFrame) -> None:
         self._write(whole, DataFrameWriterV2.append)
 
     def _write(self, whole: DataFrame, write: Callable[[DataFrameWriterV2], None]) -> None:
-        writer = whole.writeTo(tables.name_in_sql(self._context.spark, self._files, self._path, ICEBERG))
-        tables.commit(self._context.spark, self._path, lambda: write(writer))
+        writer = whole.writeTo(tables.name_in_sql(whole.sparkSession, self._files, self._path, ICEBERG))
+        tables.commit(whole.sparkSession, self._path, lambda: write(writer))
 
 
 KINDS: dict[str, type[ParquetParts] | type[DeltaParts] | type[IcebergParts]] = {
