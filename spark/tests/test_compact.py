@@ -201,11 +201,13 @@ def test_other_processes_beside_a_stream(
     spark: SparkSession, slow: bool,
 ) -> None:  # fmt: skip
     """Tables of Delta and Iceberg on a local disk: no process's commit takes the place of another one's."""
-    settings = make_settings(max_offsets_per_trigger=20, table_format=logged, trigger="asap")
-    make_topic(settings.bronze_topic)
-    put(settings.bronze_topic, numbered(range(120)))
+    filled = make_settings(max_offsets_per_trigger=40, table_format=logged)
+    make_topic(filled.bronze_topic)
+    put(filled.bronze_topic, numbered(range(120)))
+    for job in (silver, bronze):
+        assert job.run(make_context(filled))["batches"] == 3
+    settings = dataclasses.replace(filled, trigger="asap")
     running = [start_job(job.run, make_context(settings)) for job in (silver, bronze)]
-    running[0].until(lambda: len(ids_or_nothing(spark, settings)) == 120)
     numbers, removed = 120, 0
     for _ in range(4 if slow else 1):
         process = start("compact", settings, table_format=logged)
