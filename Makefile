@@ -16,7 +16,7 @@ WITH_JARS = set -eo pipefail; where="$$($(BIN)/python -m interop.jars $(JARS))";
 # Not empty where ARGS name tests of tests/ alone, which need neither Java nor Spark: neither is installed for them.
 UNIT := $(if $(filter interop% spark%,$(ARGS)),,$(filter tests tests/%,$(ARGS)))
 
-.PHONY: run test test-all check generate record docs bench matrix interop dist release-dry-run spark-demo clean release-of-kafka
+.PHONY: run test test-all check generate record docs site bench matrix interop dist release-dry-run spark-demo clean release-of-kafka
 
 run: $(VENV)/.run
 	$(BIN)/pykafka-broker $(or $(ARGS),--ephemeral)
@@ -28,7 +28,8 @@ test: $(VENV)/$(if $(UNIT),.unit,.dev)
 	$(if $(UNIT),,$(WITH_JARS)) $(BIN)/python -m pytest -n $(WORKERS) $(or $(ARGS),--short)
 
 test-all: $(VENV)/.dev
-	$(WITH_JARS) $(BIN)/python -m pytest -n $(WORKERS) tests interop spark/tests $(ARGS)
+	$(WITH_JARS) $(BIN)/python -m interop.class_archive; \
+	$(BIN)/python -m pytest -n $(WORKERS) tests interop spark/tests $(ARGS)
 
 # Types take the most time: they begin first, and the rest runs beside them.
 CHECKS := types format lint layers generated release
@@ -64,6 +65,10 @@ release-of-kafka: $(VENV)/.dev
 # The site in build/site; a warning ends it. `make docs ARGS=serve` shows it at 127.0.0.1:8000, with its search.
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs $(or $(ARGS),build)
+
+# The same as it is published: the docs of every release beside those of the last commit.
+site: $(VENV)/.docs
+	$(BIN)/python -m pages.versions
 
 bench: $(VENV)/.dev
 	$(WITH_JARS) $(BIN)/python -m bench $(ARGS)

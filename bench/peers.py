@@ -26,6 +26,9 @@ class Peer:
     data: str = "data"
 
 
+KAFKAS_JVM = ("-server", "-XX:+UseG1GC")  # as Kafka's own scripts start it
+
+
 def ours(directory: Path, port: int, settings: Mapping[str, str]) -> list[str]:
     data = directory / "data"
     command = [sys.executable, "-m", "pykafka_broker", "--listen", f"127.0.0.1:{port}", "--data-dir", str(data)]
@@ -33,7 +36,7 @@ def ours(directory: Path, port: int, settings: Mapping[str, str]) -> list[str]:
 
 
 def kafka(directory: Path, port: int, settings: Mapping[str, str]) -> list[str]:
-    broker = RealKafka(settings, directory=directory, port=port, heap="1g")
+    broker = RealKafka(settings, directory=directory, port=port, heap="1g", jvm=KAFKAS_JVM)
     broker.format()
     return broker.command
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.peers import PEERS, Peer
+from bench.peers import KAFKAS_JVM, PEERS, Peer
 from bench.running import Running
 from interop.real_kafka import RealKafka, free_port
 from tests.security.tls.certificates import authority, rsa_key
@@ -46,7 +46,7 @@ class TlsRunning(Running):
         }
         if self.name == "kafka":
             quorum = {"controller.quorum.voters": f"1@127.0.0.1:{controller}"}
-            broker = RealKafka(settings | quorum, directory=directory, port=port, heap="1g")
+            broker = RealKafka(settings | quorum, directory=directory, port=port, heap="1g", jvm=KAFKAS_JVM)
             broker.format()
             return broker.command
         overrides = (word for key, value in settings.items() for word in ("--override", f"{key}={value}"))

@@ -3,14 +3,31 @@ them), then what the pipeline's and this folder's `jars` find or fetch.
 """
 
 import os
+from pathlib import Path
 
 from interop.jars import KAFKA_VERSION, kafka_jars, release_jars
 from pipeline.jars import spark_connector_jars
 from pipeline.java import java_home
 
+# Of a JVM that lives for seconds the start counts, and no speed after that.
+QUICK = "-XX:TieredStopAtLevel=1"
+QUICK_JVM = ("-XX:+UseSerialGC", QUICK, "-Xshare:auto")
+
 
 def java_command(*arguments: str) -> list[str]:
-    return [os.environ.get("JAVA") or str(java_home() / "bin" / "java"), *arguments]
+    """Return the command; a JVM that is to start quickly takes the classes of its jars from their archive, if any."""
+    java = os.environ.get("JAVA") or str(java_home() / "bin" / "java")
+    if QUICK in arguments and "-cp" in arguments:
+        archive = class_archive(arguments[arguments.index("-cp") + 1])
+        if archive.exists():
+            return [java, f"-XX:SharedArchiveFile={archive}", *arguments]
+    return [java, *arguments]
+
+
+def class_archive(classpath: str) -> Path:
+    """Return the place of the archive of a class path's first folder: beside the folder."""
+    folder = Path(classpath.partition(os.pathsep)[0]).parent
+    return folder.with_name(f"{folder.name}.jsa")
 
 
 def kafka_classpath(release: str = KAFKA_VERSION) -> str:

@@ -29,7 +29,7 @@ from interop import ROOT
 from interop.cluster_clients import brokers_told_by
 from interop.guard import Guard
 from interop.jars import KAFKA_VERSION
-from interop.java import java_command, kafka_classpath
+from interop.java import QUICK_JVM, java_command, kafka_classpath
 from interop.real_kafka import CLUSTER_ID, answers_api_versions, free_port
 from interop.waiting import eventually
 from pykafka_broker.cli.format import main as format_storage
@@ -70,7 +70,6 @@ _EVERY_NODE = {
     "num.network.threads": "1",
     "num.io.threads": "2",
 }
-_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _HEAPS = {"controller": "96m", "broker": "160m"}
 _START_SECONDS = 60.0
 
@@ -79,7 +78,7 @@ class Node:
     """One process. `port` is that of its clients, or of its peers for a controller."""
 
     # Of a node of Kafka's: what a test wants is a quick start in little memory, and no speed.
-    jvm: Sequence[str] = _JVM
+    jvm: Sequence[str] = QUICK_JVM
     heaps: Mapping[str, str] = _HEAPS
 
     def __init__(self, kind: Kind, role: str, node_id: int, port: int, directory: Path, config: Mapping[str, str]):

@@ -20,7 +20,7 @@ from typing import Self
 
 from interop.guard import Guard
 from interop.jars import KAFKA_VERSION
-from interop.java import java_command, kafka_classpath
+from interop.java import QUICK, QUICK_JVM, java_command, kafka_classpath
 from pykafka_broker.config.properties import format_properties
 
 CLUSTER_ID = "DlucevI8RBOIwwbz5AzpFA"
@@ -95,7 +95,7 @@ class RealKafka:
         port: int | None = None,
         heap: str = "512m",
         standalone: bool = False,
-        jvm: Sequence[str] = (),
+        jvm: Sequence[str] = QUICK_JVM,
         release: str = KAFKA_VERSION,
         plugins: Path | None = None,
     ) -> None:
@@ -107,7 +107,7 @@ class RealKafka:
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
         self._guard: Guard | None = None
-        self._jvm = [f"-Xmx{heap}", f"-Xms{heap}", "-server", "-XX:+UseG1GC", *jvm]
+        self._jvm = [f"-Xmx{heap}", f"-Xms{heap}", *jvm]
         jars = kafka_classpath(release)
         self._classpath = jars if plugins is None else f"{jars}{os.pathsep}{plugins}"
         self._standalone = standalone
@@ -138,9 +138,7 @@ class RealKafka:
         arguments = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties), *options]
         if self._standalone:
             arguments.append("--standalone")
-        subprocess.run(
-            java_command("-XX:TieredStopAtLevel=1", "-cp", self._classpath, *arguments), check=True, capture_output=True
-        )
+        subprocess.run(java_command(QUICK, "-cp", self._classpath, *arguments), check=True, capture_output=True)
 
     @property
     def command(self) -> list[str]:

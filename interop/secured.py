@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from interop.java import QUICK_JVM
 from interop.raw import RawClient
 from interop.real_kafka import RealKafka, free_port
 from interop.targets import Target
@@ -61,7 +62,7 @@ def secured(
         values["listeners"] += f",CONTROLLER://127.0.0.1:{controller}"
         values["listener.security.protocol.map"] += ",CONTROLLER:PLAINTEXT"
         values["controller.quorum.voters"] = f"1@127.0.0.1:{controller}"
-        with RealKafka(values, directory=directory, port=ports["PLAINTEXT"], jvm=jvm) as kafka:
+        with RealKafka(values, directory=directory, port=ports["PLAINTEXT"], jvm=(*QUICK_JVM, *jvm)) as kafka:
             yield Secured(kafka, ports)
         return
     data = None if directory is None else directory / "logs"

@@ -299,3 +299,15 @@ def test_members_are_named_by_what_is_told_of_them_and_not_by_the_order_of_their
     ]
     assert found[0] == found[1]
     assert {one["member_id"] for one in found[0]["members"]} == {"<member 0>", "<member 1>"}
+
+
+def test_votes_for_two_assignors_end_a_sequence_where_epochs_differ() -> None:
+    def heartbeat(assignor: str | None) -> dict[str, Step]:
+        return {"m": Step("ConsumerGroupHeartbeat", 1, {"server_assignor": assignor}, on="m")}
+
+    lines = ["ConsumerGroupHeartbeat v1.member_epoch: Kafka 7, found 6"]
+    chance = Chance()
+    assert not chance.is_it(heartbeat("range"), {}, lines)
+    assert not chance.is_it(heartbeat(None), {}, lines)
+    assert chance.is_it(heartbeat("uniform"), {}, lines)
+    assert not chance.is_it(heartbeat("uniform"), {}, ["ConsumerGroupHeartbeat v1: Kafka null, found 1", "Fetch v1.x"])

@@ -30,7 +30,7 @@ from interop.chromium import chromium
 from interop.raw import RawClient
 from pykafka_broker.protocol.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
 from pykafka_broker.protocol.messages.push_telemetry_request import PushTelemetryRequest
-from pykafka_broker.testing import KafkaBroker
+from pykafka_broker.testing import KafkaBroker, KafkaCluster
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page
@@ -586,6 +586,66 @@ def make_topics(broker: KafkaBroker, names: list[str]) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for made in admin.create_topics([NewTopic(name, 1) for name in names]).values():
         made.result(60)
+
+
+def test_a_cluster_is_seen_as_one(browser: Browser) -> None:
+    """Six partitions with one replica each on three brokers: no broker has all, and one page has everything."""
+    with KafkaCluster(3) as cluster:
+        cluster.create_topic("spread", 6, replication_factor=1)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+        for number in range(60):
+            producer.produce("spread", b"value %02d" % number, partition=number % 6)
+        assert producer.flush(30) == 0
+        consumer = Consumer(
+            {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "readers", "auto.offset.reset": "earliest"}
+        )
+        consumer.subscribe(["spread"])
+        read = 0
+        while read < 60:
+            read += len(consumer.consume(60, 1))
+        consumer.commit(asynchronous=False)
+        consumer.close()
+        coordinator = cluster.coordinator(group="readers")
+        elsewhere = next(number for number in (1, 2, 3) if number != coordinator)
+        tab = Tab(browser, cluster.broker(elsewhere))
+
+        tab.open("topics")
+        row = tab.page.locator("tr", has_text="spread")
+        playwright.expect(row.locator("td").nth(3)).to_have_text("60")
+        tab.open("topics/spread")
+        ends = tab.page.get_by_role("table", name="Partitions").locator("tbody tr")
+        playwright.expect(ends).to_have_count(6)
+        assert all("10" in each for each in ends.all_inner_texts())
+        tab.open("topics/spread/records")
+        playwright.expect(tab.page.get_by_role("table", name="Records").locator("tbody tr")).to_have_count(60)
+        tab.page.get_by_role("button", name="Produce a record").click()
+        tab.page.get_by_label("Value", exact=True).fill("from the page")
+        tab.page.get_by_label("Partition", exact=True).last.fill("5")
+        tab.page.get_by_role("button", name="Produce", exact=True).click()
+        see(tab.page, "from the page")
+        tab.open("groups/readers")
+        offsets = tab.page.get_by_role("table", name="Offsets").locator("tbody tr")
+        playwright.expect(offsets).to_have_count(6)
+        playwright.expect(tab.page.get_by_text("lag 1", exact=False)).to_be_visible()
+        tab.open("requests")
+        for number in (1, 2, 3):
+            playwright.expect(
+                tab.page.locator("tbody tr", has_text="Fetch").locator(f"td:nth-child(3):text-is('{number}')").first
+            ).to_be_visible()
+
+        # one node alone; and what is left where a node is dead
+        choice = tab.page.get_by_label("Nodes shown")
+        choice.select_option(label=f"Node {elsewhere}")
+        tab.open("groups")
+        see(tab.page, "There are no groups.")
+        choice.select_option(label="All nodes")
+        see(tab.page, "readers")
+        dead = next(number for number in (1, 2, 3) if number not in (coordinator, elsewhere))
+        cluster.broker(dead).kill()
+        tab.open("topics/spread/records")
+        tab.open("groups")
+        see(tab.page, "readers")
+        tab.close()
 
 
 def test_a_token_is_asked_for_once(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:

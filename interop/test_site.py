@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import json
 import os
 import subprocess
 import sys
@@ -36,8 +37,13 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     pytest.importorskip("material", reason="pip install -e '.[docs]'")
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    subprocess.run(command, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, check=True, timeout=120)
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder / "dev")]
+    settings = {"NO_MKDOCS_2_WARNING": "1", "DOCS_VERSIONS": "mike"}
+    subprocess.run(command, cwd=ROOT, env=os.environ | settings, check=True, timeout=120)
+    listed: list[dict[str, object]] = [
+        {"version": version, "title": version, "aliases": []} for version in ("7.1.0", "dev")
+    ]
+    (folder / "versions.json").write_text(json.dumps(listed), encoding="utf-8")
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
@@ -53,7 +59,7 @@ def page(address: str) -> Iterator[Page]:
             executable_path=found.program, args=["--no-sandbox", "--disable-gpu"], **options
         )
         page = browser.new_page()
-        page.goto(f"{address}/index.html")
+        page.goto(f"{address}/dev/index.html")
         yield page
         browser.close()
 
@@ -77,3 +83,9 @@ def test_what_is_typed_finds_its_place(typed: str, place: str, page: Page) -> No
     file, _, anchor = place.partition("#")  # what was typed stands between them, to be shown on the page
     found = page.locator(f".md-search-result__link[href*='{file}'][href$='#{anchor}']")
     found.first.wait_for(state="attached", timeout=TIMEOUT_MS)
+
+
+def test_another_version_is_a_choice_away(page: Page) -> None:
+    menu = page.locator(".md-version")
+    menu.wait_for(timeout=TIMEOUT_MS)
+    assert menu.locator(".md-version__link").all_text_contents() == ["7.1.0", "dev"]

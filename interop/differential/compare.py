@@ -52,6 +52,10 @@ CHANCE_AFTER_JOIN = {
         r"|ShareGroupHeartbeat v\d+\.error_code: Kafka 0, found 69"
     ),
 }
+# The same, once members of the sequence have voted for different assignors. Of as many votes Kafka takes the one whose
+# place in a hash table comes first, and looks again at each heartbeat with a table in which the member's own vote was
+# put anew, behind one of the same place: each heartbeat of the member that lost then begins an epoch.
+VOTED = re.compile(r"(ConsumerGroup(Heartbeat|Describe)|OffsetCommit|OffsetFetch) v\d+\.")
 # Where Kafka stumbles it may answer requests that wait here: a JoinGroup with an instance id and a member id that was
 # given out without one; joins into a group that it began to convert although a member does not fit.
 WAITS = re.compile(r'\w+ v\d+: Kafka .*, found "parked"$')
@@ -138,15 +142,19 @@ class Chance:
         """`beside_others`: whether other sequences play on the same brokers at the same time."""
         self._beside_others = beside_others
         self._joins: set[int] = set()
+        self._votes: set[str] = set()
 
     def is_it(self, steps: dict[str, Step], theirs: Outcome, lines: list[str]) -> bool:
         """Whether one of these differences is; called with every outcome, since some follow from earlier ones."""
         for on, answer in theirs.items():
             if on in steps and steps[on].api == "JoinGroup" and isinstance(answer, dict):
                 self._joins.add(answer["error_code"])
+        votes = {step.fields.get("server_assignor") for step in steps.values() if step.api == "ConsumerGroupHeartbeat"}
+        self._votes |= votes - {None}
         patterns = [CHANCE, *(pattern for code, pattern in CHANCE_AFTER_JOIN.items() if code in self._joins)]
         for is_one, pattern in (
             (self._beside_others, IN_WORDS_OF_OTHERS),
+            (len(self._votes) > 1, VOTED),
             (any(map(_has_stumbled, theirs.values())), WAITS),
             (any(map(_has_stumbled, theirs.values())), DELIVERED),
             (any(map(_gives_back, steps.values())), GIVEN_BACK),

@@ -32,6 +32,17 @@ def control_address(text: str, token_file: str | None, environment: Mapping[str,
     return _guarded("--control", text, token, wrong)
 
 
+def control_nodes(text: str) -> dict[int, tuple[str, int]]:
+    """Return the addresses of other nodes' control APIs, from `2=HOST:PORT,3=HOST:PORT`. Raises UsageError."""
+    nodes = {}
+    for each in filter(None, text.split(",")):
+        node_id, equals, address = each.partition("=")
+        if not (equals and node_id.isascii() and node_id.isdigit()):
+            raise UsageError(f"--control-nodes {each}: it must be NODE=HOST:PORT")
+        nodes[int(node_id)] = host_and_port("--control-nodes", address)
+    return nodes
+
+
 def _guarded(option: str, text: str, secret: str | None, wrong: str) -> HttpAddress:
     """Return an address. Raises UsageError, with `wrong`, for an address that needs a secret and has none."""
     from pykafka_broker.control.http import HttpAddress

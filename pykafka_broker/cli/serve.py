@@ -60,6 +60,7 @@ def parser() -> argparse.ArgumentParser:
     command.option("--stop-on-stdin-close", "stop when standard input ends")
     command.option("--remove-with-parent DIR", argparse.SUPPRESS)  # for pykafka_broker.testing
     command.option("--control HOST:PORT", "serve the control API and its web page here; port 0 takes a free port")
+    command.option("--control-nodes NODES", "other nodes' control APIs, for a page of all: 2=HOST:PORT,...")
     command.option("--history FILE", "write down here what clients produce, fetch and commit, for check")
     command.option("--control-token-file FILE", "the file with the token that clients of the control API must send")
     command.option("--schema-registry HOST:PORT", "serve a schema registry here; port 0 takes a free port")
@@ -107,6 +108,8 @@ def _contradictions(options: argparse.Namespace) -> list[str]:
         wrong.append("--schema-registry-url is for the records that --control shows: add --control")
     if options.history is not None and options.control is None:
         wrong.append("--history is for the checks of the control API: add --control")
+    if options.control_nodes is not None and options.control is None:
+        wrong.append("--control-nodes is for the page that --control serves: add --control")
     return wrong
 
 
@@ -181,7 +184,7 @@ def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals
 
 
 def _control(options: argparse.Namespace, say: Callable[[str], None], syncs: bool) -> ProcessExtension:
-    from pykafka_broker.cli.addresses import control_address
+    from pykafka_broker.cli.addresses import control_address, control_nodes
     from pykafka_broker.control.door import ControlExtension
 
     address = control_address(options.control, options.control_token_file)
@@ -191,7 +194,10 @@ def _control(options: argparse.Namespace, say: Callable[[str], None], syncs: boo
         from pykafka_broker.registry.decoding import Decoder
 
         decode = Decoder(schemas_elsewhere(options.schema_registry_url, options.schema_registry_user_file)).decode
-    return ControlExtension(address, lambda url: say(f"control on {url}"), decode, options.history, syncs=syncs)
+    nodes = control_nodes(options.control_nodes or "")
+    return ControlExtension(
+        address, lambda url: say(f"control on {url}"), decode, options.history, syncs=syncs, nodes=nodes
+    )
 
 
 def _schema_registry(

@@ -16,7 +16,7 @@ import hmac
 import inspect
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -33,6 +33,7 @@ from pykafka_broker.control.http import (
 )
 from pykafka_broker.control.moving_time import MovableClock
 from pykafka_broker.control.operations import JSON_LINES, Lines, Operation, Text, find
+from pykafka_broker.control.other_nodes import OtherNodes, is_nodes
 from pykafka_broker.control.problems import Problem, problem_of
 from pykafka_broker.control.schema import write
 from pykafka_broker.control.state import DataDirLease
@@ -114,10 +115,20 @@ _CHANGES_NOTHING = ("/waits", "/assertions", "/recording", "/fork")
 
 
 class ControlDoor:
-    """The control API of a broker. offered: the names of its operations; None for all."""
+    """The control API of a broker.
 
-    def __init__(self, control: Control, address: HttpAddress, offered: frozenset[str] | None = None) -> None:
+    offered: the names of its operations; None for all. nodes: where the other nodes of its cluster have theirs.
+    """
+
+    def __init__(
+        self,
+        control: Control,
+        address: HttpAddress,
+        offered: frozenset[str] | None = None,
+        nodes: OtherNodes | None = None,
+    ) -> None:
         self._control = control
+        self._nodes = nodes or OtherNodes({})
         self._address = address
         self._token = address.secret
         self._offered = offered
@@ -142,6 +153,8 @@ class ControlDoor:
         try:
             target = _target(request)
             method = "GET" if request.method == "HEAD" else request.method
+            if self._offered is None and is_nodes(target.path):
+                return await self._nodes.serve(self._control.services.node_id, request)
             if self._offered is None and is_page(target.path):
                 return self._page(request, method, target.path)
             operation, path = find(method, target.path)
@@ -184,7 +197,8 @@ class ControlDoor:
     def judge(self, request: Request) -> Response | int:
         """Judge a request by its head: return the refusal, or the largest size of the body in bytes."""
         try:
-            if self._offered is None and is_page(_target(request).path):
+            path = _target(request).path
+            if self._offered is None and is_page(path) and not is_nodes(path):
                 return _PAGE_BODY_BYTES
             self._let_in(request)
         except Problem as problem:
@@ -279,7 +293,7 @@ class ControlExtension:
     """The control API as an extension of the process.
 
     `announce` is told the URL once the API is open; `decode` reads values that have a schema; `history` is the file of
-    a history; without `syncs` the data end with the process.
+    a history; without `syncs` the data end with the process; `nodes` are the addresses of other nodes' control APIs.
     """
 
     def __init__(
@@ -290,9 +304,11 @@ class ControlExtension:
         history: str | None = None,
         *,
         syncs: bool = True,
+        nodes: Mapping[int, tuple[str, int]] | None = None,
     ) -> None:
         self._history = history
         self._syncs = syncs
+        self._nodes = OtherNodes(nodes or {})
         self._address = address
         self._announce = announce
         self._decode = decode
@@ -313,7 +329,7 @@ class ControlExtension:
         self.control.decode = self._decode
         if self._history is not None:
             self.control.histories.start(self._history, whole=not self.control.services.image.topics)
-        self._door = ControlDoor(self.control, self._address)
+        self._door = ControlDoor(self.control, self._address, nodes=self._nodes)
         await self._door.open()
         self._announce(self._door.url)
 

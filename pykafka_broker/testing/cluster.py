@@ -15,6 +15,7 @@ import os
 import secrets
 import shutil
 import socket
+import sys
 import tempfile
 import time
 import uuid
@@ -219,8 +220,11 @@ class KafkaCluster(ClusterData):
         if self._nodes:
             raise BrokerError("the cluster was already started")
         controller = self._reserve(self._port + len(self._ids) if self._port else 0)
-        for node_id in {*self._ids, self._controller_id}:
+        nodes = {*self._ids, self._controller_id}
+        doors = {node_id: self._reserve_control() for node_id in sorted(nodes)}
+        for node_id in nodes:
             self._nodes[node_id] = self._node(node_id, controller)
+            self._nodes[node_id]._know(doors, node_id)
         try:
             if self._begins_with is None:
                 all_at_once(self._nodes.values(), KafkaBroker.start)
@@ -231,7 +235,7 @@ class KafkaCluster(ClusterData):
             raise
         return self
 
-    def _reserve(self, port: int) -> str:
+    def _reserve(self, port: int, host: str = "") -> str:
         """Reserve a port against other processes: all nodes need the controller's address before the controller starts.
 
         The reserved socket does not listen, so the node may.
@@ -239,8 +243,15 @@ class KafkaCluster(ClusterData):
         reserved = socket.socket()
         self._reserved.append(reserved)
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.bind((self.host, port))
-        return f"{self.host}:{reserved.getsockname()[1]}"
+        reserved.bind((host or self.host, port))
+        return f"{host or self.host}:{reserved.getsockname()[1]}"
+
+    def _reserve_control(self) -> str:
+        """Reserve a port for a control API: each node knows the others', for the page of the whole cluster."""
+        address = self._reserve(0, "127.0.0.1")
+        if sys.platform == "win32":  # there asyncio's server shares no address
+            self._reserved[-1].close()
+        return address
 
     def _node(self, node_id: int, controller: str) -> KafkaBroker:
         config = {
@@ -276,7 +287,7 @@ class KafkaCluster(ClusterData):
             _lay(self._begins_with, node_id, node._directories)
         format_directories({"log.dirs": str(node.data_dir), **config}, self.cluster_id, self._emulate)
         if inner and node_id != self._controller_id:
-            node.join(f"{INTERNAL}://{self.host}:0", self._security)
+            node._join(f"{INTERNAL}://{self.host}:0", self._security)
         elif self._security is not None:
             self._security.write_first_records(Path(config.get("metadata.log.dir", node.data_dir)), emulate)
         return node

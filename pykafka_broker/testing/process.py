@@ -131,15 +131,21 @@ class KafkaBroker(Controlled):
         self.loop: asyncio.AbstractEventLoop | None = None  # where a broker in the process runs; None for a thread
         self._process: subprocess.Popen[bytes] | BrokerInProcess | None = None
         self._control: ControlClient | None = None
+        self._control_at, self._control_nodes = "127.0.0.1:0", ""
         self._own_directory()
 
     def _own_directory(self) -> None:
         """Tie the temporary directory to the life of the object."""
         self._cleanup = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
 
-    def join(self, inner_listener: str, security: SecuritySpec | None) -> None:
+    def _join(self, inner_listener: str, security: SecuritySpec | None) -> None:
         """Give a node of a cluster a listener for the other nodes, and the security of the cluster."""
         self._inner_listener, self._security = inner_listener, security
+
+    def _know(self, nodes: Mapping[int, str], node_id: int) -> None:
+        """Give a node of a cluster the addresses of all nodes' control APIs, with its own."""
+        self._control_at = nodes[node_id]
+        self._control_nodes = ",".join(f"{other}={address}" for other, address in nodes.items() if other != node_id)
 
     def _configured_dir(self) -> str | None:
         """Return the first configured data directory."""
@@ -279,7 +285,10 @@ class KafkaBroker(Controlled):
             command += ["--emulate", self.emulate]
         if self.strict:
             command.append("--strict")
-        command += ["--control", "127.0.0.1:0" if self._control is None else self._control.url.removeprefix("http://")]
+        at = self._control_at if self._control is None else self._control.url.removeprefix("http://")
+        command += ["--control", at]
+        if self._control_nodes:
+            command += ["--control-nodes", self._control_nodes]
         if self.history_path is not None:
             command += ["--history", str(self.history_path)]
         if self.schema_registry:

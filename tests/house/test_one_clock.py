@@ -57,6 +57,7 @@ MAY_WAIT = {
     "pykafka_broker.server.link": "what another process does takes real time",
     "pykafka_broker.control.control": "how long a test waits for the broker, and for a coordinator",
     "pykafka_broker.control.http": "how long a client of the control API may be silent",
+    "pykafka_broker.control.other_nodes": "how long another node may be silent",
     "pykafka_broker.control.observed_router": "a fault whose delay is meant to be real",
     "pykafka_broker.zookeeper.extension": "what ZooKeeper does takes real time",
     "pykafka_broker.registry.topic": "until another node of the cluster has told something",

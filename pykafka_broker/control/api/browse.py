@@ -43,8 +43,8 @@ _GROUPS_IN_A_TURN = 100
 
 @dataclass
 class TopicRow:
-    """A topic in a list. Records and bytes are counted in the logs of the node; `messages_in`, `bytes_in` and
-    `bytes_out` count the clients' traffic since the process began.
+    """A topic in a list. Records are counted in the partitions the node leads, bytes in all logs of the node;
+    `messages_in`, `bytes_in` and `bytes_out` count the clients' traffic since the process began.
     """
 
     name: str
@@ -113,7 +113,7 @@ def browse_topics(
     ]
     orders: dict[str, Callable[[TopicImage], int]] = {
         "partitions": lambda topic: len(topic.partitions),
-        "records": lambda topic: sum(each.log_end_offset - each.log_start_offset for each in _logs(control, topic)),
+        "records": lambda topic: _records(control, topic),
         "bytes": lambda topic: sum(each.size_bytes for each in _logs(control, topic)),
     }
     fitting.sort(key=lambda topic: topic.name, reverse=descending and sort == "name")
@@ -137,8 +137,15 @@ def _logs(control: Control, topic: TopicImage) -> Iterator[PartitionLog]:
     return (log for index in topic.partitions if (log := loaded.get((topic.name, index))) is not None)
 
 
+def _records(control: Control, topic: TopicImage) -> int:
+    """Return the number of offsets in the partitions the node leads: of all nodes together, each counts once."""
+    loaded, node_id = control.broker.node.logs.loaded, control.services.node_id
+    logs = (loaded.get((topic.name, each.partition)) for each in topic.partitions.values() if each.leader == node_id)
+    return sum(log.log_end_offset - log.log_start_offset for log in logs if log is not None)
+
+
 def _row(control: Control, topic: TopicImage) -> TopicRow:
-    logs, partitions = list(_logs(control, topic)), topic.partitions.values()
+    partitions = topic.partitions.values()
     sums = control.observing.counts.topics.get(topic.name)
     return TopicRow(
         topic.name,
@@ -146,8 +153,8 @@ def _row(control: Control, topic: TopicImage) -> TopicRow:
         len(topic.partitions),
         max((len(each.replicas) for each in partitions), default=0),
         sum(len(each.isr) < len(each.replicas) for each in partitions),
-        sum(each.log_end_offset - each.log_start_offset for each in logs),
-        sum(each.size_bytes for each in logs),
+        _records(control, topic),
+        sum(each.size_bytes for each in _logs(control, topic)),
         sums.messages_in if sums else 0,
         sums.bytes_in if sums else 0,
         sums.bytes_out if sums else 0,

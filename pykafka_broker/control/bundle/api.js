@@ -3,8 +3,12 @@ import { dialog, el, field } from "/page/dom.js";
 
 const TOKEN = "pykafka-broker control token";
 let asking = null;
+let whole = null; // for a page of a whole cluster: how it asks (cluster.js)
 
-export async function ask(method, path, { query = {}, body, signal } = {}) {
+export function askWith(way) { whole = way; }
+
+// node: another node of the cluster than the one that serves the page
+export async function ask(method, path, { query = {}, body, signal, node } = {}) {
   const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
   const text = given.length ? `?${new URLSearchParams(given.map(([key, value]) => [key, String(value)]))}` : "";
   const headers = {};
@@ -13,17 +17,17 @@ export async function ask(method, path, { query = {}, body, signal } = {}) {
   if (body !== undefined) headers["content-type"] = "application/json";
   let answer;
   try {
-    answer = await fetch(path + text, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal, cache: "no-store" });
+    answer = await fetch((node === undefined ? "" : `/page/nodes/${node}`) + path + text, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal, cache: "no-store" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Error("The broker does not answer.");
   }
   if (answer.status === 401) {
     await newToken();
-    return ask(method, path, { query, body, signal });
+    return ask(method, path, { query, body, signal, node });
   }
   const content = await answer.json().catch(() => null);
-  if (!answer.ok) throw Object.assign(new Error(content?.detail ?? `HTTP ${answer.status}`), { status: answer.status });
+  if (!answer.ok) throw Object.assign(new Error(content?.detail ?? `HTTP ${answer.status}`), { status: answer.status, code: content?.code });
   return content;
 }
 
@@ -37,7 +41,8 @@ function newToken() {
   return asking;
 }
 
-export const get = (path, query, signal) => ask("GET", path, { query, signal });
-export const post = (path, body) => ask("POST", path, { body });
-export const remove = (path) => ask("DELETE", path);
+const way = (method, path, said) => (whole ?? ask)(method, path, said);
+export const get = (path, query, signal) => way("GET", path, { query, signal });
+export const post = (path, body) => way("POST", path, { body });
+export const remove = (path) => way("DELETE", path, {});
 export const part = encodeURIComponent;

@@ -4,6 +4,7 @@
 // for can be linked, and is there again after Back.
 import { get } from "/page/api.js";
 import { dialog, el, time } from "/page/dom.js";
+import { joinNodes, notice } from "/page/cluster.js";
 import { access, schemas } from "/page/access.js";
 import { connections, overview } from "/page/overview.js";
 import { records } from "/page/records.js";
@@ -62,6 +63,7 @@ async function show() {
   };
   try {
     if (!found) throw new Error(`There is no view ${address}.`);
+    content.append(...[notice(parts[0])].filter(Boolean));
     await found.view(content, context, ...parts.slice(1));
   } catch (error) {
     if (!ending.signal.aborted) content.append(el("p.problem", { role: "alert" }, error.message));
@@ -153,5 +155,6 @@ document.getElementById("theme").addEventListener("click", () => theme(true));
 document.getElementById("help").addEventListener("click", help);
 keyboard(navigation());
 addEventListener("hashchange", show);
+await joinNodes(document.getElementById("nodes"), show);
 show();
 clock();

@@ -1,5 +1,6 @@
 // What there is, and how much goes in and out; who is connected.
 import { get } from "/page/api.js";
+import { several } from "/page/cluster.js";
 import { bytes, el, keepingFocus, number, spark, table, tag } from "/page/dom.js";
 
 const KEPT = 60;
@@ -38,6 +39,7 @@ export async function overview(main, context) {
 
 export async function connections(main, context) {
   const list = table("Connections", [
+    ...(several() ? [{ title: "Node", number: true, of: (each) => String(each.node) }] : []),
     { title: "Number", number: true, of: (each) => String(each.connection) },
     { title: "Client id", of: (each) => el("span.cell", { title: each.client_id ?? "" }, each.client_id ?? "–") },
     { title: "Software", of: (each) => each.software || "–" },

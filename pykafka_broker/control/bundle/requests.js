@@ -1,5 +1,5 @@
 // What clients ask, live.
-import { get } from "/page/api.js";
+import { atNode, news, several } from "/page/cluster.js";
 import { bytes, el, field, number, table, tag, time } from "/page/dom.js";
 
 const MOST = 300;
@@ -12,6 +12,7 @@ export async function requests(main, context) {
   const list = table("Requests", [
     { title: "Time (UTC)", of: (each) => el("span.mono", {}, time(each.time).slice(11)) },
     { title: "Request", of: (each) => opener(each) },
+    ...(several() ? [{ title: "Node", number: true, of: (each) => String(each.node) }] : []),
     { title: "Client id", of: (each) => el("span.cell", { title: each.client_id ?? "" }, each.client_id ?? "–") },
     { title: "Software", of: (each) => each.software || "–" },
     { title: "Took", number: true, of: (each) => (each.number === null ? tag("waits") : `${each.duration_ms.toFixed(2)} ms`) },
@@ -19,8 +20,8 @@ export async function requests(main, context) {
     { title: "Answered", number: true, of: (each) => bytes(each.response_bytes) },
     { title: "Errors", of: (each) => [each.errors.map((name) => tag(name, "bad")), each.fault === null ? null : tag(`fault ${each.fault}`, "warn")] },
   ], [], "Nobody has asked for anything yet.");
-  let [rows, after] = [[], 0];
-  const fresh = () => { rows = []; after = 0; };
+  let [rows, after] = [[], {}];
+  const fresh = () => { rows = []; after = {}; };
   [api, client, topic].forEach((each) => each.addEventListener("change", fresh));
   main.append(el("h1", {}, "Requests"), el("form.bar", { onsubmit: (event) => { event.preventDefault(); fresh(); } }, field("API", api), field("Client id", client), field("Topic", topic), field("Only errors", errors), field("Pause", pause), status), list.element);
   let last = "";
@@ -28,12 +29,10 @@ export async function requests(main, context) {
     if (pause.checked || list.body.querySelector("tr.detail")) return;
     const [wanted, from, about] = [api, client, topic].map((each) => each.value.trim());
     context.keep({ api: wanted, client: from, topic: about, errors: errors.checked });
-    const asked = { api: wanted, client_id: from, topic: about, after, waiting: false, limit: MOST };
-    const found = await get("/requests", asked, context.signal);
-    rows = rows.concat(found).slice(-MOST);
-    after = rows.at(-1)?.number ?? after;
+    const asked = { api: wanted, client_id: from, topic: about, waiting: false, limit: MOST };
+    rows = rows.concat(await news("/requests", asked, after, context.signal)).slice(-MOST);
     const shown = rows.filter((each) => !errors.checked || each.errors.length);
-    const now = `${shown[0]?.number} ${shown.at(-1)?.number} ${shown.length}`;
+    const now = `${shown[0]?.number} ${shown.at(-1)?.node} ${shown.at(-1)?.number} ${shown.length}`;
     if (now === last || list.body.contains(document.activeElement)) return;
     last = now;
     status.textContent = `the last ${number(shown.length)}`;
@@ -50,9 +49,9 @@ function opener(request) {
       return;
     }
     button.setAttribute("aria-expanded", "true");
-    const cell = el("td", { colspan: 8 }, el("p.quiet", {}, "…"));
+    const cell = el("td", { colspan: 9 }, el("p.quiet", {}, "…"));
     row.after(el("tr.detail", {}, cell));
-    const found = await get("/requests", { connection: request.connection, after: request.number - 1, waiting: false, bodies: true, records: true, limit: 10000 }).catch(() => []);
+    const found = await atNode(request.node, "/requests", { connection: request.connection, after: request.number - 1, waiting: false, bodies: true, records: true, limit: 10000 }).catch(() => []);
     const whole = found.find((each) => each.number === request.number);
     const says = `Connection ${request.connection} from ${request.client}, ${request.principal}, listener ${request.listener}, correlation id ${request.correlation_id}`;
     cell.replaceChildren(el("p.quiet", {}, says), ...(whole
