@@ -20,7 +20,7 @@ from pipeline.settings import Settings
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 KILLS = 5
-LONGEST_S = 45  # an offset that the dead leader is asked for costs 15 s, and so may the next one
+LONGEST_S = 45  # a call that the dead leader does not answer is over after 15 s, and the next one may be such a call
 
 
 def stored(settings: Settings) -> list[str]:
