@@ -6,10 +6,12 @@ seldom as can be; files that share a Spark session are one group. Long groups st
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,9 @@ if sys.platform != "win32":  # what tests of logs have open waits for the collec
     if soft != resource.RLIM_INFINITY:
         enough = 4096 if hard == resource.RLIM_INFINITY else min(4096, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, enough), hard))
+else:  # tests run parts of a broker on a loop of their own, which has to have readers of sockets
+    with warnings.catch_warnings(action="ignore"):  # policies go with Python 3.16
+        asyncio.set_event_loop_policy(asyncio.WindowsSelectorEventLoopPolicy())
 # Spark hands what is collected to the first who connects to a port that it opens: with other tests about, that may be a
 # client that still looks for a broker which had this port. A socket of the file system is the session's alone.
 os.environ.setdefault("PYSPARK_UDS_MODE", "true")
@@ -122,6 +127,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for name, is_here in (("posix", sys.platform != "win32"), ("linux", sys.platform == "linux")):
+        for item in items if not is_here else ():
+            if marker := item.get_closest_marker(name):
+                item.add_marker(pytest.mark.skip(reason=f"{name}: {marker.args[0]}"))
     if not config.getoption("--slow"):
         for item in items:
             if item.get_closest_marker("slow"):

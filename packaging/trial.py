@@ -14,6 +14,7 @@ import sysconfig
 
 from pykafka_broker.testing import KafkaBroker
 
+LETTERS = "ä→ő"  # not all in any code page of Windows
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 COUNT = 100
 
@@ -27,7 +28,7 @@ def main() -> None:
 
 def carried(broker: KafkaBroker, codec: str) -> None:
     """Batches are compressed by one tool, opened by the other, and looked through by the broker between them."""
-    written = [f"apples {number}" for number in range(COUNT)]
+    written = [f"apples {number} {LETTERS}" for number in range(COUNT)]
     at = ["--bootstrap-server", broker.bootstrap_servers, "--topic", codec]
     tool("topics", "--create", *at)
     tool("console-producer", *at, "--compression-codec", codec, given="".join(f"{line}\n" for line in written))
@@ -38,7 +39,7 @@ def carried(broker: KafkaBroker, codec: str) -> None:
 
 def tool(name: str, *options: str, given: str = "") -> str:
     command = [sys.executable, "-m", "pykafka_broker", name, *options]
-    outcome = subprocess.run(command, input=given, capture_output=True, text=True)
+    outcome = subprocess.run(command, input=given, capture_output=True, encoding="utf-8")
     assert outcome.returncode == 0, f"{name} ends with {outcome.returncode}: {outcome.stderr}"
     return outcome.stdout
 

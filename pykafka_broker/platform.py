@@ -10,6 +10,7 @@ Windows: an open file may be renamed and removed, as on other systems; a directo
 from __future__ import annotations
 
 import errno
+import io
 import os
 import shutil
 import signal
@@ -32,6 +33,13 @@ HOLDS_FOLDERS = _WINDOWS  # a folder can't be renamed while a file in it is open
 
 # -- sockets
 
+# Whether a listener needs SO_REUSEADDR to follow another one that has had clients. On Windows it does not, and with the
+# option two brokers would listen on the same port.
+NEEDS_REUSEADDR = not _WINDOWS
+# Whether two sockets may be bound to a port while one listens at most; elsewhere the second one is refused.
+SHARES_BOUND_PORTS = sys.platform == "linux"
+# Connections of Kafka's clients: Windows' `select` takes 512 sockets, and links and the other listeners need some.
+MOST_CONNECTIONS = 384 if _WINDOWS else (1 << 31) - 1
 MORE: int = getattr(socket, "MSG_MORE", 0)  # more follows: a file is sent in one packet with its header
 SEND_FILE: Callable[[int, int, int, int], int] | None = getattr(os, "sendfile", None)
 
@@ -78,13 +86,21 @@ def _open_shared(path: str, flags: int) -> int:
     read, write, share_all, normal = 0x80000000, 0x40000000, 0x7, 0x80
     access = read | (write if flags & os.O_RDWR else 0)
     open_always, open_existing = 4, 3
-    create = ctypes.windll.kernel32.CreateFileW  # type: ignore[attr-defined]
+    kernel = ctypes.WinDLL("kernel32", use_last_error=True)  # type: ignore[attr-defined]
+    create = kernel.CreateFileW
+    number, pointer = ctypes.c_uint32, ctypes.c_void_p
+    create.argtypes = [ctypes.c_wchar_p, number, number, pointer, number, number, pointer]
     create.restype = ctypes.c_void_p
     how = open_always if flags & os.O_CREAT else open_existing
     handle = create(path, access, share_all, None, how, normal, None)
     if handle in (None, ctypes.c_void_p(-1).value):
-        raise ctypes.WinError()  # type: ignore[attr-defined]
-    return int(msvcrt.open_osfhandle(handle, flags | _OPENED))  # type: ignore[attr-defined]
+        code = ctypes.get_last_error()  # type: ignore[attr-defined]
+        raise OSError(None, ctypes.FormatError(code), path, code)  # type: ignore[attr-defined]
+    try:
+        return int(msvcrt.open_osfhandle(handle, flags | _OPENED))  # type: ignore[attr-defined]
+    except OSError:
+        kernel.CloseHandle(ctypes.c_void_p(handle))
+        raise
 
 
 _seeking = threading.Lock()
@@ -162,6 +178,21 @@ def unlock(fd: int) -> None:
     import msvcrt
 
     msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
+
+
+# -- text
+
+
+def speak_utf8() -> None:
+    """Make standard streams UTF-8 that have a code page of Windows, which lacks most letters of names and records.
+
+    PYTHONIOENCODING is obeyed. A console takes every letter anyway.
+    """
+    if "PYTHONIOENCODING" in os.environ:
+        return
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower().startswith("cp"):
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)
 
 
 # -- the machine

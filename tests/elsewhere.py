@@ -1,23 +1,36 @@
-"""A broker as it would be on another system: `python tests/elsewhere.py windows [options of the broker]`.
+"""A broker as it would be on another system: `python tests/elsewhere.py windows [arguments of pykafka-broker]`.
 
 Rule: what that system's Python lacks is taken away before anything else is imported, so that a call that nobody guards
-fails here as it would there. That the rest of Windows is other than Linux (its files) is `tests/log/windows_files.py`.
+fails here as it would there. What Windows does in another way is done in that way: a folder with an open file in it is
+not renamed, an open file is not replaced, a lock holds against the same process, a signal does not end the wait for
+sockets, the clock moves in steps of 15.6 ms, asyncio's own loop has no readers, and text is in code page 1252. Only
+Linux can play another system.
 """
 
 from __future__ import annotations
 
+import asyncio
+import builtins
+import errno
+import fcntl
 import importlib
 import os
 import select
+import selectors
 import signal
 import socket
 import sys
+import threading
+import time
+from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 LACKING = {
     "macos": {
         os: "posix_fallocate fdatasync copy_file_range memfd_create eventfd eventfd_read eventfd_write pipe2",
         select: "epoll",
+        selectors: "EpollSelector",
         socket: "MSG_MORE",
     },
     "windows": {
@@ -25,11 +38,13 @@ LACKING = {
         "pread pwrite preadv pwritev sendfile O_DIRECTORY O_CLOEXEC statvfs fstatvfs nice uname getuid geteuid getgid "
         "fork forkpty killpg getpgid setsid fchmod fchown chown sched_getaffinity sched_setaffinity sync mkfifo",
         select: "epoll poll",
+        selectors: "EpollSelector PollSelector DevpollSelector KqueueSelector",
         socket: "MSG_MORE SO_REUSEPORT",
         signal: "SIGHUP SIGKILL SIGVTALRM SIGUSR1 SIGUSR2 setitimer getitimer ITIMER_VIRTUAL alarm pthread_kill",
     },
 }
 MODULES = {"macos": (), "windows": ("fcntl", "resource", "grp", "pwd", "termios", "tty")}
+STEP_S = 1 / 64  # of Windows' clocks
 
 
 def become(system: str) -> None:
@@ -42,26 +57,118 @@ def become(system: str) -> None:
         sys.modules[name] = None  # type: ignore[assignment]  # to import it fails
 
 
-def windows_runtime() -> ModuleType:
-    """msvcrt, so far as it locks files; the lock is Linux's."""
-    import fcntl
+# -- what Windows does in its own way
 
+
+def do_as_windows() -> None:
+    sys.modules["msvcrt"] = windows_runtime()
+    hold_folders()
+    wait_through_signals()
+    move_clocks_in_steps()
+    selectors.DefaultSelector = selectors.SelectSelector  # type: ignore[misc, assignment]
+    asyncio.events.new_event_loop = Proactor
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="cp1252", errors="strict")  # type: ignore[union-attr]
+    open_text = builtins.open
+
+    def open_in_code_page(file: Any, mode: str = "r", buffering: int = -1, encoding: Any = None, *more: Any) -> Any:
+        return open_text(file, mode, buffering, encoding if encoding or "b" in mode else "cp1252", *more)
+
+    builtins.open = open_in_code_page  # type: ignore[assignment]
+
+
+def windows_runtime() -> ModuleType:
+    """msvcrt, so far as it locks files."""
     found = ModuleType("msvcrt")
     found.LK_NBLCK, found.LK_UNLCK = 2, 0  # type: ignore[attr-defined]
 
     def locking(fd: int, mode: int, length: int) -> None:
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB if mode == 2 else fcntl.LOCK_UN, length)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB if mode == 2 else fcntl.LOCK_UN)
 
     found.locking = locking  # type: ignore[attr-defined]
     return found
 
 
+def hold_folders() -> None:
+    replace = os.replace
+
+    def checked(source: Any, target: Any) -> None:
+        opened = open_paths()
+        if os.path.isdir(source):
+            refuse(source, any(each.startswith(f"{os.path.realpath(source)}/") for each in opened))
+        elif os.path.exists(target) and not os.path.samefile(source, target):
+            refuse(target, os.path.realpath(target) in opened)
+        replace(source, target)
+
+    def renamed(source: Any, target: Any) -> None:
+        if os.path.exists(target):
+            raise FileExistsError(errno.EEXIST, "Cannot create a file when that file already exists", target)
+        checked(source, target)
+
+    os.replace, os.rename = checked, renamed  # type: ignore[assignment]
+
+
+def open_paths() -> set[str]:
+    """The files that this process has open."""
+    found = set()
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            found.add(os.readlink(f"/proc/self/fd/{fd}"))
+        except FileNotFoundError:  # the listing itself
+            continue
+    return found
+
+
+def refuse(path: Any, is_open: bool) -> None:
+    if is_open:
+        error = PermissionError(errno.EACCES, "The process cannot access the file because it is being used", path)
+        error.winerror = 32  # type: ignore[attr-defined]
+        raise error
+
+
+def wait_through_signals() -> None:
+    """Have signals come to a thread of their own: a wait of the main thread goes on."""
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+
+
+def move_clocks_in_steps() -> None:
+    def stepping(clock: Callable[[], float]) -> Callable[[], float]:
+        return lambda: clock() // STEP_S * STEP_S
+
+    time.monotonic, time.time = stepping(time.monotonic), stepping(time.time)
+    info = time.get_clock_info
+
+    def told(name: Any) -> Any:
+        found = info(name)
+        found.resolution = STEP_S
+        return found
+
+    time.get_clock_info = told
+
+
+class Proactor(asyncio.SelectorEventLoop):
+    """asyncio's loop of Windows, as far as it lacks something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in ("add_reader", "add_writer", "remove_reader", "remove_writer", "add_signal_handler"):
+            setattr(self, name, self._lacks)
+
+    def _lacks(self, *_: Any) -> None:
+        raise NotImplementedError
+
+
 def main() -> int:
     system, arguments = sys.argv[1], sys.argv[2:]
     importlib.import_module("subprocess")  # which is Linux's here and needs them
+    selectors.DefaultSelector = selectors.PollSelector  # type: ignore[misc, assignment]
     if system == "windows":
-        sys.modules["msvcrt"] = windows_runtime()
+        do_as_windows()
     become(system)
+    from pykafka_broker import platform
+
+    platform.HOLDS_FOLDERS = system == "windows"
     from pykafka_broker.cli import main as broker
 
     return broker(arguments)

@@ -149,8 +149,8 @@ class Chance:
         for on, answer in theirs.items():
             if on in steps and steps[on].api == "JoinGroup" and isinstance(answer, dict):
                 self._joins.add(answer["error_code"])
-        votes = {step.fields.get("server_assignor") for step in steps.values() if step.api == "ConsumerGroupHeartbeat"}
-        self._votes |= votes - {None}
+        heartbeats = (step.fields for step in steps.values() if step.api == "ConsumerGroupHeartbeat")
+        self._votes |= {fields["server_assignor"] for fields in heartbeats if fields.get("server_assignor") is not None}
         patterns = [CHANCE, *(pattern for code, pattern in CHANCE_AFTER_JOIN.items() if code in self._joins)]
         for is_one, pattern in (
             (self._beside_others, IN_WORDS_OF_OTHERS),

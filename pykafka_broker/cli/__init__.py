@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 
 from pykafka_broker.cli.commands import COMMANDS, is_like_a_command, is_tool, module_of
+from pykafka_broker.platform import speak_utf8
 from pykafka_broker.tools import TOOLS, drop_output
 
 INTERRUPTED = 130  # a shell's exit code for a command ended by Ctrl-C
@@ -21,6 +22,7 @@ INTERRUPTED = 130  # a shell's exit code for a command ended by Ctrl-C
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return the exit code."""
+    speak_utf8()
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments and (arguments[0] in COMMANDS or arguments[0] in TOOLS):
         return _inspect(arguments)

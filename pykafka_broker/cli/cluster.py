@@ -14,10 +14,12 @@ from collections.abc import Sequence
 
 from pykafka_broker.cli.commands import parser_for
 from pykafka_broker.cli.settings import UsageError, parse_overrides
+from pykafka_broker.platform import STOP_SIGNALS
 from pykafka_broker.testing.cluster import KafkaCluster
 from pykafka_broker.testing.data import BrokerError
 
 CANNOT_START = 1
+_LOOK_S = 0.5
 
 
 def parser() -> argparse.ArgumentParser:
@@ -53,15 +55,17 @@ def main(arguments: Sequence[str]) -> int:
     except (UsageError, ValueError) as error:
         own.error(str(error))
     stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
+    for number in STOP_SIGNALS:
+        if number.name != "SIGHUP":
+            signal.signal(number, lambda *_: stopped.set())
     try:
         with cluster:
             for node_id, node in cluster.nodes.items():
                 kind = "broker" if node in cluster.brokers else "controller"
                 print(f"{kind} {node_id} at {node.bootstrap_servers}, control on {node.control_url}, pid {node.pid}")
             print(f"listening on {cluster.bootstrap_servers}", flush=True)
-            stopped.wait()
+            while not stopped.wait(_LOOK_S):
+                pass  # on Windows a signal is handled between two waits
     except (BrokerError, OSError) as error:
         print(f"pykafka-broker cluster: cannot start: {error}", file=sys.stderr)
         return CANNOT_START

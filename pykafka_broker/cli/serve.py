@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("pykafka_broker")
 
 CANNOT_START = 1
+STOP_WORD = b"stop"
 ALL_INTERFACES = ("0.0.0.0", "::")
 
 
@@ -291,7 +292,7 @@ def _write_whole(path: str, text: str) -> None:
     """Write a file as a whole: no reader sees half of the text, and no half file is left after an error."""
     unfinished = f"{path}.{os.getpid()}"
     try:
-        with open(unfinished, "w", encoding="ascii") as file:
+        with open(unfinished, "w", encoding="ascii", newline="\n") as file:  # a shell would keep a CR
             file.write(text)
         os.replace(unfinished, path)
     except OSError as error:
@@ -301,12 +302,14 @@ def _write_whole(path: str, text: str) -> None:
 
 
 def _stop_at_end_of_input(orphaned: threading.Event, signals: StopSignals) -> None:
-    """Stop the broker when standard input ends.
+    """Stop the broker when standard input ends, or at the word `STOP_WORD`.
 
-    A pipe from the parent ends when the parent ends, however that happens; so no broker outlives its test run.
+    A pipe from the parent ends when the parent ends, however that happens; so no broker outlives its test run. A parent
+    that can send no signal writes the word.
     """
     with contextlib.suppress(OSError):
-        while os.read(0, 4096):
-            pass
+        while given := os.read(0, 4096):
+            if STOP_WORD in given:
+                signals.stop()
     orphaned.set()
     signals.stop()

@@ -58,7 +58,8 @@ class Unusable(ClientError):
 
 @cache
 def _texts() -> dict[str, tuple[str, str]]:
-    found: dict[str, tuple[str, str]] = json.loads(resources.files(__package__).joinpath("errors.json").read_text())
+    text = resources.files(__package__).joinpath("errors.json").read_text(encoding="utf-8")
+    found: dict[str, tuple[str, str]] = json.loads(text)
     return found
 
 

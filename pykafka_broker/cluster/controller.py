@@ -145,6 +145,7 @@ class Controller:
         "check_listeners",
         "config",
         "first_leader_epoch",
+        "ignores_case",
         "image",
         "kraft_version",
         "new_uuid",
@@ -163,6 +164,7 @@ class Controller:
         self.first_leader_epoch = 0  # of new partitions
         self.kraft_version = 0  # of the quorum, from the control records of its log
         self.alone = True
+        self.ignores_case = False  # the file system takes names that differ in case alone for one
 
     def partition_record_version(self) -> int:
         return partition_record_version(self.image)

@@ -99,6 +99,7 @@ class _Creation:
         self.with_configs = with_configs
         self.spend = spend
         self.records: Records = []
+        self._by_lower_case: dict[str, str] | None = None  # existing and new topics, where case is ignored
 
     def run(self, topics: list[CreatableTopic]) -> list[CreatableTopicResult]:
         if self._requested_partitions(topics) > MAX_PARTITIONS_PER_REQUEST:
@@ -121,6 +122,17 @@ class _Creation:
     def _refuse_all(self, topics: list[CreatableTopic], message: str) -> list[CreatableTopicResult]:
         return [_failed(topic.name, ErrorCode.POLICY_VIOLATION, message) for topic in topics]
 
+    def _check_case(self, name: str) -> None:
+        """Refuse a topic whose folders would be those of another topic, as on macOS and Windows."""
+        if self._by_lower_case is None:
+            self._by_lower_case = {each.lower(): each for each in self.controller.image.topics}
+        other = self._by_lower_case.setdefault(name.lower(), name)
+        if other != name:
+            raise ApiError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{name}' collides with existing topic: {other}. This file system does not tell them apart.",
+            )
+
     def _requested_partitions(self, topics: list[CreatableTopic]) -> int:
         default = self.controller.config.num_partitions
         requested = 0
@@ -142,6 +154,8 @@ class _Creation:
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"Topic '{name}' collides with existing topic: {collisions[unified(name)]}",
             )
+        if self.controller.ignores_case:
+            self._check_case(name)
         nulls = {config.name for config in topic.configs if config.value is None}
         if nulls:
             names = ",".join(sorted(nulls))

@@ -19,6 +19,8 @@ from urllib.parse import urlsplit
 
 import h11
 
+from pykafka_broker.platform import MOST_CONNECTIONS
+
 log = logging.getLogger(__name__)
 
 _MAX_HEAD_BYTES = 64 << 10
@@ -191,7 +193,8 @@ def _too_long(most: int) -> Response:
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _OWN_SITES = frozenset({"same-origin", "none"})  # "none": typed in by the user
-_MOST_CONNECTIONS = 256
+_SOCKETS_OF_WINDOWS = 10_000  # its numbers of errors of sockets begin here; `os.strerror` has no words for them
+_MOST_CONNECTIONS = min(256, MOST_CONNECTIONS // 8)
 
 
 class HttpAddress(NamedTuple):
@@ -231,7 +234,7 @@ class HttpListener:
             self._server = await asyncio.start_server(self._on_client, host, port)
         except OSError as error:
             reason = error.strerror or str(error)
-            if error.errno is not None and error.errno > 0:  # else a host without an address
+            if error.errno is not None and 0 < error.errno < _SOCKETS_OF_WINDOWS:  # else a host without an address
                 reason = os.strerror(error.errno)  # asyncio has a sentence of its own
             raise OSError(error.errno or errno.EINVAL, f"{name} on {address!r}: {reason}") from error
         bound = self._server.sockets[0].getsockname()

@@ -31,7 +31,8 @@ _ASIDE = f"{SNAPSHOTS}-0."
 _COPIED_BYTES = 256 << 10  # a longer active segment is completed, and then needs no copy
 _LOG = ".log"
 _PASSING_BY = (DELETED, CLEANED, SWAP, checkpoints.MOVED, ".tmp", ".part")
-_NO_LINK = frozenset({errno.EPERM, errno.EMLINK, errno.EXDEV, errno.ENOTSUP, errno.EOPNOTSUPP})
+# EINVAL: Windows, on a file system without hard links
+_NO_LINK = frozenset({errno.EPERM, errno.EMLINK, errno.EXDEV, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL})
 _PIECE_BYTES = 8 << 20
 
 
@@ -149,11 +150,37 @@ def set_aside(directory: str, aside: str, keep: Collection[str]) -> None:
     for name in os.listdir(directory):
         if name not in stays and not name.startswith(_ASIDE):
             with contextlib.suppress(FileNotFoundError):  # a deleted partition that is just being removed
-                os.rename(f"{directory}/{name}", f"{aside}/{name}")
+                _rename(f"{directory}/{name}", f"{aside}/{name}")
 
 
 def put_back(aside: str, directory: str) -> None:
     """Undo `set_aside`."""
     for name in os.listdir(aside):
-        os.replace(f"{aside}/{name}", f"{directory}/{name}")
+        _rename(f"{aside}/{name}", f"{directory}/{name}")
     os.rmdir(aside)
+
+
+def _rename(source: str, target: str) -> None:
+    """Rename a file, or a folder whose files may be open: on Windows the files alone can then be renamed."""
+    try:
+        os.replace(source, target)
+    except PermissionError:
+        if not os.path.isdir(source):
+            raise
+        os.mkdir(target)
+        _rename_files(source, target)
+        os.rmdir(source)
+
+
+def _rename_files(source: str, target: str) -> None:
+    """Move all files of a folder into another one, or none."""
+    moved: list[str] = []
+    try:
+        for name in os.listdir(source):
+            os.rename(f"{source}/{name}", f"{target}/{name}")
+            moved.append(name)
+    except OSError:
+        for name in moved:
+            os.rename(f"{target}/{name}", f"{source}/{name}")
+        os.rmdir(target)
+        raise

@@ -63,7 +63,7 @@ def descriptor_of(text: str, library: Mapping[str, str]) -> FileDescriptorProto:
 
 def googles_text(name: str) -> str:
     """Return a file shipped with protoc, as `google/protobuf/timestamp.proto`."""
-    return (_GOOGLES / name).read_text()
+    return (_GOOGLES / name).read_text(encoding="utf-8")
 
 
 def _write(folder: Path, name: str, text: str) -> None:

@@ -2,8 +2,8 @@
 
 Rule: a connection above `max.connections` or `max.connection.creation.rate` waits in the backlog of its listener, with
 all connections behind it; none is refused. A connection above the limit of its address (`max.connections.per.ip`) is
-accepted and closed, as with Kafka. All limits may change at run time. Many connections that come at once are accepted
-in several turns of the event loop.
+accepted and closed, as with Kafka. A lower limit of the system holds in the place of `max.connections`. All limits may
+change at run time. Many connections that come at once are accepted in several turns of the event loop.
 
 The server alone reads this module: limits and backlog are a concept of their own.
 """
@@ -20,6 +20,7 @@ from concurrent.futures import Future
 
 from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.config.values import invalid
+from pykafka_broker.platform import MOST_CONNECTIONS
 from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.listeners import Listener
 from pykafka_broker.server.transport import READ
@@ -119,7 +120,8 @@ class ConnectionQuota:
 
     def _set(self) -> None:
         config = self._config
-        self._all.set(config.max_connections, config.max_connection_creation_rate, config)
+        most = min(config.max_connections, MOST_CONNECTIONS)
+        self._all.set(most, config.max_connection_creation_rate, config)
         for name, limit in self._listeners.items():
             limit.set(_own(config, name, _MOST), _own(config, name, _RATE), config)
 

@@ -24,12 +24,20 @@ import asyncio
 import os
 import select
 import selectors
+import signal
+import socket
+import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.server.transport import READ, WRITE
+
+if TYPE_CHECKING or hasattr(selectors, "EpollSelector"):
+    from selectors import EpollSelector
+else:  # macOS and Windows, where nobody makes an `EpollLoop`
+    EpollSelector = object
 
 
 class SystemClock(Clock):
@@ -341,9 +349,37 @@ def readiness_of(loop: asyncio.AbstractEventLoop) -> Readiness:
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """Return the platform's best loop of asyncio."""
+    """Return the platform's best loop of asyncio, for a single `EventLoop`."""
+    return EpollLoop() if hasattr(select, "epoll") else plain_event_loop()
+
+
+def plain_event_loop() -> asyncio.AbstractEventLoop:
+    """Return a loop of asyncio for any number of `EventLoop`s: with readers and writers of sockets."""
     # Not what asyncio itself takes on Windows: its proactor has no readers and writers of sockets.
-    return EpollLoop() if hasattr(select, "epoll") else asyncio.SelectorEventLoop()
+    return asyncio.SelectorEventLoop() if hasattr(select, "poll") else WokenLoop()
+
+
+class WokenLoop(asyncio.SelectorEventLoop):
+    """asyncio's own loop, woken by signals.
+
+    On Windows `select` waits on after a signal, and Python calls the signal's handler only afterwards: an idle process
+    would not end by Ctrl-C. asyncio wakes its proactor alone.
+    """
+
+    def run_forever(self) -> None:
+        if threading.current_thread() is not threading.main_thread():  # which alone may be woken
+            return super().run_forever()
+        heard, rung = socket.socketpair()
+        with heard, rung:
+            heard.setblocking(False)
+            rung.setblocking(False)
+            self.add_reader(heard, heard.recv, 4096)
+            before = signal.set_wakeup_fd(rung.fileno(), warn_on_full_buffer=False)
+            try:
+                super().run_forever()
+            finally:
+                signal.set_wakeup_fd(before)
+                self.remove_reader(heard)
 
 
 class LoopReadiness:
@@ -412,7 +448,7 @@ class EpollLoop(asyncio.SelectorEventLoop):
 _Told = list[tuple[selectors.SelectorKey, int]]
 
 
-class _SharedEpoll(selectors.EpollSelector):
+class _SharedEpoll(EpollSelector):
     """The selector of the loop, without the descriptors watched by `EpollReadiness`.
 
     bell: a descriptor that is never ready by itself; the loop is told of it when other sockets are ready.

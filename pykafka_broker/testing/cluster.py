@@ -15,7 +15,6 @@ import os
 import secrets
 import shutil
 import socket
-import sys
 import tempfile
 import time
 import uuid
@@ -31,6 +30,7 @@ from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.extensions import EMULATE
 from pykafka_broker.log.checkpoints import LOCK, META_PROPERTIES, id_text, read_properties
 from pykafka_broker.log.filesystem import OsFileSystem
+from pykafka_broker.platform import NEEDS_REUSEADDR, SHARES_BOUND_PORTS
 from pykafka_broker.releases.release import is_ahead, release
 from pykafka_broker.testing.answers import Snapshot
 from pykafka_broker.testing.cluster_data import ClusterData
@@ -221,10 +221,11 @@ class KafkaCluster(ClusterData):
             raise BrokerError("the cluster was already started")
         controller = self._reserve(self._port + len(self._ids) if self._port else 0)
         nodes = {*self._ids, self._controller_id}
-        doors = {node_id: self._reserve_control() for node_id in sorted(nodes)}
+        doors = {node_id: self._reserve(0, "127.0.0.1") for node_id in sorted(nodes)}
         for node_id in nodes:
             self._nodes[node_id] = self._node(node_id, controller)
             self._nodes[node_id]._know(doors, node_id)
+        self._free_reserved()
         try:
             if self._begins_with is None:
                 all_at_once(self._nodes.values(), KafkaBroker.start)
@@ -236,22 +237,23 @@ class KafkaCluster(ClusterData):
         return self
 
     def _reserve(self, port: int, host: str = "") -> str:
-        """Reserve a port against other processes: all nodes need the controller's address before the controller starts.
+        """Reserve a port against other processes: all nodes need the controller's address before the controller starts,
+        and each node the control APIs of the others, for the page of the whole cluster.
 
-        The reserved socket does not listen, so the node may.
+        The reserved socket does not listen, so the node may. Where the system refuses that (macOS, Windows), the port
+        is free again until the node starts.
         """
         reserved = socket.socket()
         self._reserved.append(reserved)
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, NEEDS_REUSEADDR)
         reserved.bind((host or self.host, port))
         return f"{host or self.host}:{reserved.getsockname()[1]}"
 
-    def _reserve_control(self) -> str:
-        """Reserve a port for a control API: each node knows the others', for the page of the whole cluster."""
-        address = self._reserve(0, "127.0.0.1")
-        if sys.platform == "win32":  # there asyncio's server shares no address
-            self._reserved[-1].close()
-        return address
+    def _free_reserved(self) -> None:
+        """Give the ports to the nodes that start next, where both can't have them."""
+        if not SHARES_BOUND_PORTS:
+            for reserved in self._reserved:
+                reserved.close()
 
     def _node(self, node_id: int, controller: str) -> KafkaBroker:
         config = {

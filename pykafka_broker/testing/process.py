@@ -1,14 +1,14 @@
 """The broker's process as an object; a running broker elsewhere.
 
 Rule: the child listens on a port that the kernel chose and prints it on its standard output; it reads its standard
-input only to learn that its parent is gone.
+input only to learn that its parent is gone, or to be told to stop where no signal can be sent.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import selectors
+import queue
 import shutil
 import signal
 import site
@@ -16,12 +16,13 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from pykafka_broker.platform import CONTINUE, CREATION_FLAGS, KILL, STOP, SUSPEND, memory_directory, wait_for_suspension
 from pykafka_broker.testing.client_settings import client_settings
@@ -45,6 +46,7 @@ __tracebackhide__ = told_to_the_test
 READY = "listening on "
 CONTROL = "control on "
 SCHEMA_REGISTRY = "schema registry on "
+STOP_LINE = b"stop\n"  # on standard input, where no signal can be sent
 LOG_TAIL_BYTES = 16_000
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -350,10 +352,11 @@ class KafkaBroker(Controlled):
     def _await_ready(self, process: subprocess.Popen[bytes]) -> None:
         __tracebackhide__ = True
         deadline = time.monotonic() + self.start_timeout_s
-        self._control = ControlClient(self._await_line(process, CONTROL, deadline))
+        output = _Output(process)
+        self._control = ControlClient(self._await_line(output, CONTROL, deadline))
         if self.schema_registry:
-            self._schema_registry_url = self._await_line(process, SCHEMA_REGISTRY, deadline)
-        self._take_address(self._await_line(process, READY, deadline))
+            self._schema_registry_url = self._await_line(output, SCHEMA_REGISTRY, deadline)
+        self._take_address(self._await_line(output, READY, deadline))
 
     def _take_address(self, told: str) -> None:
         host, _, port = told.partition(",")[0].rpartition(":")
@@ -361,15 +364,14 @@ class KafkaBroker(Controlled):
         if host not in ("0.0.0.0", "[::]"):
             self.host = host.strip("[]")
 
-    def _await_line(self, process: subprocess.Popen[bytes], begin: str, deadline: float) -> str:
+    def _await_line(self, output: _Output, begin: str, deadline: float) -> str:
         """Return the rest of the next line of standard output, after `begin`."""
         __tracebackhide__ = True
-        line = _read_line(process, deadline)
+        line = output.line(deadline)
         if line is None:
             raise BrokerError(f"the broker was not ready within {self.start_timeout_s} s\n{self.log}")
         if not line.startswith(begin):
-            process.wait()
-            raise BrokerError(f"the broker ended with exit code {process.returncode}\n{self.log}")
+            raise BrokerError(f"the broker ended with exit code {output.process.wait()}\n{self.log}")
         return line.removeprefix(begin).strip()
 
     def stop(self, timeout: float = 30) -> None:
@@ -491,7 +493,7 @@ class KafkaBroker(Controlled):
         if process is None:
             return
         if process.poll() is None:
-            process.send_signal(number)
+            self._send(process, number)
         try:
             process.wait(timeout_s)
         except subprocess.TimeoutExpired as error:
@@ -505,6 +507,17 @@ class KafkaBroker(Controlled):
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
                     pipe.close()
+
+    def _send(self, process: subprocess.Popen[bytes] | BrokerInProcess, number: int) -> None:
+        try:
+            process.send_signal(number)
+        except OSError:  # Windows: CTRL_BREAK needs a console that both processes have
+            if process.poll() is not None:
+                return
+            if number != STOP or process.stdin is None:
+                raise
+            process.stdin.write(STOP_LINE)
+            process.stdin.flush()
 
     def __enter__(self) -> Self:
         __tracebackhide__ = True
@@ -590,23 +603,27 @@ def _environment() -> dict[str, str]:
     return inherited | {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
 
 
-def _read_line(process: subprocess.Popen[bytes], deadline: float) -> str | None:
-    """Return the next line of standard output, None after the deadline.
+class _Output:
+    """The lines of a process up to the ready line, read by a thread: `select` of Windows does not wait for pipes."""
 
-    The line is shorter if the process ends within it.
-    """
-    assert process.stdout is not None
-    received = b""
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
-        while not received.endswith(b"\n"):
-            if not selector.select(max(0.0, deadline - time.monotonic())):
-                return None
-            piece = os.read(process.stdout.fileno(), 1)  # the bytes behind the line are for the next call
-            if not piece:
-                break
-            received += piece
-    return received.decode()
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        self.process = process
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        threading.Thread(target=self._read, args=(process.stdout,), name="output of a broker", daemon=True).start()
+
+    def _read(self, pipe: IO[bytes]) -> None:
+        line = "at first"
+        while line and not line.startswith(READY):
+            line = pipe.readline().decode()
+            self._lines.put(line)
+
+    def line(self, deadline: float) -> str | None:
+        """Return the next line, None after the deadline; a process that has ended leaves an empty one."""
+        try:
+            return self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            return None
 
 
 # -- a broker elsewhere

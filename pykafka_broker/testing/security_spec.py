@@ -463,4 +463,4 @@ def _passwords(users: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
 
 def _write_secret(path: Path, text: str) -> None:
     path.touch(mode=0o600)
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")

@@ -28,6 +28,7 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable
 from pykafka_broker.client.properties import long, read_properties
 from pykafka_broker.protocol.runtime import EncodeError
+from pykafka_broker.server.event_loop import plain_event_loop
 from pykafka_broker.tools import TOOLS, OptionParser, drop_output
 from pykafka_broker.tools.progress import NOTHING, Bar, bar
 
@@ -256,7 +257,7 @@ class Tool:
         self.by_argparse4j = False  # the script is parsed by argparse4j, with its own texts
         self.action = ""  # the flag with the action, among several
         self.result: Any = None  # printed by `--json`
-        self.stdin: TextIO = sys.stdin or io.TextIOWrapper(io.BytesIO())  # a closed standard input is empty
+        self.stdin: TextIO = sys.stdin or io.TextIOWrapper(io.BytesIO(), encoding="utf-8")  # a closed one is empty
         self._bar: Bar = NOTHING
 
     def print(self, text: str = "") -> None:
@@ -445,7 +446,8 @@ def _run(module: Any, tool: Tool) -> int:
         return int(await module.run(tool))
 
     try:
-        return asyncio.run(run())
+        with asyncio.Runner(loop_factory=plain_event_loop) as runner:
+            return runner.run(run())
     except asyncio.CancelledError:
         return 128 + signal.SIGTERM
 

@@ -23,6 +23,7 @@ def is_there(pid: int) -> bool:
     return True
 
 
+@pytest.mark.posix("any signal ends a process at once on Windows")
 def test_it_tells_the_nodes_and_ends_them_with_itself(tmp_path: Path) -> None:
     command = [*COMMAND, "--brokers", "2", "--racks", "a,b", "--data-dir", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

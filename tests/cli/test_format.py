@@ -37,6 +37,7 @@ def test_what_is_wrong_is_one_line_and_exit_code_1(file: str, capsys: pytest.Cap
     ]
 
 
+@pytest.mark.linux("no folder is made in /proc")
 def test_a_disk_that_refuses_is_named(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path(file).write_text("node.id=3\nlog.dirs=/proc/no/data\n")
     assert main(["format", "-c", file, "-t", "c", "-N"]) == 1

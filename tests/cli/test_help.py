@@ -83,6 +83,7 @@ def script(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -
     return capsys.readouterr().out
 
 
+@pytest.mark.posix("shells of POSIX")
 @pytest.mark.parametrize("script", ["bash"], indirect=True)
 @pytest.mark.parametrize(
     ("words", "current", "offered"),
@@ -108,6 +109,7 @@ def test_bash_offers_what_may_come_next(script: str, words: str, current: str, o
     assert set(run.stdout.split("\n")[:-1]) == offered
 
 
+@pytest.mark.posix("shells of POSIX")
 @pytest.mark.parametrize("script", ["zsh"], indirect=True)
 def test_zsh_takes_the_script(script: str) -> None:
     told = f"autoload -U compinit; compinit -u -D; {script}\nwhence -w _pykafka_broker"
@@ -115,6 +117,7 @@ def test_zsh_takes_the_script(script: str) -> None:
     assert (run.stdout, run.stderr) == ("_pykafka_broker: function\n", "")
 
 
+@pytest.mark.posix("shells of POSIX")
 @pytest.mark.parametrize("script", ["fish"], indirect=True)
 @pytest.mark.parametrize(
     ("line", "offered"),

@@ -17,6 +17,7 @@ from pykafka_broker.cli.commands import COMMANDS
 from pykafka_broker.cli.settings import ABSENT_MEMBER_MS
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.log_directory import LogDirectoryError
+from pykafka_broker.platform import STOP_SIGNALS
 from pykafka_broker.server import Announce
 from pykafka_broker.server.signals import StopSignals
 
@@ -29,10 +30,9 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def own_signals() -> Iterator[None]:
-    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    before = [signal.getsignal(number) for number in numbers]
+    before = [signal.getsignal(number) for number in STOP_SIGNALS]
     yield
-    for number, handler in zip(numbers, before, strict=True):
+    for number, handler in zip(STOP_SIGNALS, before, strict=True):
         signal.signal(number, handler)
 
 

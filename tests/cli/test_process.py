@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from pykafka_broker.platform import STOP_SIGNALS
+
 COMMAND = [sys.executable, "-m", "pykafka_broker"]
 ROOT = Path(__file__).parents[2]
 
@@ -22,17 +24,16 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return ours | {"TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
 
 
-STOP_SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
-
-
 @pytest.fixture(autouse=True)
 def _without_nohup() -> Iterator[None]:
     """Under nohup the children would ignore SIGHUP, which they should then."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    hang_up = getattr(signal, "SIGHUP", signal.SIGTERM)
+    before = signal.signal(hang_up, signal.SIG_DFL)
     yield
-    signal.signal(signal.SIGHUP, before)
+    signal.signal(hang_up, before)
 
 
+@pytest.mark.posix("any signal ends a process at once on Windows")
 @pytest.mark.parametrize("number", STOP_SIGNALS)
 def test_ephemeral_broker_ends_cleanly_and_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     temporary = tmp_path / "tmp"
@@ -54,6 +55,7 @@ def test_ephemeral_broker_ends_cleanly_and_leaves_nothing(tmp_path: Path, number
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.posix("any signal ends a process at once on Windows")
 @pytest.mark.parametrize("number", STOP_SIGNALS)
 def test_one_that_is_stopped_before_it_serves_leaves_nothing_either(tmp_path: Path, number: signal.Signals) -> None:
     temporary = tmp_path / "tmp"
@@ -122,6 +124,7 @@ def test_a_listener_that_can_not_be_served_is_told(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.linux("needs /dev/full")
 def test_a_ready_line_that_nobody_can_get_is_told(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
@@ -138,6 +141,7 @@ def test_a_ready_line_that_nobody_can_get_is_told(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.linux("needs /dev/full")
 @pytest.mark.parametrize("command", ["random-uuid", "completion bash", "configs", "version-mapping", "help"])
 def test_a_command_that_can_not_print_says_so(command: str, tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
@@ -152,6 +156,7 @@ def test_a_command_that_can_not_print_says_so(command: str, tmp_path: Path) -> N
     assert (done.returncode, done.stderr) == (1, "pykafka-broker: standard output: No space left on device\n")
 
 
+@pytest.mark.posix("Windows has other words for the error")
 def test_an_impossible_data_directory_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     place = tmp_path / "file" / "data"
@@ -162,6 +167,7 @@ def test_an_impossible_data_directory_is_one_line(tmp_path: Path) -> None:
     assert done.stderr.splitlines() == [told]
 
 
+@pytest.mark.posix("Windows has other words for the error")
 @pytest.mark.parametrize(("flag", "what"), [("--control", "control"), ("--schema-registry", "schema registry")])
 def test_a_used_port_is_told_in_few_words(tmp_path: Path, flag: str, what: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -177,6 +177,7 @@ def test_the_clock_is_back_at_the_time_that_it_is(broker: KafkaBroker) -> None:
     assert not broker.clock.frozen
 
 
+@pytest.mark.linux("counts descriptors in /proc")
 def test_old_files_are_removed_and_none_stays_open(broker: KafkaBroker) -> None:
     def open_files() -> int:
         return len(os.listdir(f"/proc/{broker.pid}/fd"))

@@ -24,6 +24,8 @@ from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools import TOOLS
 from tests.docs.blocks import ALL, PAGES, ROOT, Block, blocks, name_of
 
+pytestmark = pytest.mark.posix("snippets for a POSIX shell")
+
 BASH = ["bash", "-euo", "pipefail"]
 SHIM = """#!/bin/bash
 export PYTHONPATH={root}

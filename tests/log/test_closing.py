@@ -137,6 +137,7 @@ def test_other_file_systems_are_synced_file_by_file(
     assert filesystem.sync_file_system(str(tmp_path)) is False
 
 
+@pytest.mark.linux("numbers of devices")
 def test_the_type_is_found_by_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts = tmp_path / "mountinfo"
     mounts.write_text(

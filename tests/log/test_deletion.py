@@ -64,6 +64,7 @@ def test_what_is_refused_for_the_moment_is_tried_again() -> None:
     assert remover.next_deadline() is None
 
 
+@pytest.mark.linux("counts descriptors in /proc")
 def test_a_log_that_goes_is_not_open_all_at_once(tmp_path: Path) -> None:
     class Counting(FailingFileSystem):
         most = 0

@@ -170,6 +170,7 @@ def test_two_directories_with_one_id_are_refused(tmp_path: Path) -> None:
         opened(tmp_path)
 
 
+@pytest.mark.posix("a symbolic link needs a privilege on Windows")
 def test_one_directory_named_twice_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").symlink_to(tmp_path / "a")

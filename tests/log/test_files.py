@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pykafka_broker import platform
 from pykafka_broker.log.filesystem import CachedFile, FileCache, FileHandle, FileSlice, OsFileSystem
 
 
@@ -28,6 +29,7 @@ def open_descriptors(path: Path) -> int:
     )
 
 
+@pytest.mark.linux("counts descriptors in /proc")
 def test_no_more_than_the_limit_are_open(tmp_path: Path) -> None:
     cache, made = files(tmp_path, 50, 7)
     for file in made * 2:
@@ -35,6 +37,7 @@ def test_no_more_than_the_limit_are_open(tmp_path: Path) -> None:
     assert len(cache) == open_descriptors(tmp_path) == 7
 
 
+@pytest.mark.linux("counts descriptors in /proc")
 def test_the_one_not_used_for_longest_is_closed(tmp_path: Path) -> None:
     cache, made = files(tmp_path, 3, 3)
     kept = made[0].handle()
@@ -44,13 +47,14 @@ def test_the_one_not_used_for_longest_is_closed(tmp_path: Path) -> None:
     assert open_descriptors(tmp_path) == 3
 
 
+@pytest.mark.linux("counts descriptors in /proc")
 def test_a_slice_keeps_its_descriptor_while_the_cache_closes_the_file(tmp_path: Path) -> None:
     cache, made = files(tmp_path, 1, 2)
     held = FileSlice(made[0], 0, 1)
     fd = held.fileno()
     for number in range(5):
         CachedFile(cache, f"{tmp_path}/other{number}").create()
-    assert os.pread(fd, 1, 0) == b"0"
+    assert platform.read_at(fd, 1, 0) == b"0"
     assert held.fileno() == fd
     del held
     assert open_descriptors(tmp_path) == 2
@@ -63,7 +67,7 @@ def test_a_removed_file_is_readable_through_its_slices_and_closed_with_them(tmp_
     made.clear()
     assert list(tmp_path.iterdir()) == []
     assert held.read() == b"0"
-    assert os.pread(held.fileno(), 1, 0) == b"0"
+    assert platform.read_at(held.fileno(), 1, 0) == b"0"
     del held
     assert open_descriptors(tmp_path) == 0
 

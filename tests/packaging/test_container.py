@@ -20,6 +20,8 @@ from pykafka_broker.cli.healthy import main as healthy
 from pykafka_broker.cli.settings import config_name
 from pykafka_broker.testing import container
 
+pytestmark = pytest.mark.posix("its image is of Linux, its paths and its signals too")
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGING = ROOT / "packaging"
 CONTAINERFILE = (PACKAGING / "Containerfile").read_text().replace("\\\n", " ")

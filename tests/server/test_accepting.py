@@ -162,6 +162,15 @@ def test_without_settings_nobody_waits() -> None:
     assert not quota.full(HERE)
 
 
+def test_it_is_full_where_the_system_can_wait_for_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykafka_broker.server.accepting.MOST_CONNECTIONS", 2)
+    quota = counted(config(max_connections="3"))
+    quota.enter("10.0.0.1", HERE)
+    assert not quota.full(HERE)
+    quota.enter("10.0.0.2", HERE)
+    assert quota.full(HERE)
+
+
 def test_it_is_full_at_max_connections_of_all_addresses() -> None:
     quota = counted(config(max_connections="2"))
     quota.enter("10.0.0.1", HERE)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import socket
 import threading
 from collections.abc import Iterator
 
 import pytest
 
-from pykafka_broker.server.event_loop import EventLoop, SystemClock, new_event_loop
+from pykafka_broker.server.event_loop import EventLoop, SystemClock, WokenLoop, new_event_loop, plain_event_loop
 from pykafka_broker.server.transport import READ, WRITE
 
 
@@ -24,7 +26,7 @@ class Noted:
         self.told.append((events, self.sock.recv(100) if events & READ else b""))
 
 
-@pytest.fixture(params=[new_event_loop, asyncio.new_event_loop], ids=["epoll", "the loop's readers"])
+@pytest.fixture(params=[new_event_loop, plain_event_loop], ids=["epoll", "the loop's readers"])
 def loop(request: pytest.FixtureRequest) -> Iterator[asyncio.AbstractEventLoop]:
     loop = request.param()
     yield loop
@@ -169,3 +171,34 @@ def test_what_is_done_soon_comes_once_a_turn_however_many_sockets_were_ready_mea
         assert steps - before <= 11
 
     loop.run_until_complete(scenario())
+
+
+@pytest.mark.posix("imitates Windows")
+def test_a_signal_wakes_a_loop_whose_wait_goes_on() -> None:
+    """As on Windows: the signal does not end the wait of the main thread."""
+    loop, due, told = WokenLoop(), threading.Event(), list[str]()
+
+    def send() -> None:
+        due.wait()
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    def on_signal(*_: object) -> None:
+        told.append("signal")
+        loop.call_soon_threadsafe(loop.stop)
+
+    before, others = signal.signal(signal.SIGUSR1, on_signal), threading.Thread(target=send)
+    others.start()  # with the signal open, unlike this thread
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    try:
+        loop.call_soon(due.set)
+        late = loop.call_later(60, loop.stop)
+        began = loop.time()
+        loop.run_forever()
+        late.cancel()
+        assert told == ["signal"]
+        assert loop.time() - began < 50
+    finally:
+        others.join()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
+        signal.signal(signal.SIGUSR1, before)
+        loop.close()

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker import platform
 from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.broker.waiting.future import Future, Parked, Purgatory
 from pykafka_broker.clock import Clock
@@ -83,7 +84,7 @@ class FileRange:
         return self.fd
 
     def read(self) -> bytes:
-        return os.pread(self.fd, self.length, self.position)
+        return platform.read_at(self.fd, self.length, self.position)
 
     def advance(self, count: int) -> FileRange:
         return FileRange(self.fd, self.position + count, self.length - count)

@@ -8,7 +8,6 @@ import logging
 import os
 import random
 import re
-import resource
 import signal
 import socket
 import ssl
@@ -156,6 +155,7 @@ def test_what_concerns_another_listener_or_no_key_is_not_looked_at() -> None:
         check(another, name)
 
 
+@pytest.mark.posix("Windows has no timer of CPU time")
 def test_an_expression_that_explodes_is_ended() -> None:
     begun = time.process_time()
     with pytest.raises(TooLong), cpu_limit(0.02):
@@ -163,6 +163,7 @@ def test_an_expression_that_explodes_is_ended() -> None:
     assert time.process_time() - begun < 2
 
 
+@pytest.mark.posix("Windows has no timer of CPU time")
 def test_what_is_done_in_time_leaves_no_trace() -> None:
     before = signal.getsignal(signal.SIGVTALRM)
     with cpu_limit(10):
@@ -319,7 +320,10 @@ def test_a_broker_in_the_place_of_another_goes_on_watching(tmp_path: Path, monke
     run(scenario)
 
 
+@pytest.mark.linux("2,000 descriptors, and memory in KiB")
 def test_two_thousand_half_open_handshakes_cost_little_and_others_are_served(tmp_path: Path) -> None:
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 5000:
         pytest.skip("the system allows too few descriptors")

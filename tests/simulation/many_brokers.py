@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import gc
 import logging
-import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -138,6 +137,8 @@ class ManyBrokers:
             lambda: self._client.done and self._all_know() and self.brokers[-1].partitions() == self._count,
         )
         gc.collect()
+        import resource  # Windows has none
+
         yield "this process then", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, "GB"
 
     def idling(self) -> Iterator[Row]:

@@ -8,6 +8,8 @@ import pytest
 
 from tests.simulation.many_brokers import ManyBrokers
 
+pytestmark = pytest.mark.posix("measures the memory of its process")
+
 SESSION_S = 9
 
 

@@ -12,6 +12,7 @@ from typing import cast
 
 import pytest
 
+from pykafka_broker.platform import KILL
 from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, WaitTimeout
 from pykafka_broker.testing.cluster import cluster_id_in, format_directories, new_cluster_id
 from tests.testing.test_process import wait_until_gone
@@ -107,7 +108,8 @@ def test_a_node_that_ends_while_it_is_asked_is_passed_over(monkeypatch: pytest.M
     cluster.close()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.linux("/proc tells when a process is gone")
+@pytest.mark.parametrize("number", [signal.SIGTERM, KILL])
 def test_nothing_stays_of_a_cluster_whose_test_run_is_killed(tmp_path: Path, number: int) -> None:
     code = """if True:
         from pykafka_broker.testing import KafkaCluster

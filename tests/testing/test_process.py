@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
 import struct
 import subprocess
@@ -17,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.platform import KILL
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.testing import BrokerError, KafkaBroker, RemoteBroker, process
 
@@ -48,7 +48,7 @@ def wait_until_gone(pid: int, timeout_s: float = 10) -> None:
         if state == "Z":  # its parent is gone or has not looked yet; it holds nothing any more
             return
         time.sleep(0.02)
-    os.kill(pid, signal.SIGKILL)
+    os.kill(pid, KILL)
     pytest.fail(f"process {pid} is still there")
 
 
@@ -70,6 +70,7 @@ def test_two_brokers_at_once() -> None:
         assert answers(other)
 
 
+@pytest.mark.posix("Windows has no process groups to ask for")
 def test_a_ctrl_c_of_the_terminal_does_not_reach_it() -> None:
     with KafkaBroker() as broker:
         assert os.getpgid(broker.pid) != os.getpgid(0)  # to all of the tests' group the terminal sends SIGINT
@@ -294,6 +295,7 @@ def test_a_fork_is_made_as_its_broker() -> None:
         assert (fork.emulate, fork.strict) == ("2.8", False)
 
 
+@pytest.mark.linux("/proc tells when a process is gone")
 @pytest.mark.parametrize("given", [False, True])
 def test_broker_and_what_is_temporary_end_when_its_parent_is_killed(tmp_path: Path, given: bool) -> None:
     data_dir = tmp_path / "given" if given else None

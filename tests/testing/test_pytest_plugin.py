@@ -141,7 +141,7 @@ def test_the_command_line_has_configs_and_a_release(pytester: pytest.Pytester) -
         "kafka_broker.close()",
         "kafka_broker.pause()",
         "kafka_broker.fill_disk()",
-        "os.kill(kafka_broker.pid, signal.SIGSTOP)",
+        pytest.param("os.kill(kafka_broker.pid, signal.SIGSTOP)", marks=pytest.mark.posix("needs SIGSTOP")),
     ],
 )
 def test_what_a_test_does_to_the_broker_does_not_fail_the_next_one(

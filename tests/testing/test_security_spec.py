@@ -68,6 +68,7 @@ def test_a_wrong_password_is_refused() -> None:
         assert "Authentication failed: Invalid username or password" in broker.log
 
 
+@pytest.mark.linux("/proc shows command lines")
 def test_secrets_are_for_their_owner_alone(tmp_path: Path) -> None:
     with KafkaBroker(security="sasl_ssl", users=USERS, client_auth="required") as broker:
         config = broker.client_config("java", "alice")

@@ -163,6 +163,7 @@ async def _read_all(descriptor: int) -> None:
             pass
 
 
+@pytest.mark.posix("pipes of Windows always wait")
 def test_input_that_cannot_be_read_is_an_error() -> None:
     read, write = os.pipe()
     os.set_blocking(read, False)

@@ -1,15 +1,16 @@
 """A bar on a terminal, and nothing anywhere else."""
 
 import os
-import pty
 import subprocess
 import sys
-import termios
 from pathlib import Path
 
 import pytest
 
 from pykafka_broker.testing import KafkaBroker
+
+pty = pytest.importorskip("pty", reason="Windows has no such terminals")
+termios = pytest.importorskip("termios")
 
 PERF = ("producer-perf-test", "--topic", "a", "--num-records", "2000", "--record-size", "10", "--throughput", "-1")
 HIDDEN = "import sys; sys.modules['tqdm'] = None; from pykafka_broker.cli import main; sys.exit(main(sys.argv[1:]))"

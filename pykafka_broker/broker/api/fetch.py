@@ -475,7 +475,8 @@ class FetchAttempt:
         session = self._session
         if session is not None:
             response.session_id = session.id
-            session.rotate([(wanted.topic, wanted.partition) for wanted, _, size in found if size])
+            if self._incremental:  # the answer that opens a session leaves the order as it was asked for
+                session.rotate([(wanted.topic, wanted.partition) for wanted, _, size in found if size])
         return response
 
     def _tells(self, wanted: FetchedPartition, data: PartitionData, size: int) -> bool:

@@ -39,6 +39,7 @@ from pykafka_broker.cluster.snapshot import SnapshotKeeper
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.checkpoints import LOCK
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.jobs import Submit
 from pykafka_broker.log.log_directory import LogDirectoryError
@@ -234,6 +235,7 @@ class MetadataLeader(MetadataSource):
         """Begin to lead, and make the first records of a new cluster."""
         self.log.lead(self._clock.wall)
         self.controller.kraft_version = self.log.kraft_version
+        self.controller.ignores_case = self._fs.exists(f"{directory}/{LOCK.upper()}")  # there is one in lower case
         if not self.image.features:
             first = bootstrap.bootstrap_records(self._fs, directory, self._clock.wall, self.controller.config)
             self.commit(bootstrap.first_records(self.controller, first))

@@ -304,4 +304,4 @@ def _damage(file: str, error: Exception) -> Row:
 
 
 def _name(path: str) -> str:
-    return path.rpartition("/")[2]
+    return os.path.basename(path)

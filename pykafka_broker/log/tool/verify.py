@@ -107,7 +107,7 @@ class PartitionCheck:
         return [*self._findings, summary]
 
     def _found(self, severity: str, path: str, problem: str) -> None:
-        name = path.rpartition("/")[2]
+        name = os.path.basename(path)
         self._findings.append({"type": severity, "file": f"{self._folder.name}/{name}", "problem": problem})
 
     # -- a segment

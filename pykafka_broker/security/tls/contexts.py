@@ -180,7 +180,10 @@ def _private_file(content: bytes) -> Iterator[str]:
             file.flush()
             yield f"/proc/self/fd/{file.fileno()}"
         return
-    with tempfile.NamedTemporaryFile() as file:  # readable by this user only
-        file.write(content)
-        file.flush()
-        yield file.name
+    descriptor, path = tempfile.mkstemp()  # readable by this user only
+    try:
+        with open(descriptor, "wb") as file:  # closed for its reader, as Windows wants it
+            file.write(content)
+        yield path
+    finally:
+        os.unlink(path)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pykafka_broker import platform
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.config import BrokerConfig
@@ -35,7 +36,7 @@ class UnsyncedFile(OsFile):
 class UnsyncedFileSystem(OsFileSystem):
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> OsFile:
         flags = (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
-        return UnsyncedFile(os.open(path, flags | os.O_CLOEXEC, 0o644))
+        return UnsyncedFile(platform.open_file(path, flags))
 
     def sync_directory(self, path: str) -> None:
         pass

@@ -260,6 +260,16 @@ class TestSessions:
         broker.partition_log("t", 1).append(batch(b"y"), broker.now)
         assert answer(broker, asked({}, session=(100, 4), max_wait_ms=0)).responses == []
 
+    @pytest.mark.parametrize("room", [1, BIG])
+    def test_partitions_take_turns_from_the_second_fetch_on(self, broker: LightBroker, room: int) -> None:
+        """As Kafka 4.4.0: the answer that opens a session changes no turn, whether the others had room or not."""
+        broker.add("t", 3)
+        for partition in range(3):
+            broker.partition_log("t", partition).append(batch(b"x" * 100), broker.now)
+        answer(broker, asked({0: 0, 1: 0, 2: 0}, session=(0, 0), max_bytes=room))
+        told = [parts(answer(broker, asked({}, session=(100, epoch), max_bytes=1))) for epoch in (1, 2, 3, 4)]
+        assert [list(each) for each in told] == [[0], [1], [2], [0]]
+
     def test_an_error_is_told_again_and_so_is_its_end(self, broker: LightBroker) -> None:
         broker.add("t")
         answer(broker, asked({0: 0}, session=(0, 0), max_wait_ms=0))
