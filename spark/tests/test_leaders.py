@@ -1,4 +1,4 @@
-"""A running stream on three brokers whose leaders are killed, one after the other: ours, and Apache Kafka's.
+"""A running stream on three brokers whose leaders are killed, one after the other.
 
 A wait is the time from the kill to the next record in the table. Whoever leads dies within a second to its peers, so
 what takes longer is Kafka's client in Spark.
@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 
 from interop.cluster_clients import create, in_sync, leaders
-from interop.kafka_cluster import OURS, THEIRS, KafkaCluster, Kind
+from interop.kafka_cluster import OURS, KafkaCluster
 from pipeline import store
 from pipeline.settings import Settings
 
@@ -33,15 +33,14 @@ def stored(settings: Settings) -> list[str]:
         return [row[0] for row in connection.execute("SELECT event_id FROM events")]
 
 
-@pytest.mark.parametrize("kind", [OURS, THEIRS], ids=["ours", "kafka"])
 def test_waits_for_a_new_leader(
-    kind: Kind, make_settings: Any, make_context: Any, start_job: Any, event: Any, slow: bool,
+    make_settings: Any, make_context: Any, start_job: Any, event: Any, slow: bool,
     capsys: pytest.CaptureFixture[str], tmp_path: Path,
 ) -> None:  # fmt: skip
     if not slow:
         pytest.skip("--slow kills leaders for some minutes")
     kept = {"log.retention.ms": "-1", "offsets.topic.replication.factor": "3"}
-    with KafkaCluster(tmp_path / "cluster", controllers=[kind], brokers=[kind] * 3, config=kept) as cluster:
+    with KafkaCluster(tmp_path / "cluster", controllers=[OURS], brokers=[OURS] * 3, config=kept) as cluster:
         everybody = [node.id for node in cluster.brokers]
         settings = make_settings(bootstrap_servers=cluster.bootstrap_servers, trigger="asap")
         topic = settings.bronze_topic
@@ -70,5 +69,5 @@ def test_waits_for_a_new_leader(
         running.stop()
         assert sorted(stored(settings)) == sorted(f"e{n}" for n in range(sent))
     with capsys.disabled():
-        print(f"\n{kind.value}: waits after kills of leaders: {waits} s")
+        print(f"\nwaits after kills of leaders: {waits} s")
     assert max(waits) < LONGEST_S
