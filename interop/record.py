@@ -113,6 +113,7 @@ RECORDINGS: dict[str, Recording] = {
     "share": scenarios("share", share.CONFIG),
     "newest-dead-letters": scenarios("dead_letters", dead_letters.CONFIG, NEWEST_VERSION),
     "telemetry": telemetry,
+    "streams-tasks": module("tests.coordinators.streams.tasks.record"),
     "transactions": scenarios("transactions", TRANSACTIONS),
     "answers": module("interop.answers"),
     "rights": module("interop.rights"),

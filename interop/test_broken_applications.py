@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from interop import broken_applications as broken
+from interop.replayed import places, replayed
 from pykafka_broker.control.history.application import Guarantee
 from pykafka_broker.testing import KafkaBroker
 
@@ -37,6 +39,7 @@ def whole_run() -> Iterator[KafkaBroker]:
 def broker(whole_run: KafkaBroker) -> KafkaBroker:
     whole_run.reset()
     broken.fill(whole_run)
+    whole_run.start_recording()
     return whole_run
 
 
@@ -45,14 +48,24 @@ def kinds(broker: KafkaBroker) -> set[str]:
 
 
 @pytest.mark.parametrize(("application", "anomalies", "guarantee", "verdict"), CATALOGUE, ids=IDS)
-def test_a_mistake_is_found(
-    broker: KafkaBroker, application: broken.Application, anomalies: set[str], guarantee: Guarantee, verdict: set[str]
+def test_a_mistake_is_found_and_found_again_when_the_run_is_played(
+    broker: KafkaBroker,
+    application: broken.Application,
+    anomalies: set[str],
+    guarantee: Guarantee,
+    verdict: set[str],
+    tmp_path: Path,
 ) -> None:
     application(broker, False)
     assert kinds(broker) == anomalies
     found = broker.check(input="orders", output="billed", guarantee=guarantee, raises=False)
     assert {each.anomaly for each in found} == verdict, [each.lines for each in found]
     assert all(each.way for each in found)
+    with replayed(broker, tmp_path / "run.jsonl") as (again, differences):
+        assert list(map(str, differences)) == []
+        assert kinds(again) == anomalies
+        repeated = again.check(input="orders", output="billed", guarantee=guarantee, raises=False)
+        assert places(repeated) == places(found)
 
 
 @pytest.mark.parametrize("application", [each[0] for each in CATALOGUE], ids=IDS)

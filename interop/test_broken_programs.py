@@ -6,12 +6,14 @@ One mistake of each language is made in every run, the others and the right appl
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from interop import broken_applications, broken_programs
 from interop.broken_programs import LANGUAGES
+from interop.replayed import places, replayed
 from pykafka_broker.control.history.application import Guarantee
 from pykafka_broker.testing import KafkaBroker
 
@@ -43,22 +45,33 @@ def whole_run() -> Iterator[KafkaBroker]:
 def broker(whole_run: KafkaBroker) -> KafkaBroker:
     whole_run.reset()
     broken_applications.fill(whole_run)
+    whole_run.start_recording()
     return whole_run
 
 
 @pytest.mark.parametrize(("language", "name"), [case(*each, always=each in ALWAYS) for each in CASES])
-def test_a_mistake_is_found(broker: KafkaBroker, language: str, name: str) -> None:
+def test_a_mistake_is_found_and_found_again_when_the_run_is_played(
+    broker: KafkaBroker, language: str, name: str, tmp_path: Path
+) -> None:
     anomalies, guarantee, verdict = MISTAKES[name]
     broken_programs.run(language, broker, name, right=False)
     assert {each.anomaly for each in broker.check(raises=False)} == (set() if (language, name) in UNSEEN else anomalies)
     found = broker.check(input="orders", output="billed", guarantee=guarantee, raises=False)
     assert {each.anomaly for each in found} == verdict, [each.lines for each in found]
     assert all("biller" in "".join(each.way) or each.anomaly == "lost" for each in found)
+    with replayed(broker, tmp_path / "run.jsonl") as (again, differences):
+        assert list(map(str, differences)) == []
+        assert places(again.check(raises=False)) == places(broker.check(raises=False))
+        repeated = again.check(input="orders", output="billed", guarantee=guarantee, raises=False)
+        assert places(repeated) == places(found)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("language", "name"), CASES)
-def test_the_right_application_is_not_accused(broker: KafkaBroker, language: str, name: str) -> None:
+def test_the_right_application_is_not_accused(broker: KafkaBroker, language: str, name: str, tmp_path: Path) -> None:
     broken_programs.run(language, broker, name, right=True)
-    broker.check()
-    broker.check(input="orders", output="billed", order="key")
+    with replayed(broker, tmp_path / "run.jsonl") as (again, differences):
+        assert list(map(str, differences)) == []
+        for each in (broker, again):
+            each.check()
+            each.check(input="orders", output="billed", order="key")

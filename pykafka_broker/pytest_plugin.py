@@ -56,8 +56,9 @@ CLUSTER_MARKER = (
 )
 CHAOS_MARKER = (
     "kafka_chaos(seeds=20, rate=0.05, events=False, shrink_runs=60, trouble=(), mean_ms=1000, most_down=1): a test is "
-    "run under the chaos of each seed, with trouble (kill, stop, pause, partition, move_leader) for the brokers of a "
-    "`kafka_cluster`, and the first failure is cut down to the few faults that are enough for it"
+    "run under the chaos of each seed, with trouble (kill, stop, pause, partition, fill_disk, break_disk, move_leader, "
+    "move_coordinator) for the brokers of a `kafka_cluster`, and the first failure is cut down to the few faults that "
+    "are enough for it"
 )
 OPTIONS = (  # options of the marker, as of `KafkaBroker`
     *("emulate", "security", "users", "acls", "mechanisms", "client_auth"),

@@ -91,9 +91,6 @@ IN_WORDS_OF_OTHERS = re.compile(r"(Produce|TxnOffsetCommit) v\d+\..*\.error_code
 #   each; a topic that there is not, or that the group does not read, makes it fail with UNKNOWN_SERVER_ERROR, or not.
 # - Where a share group has read, Kafka notices that its offsets were altered or deleted with its next write.
 # - Kafka does not answer DescribeShareGroupOffsets for a partition that there is not.
-# - Of equally loaded processes and members of streams groups Kafka's assignor takes the first in the order of hash
-#   tables and priority queues (`coordinators/groups/java_order.py`): 292 of 294 assignments of active tasks come out
-#   alike, the others have several members in one bucket. What becomes of standby tasks then is not compared.
 # Forgiven is also that Kafka lists aborted transactions behind those of the records in the answer.
 _EXCUSED = [re.compile(entry.pattern) for entry in ON_PURPOSE]
 

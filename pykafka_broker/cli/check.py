@@ -6,6 +6,7 @@ standard output says what; 2: nothing could be checked.
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -29,6 +30,12 @@ def parser() -> CommandParser:
     command = parser_for("check")
     url = f"address of a broker's control API; again for each further broker of a cluster; by default {URL_VARIABLE}"
     command.add_argument("--url", action="append", help=url)
+    add_questions(command)
+    return command
+
+
+def add_questions(command: CommandParser) -> None:
+    """Add the options that say what to check."""
     command.option("--input TOPIC", "judge the application that reads this topic")
     command.option("--output TOPIC", "the topic that the application writes")
     command.option("--key KEY", "what belongs together: key, value, header:NAME or a JSON pointer (key)", default="key")
@@ -41,7 +48,16 @@ def parser() -> CommandParser:
     command.add_argument(
         "--forbid", action="append", default=[], choices=get_args(Forbidden), help="what Kafka allows, as an anomaly"
     )
-    return command
+
+
+def questions(command: CommandParser, options: argparse.Namespace) -> dict[str, Any]:
+    """Return what to check as arguments of `Checks.check`; contradicting options end the command."""
+    if (options.input is None) != (options.output is None):
+        command.error("--input and --output are given together")
+    if options.order is not None and options.input is None:
+        command.error("--order is of an application: --input and --output are missing")
+    given = ("input", "output", "key", "guarantee", "order", "seen_by", "allow", "forbid")
+    return {name: getattr(options, name) for name in given}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -51,14 +67,10 @@ def main(arguments: Sequence[str]) -> int:
     urls = options.url or list(filter(None, [os.environ.get(URL_VARIABLE)]))
     if not urls:
         own.error(f"--url or {URL_VARIABLE} must name the control API")
-    if (options.input is None) != (options.output is None):
-        own.error("--input and --output are given together")
-    if options.order is not None and options.input is None:
-        own.error("--order is of an application: --input and --output are missing")
-    given = ("input", "output", "key", "guarantee", "order", "seen_by", "allow", "forbid")
+    asked = questions(own, options)
     try:
         brokers = [RemoteBroker(url, os.environ.get(TOKEN_VARIABLE)) for url in urls]
-        found = _Brokers(brokers).check(**{name: getattr(options, name) for name in given}, raises=False)
+        found = _Brokers(brokers).check(**asked, raises=False)
     except (ControlError, OSError, ValueError) as error:
         where = getattr(error, "filename", None)
         print(f"pykafka-broker check: {f'{where}: ' if where else ''}{error}", file=sys.stderr)

@@ -218,6 +218,7 @@ class ForwardingBroker:
         self.emulation = None  # the other broker's business
         self.quotas = None  # the other broker's business
         self.purgatory = Purgatory()
+        self.on_close: list[Callable[[ConnectionContext], None]] = []
         self._clock = clock
         self._connect = connect
         self._local = local
@@ -240,6 +241,8 @@ class ForwardingBroker:
         upstream = self._upstreams.pop(connection.id, None)
         if upstream is not None:
             upstream.close()
+        for on_close in self.on_close:
+            on_close(connection)
 
     def check_listeners_by(self, checks: object) -> None:
         """Do nothing: the proxy's listeners are plain, and the settings never change."""
@@ -326,7 +329,8 @@ class ForwardedReply(PendingReply):
 
 _OF_LOG = ("requests", "clear_requests", "wait_for_request", "advice")
 _OF_FAULTS = ("faults", "add_fault", "clear_faults", "fault", "remove_fault", "wait_for_fault", "chaos", "chaos_state")
-OFFERED = frozenset({*_OF_LOG, *_OF_FAULTS, "pause", "unpause", "health", "openapi"})
+_OF_RECORDINGS = ("start_recording", "recording", "stop_recording")
+OFFERED = frozenset({*_OF_LOG, *_OF_FAULTS, *_OF_RECORDINGS, "pause", "unpause", "health", "openapi"})
 
 
 class ProxyControl(Control):

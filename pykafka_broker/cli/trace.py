@@ -147,16 +147,18 @@ _PCAP_HEADER_BYTES = 24
 _LINK_BYTES = {1: 14, 113: 16, 276: 20, 0: 4, 108: 4, 101: 0, 12: 0, 14: 0, 228: 0, 229: 0}
 _ETHERNET, _VLAN = 1, 0x8100
 _TCP = 6
+_FIN_OR_RST = 0b101
 
 
 class Packet(NamedTuple):
-    """The data of a TCP segment; `time` is in seconds since 1970."""
+    """The data of a TCP segment. time: in seconds since 1970; ends: whether the sender ends the connection."""
 
     time: float
     source: Address
     target: Address
     sequence: int
     data: bytes
+    ends: bool = False
 
 
 def read_packets(capture: bytes) -> Iterator[Packet]:
@@ -254,7 +256,8 @@ def _tcp(time: float, link: int, frame: bytes) -> Packet | None:
     source, target, sequence = unpack_from(">HHI", segment)
     data = segment[4 * (segment[12] >> 4) :]
     hosts = [str(ip_address(each)) for each in addresses]
-    return Packet(time, (hosts[0], source), (hosts[1], target), sequence, data)
+    ends = bool(segment[13] & _FIN_OR_RST)
+    return Packet(time, (hosts[0], source), (hosts[1], target), sequence, data, ends)
 
 
 _SIZE_BYTES = 4
@@ -312,21 +315,39 @@ def looks_like_requests(direction: Direction) -> bool:
     return spec is not None and decoded_request(first, spec) is not None
 
 
-def of_packets(packets: Iterator[Packet]) -> list[Exchange]:
-    """Return the exchanges of all connections in a capture, in the order of time."""
+class Conversation(NamedTuple):
+    """A connection in a capture: its exchanges, the time of each request, and when one side ended it, if ever."""
+
+    exchanges: list[Exchange]
+    times: list[float]
+    ended: float | None
+
+
+def conversations(packets: Iterator[Packet]) -> list[Conversation]:
+    """Return all connections in a capture."""
     segments: dict[tuple[Address, Address], dict[int, tuple[float, bytes]]] = {}
+    ended: dict[frozenset[Address], float] = {}
     for packet in packets:
         of_direction = segments.setdefault((packet.source, packet.target), {})
         known = of_direction.get(packet.sequence)
         if packet.data and (known is None or len(known[1]) < len(packet.data)):
             of_direction[packet.sequence] = (packet.time, packet.data)
+        if packet.ends:
+            ended.setdefault(frozenset({packet.source, packet.target}), packet.time)
     directions = {ends: joined(found) for ends, found in segments.items()}
-    result: list[Exchange] = []
+    result: list[Conversation] = []
     for (source, target), direction in directions.items():
         if looks_like_requests(direction):
-            result += exchanges(direction, directions.get((target, source), Direction()), source, target)
-    result.sort(key=lambda each: each.wall_ms)
+            found = exchanges(direction, directions.get((target, source), Direction()), source, target)
+            times = [time for time, _ in direction.frames()]
+            result.append(Conversation(found, times, ended.get(frozenset({source, target}))))
     return result
+
+
+def of_packets(packets: Iterator[Packet]) -> list[Exchange]:
+    """Return the exchanges of all connections in a capture, in the order of time."""
+    found = [exchange for each in conversations(packets) for exchange in each.exchanges]
+    return sorted(found, key=lambda each: each.wall_ms)
 
 
 def joined(segments: dict[int, tuple[float, bytes]]) -> Direction:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.config.attributes import BrokerAttributes
@@ -75,10 +76,12 @@ class BrokerConfig(BrokerAttributes):
         self.dynamic_default: Mapping[str, str] = default
         self.dynamic_broker: Mapping[str, str] = broker
         self.is_of_4_4 = not self.group_keys[_SINCE_4_4].removed  # behaves as Kafka 4.4 and newer releases
-        self._values = {name: key.default for name, key in self.keys.items()} | set_values
+        defaults, attributes = _defaults(None if own.release is None else own.release.name)
+        self._values = defaults | set_values
         self._topic_defaults: TopicConfig | None = None
         self.topic_cache: dict[frozenset[tuple[str, str]], TopicConfig] = {}  # TopicConfig.resolve's, by overrides
-        self.__dict__.update((name.replace(".", "_"), value) for name, value in self._values.items())
+        self.__dict__.update(attributes)
+        self.__dict__.update((name.replace(".", "_"), value) for name, value in set_values.items())
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
@@ -160,6 +163,16 @@ def unknown_configs(names: Iterable[str]) -> list[str]:
 
 
 Keys = dict[str, ConfigKey]
+
+
+@cache
+def _defaults(release: str | None) -> tuple[dict[str, Value], dict[str, Value]]:
+    """Return the defaults of a release, or of the newest one, by name, and by attribute."""
+    from pykafka_broker.config.registry import broker_keys_of
+
+    keys = broker_keys() if release is None else broker_keys_of(release)
+    found: dict[str, Value] = {name: key.default for name, key in keys.items()}
+    return found, {name.replace(".", "_"): value for name, value in found.items()}
 
 
 def _keys(own: OwnSettings) -> tuple[Keys, Keys, Keys]:

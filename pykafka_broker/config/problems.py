@@ -11,6 +11,8 @@ from pykafka_broker.config.broker import ALL_DIRS, BrokerConfig
 from pykafka_broker.config.group import limits_of
 from pykafka_broker.config.registry import group_keys
 
+# The assignor of streams groups, by both of its names: Kafka comes with no other one.
+_ASSIGNORS = ("sticky", "org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor")
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 _ALL_INTERFACES = ("0.0.0.0", "::")
 
@@ -31,6 +33,9 @@ def problems(config: BrokerConfig) -> Iterator[str]:
     is_broker = "broker" in (config.process_roles or ("broker",))
     if is_broker and config.replica_selector_class not in (None, "", RACK_AWARE):  # Kafka comes with no other class
         yield f"replica.selector.class: class {config.replica_selector_class} cannot be found"
+    for name in config.group_streams_assignors:
+        if name not in _ASSIGNORS:
+            yield f"Invalid value {name} for configuration group.streams.assignors: Class cannot be found"
     yield from _login_problems(config)
     yield from cordon_problems(config)
     yield from _connection_problems(config)

@@ -145,11 +145,12 @@ class SeenRequestAnswer(TypedDict):
 
 
 class FaultAnswer(TypedDict):
-    """A fault: the numbers of hits and of held requests, and the definition."""
+    """A fault: the numbers of hits, of held requests and of requests that fitted so far, and the definition."""
 
     id: int
     hits: int
     held: int
+    fitted: int
     spent: bool
     api: list[str] | None
     version: int | None
@@ -204,7 +205,7 @@ class RecordingState(TypedDict):
 
 class ChaosHit(TypedDict):
     """A fault that was drawn for the `nth` request of a client id to an API: the arguments of `add_fault`. `node_id` is
-    the broker of a cluster that drew it.
+    the broker of a cluster that drew it, `start` which of its starts after a trouble.
     """
 
     client_id: str | None
@@ -216,16 +217,18 @@ class ChaosHit(TypedDict):
     throttle_ms: int
     event: str | None
     node_id: NotRequired[int]
+    start: NotRequired[int]
 
 
 class ChaosState(TypedDict):
-    """Random faults: a share of all requests is disturbed, drawn from the seed. `hits` counts them; `met` has the first
-    ten thousand.
+    """Random faults: a share of all requests is disturbed, drawn from the seed, while it is `active`. `hits` counts
+    them; `met` has the first ten thousand.
     """
 
     seed: int
     rate: float
     events: bool
+    active: bool
     hits: int
     met: list[ChaosHit]
 

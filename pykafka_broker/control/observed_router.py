@@ -83,7 +83,9 @@ class ObservedRouter:
     def dispatch(self, connection: ConnectionContext, frame: memoryview) -> Answer:
         """Serve a request as `Router.dispatch` does."""
         if self._faults.watching:
-            return self._disturbed(connection, frame)
+            if self._faults.disturbing:
+                return self._disturbed(connection, frame)
+            return self._recorded(connection, frame)
         size = len(frame)
         served: memoryview | bytes = frame
         if size >= KEPT_REQUEST_BYTES:
@@ -132,6 +134,36 @@ class ObservedRouter:
             self._log.mark(Mark(size, None))
         return answer, seen
 
+    def _recorded(self, connection: ConnectionContext, frame: memoryview) -> Answer:
+        """Serve a request that is recorded, and meets nothing."""
+        whole = frame.tobytes()
+        wall, began = self._clock.wall, perf_counter_ns()
+        try:
+            answer = self._serve(connection, whole if whole >= _AFTER_PRODUCE else frame)
+        except FrameError:
+            self._noted(Exchange((wall, connection, whole, None, began)), None)
+            raise
+        if type(answer) is not list:
+            exchange = Exchange((wall, connection, whole, None, began))
+            if answer is not None:
+                return ObservedReply(self, answer, exchange)  # type: ignore[arg-type]
+            self._noted(exchange, None)
+            return None
+        try:
+            sent = b"".join(answer)
+        except TypeError:  # slices of files are among the pieces
+            sent = b"".join(map(_bytes_of, answer))
+        if sent >= _LONG or len(whole) >= KEPT_REQUEST_BYTES:
+            self._noted(Exchange((wall, connection, whole, None, began)), [sent])
+            return [sent]
+        assert self._log.recorder is not None
+        self._log.recorder.add_served(connection.id, whole, began, sent)
+        self._log.unsealed_bytes += len(sent)
+        self._note((wall, connection, whole, (sent,), perf_counter_ns() - began))
+        if len(self._recent) >= FULL:
+            self._log.seal()
+        return [sent]
+
     # -- under faults
 
     def _disturbed(self, connection: ConnectionContext, frame: memoryview) -> Answer:
@@ -151,11 +183,14 @@ class ObservedRouter:
         answer: Answer
         try:
             if rule is not None and rule.action.drop == "before":
+                exchange.served = None
                 raise FrameError(f"fault {rule.id} drops the connection before the request is served")
             if rule is not None and rule.action.event is not None:
                 self._surroundings.befall(exchange, rule.action.event)
             if rule is not None and rule.action.error is not None and not rule.action.applied:
+                exchange.served = None
                 served, made, refusal = refusing(exchange, rule, self._faults.known)
+                exchange.served = None if served is None else bytes(served)
                 answer = refusal if served is None else self._serve(exchange.connection, memoryview(served))
             else:
                 answer = self._serve(exchange.connection, memoryview(bytearray(exchange.frame)))
@@ -256,8 +291,10 @@ class ObservedRouter:
         if not pieces:  # a produce with acks=0
             self._noted(exchange, None)
             return pieces
-        if self._faults.watching or waiting.made is not None or waiting.rule is not None:
+        if self._faults.disturbing or waiting.made is not None or waiting.rule is not None:
             return self._held_in_a_pause(exchange, self.leave(exchange, pieces, waiting.rule, waiting.made) or [])
+        if self._faults.watching:
+            pieces = list(map(_bytes_of, pieces))
         self._noted(exchange, pieces)
         return pieces
 
@@ -400,6 +437,11 @@ class TrafficObserver:
         if not isinstance(server.router, ObservedRouter):
             self.router = server.router
             self.observe_by(ObservedRouter)
+            server.broker.services.on_close.append(self._note_close)
+
+    def _note_close(self, connection: ConnectionContext) -> None:
+        if self.log.recorder is not None:
+            self.log.recorder.add_close(connection.id)
 
     def observe_by(self, kind: Callable[..., ObservedRouter]) -> None:
         """Let a router of another kind observe. Requests that wait stay with the router that they came to."""

@@ -199,6 +199,7 @@ _ROUTES: dict[tuple[str, str], str] = {  # module and function below control/api
     ("POST", "/incidents/retention"): "incidents.apply_retention",
     ("POST", "/incidents/full-disk"): "incidents.fill_disk",
     ("DELETE", "/incidents/full-disk"): "incidents.free_disk",
+    ("POST", "/incidents/broken-disk"): "incidents.break_disk",
     ("POST", "/incidents/pause"): "incidents.pause",
     ("DELETE", "/incidents/pause"): "incidents.unpause",
 }

@@ -196,6 +196,10 @@ class BrokerState:
         """Let the broker's disks look full, or no longer."""
         self._tenure.files.pretend_full(full)
 
+    def pretend_broken(self) -> None:
+        """Let the broker's disks look broken, until `pretend_full(False)`."""
+        self._tenure.files.pretend_broken()
+
     # -- images
 
     def snapshot(self, name: str) -> None:
@@ -266,7 +270,7 @@ class BrokerState:
         for directory in self._directories:
             path = f"{directory}/{_ROOM}"
             try:
-                if self._tenure.files.full:
+                if self._tenure.files.refuses_writes:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 OsFileSystem().open(path, create=True).write_at(bytes(_ROOM_BYTES), 0)
             except OSError as error:

@@ -196,6 +196,10 @@ def _no_room(self: OsFile, data: Buffer, position: int) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+def _broken(self: OsFile, data: Buffer, position: int) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
 class OsFileLock(OsFile):
     """An open and locked file."""
 
@@ -275,7 +279,7 @@ class DisposableFiles(OsFileSystem):
 
     def __init__(self) -> None:
         self.hasty = False
-        self.full = False  # as `pretend_full` says
+        self.refuses_writes = False  # as `pretend_full` and `pretend_broken` say
         self._revoked = False
         self._new_file = _own_class()
         self._turn = threading.Lock()  # no call may be between its check of `_revoked` and the disk
@@ -300,8 +304,13 @@ class DisposableFiles(OsFileSystem):
 
         The method itself is exchanged, so that an append asks nothing.
         """
-        self.full = full
+        self.refuses_writes = full
         self._new_file.write_at = _no_room if full else OsFile.write_at  # type: ignore[method-assign]
+
+    def pretend_broken(self) -> None:
+        """Let every write to a file fail from now on as a broken disk's does, until `pretend_full(False)`."""
+        self.refuses_writes = True
+        self._new_file.write_at = _broken  # type: ignore[method-assign]
 
     def rename(self, source: str, target: str) -> None:
         with self._turn:

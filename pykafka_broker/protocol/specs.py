@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ _CONTROLLED_SHUTDOWN = 7
 _API_VERSIONS = 18
 
 
+@cache
 def _load(folder: str, name: str) -> type[Message]:
     module = re.sub(_WORD_START, "_", name.replace("KRaft", "Kraft")).lower()
     loaded: type[Message] = getattr(import_module(f"pykafka_broker.protocol.{folder}.{module}"), name)

@@ -6,7 +6,7 @@ Rule: as in `asynchronous`: processes and settings are those of a `KafkaCluster`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -32,6 +32,7 @@ class AsyncKafkaCluster(AsyncClusterData):
     def _stand_for(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster
         self._ids, self._controller_id = cluster._ids, cluster._controller_id
+        self._fault_handles = cluster._fault_handles
 
     @classmethod
     def of(cls, cluster: KafkaCluster) -> Self:
@@ -77,9 +78,12 @@ class AsyncKafkaCluster(AsyncClusterData):
         for_ms: int = 1000,
         topic: str | None = None,
         partition: int = 0,
+        group: str | None = None,
+        at: Mapping[str, Any] | None = None,
     ) -> ClusterTrouble:
         """Let one trouble come to a broker, as of `KafkaCluster.befall`."""
-        return self._cluster.befall(kind, broker, after_ms=after_ms, for_ms=for_ms, topic=topic, partition=partition)
+        times: dict[str, Any] = {"after_ms": after_ms, "for_ms": for_ms, "at": at}
+        return self._cluster.befall(kind, broker, **times, topic=topic, partition=partition, group=group)
 
     async def calm(self) -> None:
         """End all trouble, start all nodes, and wait until all replicas are in sync."""

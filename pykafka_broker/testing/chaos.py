@@ -7,6 +7,7 @@ left is smallest in the sense that the test passes without any one of them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
@@ -86,7 +87,8 @@ class ChaosRun:
         self._of: Faults | None = None
         self._cluster: KafkaCluster | None = None
         self._trouble: ClusterTrouble | None = None
-        self._of_ended: list[Hit] = []  # faults that were drawn at brokers that are killed by now
+        self._of_ended: list[Hit] = []  # faults that were drawn at processes that have ended by now
+        self._starts: Counter[int] = Counter()  # how often the trouble has started a broker again
         self._added: list[Fault] = []
 
     def begin(self, name: str, faults: Faults, cluster: KafkaCluster | None = None) -> None:
@@ -97,20 +99,39 @@ class ChaosRun:
                 faults.chaos(self.seed, self.spec.rate, events=self.spec.events)
             if self.spec.trouble and cluster is not None:
                 spec = self.spec
-                self._trouble = drawn(cluster, spec.trouble, self.seed, spec.mean_ms, spec.most_down, self._note_hits)
+                hooks = self._note_hits, self._count_start
+                self._trouble = drawn(cluster, spec.trouble, self.seed, spec.mean_ms, spec.most_down, *hooks)
             return
         for hit in self.faults:
-            if not isinstance(hit, Blow):
+            if not isinstance(hit, Blow) and not hit.get("start"):
                 self._added.append(add_hit(faults, hit))
         blows = [hit for hit in self.faults if isinstance(hit, Blow)]
         if blows and cluster is not None:
-            self._trouble = only(cluster, blows)
+            self._trouble = only(cluster, blows, self._count_start)
 
     def _note_hits(self, broker: int) -> None:
         """Note what was drawn at a broker that is about to end: its next process knows nothing of it."""
         if self._cluster is not None and self.spec.rate:
             with suppress(BrokerError, ControlError, OSError):
-                self._of_ended += self._cluster.faults.on(broker).chaos_state()["met"]
+                self._of_ended += self._hits_of(self._cluster.faults.on(broker))
+
+    def _hits_of(self, faults: Faults) -> list[Hit]:
+        """Return what the chaos has drawn; of a broker that was started again, with the number of the start."""
+        met = faults.chaos_state()["met"]
+        for hit in met:
+            if start := self._starts[hit.get("node_id", -1)]:
+                hit["start"] = start
+        return [*met]
+
+    def _count_start(self, broker: int) -> None:
+        """Count that a broker was started again, and add what is for this start."""
+        self._starts[broker] += 1
+        for hit in self.faults or ():
+            if self._cluster is None or isinstance(hit, Blow) or hit.get("node_id") != broker:
+                continue
+            if hit.get("start") == self._starts[broker]:
+                with suppress(BrokerError, ControlError, OSError):
+                    self._added.append(add_hit(self._cluster.faults, hit))
 
     def end(self) -> None:
         """End what disturbs, and note what the chaos has drawn."""
@@ -126,7 +147,7 @@ class ChaosRun:
         if self.faults is None:
             if self.spec.rate:
                 with suppress(BrokerError) if came else nullcontext():  # all have started anew
-                    came = [*self._of_ended, *faults.chaos_state()["met"], *came]
+                    came = [*self._of_ended, *self._hits_of(faults), *came]
                     faults.chaos(self.seed, 0)
             self.met = came
         for fault in self._added:
@@ -140,6 +161,7 @@ def add_hit(faults: Faults, hit: ChaosHit) -> Fault:
     """Add a fault of a chaos by itself."""
     given: Any = dict(hit)
     node_id = given.pop("node_id", None)
+    given.pop("start", None)
     if node_id is not None:
         faults = cast("ClusterFaults", faults).on(node_id)
     return faults.add(**given)
@@ -150,12 +172,13 @@ def line_of(hit: Hit, name: str) -> str:
     if isinstance(hit, Blow):
         return hit.line(name)
     given: dict[str, Any] = {key: value for key, value in hit.items() if value not in (None, 0)}
-    node_id = given.pop("node_id", None)
+    node_id, start = given.pop("node_id", None), given.pop("start", None)
     on = "" if node_id is None else f".on({node_id})"
     arguments = ", ".join(
         f'{key}="{value}"' if isinstance(value, str) else f"{key}={value}" for key, value in given.items()
     )
-    return f"{name}.faults{on}.add({arguments})"
+    when = "" if start is None else f"  # after start {start} of this broker by the trouble"
+    return f"{name}.faults{on}.add({arguments}){when}"
 
 
 def shrunk(hits: Sequence[H], fails: Callable[[Sequence[H]], bool], runs: int) -> list[H]:

@@ -34,7 +34,7 @@ from pykafka_broker.platform import NEEDS_REUSEADDR, SHARES_BOUND_PORTS
 from pykafka_broker.releases.release import is_ahead, release
 from pykafka_broker.testing.answers import Snapshot
 from pykafka_broker.testing.cluster_data import ClusterData
-from pykafka_broker.testing.cluster_nodes import SESSION, SESSION_MS
+from pykafka_broker.testing.cluster_nodes import SESSION, SESSION_MS, FaultHandles
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import BrokerError, all_at_once
 from pykafka_broker.testing.process import KafkaBroker, check_known, config_texts, security_of
@@ -209,6 +209,7 @@ class KafkaCluster(ClusterData):
         self._snapshots: Path | None = None
         self._racks = dict(zip(self._ids, racks or (), strict=False))
         self._troubles: list[ClusterTrouble] = []
+        self._fault_handles = FaultHandles()
 
     def __repr__(self) -> str:
         return f"<KafkaCluster of {len(self._ids)} brokers at {self.bootstrap_servers or 'no address yet'}>"
@@ -348,12 +349,14 @@ class KafkaCluster(ClusterData):
     def trouble(
         self, kinds: Iterable[str] = ("kill",), seed: int = 0, mean_ms: int = DEFAULT_MEAN_MS, most_down: int = 1
     ) -> ClusterTrouble:
-        """Let brokers be killed, stopped, paused or cut off, and leaders move, at times of a seed, until `calm`.
+        """Let brokers be killed, stopped, paused or cut off, disks fail, and leaders move, at times of a seed, until
+        `calm`.
 
         Time counts from the first request of a client. `came` of the result lists what has come.
 
         Args:
-            kinds: of "kill", "stop", "pause", "partition" (from all other nodes, not from clients) and "move_leader".
+            kinds: of "kill", "stop", "pause", "partition" (from all other nodes, not from clients), "fill_disk",
+                "break_disk" (the broker ends with the next write), "move_leader" and "move_coordinator".
             mean_ms: the mean pause between two of them.
             most_down: how many brokers may be away at once.
         """
@@ -368,14 +371,19 @@ class KafkaCluster(ClusterData):
         for_ms: int = 1000,
         topic: str | None = None,
         partition: int = 0,
+        group: str | None = None,
+        at: Mapping[str, Any] | None = None,
     ) -> ClusterTrouble:
-        """Let one trouble come to a broker, some time after the first request of a client.
+        """Let one trouble come to a broker, some time after the first request of a client, or at a request.
 
         Args:
-            kind: as of `trouble`; with "move_leader" the broker becomes the leader of the partition.
+            kind: as of `trouble`; with "move_leader" the broker becomes the leader of the partition, with
+                "move_coordinator" the coordinator of the group.
             for_ms: until it is over.
+            at: the request that waits until the trouble has come, as arguments of `faults.add`:
+                `at={"api": "OffsetCommit", "group": "billing", "nth": 4}` is after the third commit of that group.
         """
-        return self._keep(only(self, [Blow(kind, broker, after_ms, for_ms, topic, partition)]))
+        return self._keep(only(self, [Blow(kind, broker, after_ms, for_ms, topic, partition, group, at)]))
 
     def calm(self) -> None:
         """End all trouble, start all nodes, and wait until all replicas are in sync."""
@@ -383,6 +391,7 @@ class KafkaCluster(ClusterData):
         all_at_once([node for node in self._nodes.values() if not node.running], KafkaBroker.start)
         for node in self.brokers:
             node.unpause()
+            node.free_disk()
         self.heal_network()
         for topic in self.topics(internal=True):
             for index in range(topic["partitions"]):

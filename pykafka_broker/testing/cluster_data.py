@@ -464,6 +464,8 @@ def _line(text: str, number: int) -> dict[str, Any]:
     from pykafka_broker.control.schema import write
 
     try:
-        return {**write(read_line(text))}
+        found = {**write(read_line(text))}
+        found.pop("batch", None)  # the lines of a recording, which is of one broker, have it
+        return found
     except Problem as problem:
         raise ControlError(problem.status, f"line {number}: {problem.detail}") from None

@@ -14,6 +14,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
+from weakref import WeakValueDictionary
 
 from pykafka_broker.testing.answers import (
     Advice,
@@ -362,6 +363,7 @@ class ClusterNodes(Controlled):
     save_recording = _refused(Controlled.save_recording, "Refuse, as `start_recording`.", _ONE_BROKER)
     fill_disk = _refused(Controlled.fill_disk, "Refuse: a disk belongs to a broker.", _ONE_BROKER)
     free_disk = _refused(Controlled.free_disk, "Refuse: a disk belongs to a broker.", _ONE_BROKER)
+    break_disk = _refused(Controlled.break_disk, "Refuse: a disk belongs to a broker.", _ONE_BROKER)
     pause = _refused(Controlled.pause, "Refuse: name the broker to pause.", _ONE_BROKER)
     unpause = _refused(Controlled.unpause, "Refuse: name the paused broker.", _ONE_BROKER)
     cut_off = _refused(Controlled.cut_off, "Refuse: `partition_network` names the separated nodes.", _SIDES)
@@ -458,7 +460,9 @@ class ClusterFault(Fault):
             described[node_id] = fault.describe()
         hits = {node_id: each["hits"] for node_id, each in described.items()}
         held = sum(each["held"] for each in described.values())
-        return {**next(iter(described.values())), "hits": sum(hits.values()), "held": held, "nodes": hits}
+        fitted = sum(each["fitted"] for each in described.values())
+        first = next(iter(described.values()))
+        return {**first, "hits": sum(hits.values()), "held": held, "fitted": fitted, "nodes": hits}
 
     def wait(self, n: int = 1, timeout: float = 10) -> int:
         """Wait until the fault has affected `n` requests; return the hits."""
@@ -479,22 +483,27 @@ class ClusterFault(Fault):
         return hits
 
 
+FaultHandles = WeakValueDictionary[tuple[int, int], Any]  # a `Fault` by broker, and by its id there
+
+
 class ClusterFaults(Faults):
     """The faults of several brokers."""
 
-    def __init__(self, nodes: Mapping[int, KafkaBroker]) -> None:
+    def __init__(self, nodes: Mapping[int, KafkaBroker], handles: FaultHandles) -> None:
         self._nodes = dict(nodes)
+        self._handles = handles
 
     def on(self, broker_id: int) -> ClusterFaults:
         """Return the faults of a single broker: `cluster.faults.on(2).add(api="Fetch", delay_ms=100)`."""
         if broker_id not in self._nodes:
             raise ValueError(f"no broker {broker_id} is running: {', '.join(map(str, self._nodes))}")
-        return ClusterFaults({broker_id: self._nodes[broker_id]})
+        return ClusterFaults({broker_id: self._nodes[broker_id]}, self._handles)
 
     def _add(self, body: Mapping[str, Any]) -> Fault:
         added: dict[int, Fault] = {}
         for node_id, node in self._nodes.items():
-            added[node_id] = node.faults._add(body)
+            fault = added[node_id] = node.faults._add(body)
+            self._handles[node_id, fault.id] = fault
         return ClusterFault(added)
 
     def all(self) -> list[FaultState]:
@@ -562,6 +571,8 @@ class ClusterHistory(History):
 class ClusterTraffic(ClusterNodes):
     """Clocks, faults and request logs of several brokers."""
 
+    _fault_handles: FaultHandles
+
     @property
     def clock(self) -> ClusterClock:
         """The clock of all nodes: `cluster.clock.advance(seconds=4)`."""
@@ -570,7 +581,7 @@ class ClusterTraffic(ClusterNodes):
     @property
     def faults(self) -> ClusterFaults:
         """The faults of all running brokers; `cluster.faults.on(1)` are the faults of broker 1."""
-        return ClusterFaults(self._brokers_that_run())
+        return ClusterFaults(self._brokers_that_run(), self._fault_handles)
 
     def _brokers_that_run(self) -> dict[int, KafkaBroker]:
         self._running()

@@ -206,6 +206,12 @@ class Incidents(Data):
         """Free space on the disks."""
         self.control.call("DELETE", "/incidents/full-disk")
 
+    def break_disk(self) -> None:
+        """Fail all writes to any disk with an I/O error: directories go offline, and the broker ends without another
+        directory. `restart` mends the disks.
+        """
+        self.control.call("POST", "/incidents/broken-disk")
+
     def pause(self) -> None:
         """Stop to answer clients, like a stopped process, until `unpause`."""
         self.control.call("POST", "/incidents/pause")

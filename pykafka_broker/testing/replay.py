@@ -1,105 +1,38 @@
 """A recording played again, and the answers that differ.
 
 Rule: a request is sent once all requests that had been answered before it came are answered again, so what was at the
-same time stays so and nothing waits for the clock. Ids that a broker chooses (of topics, members, producers, fetch
-sessions, the cluster) are learnt from the answers and put into later requests. What differs by nature is not compared:
-addresses, throttling, and in batches the times of the log, checksums and producer ids.
+same time stays so and nothing waits for the clock. A connection that the client closed is closed, and the broker has
+seen that before anything else is sent. A target without a control API can't be given the faults: it gets the requests
+that the recorded broker carried out, and answers that met a fault are not compared. Its coordinators are there from the
+beginning, so the answer that the recorded one was not there yet is not compared either, and neither are the versions of
+requests that it offers: a request of a version that it does not serve shows that. What it can't do at the moment and
+the recorded broker could is asked again, as every client does.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-from base64 import b64decode
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
+from functools import partial
 from struct import unpack_from
-from typing import Any, NamedTuple
-from urllib.parse import parse_qsl
+from typing import NamedTuple
 
-from pykafka_broker.control.traffic.exchange import decoded_request, decoded_response, encoded_request
-from pykafka_broker.protocol.api_keys import SPECS
-from pykafka_broker.protocol.runtime import EncodeError, Fields, uuid_text
-from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
-from pykafka_broker.records.header import HEADER_SIZE, Buffer, batch_of, iter_batches
-from pykafka_broker.testing.control_client import ControlClient
+from pykafka_broker.control.traffic.exchange import error_codes
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.testing.compared_answers import Ids
+from pykafka_broker.testing.recorded_messages import RecordedMessages
+from pykafka_broker.testing.recording import Recorded, Recording
+from pykafka_broker.testing.replay_targets import Target
 
-_FORMAT = 1
 _PATIENCE_S = 30.0
-_NEVER = 1 << 62
-_MOST_SHOWN = 60  # characters of a value
-# Fields that a broker chooses, by the kind of id.
-_CHOSEN = {
-    **dict.fromkeys(("topic_id", "topic_ids"), "topic id"),
-    **dict.fromkeys(("member_id", "leader"), "member id"),
-    "producer_id": "producer id",
-    "session_id": "fetch session",
-    "cluster_id": "cluster id",
-    "client_instance_id": "client instance id",
-    "subscription_id": "subscription id",
-}
-_NOT_COMPARED = frozenset({"host", "port", "throttle_time_ms", "log_append_time_ms", "acquisition_lock_timeout_ms"})
-_WITHOUT_ID = ("", 0, -1, bytes(16))
-
-
-class BadRecording(ValueError):
-    """A recording that can't be played."""
-
-
-class Recorded(NamedTuple):
-    """An exchange or a call of the control API. answered: microseconds since the start, as `at`; never without an
-    answer.
-    """
-
-    at: int
-    answered: int
-    connection: int
-    request: bytes
-    response: bytes | None
-    call: tuple[str, str, str] | None = None
-
-
-class Recording(NamedTuple):
-    """A recording in the order in which its requests came. state: lines for `seed`."""
-
-    state: list[str]
-    events: list[Recorded]
-
-
-def read_recording(lines: Iterable[str]) -> Recording:
-    """Read a recording.
-
-    Raises:
-        BadRecording: a line is none of a recording.
-    """
-    state: list[str] = []
-    events: list[Recorded] = []
-    for number, line in enumerate(lines, 1):
-        try:
-            entry = json.loads(line)
-            if number == 1:
-                if entry["recording"] != _FORMAT:
-                    raise BadRecording(
-                        f"recordings of format {entry['recording']} are not read, those of {_FORMAT} are"
-                    )
-            elif "state" in entry:
-                state.append(json.dumps(entry["state"]))
-            elif "call" in entry:
-                call = entry["call"], entry["target"], entry["body"]
-                events.append(Recorded(entry["at"], entry["at"], 0, b"", None, call))
-            elif "full" not in entry:
-                response = entry["response"]
-                answer = None if response is None else b64decode(response)
-                answered = _NEVER if answer is None else entry["answered"]
-                request = b64decode(entry["request"], validate=True)
-                events.append(Recorded(entry["at"], answered, entry["connection"], request, answer))
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, BadRecording):
-                raise
-            raise BadRecording(f"line {number} is no line of a recording") from None
-    events.sort(key=lambda each: each.at)
-    return Recording(state, events)
+_CLOSE_S = 5.0
+_PAUSE_S = 0.02
+_NO_COORDINATOR = ErrorCode.COORDINATOR_NOT_AVAILABLE
+# Kafka answers the end of a transaction before its markers are written, and has no ids of producers at first.
+_PASSING = {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 
 
 class Difference(NamedTuple):
@@ -117,72 +50,106 @@ class Difference(NamedTuple):
 
 
 class RecordingPlayer:
-    """A recording on its way through a broker."""
+    """A recording on its way through a broker.
 
-    def __init__(self, recording: Recording, host: str, port: int, control: ControlClient | None = None) -> None:
+    played: how many requests were sent.
+    disturbed: how many answers had met a fault that the target can't be given.
+    """
+
+    def __init__(self, recording: Recording, host: str, port: int, target: Target) -> None:
         self._recording = recording
         self._address = host, port
-        self._control = control
+        self._target = target
         self._connections: dict[int, _Connection] = {}
-        self._ids = Ids()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ids = Ids(of_partial=bool(recording.unknown))
         self.played = 0
+        self.disturbed = 0
         self.differences: list[Difference] = []
 
-    async def run(self) -> None:
+    async def run(self, until: int | None = None, hold: Callable[[], Awaitable[None]] | None = None) -> None:
         """Play all of it.
 
+        Args:
+            until: the number of the last request that is played; what stands behind it is left out.
+            hold: awaited at the end, while all connections are still open.
+
         Raises:
-            BadRecording: the target can't begin with the recorded state, or has no control API for a recorded call.
+            BadRecording: the target can't begin with the recorded state.
             OSError: the target can't be reached.
         """
-        if (self._recording.state or any(each.call for each in self._recording.events)) and self._control is None:
-            raise BadRecording("the recording has topics or calls of the control API: the target needs a control API")
-        if self._recording.state and self._control is not None:
-            await asyncio.to_thread(self._control.call, "POST", "/seed", "\n".join(self._recording.state))
         pending: list[tuple[Recorded, asyncio.Task[None]]] = []
         try:
+            await self._target.begin(self._recording)
+            number = 0
             for event in self._recording.events:
+                if number == until:
+                    pending = [each for each in pending if each[0].answered < event.at]
+                    break
                 await _done(task for before, task in pending if before.answered < event.at)
                 pending = [each for each in pending if not each[1].done()]
                 if event.call is not None:
-                    await self._call(*event.call)
-                    continue
-                pending.append((event, await self._send(event)))
+                    await self._target.call(*event.call)
+                elif event.is_close:
+                    await self._close(event.connection)
+                else:
+                    number += 1
+                    pending += await self._send(number, event)
             await _done(task for event, task in pending if event.response is not None)
+            if hold is not None:
+                await hold()
         finally:
-            for _, task in pending:
+            for task in self._tasks:
                 task.cancel()
             for connection in self._connections.values():
                 connection.close()
+            await self._target.end()
         self.differences.sort(key=lambda each: each.number)
 
-    async def _call(self, method: str, target: str, body: str) -> None:
-        assert self._control is not None
-        path, _, query = target.partition("?")
-        given: Any = body or None
-        with suppress(ValueError):
-            given = json.loads(body)
-        await asyncio.to_thread(self._control.call, method, path, given, query=dict(parse_qsl(query)))
-
-    async def _send(self, event: Recorded) -> asyncio.Task[None]:
+    async def _send(self, number: int, event: Recorded) -> list[tuple[Recorded, asyncio.Task[None]]]:
+        """Send a request; return it with the task that waits for the answer, unless nothing is to be sent."""
+        request: bytes | None = event.request
+        if event.fault is not None and not self._target.knows_faults:
+            self.disturbed += 1
+            request = event.served
+        if request is None:
+            return []
         connection = self._connections.get(event.connection)
         if connection is None or connection.is_closed:
             connection = self._connections[event.connection] = await _Connection.open(*self._address)
-        frame = self._ids.put_into(event.request)
-        answer = connection.send(frame, expected=event.response is not None)
+        frame = self._ids.put_into(request)
+        answer = connection.send(frame)
         self.played += 1
-        return asyncio.create_task(self._compare(self.played, event, answer))
+        task = asyncio.create_task(self._compare(number, event, answer, partial(connection.send, frame)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return [(event, task)]
 
-    async def _compare(self, number: int, event: Recorded, answer: asyncio.Future[bytes | None]) -> None:
-        try:
-            found = await asyncio.wait_for(answer, _PATIENCE_S)
-        except TimeoutError:
-            found = None
+    async def _close(self, number: int) -> None:
+        connection = self._connections.pop(number, None)
+        if connection is not None:
+            await connection.end()
+
+    async def _compare(self, number: int, event: Recorded, answer: _Answer, again: Callable[[], _Answer]) -> None:
         if event.response is None:
+            return
+        found = None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE_S):
+                found = await answer
+                while not self._target.knows_faults and _only_passes_now(event, found):
+                    await asyncio.sleep(_PAUSE_S)
+                    found = await again()
+        if not self._target.knows_faults and (event.fault is not None or _is_of_a_broker(event)):
+            if found is not None:
+                self._ids.learn(event.request, event.response, found)
             return
         for path, recorded, replayed in self._ids.compared(event.request, event.response, found):
             self.differences.append(Difference(number, _named(event.request), path, recorded, replayed))
             break  # what follows in an answer mostly follows from it
+
+
+_Answer = asyncio.Future[bytes | None]
 
 
 class _Connection:
@@ -190,7 +157,7 @@ class _Connection:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
-        self._expected: asyncio.Queue[asyncio.Future[bytes | None]] = asyncio.Queue()
+        self._sent: deque[tuple[bytes, _Answer]] = deque()  # by correlation id
         self._reading = asyncio.create_task(self._read(reader))
         self.is_closed = False
 
@@ -198,29 +165,39 @@ class _Connection:
     async def open(cls, host: str, port: int) -> _Connection:
         return cls(*await asyncio.open_connection(host, port))
 
-    def send(self, frame: bytes, expected: bool) -> asyncio.Future[bytes | None]:
+    def send(self, frame: bytes) -> _Answer:
         """Send a request; return its answer, None where the connection ends before."""
-        answer: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
-        if expected:
-            self._expected.put_nowait(answer)
+        answer: _Answer = asyncio.get_running_loop().create_future()
+        self._sent.append((frame[4:8], answer))
         self._writer.write(len(frame).to_bytes(4, "big") + frame)
         return answer
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
-        waiting: asyncio.Future[bytes | None] | None = None
         try:
             while True:
-                waiting = await self._expected.get()
                 (size,) = unpack_from(">i", await reader.readexactly(4))
                 answer = await reader.readexactly(size)
-                if not waiting.done():
-                    waiting.set_result(answer)
+                # Answers come in the order of the requests, some of which have none (acks=0).
+                while self._sent:
+                    correlation, waiting = self._sent.popleft()
+                    found = answer if correlation == answer[:4] else None
+                    if not waiting.done():
+                        waiting.set_result(found)
+                    if found is not None:
+                        break
         except (OSError, asyncio.IncompleteReadError):
             self.is_closed = True
-            while waiting is not None:
+            for _, waiting in self._sent:
                 if not waiting.done():
                     waiting.set_result(None)
-                waiting = None if self._expected.empty() else self._expected.get_nowait()
+
+    async def end(self) -> None:
+        """Close the connection, and wait until the broker has seen that and has closed it too."""
+        with suppress(OSError, TimeoutError):
+            if self._writer.can_write_eof():
+                self._writer.write_eof()
+            await asyncio.wait_for(self._reading, _CLOSE_S)
+        self.close()
 
     def close(self) -> None:
         self._reading.cancel()
@@ -232,117 +209,21 @@ async def _done(tasks: Iterable[asyncio.Task[None]]) -> None:
         await asyncio.gather(*waited)
 
 
-class Ids:
-    """Ids that the recorded broker chose, and those of the target."""
-
-    def __init__(self) -> None:
-        self._of: dict[tuple[str, Any], Any] = {}
-
-    def put_into(self, frame: bytes) -> bytes:
-        """Return a recorded request with the target's ids."""
-        spec = SPECS.get(int.from_bytes(frame[:2], "big"))
-        request = None if spec is None else decoded_request(frame, spec)
-        if spec is None or request is None or not self._of:
-            return frame
-        self._change(request)
-        try:
-            return bytes(encoded_request(frame, spec, int.from_bytes(frame[2:4], "big"), request))
-        except EncodeError:
-            return frame
-
-    def _change(self, struct: Any) -> None:
-        for name in struct.__match_args__:
-            value = getattr(struct, name)
-            if isinstance(value, Fields):
-                self._change(value)
-            elif isinstance(value, list) and value and isinstance(value[0], Fields):
-                for each in value:
-                    self._change(each)
-            elif name in _CHOSEN:
-                setattr(struct, name, self._target(name, value))
-            elif name == "records" and value is not None:
-                struct.records = self._rewritten(bytes(value))
-
-    def _target(self, name: str, value: Any) -> Any:
-        if isinstance(value, list):
-            return [self._of.get((_CHOSEN[name], each), each) for each in value]
-        return self._of.get((_CHOSEN[name], value), value)
-
-    def _rewritten(self, records: bytes) -> bytes:
-        """Return produced batches with the target's producer ids."""
-        batches: list[Buffer] = []
-        try:
-            for header, batch in iter_batches(records):
-                target = self._of.get(("producer id", header.producer_id), header.producer_id)
-                if target == header.producer_id:
-                    batches.append(batch)
-                else:
-                    batches.append(batch_of(replace(header, producer_id=target), batch[HEADER_SIZE:]))
-        except CorruptBatch:  # what a client sent is sent again as it was
-            return records
-        return b"".join(batches)
-
-    def compared(self, request: bytes, recorded: bytes, replayed: bytes | None) -> Iterator[tuple[str, str, str]]:
-        """Yield what differs between two answers to a request: the path, and both values. New ids are learnt."""
-        if replayed is None:
-            yield "", "an answer", "none"
-            return
-        spec = SPECS.get(int.from_bytes(request[:2], "big"))
-        version = int.from_bytes(request[2:4], "big")
-        first = None if spec is None else decoded_response(recorded, spec, version)
-        second = None if spec is None else decoded_response(replayed, spec, version)
-        if first is None or second is None:
-            if recorded[4:] != replayed[4:]:
-                yield "", f"{len(recorded)} bytes", f"{len(replayed)} other bytes"
-            return
-        yield from self._fields(first, second, "")
-
-    def _fields(self, recorded: Any, replayed: Any, path: str) -> Iterator[tuple[str, str, str]]:
-        for name in recorded.__match_args__:
-            if name not in _NOT_COMPARED:
-                at = f"{path}.{name}" if path else name
-                yield from self._values(name, getattr(recorded, name), getattr(replayed, name), at)
-
-    def _values(self, name: str, recorded: Any, replayed: Any, path: str) -> Iterator[tuple[str, str, str]]:
-        if isinstance(recorded, Fields) and isinstance(replayed, Fields):
-            yield from self._fields(recorded, replayed, path)
-        elif isinstance(recorded, list) and isinstance(replayed, list):
-            if len(recorded) != len(replayed):
-                yield path, f"{len(recorded)} of them", str(len(replayed))
-            for index, (one, other) in enumerate(zip(recorded, replayed, strict=False)):
-                yield from self._values(name, one, other, f"{path}[{index}]")
-        elif name in _CHOSEN:
-            known = self._of.get((_CHOSEN[name], recorded))
-            if known is None and recorded not in _WITHOUT_ID and replayed not in _WITHOUT_ID:
-                self._of[_CHOSEN[name], recorded] = replayed
-            elif (recorded if known is None else known) != replayed:
-                yield path, _shown(recorded), _shown(replayed)
-        elif name == "records":
-            if _outline(recorded) != _outline(replayed):
-                yield path, f"records {_outline(recorded)}", f"{_outline(replayed)}"
-        elif recorded != replayed:
-            yield path, _shown(recorded), _shown(replayed)
+def _only_passes_now(event: Recorded, answer: bytes | None) -> bool:
+    """Return whether an answer has an error that every client waits out, and the recorded answer has none."""
+    if answer is None:
+        return False
+    recorded, found = (RecordedMessages(each) for each in (event, event._replace(response=answer)))
+    return not error_codes(recorded.response) and bool(_PASSING & error_codes(found.response).keys())
 
 
-def _outline(records: Any) -> list[Any]:
-    """Return base offset, number and content of each batch, without what differs by nature."""
-    data = bytes(records or b"")
-    outline: list[Any] = []
-    try:
-        for header, batch in iter_batches(data):
-            outline.append((header.base_offset, header.count, bytes(batch[HEADER_SIZE:])))
-    except TruncatedBatch:  # what was fetched ends anywhere
-        pass
-    except CorruptBatch:  # an older format
-        outline.append(data[sum(HEADER_SIZE + len(content) for *_, content in outline) :])
-    return outline
+def _is_of_a_broker(event: Recorded) -> bool:
+    """Return whether the answer tells of the broker alone: its versions, or that it has no coordinator yet."""
+    message = RecordedMessages(event)
+    without = message.api_key == ApiKey.FIND_COORDINATOR and _NO_COORDINATOR in error_codes(message.response)
+    return without or message.api_key == ApiKey.API_VERSIONS
 
 
 def _named(frame: bytes) -> str:
     key, version = unpack_from(">hh", frame)
     return f"{SPECS[key].name if key in SPECS else key} v{version}"
-
-
-def _shown(value: Any) -> str:
-    text = uuid_text(value) if isinstance(value, bytes) and len(value) == 16 else repr(value)
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."

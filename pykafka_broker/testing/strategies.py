@@ -19,6 +19,7 @@ from hypothesis.strategies import SearchStrategy
 
 from pykafka_broker.testing.record import NewRecord
 
+_FIRST_MESSAGE = b"\0"  # of a Protobuf schema: which of its messages follows
 MAGIC = b"\0"  # a value of a schema registry: this byte, the schema's id in four bytes, the data
 _MOST_BYTES = 100
 _MOST_HEADERS = 4
@@ -99,23 +100,26 @@ def wire(schema_id: int, data: bytes) -> bytes:
 
 
 def registered(url: str, subject: str, version: int | str = "latest") -> SearchStrategy[bytes]:
-    """Values of a registered schema of Avro or JSON, as serializers write them.
+    """Values of a registered schema of Avro, JSON or Protobuf, as serializers write them. Of Protobuf, values of the
+    first message.
 
     Args:
         url: the schema registry, `broker.schema_registry_url`; it is asked at once.
         subject: such as "orders-value".
 
     Raises:
-        ValueError: the schema is of another language, has references, or a word that is not known here.
+        ValueError: the schema has references, or a word that is not known here.
         OSError: the registry has no such schema, or can't be reached.
     """
     with urlopen(f"{url}/subjects/{quote(subject, safe='')}/versions/{version}", timeout=_TIMEOUT_S) as answer:
         found = json.load(answer)
     kind = found.get("schemaType", "AVRO")
-    if kind not in ("AVRO", "JSON") or found.get("references"):
-        raise ValueError(f"{subject} has a schema of {kind}, or references: only Avro and JSON without them are drawn")
+    if found.get("references"):
+        raise ValueError(f"{subject} has a schema with references: only schemas without them are drawn")
     if kind == "AVRO":
         data = _Avro().of(json.loads(found["schema"])).map(lambda drawn: drawn[1])
+    elif kind == "PROTOBUF":
+        data = protobuf_messages(found["schema"]).map(lambda message: _FIRST_MESSAGE + message.SerializeToString())
     else:
         data = json_values(found["schema"]).map(lambda value: json.dumps(value).encode())
     return data.map(lambda each: wire(found["id"], each))
@@ -376,3 +380,93 @@ def _numbers(kind: str, schema: Mapping[str, Any]) -> SearchStrategy[Any]:
         bounds = [None if each is None else int(each) for each in (first, last)]
         return st.integers(*bounds).map(lambda number: number * unit)
     return st.floats(low, high, allow_nan=False, allow_infinity=False)
+
+
+# -- Protobuf
+
+_SECONDS = (-62_135_596_800, 253_402_300_799)  # the years 1 to 9999
+_WELL_KNOWN: dict[str, SearchStrategy[dict[str, Any]]] = {  # not every value of their fields is valid
+    "google.protobuf.Timestamp": st.fixed_dictionaries(
+        {"seconds": st.integers(*_SECONDS), "nanos": st.integers(0, 999_999_999)}
+    ),
+    "google.protobuf.Duration": st.fixed_dictionaries({"seconds": st.integers(-315_576_000_000, 315_576_000_000)}),
+    "google.protobuf.Any": st.just({}),
+}
+
+
+def protobuf_messages(schema: str, message: str | None = None) -> SearchStrategy[Any]:
+    """Messages of a Protobuf schema, as objects of Google's library.
+
+    Args:
+        schema: the text of a .proto file.
+        message: the name of a message at the top of the file; by default the first one.
+
+    Raises:
+        ValueError: there is no such message, or the schema is not valid.
+    """
+    from pykafka_broker.registry.protobuf import descriptor_of, message_class
+
+    names = [each.name for each in descriptor_of(schema, {}).message_type]
+    if not names or message not in (None, *names):
+        raise ValueError(f"the schema has no message {message or ''}; it has {', '.join(names) or 'none'}")
+    return _Protobuf().of(message_class(schema, {}, [0 if message is None else names.index(message)]))
+
+
+class _Protobuf:
+    """Strategies of the messages of one schema; each is made once, as a message may hold itself."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, SearchStrategy[Any]] = {}
+
+    def of(self, kind: Any) -> SearchStrategy[Any]:
+        descriptor = kind.DESCRIPTOR
+        name = descriptor.full_name
+        if name not in self._made:
+            self._made[name] = st.deferred(lambda: self._made[name])
+            parts = [_WELL_KNOWN[name]] if name in _WELL_KNOWN else self._parts(descriptor)
+            drawn = st.tuples(*parts)
+            self._made[name] = drawn.map(
+                lambda parts: kind(**{key: each for part in parts for key, each in part.items()})
+            )
+        return self._made[name]
+
+    def _parts(self, descriptor: Any) -> list[SearchStrategy[dict[str, Any]]]:
+        """Return strategies of a message's fields: one for those that stand alone, and one for each oneof."""
+        alone = [field for field in descriptor.fields if field.containing_oneof is None]
+        required = {field.name: self._field(field) for field in alone if field.is_required}
+        optional = {field.name: self._field(field) for field in alone if not field.is_required}
+        parts: list[SearchStrategy[dict[str, Any]]] = [st.fixed_dictionaries(required, optional=optional)]
+        for oneof in descriptor.oneofs:
+            one = [st.fixed_dictionaries({field.name: self._field(field)}) for field in oneof.fields]
+            parts.append(st.one_of(st.just({}), *one))
+        return parts
+
+    def _field(self, field: Any) -> SearchStrategy[Any]:
+        inner = field.message_type
+        if inner is not None and inner.GetOptions().map_entry:
+            keys, values = inner.fields_by_name["key"], inner.fields_by_name["value"]
+            return st.dictionaries(self._single(keys), self._single(values), max_size=_MOST_ITEMS)
+        return st.lists(self._single(field), max_size=_MOST_ITEMS) if field.is_repeated else self._single(field)
+
+    def _single(self, field: Any) -> SearchStrategy[Any]:
+        from google.protobuf.message_factory import GetMessageClass
+
+        if field.message_type is not None:
+            return self.of(GetMessageClass(field.message_type))
+        if field.enum_type is not None:
+            return st.sampled_from([each.number for each in field.enum_type.values])
+        if field.cpp_type == field.CPPTYPE_STRING:
+            text = st.text(max_size=_MOST_BYTES // 4)
+            return st.binary(max_size=_MOST_BYTES) if field.type == field.TYPE_BYTES else text
+        return _SCALARS[field.cpp_type]
+
+
+_SCALARS: dict[int, SearchStrategy[Any]] = {  # by FieldDescriptor.CPPTYPE_*
+    1: st.integers(-(1 << 31), (1 << 31) - 1),
+    2: st.integers(-(1 << 63), (1 << 63) - 1),
+    3: st.integers(0, (1 << 32) - 1),
+    4: st.integers(0, (1 << 64) - 1),
+    5: st.floats(allow_nan=False),
+    6: st.floats(width=32, allow_nan=False),
+    7: st.booleans(),
+}

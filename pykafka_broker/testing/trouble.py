@@ -1,27 +1,37 @@
-"""Trouble for the processes of a cluster: kills, pauses, cuts of the network and leaders that move, at times of a seed.
+"""Trouble for the processes of a cluster: kills, pauses, cuts of the network, failing disks, leaders and coordinators
+that move, at times of a seed or at a request.
 
-Rule: time counts from the first request of a client, so that a test may make its topics in peace. Whatever begins ends
-again by itself, at the latest with the trouble. The names are those of `SimulatedCluster.trouble`; what has come can be
-added by itself, each with `KafkaCluster.befall`.
+Rule: time counts from the first request of a client, so that a test may make its topics in peace. Trouble at a request
+comes while that request waits. Whatever begins ends again by itself, at the latest with the trouble; a broker that was
+started again has its faults again. The names are those of `SimulatedCluster.trouble` where it has the same; what has
+come can be added by itself, each with `KafkaCluster.befall`.
 """
 
 from __future__ import annotations
 
 import heapq
+import json
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError, WaitTimeout
 
 if TYPE_CHECKING:
+    from pykafka_broker.testing.answers import ChaosState, FaultState, Topic
     from pykafka_broker.testing.cluster_data import ClusterData
+    from pykafka_broker.testing.cluster_nodes import FaultHandles
+    from pykafka_broker.testing.process import KafkaBroker
 
-KINDS = ("kill", "stop", "pause", "partition", "move_leader")
+KINDS = ("kill", "stop", "pause", "partition", "fill_disk", "break_disk", "move_leader", "move_coordinator")
+_MOVES = ("move_leader", "move_coordinator")  # over at once
+_OF_COORDINATORS = ("__consumer_offsets", "__transaction_state")
+_FACTS = ("id", "hits", "held", "fitted", "spent")  # of a fault, apart from its arguments
 DEFAULT_MEAN_MS = 1000
 _AWAY_MS = range(100, 2500)
 _LOOK_S = 0.02
@@ -33,7 +43,7 @@ class Blow(NamedTuple):
     """A single trouble: arguments of `KafkaCluster.befall`.
 
     after_ms: since the first request of a client. for_ms: until it is over. topic, partition: whose leader moves, to
-    `broker`.
+    `broker`. group: whose coordinator moves there. at: the request at which it comes, as arguments of `faults.add`.
     """
 
     kind: str
@@ -42,14 +52,26 @@ class Blow(NamedTuple):
     for_ms: int = 0
     topic: str | None = None
     partition: int = 0
+    group: str | None = None
+    at: Mapping[str, Any] | None = None
 
     def line(self, name: str) -> str:
         """Return the line that adds this trouble to the cluster of a fixture."""
-        if self.kind == "move_leader":
-            rest = f'topic="{self.topic}", partition={self.partition}, after_ms={self.after_ms}'
-        else:
-            rest = f"after_ms={self.after_ms}, for_ms={self.for_ms}"
-        return f'{name}.befall("{self.kind}", {self.broker}, {rest})'
+        rest: dict[str, Any] = {}
+        if self.kind in _MOVES:
+            rest = {"group": self.group} if self.topic is None else {"topic": self.topic, "partition": self.partition}
+        rest |= {"after_ms": self.after_ms} if self.at is None else {"at": dict(self.at)}
+        if self.kind not in _MOVES:
+            rest["for_ms"] = self.for_ms
+        given = ", ".join(f"{key}={_written(value)}" for key, value in rest.items())
+        return f"{name}.befall({_written(self.kind)}, {self.broker}, {given})"
+
+
+def _written(value: Any) -> str:
+    """Return a value as source code, with double quotes."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_written(key)}: {_written(each)}" for key, each in value.items()) + "}"
+    return json.dumps(value) if isinstance(value, str) else repr(value)
 
 
 def check_kinds(kinds: Iterable[str]) -> list[str]:
@@ -72,7 +94,8 @@ class _Draft(NamedTuple):
 class ClusterTrouble:
     """Trouble that comes to a cluster until `end`; `came` lists what has come, each as a `Blow`.
 
-    before_end: called with the id of a broker that is about to be killed or stopped.
+    before_end: called with the id of a broker whose process is about to end.
+    after_start: called with the id of a broker that was started again.
     """
 
     def __init__(
@@ -81,12 +104,13 @@ class ClusterTrouble:
         drafts: Iterator[_Draft],
         most_down: int | None = None,
         before_end: Callable[[int], object] = lambda broker: None,
+        after_start: Callable[[int], object] = lambda broker: None,
     ) -> None:
         self.came: list[Blow] = []
         self._cluster = cluster
         self._drafts = drafts
         self._most_down = most_down
-        self._before_end = before_end
+        self._before_end, self._after_start = before_end, after_start
         self._undo: dict[int, Callable[[], object]] = {}  # by broker that is away
         self._ended = threading.Event()
         self._changed = threading.Condition()
@@ -113,13 +137,13 @@ class ClusterTrouble:
 
     def _run(self) -> None:
         try:
-            if self._wait_for_clients():
+            if self._wait_for_begin():
                 self._go_through(time.monotonic())
         finally:
             for broker in list(self._undo):
                 self._end_one(broker)
 
-    def _wait_for_clients(self) -> bool:
+    def _wait_for_begin(self) -> bool:
         """Wait for a client's first request. Return False if the trouble ends before."""
         while not self._ended.wait(_LOOK_S):
             for node in self._cluster.brokers:
@@ -145,31 +169,47 @@ class ClusterTrouble:
                 with self._changed:
                     self.came.append(blow)
                     self._changed.notify_all()
-                if blow.kind != "move_leader":
+                if blow.kind not in _MOVES:
                     heapq.heappush(ends, (blow.after_ms + blow.for_ms, blow.broker))
             draft = next(self._drafts, None)
 
     def _placed(self, draft: _Draft) -> Blow | None:
         """Return what a draft is by now; None where nothing may come."""
         blow, chance = draft
-        if blow.kind == "move_leader":
-            return blow if blow.topic is not None else self._drawn_move(blow, chance)
+        if blow.kind in _MOVES:
+            with suppress(*_GONE):
+                if blow.group is not None:
+                    return blow._replace(topic=_OF_COORDINATORS[0], partition=self._partition_of(blow.group))
+                return blow if blow.topic is not None else self._drawn_move(blow, chance)
+            return None
         away = blow.broker in self._undo
         many = self._most_down is not None and len(self._undo) >= self._most_down
         cut = blow.kind == "partition" and any(each == "partition" for each in self._kinds_under_way())
         return None if away or many or cut or not self._cluster.broker(blow.broker).running else blow
 
     def _kinds_under_way(self) -> list[str]:
-        latest = {each.broker: each.kind for each in self.came if each.kind != "move_leader"}
+        latest = {each.broker: each.kind for each in self.came if each.kind not in _MOVES}
         return [latest[broker] for broker in self._undo if broker in latest]
+
+    def _partition_of(self, group: str) -> int:
+        """Return the partition of a group's coordinator."""
+        from pykafka_broker.broker.coordinators.coordinator_log import partition_for
+
+        counts = {each["name"]: each["partitions"] for each in self._topics("move_coordinator")}
+        return partition_for(group, counts[_OF_COORDINATORS[0]])
+
+    def _topics(self, kind: str) -> list[Topic]:
+        if kind == "move_leader":
+            return self._cluster.topics()
+        return [each for each in self._cluster.topics(internal=True) if each["name"] in _OF_COORDINATORS]
 
     def _drawn_move(self, blow: Blow, chance: random.Random) -> Blow | None:
         try:
-            topics = sorted((each["name"], each["partitions"]) for each in self._cluster.topics())
+            topics = sorted((each["name"], each["partitions"]) for each in self._topics(blow.kind))
             name, count = chance.choice(topics)
             partition = chance.randrange(count)
             state = self._cluster.partition(name, partition)
-        except (*_GONE, IndexError):  # no topic
+        except IndexError:  # no topic
             return None
         others = sorted(set(state["isr"]) - {state["leader"]})
         return blow._replace(broker=chance.choice(others), topic=name, partition=partition) if others else None
@@ -178,7 +218,7 @@ class ClusterTrouble:
         cluster = self._cluster
         node = cluster.broker(blow.broker)
         with suppress(*_GONE):
-            if blow.kind == "move_leader":
+            if blow.kind in _MOVES:
                 assert blow.topic is not None
                 cluster.controller.move_leader(blow.topic, blow.broker, blow.partition)
             elif blow.kind == "partition":
@@ -187,16 +227,94 @@ class ClusterTrouble:
             elif blow.kind == "pause":
                 node.pause()
                 self._undo[blow.broker] = node.unpause
+            elif blow.kind == "fill_disk":
+                node.fill_disk()
+                self._undo[blow.broker] = node.free_disk
             else:
                 self._before_end(blow.broker)
-                self._undo[blow.broker] = lambda: None if node.running else node.start()
-                (node.kill if blow.kind == "kill" else node.stop)()
+                self._undo[blow.broker] = partial(self._start_again, blow.broker, _Kept.of(node), blow.kind)
+                {"kill": node.kill, "stop": node.stop, "break_disk": node.break_disk}[blow.kind]()
             return True
         return False
+
+    def _start_again(self, broker: int, kept: _Kept, kind: str) -> None:
+        """Start a broker whose process has ended, or whose disk is broken, and give it its faults again."""
+        node = self._cluster.broker(broker)
+        if kind == "break_disk" and node.running:  # nothing was written since
+            node.kill()
+        if not node.running:
+            node.start()
+            kept.give(node, broker, self._cluster._fault_handles)
+            self._after_start(broker)
 
     def _end_one(self, broker: int) -> None:
         with suppress(*_GONE):
             self._undo.pop(broker)()
+
+
+class TroubleAtRequest(ClusterTrouble):
+    """A single trouble that comes when a request arrives, which waits until it has come."""
+
+    def __init__(self, cluster: ClusterData, blow: Blow) -> None:
+        assert blow.at is not None
+        self._held = cluster.faults.add(**{"nth": 1, **blow.at, "hang": True})
+        super().__init__(cluster, iter([_Draft(blow, random.Random(0))]))
+
+    def _wait_for_begin(self) -> bool:
+        while not self._ended.wait(_LOOK_S):
+            with suppress(*_GONE):
+                if self._held.describe()["hits"]:
+                    return True
+        return False
+
+    def _run(self) -> None:
+        try:
+            super()._run()
+        finally:
+            self._release()
+
+    def _begin_one(self, blow: Blow) -> bool:
+        try:
+            return super()._begin_one(blow)
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        with suppress(*_GONE):
+            self._held.remove()
+
+
+class _Kept(NamedTuple):
+    """The faults of a broker that is about to end."""
+
+    faults: Sequence[FaultState]
+    chaos: ChaosState | None
+
+    @classmethod
+    def of(cls, node: KafkaBroker) -> _Kept:
+        faults: list[FaultState] = []
+        with suppress(*_GONE):
+            faults = [each for each in node.faults.all() if not each["spent"] and each["connection"] is None]
+        with suppress(*_GONE):
+            chaos = node.faults.chaos_state()
+            return cls(faults, chaos if chaos["active"] else None)
+        return cls(faults, None)
+
+    def give(self, node: KafkaBroker, broker: int, handles: FaultHandles) -> None:
+        """Set the faults again; those that count go on counting."""
+        with suppress(*_GONE):
+            for each in self.faults:
+                given: Any = {name: value for name, value in each.items() if name not in _FACTS}
+                if given["nth"] is not None:
+                    given["nth"] -= each["fitted"]
+                if given["times"] is not None:
+                    given["times"] -= each["hits"]
+                fault = node.faults._add(given)
+                if (handle := handles.get((broker, each["id"]))) is not None:
+                    handle.id = fault.id
+                    handles[broker, fault.id] = handle
+            if self.chaos is not None:
+                node.faults.chaos(self.chaos["seed"], self.chaos["rate"], events=self.chaos["events"])
 
 
 def drawn(
@@ -206,6 +324,7 @@ def drawn(
     mean_ms: int,
     most_down: int,
     before_end: Callable[[int], object] = lambda broker: None,
+    after_start: Callable[[int], object] = lambda broker: None,
 ) -> ClusterTrouble:
     """Begin trouble of some kinds, about every `mean_ms`; the seed chooses what comes when and where."""
     chosen = check_kinds(kinds)
@@ -218,15 +337,20 @@ def drawn(
             blow = Blow(chance.choice(chosen), chance.choice(brokers), at, chance.choice(_AWAY_MS))
             yield _Draft(blow, random.Random(chance.getrandbits(64)))
 
-    return ClusterTrouble(cluster, drafts(), most_down, before_end)
+    return ClusterTrouble(cluster, drafts(), most_down, before_end, after_start)
 
 
-def only(cluster: ClusterData, blows: Sequence[Blow]) -> ClusterTrouble:
-    """Begin the troubles that are given, and no others."""
+def only(
+    cluster: ClusterData, blows: Sequence[Blow], after_start: Callable[[int], object] = lambda broker: None
+) -> ClusterTrouble:
+    """Begin the troubles that are given, and no others; one at a request comes alone."""
     for blow in blows:
         check_kinds([blow.kind])
         cluster.broker(blow.broker)  # raises ValueError for an unknown one
-        if blow.kind == "move_leader" and blow.topic is None:
-            raise ValueError("move_leader needs the topic whose leader moves")
+        if blow.kind in _MOVES and blow.topic is None and blow.group is None:
+            raise ValueError(f"{blow.kind} needs the topic whose leader moves, or the group whose coordinator moves")
+    if len(blows) == 1 and blows[0].at is not None:
+        return TroubleAtRequest(cluster, blows[0])
     ordered = sorted(blows, key=lambda each: each.after_ms)
-    return ClusterTrouble(cluster, iter([_Draft(each, random.Random(0)) for each in ordered]))
+    drafts = iter([_Draft(each, random.Random(0)) for each in ordered])
+    return ClusterTrouble(cluster, drafts, after_start=after_start)

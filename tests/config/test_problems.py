@@ -46,6 +46,11 @@ from pykafka_broker.config.problems import RACK_AWARE, problems
             {"group.streams.num.standby.replicas": "9"},
             "group.streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas",
         ),
+        ({"group.streams.assignors": "sticky"}, None),
+        (
+            {"group.streams.assignors": "sticky,other"},
+            "Invalid value other for configuration group.streams.assignors: Class cannot be found",
+        ),
     ],
 )
 def test_values_that_contradict_each_other(settings: dict[str, str], sentence: str | None) -> None:

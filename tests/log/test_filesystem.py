@@ -74,3 +74,15 @@ def test_a_full_disk_is_one_broker_s(tmp_path: Path) -> None:
     fs.pretend_full(False)
     file.write_at(b"3", 1)
     assert file.read_at(2, 0) == b"23"
+
+
+def test_a_broken_disk_fails_every_write(tmp_path: Path) -> None:
+    fs = DisposableFiles()
+    file = fs.open(str(tmp_path / "file"), create=True)
+    fs.pretend_broken()
+    with pytest.raises(OSError, match="Input/output") as failed:
+        file.write_at(b"1", 0)
+    assert failed.value.errno == errno.EIO
+    assert fs.refuses_writes
+    fs.pretend_full(False)
+    file.write_at(b"1", 0)

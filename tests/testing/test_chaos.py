@@ -30,6 +30,39 @@ def test_a_fault_is_a_line_to_paste() -> None:
     assert told == 'kafka_cluster.faults.on(3).add(api="Produce", nth=2, error="NOT_CONTROLLER")'
 
 
+class RecordedFaults:
+    """The faults of a cluster, which only notes what is added."""
+
+    def __init__(self) -> None:
+        self.added: list[tuple[int, int]] = []
+        self.faults = self
+        self._broker = 0
+
+    def on(self, broker: int) -> RecordedFaults:
+        self._broker = broker
+        return self
+
+    def add(self, **given: Any) -> RecordedFaults:
+        self.added.append((self._broker, given["nth"]))
+        assert not {"start", "node_id"} & given.keys()
+        return self
+
+
+def test_a_fault_of_a_broker_that_was_started_again_is_added_after_that_start() -> None:
+    later: Any = {**hit(2, drop="after"), "node_id": 3, "start": 1}
+    assert line_of(later, "kafka_cluster").endswith(")  # after start 1 of this broker by the trouble")
+    first: Any = {**hit(7, drop="after"), "node_id": 3}
+    elsewhere: Any = {**hit(9, drop="after"), "node_id": 1, "start": 1}
+    cluster: Any = RecordedFaults()
+    run = ChaosRun(ChaosSpec.of(trouble=["kill"]), 1, [first, later, elsewhere])
+    run.begin("kafka_cluster", cluster, cluster)
+    assert cluster.added == [(3, 7)]
+    run._count_start(3)
+    assert cluster.added == [(3, 7), (3, 2)]
+    run._count_start(3)
+    assert cluster.added == [(3, 7), (3, 2)]
+
+
 @pytest.mark.parametrize("enough", [{5}, {1, 40}, {3, 17, 31}, {2, 3, 4, 39}], ids=str)
 def test_a_failure_is_cut_down_to_what_is_enough(enough: set[int]) -> None:
     runs = 0

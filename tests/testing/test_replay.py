@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,13 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from pykafka_broker.cli import main
-from pykafka_broker.testing import ControlError, KafkaBroker
-from pykafka_broker.testing.replay import BadRecording, RecordingPlayer, read_recording
+from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
+from pykafka_broker.testing import ControlError, KafkaBroker, RemoteBroker
+from pykafka_broker.testing.recording import BadRecording, read_recording
+from pykafka_broker.testing.replay import RecordingPlayer
+from pykafka_broker.testing.replay_targets import ControlledTarget
+from tests.control.api.test_faults import Client
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +60,7 @@ def recorded(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> P
 
 def played(path: Path, **options: Any) -> RecordingPlayer:
     with KafkaBroker(**options) as target, path.open() as file:
-        replay = RecordingPlayer(read_recording(file), target.host, target.port, target.control)
+        replay = RecordingPlayer(read_recording(file), target.host, target.port, ControlledTarget(target.control))
         asyncio.run(replay.run())
     return replay
 
@@ -97,12 +103,115 @@ def test_the_first_answer_that_differs_is_told(
     assert capsys.readouterr().out.endswith("requests played, all answered as recorded\n")
 
 
-def test_a_broker_that_runs_may_be_the_target(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_check_finds_is_told(recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(recorded), "--check"]) == 0
+    capsys.readouterr()
+    asked = ["--input", "orders", "--output", "billed", "--key", "value"]
+    path = tmp_path / "billed.jsonl"
+    topic = json.dumps({"state": {"type": "topic", "name": "billed", "partitions": 1}})
+    head, *rest = recorded.read_text().splitlines()
+    path.write_text("\n".join([head, topic, *rest, ""]))
+    assert main(["replay", str(path), "--check", *asked, "--guarantee", "at_least_once"]) == 4
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("lost: ") for line in lines) == 18
+    with pytest.raises(SystemExit):
+        main(["replay", str(path), "--check", "--to", "127.0.0.1:9"])
+    assert "--url is missing" in capsys.readouterr().err
+
+
+def test_a_broker_that_runs_may_be_the_target(recorded: Path) -> None:
     with KafkaBroker() as target:
-        assert main(["replay", str(recorded), "--to", f"{target.host}:{target.port}"]) == 1
-        assert "the target needs a control API" in capsys.readouterr().err
         arguments = ["replay", str(recorded), "--to", f"{target.host}:{target.port}", "--url", str(target.control_url)]
         assert main(arguments) == 0
+
+
+def test_without_a_control_api_it_says_what_was_left_out(
+    recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Topics and records come by Kafka's own protocol; faults don't, and what they refused is not asked for."""
+    with KafkaBroker() as target:
+        assert main(["replay", str(recorded), "--to", f"{target.host}:{target.port}"]) == 0
+    left_out, summary = capsys.readouterr().out.splitlines()
+    assert left_out == (
+        "not done there, as it has no control API: add_fault; 1 answer that met a fault is not compared"
+    )
+    assert summary.endswith("requests played, all answered as recorded")
+
+
+class Onlooker:
+    """Who presses Enter, and has looked at the broker before."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+        self.records: list[str | bytes | None] = []
+        self.clients: set[str | None] = set()
+
+    def readline(self) -> str:
+        told = self._capsys.readouterr().out
+        with RemoteBroker(told.split(" requests played: ")[1].split()[0]) as broker:
+            self.records = [record.value for record in broker.records("orders", isolation_level="read_uncommitted")]
+            self.clients = {each["client_id"] for each in broker.connections()}
+        return "\n"
+
+
+def test_the_state_at_a_moment_can_be_looked_at(
+    recorded: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["replay", str(recorded), "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any("control API: POST /faults" in line for line in lines)
+    assert any("is closed" in line for line in lines)
+    (refused,) = [line for line in lines if "(fault " in line]
+    assert "Produce" in refused
+    assert "NOT_LEADER_OR_FOLLOWER" in refused
+    onlooker = Onlooker(capsys)
+    monkeypatch.setattr("sys.stdin", onlooker)
+    first = next(line for line in lines if " Produce v" in line)
+    assert main(["replay", str(recorded), "--until", first.split()[0], "--keep"]) == 0
+    assert set(onlooker.records) >= {"a", "b", "c"}
+    assert 3 < len(onlooker.records) < 18
+    assert "shop" in onlooker.clients
+    summary = capsys.readouterr().out.splitlines()[-1]
+    assert summary == f"{first.split()[0]} requests played, all answered as recorded"
+
+
+def test_a_state_that_can_t_be_made_is_told(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with KafkaBroker() as target:
+        target.create_topic("orders")
+        assert main(["replay", str(recorded), "--to", f"{target.host}:{target.port}"]) == 1
+    assert "the state before the recording can't be made there: " in capsys.readouterr().err
+
+
+def join(client: Client) -> Any:
+    """The answer to a consumer that joins its group, and that would hold it for ten minutes."""
+    ten_minutes = 600_000
+    protocols = [JoinGroupRequestProtocol("range", b"")]
+    return client.ask(JoinGroupRequest("leaving", ten_minutes, ten_minutes, "", None, "consumer", protocols), 3)
+
+
+def test_a_target_that_is_not_there_is_told(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        assert main(["replay", str(recorded), "--to", f"127.0.0.1:{nobody.getsockname()[1]}"]) == 1
+    assert "Connect call failed" in capsys.readouterr().err
+
+
+def test_a_client_that_has_gone_is_gone_again(broker: KafkaBroker, tmp_path: Path) -> None:
+    """Its group does not wait for it, as the broker has seen the closed connection."""
+    broker.start_recording()
+    for name in ("first", "second"):
+        client = Client(broker, name)
+        joined = join(client)
+        assert len(joined.members) == 1
+        client.ask(SyncGroupRequest("leaving", joined.generation_id, joined.member_id), 1)
+        client.close()
+        broker.wait_for_connections(name, 0)
+        broker.clock.advance(seconds=6)  # a member whose client has gone may stay away for five
+    path = tmp_path / "left.jsonl"
+    broker.save_recording(path)
+    closed = [json.loads(line) for line in path.read_text().splitlines() if line.startswith('{"closed"')]
+    assert len(closed) == 2
+    assert list(map(str, played(path).differences)) == []
 
 
 def test_passwords_are_not_recorded(tmp_path: Path) -> None:

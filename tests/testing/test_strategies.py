@@ -11,13 +11,15 @@ from typing import Any
 import fastavro
 import jsonschema
 import pytest
-from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
+from pykafka_broker.registry.protobuf import message_class
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.testing.strategies import (
     MAGIC,
@@ -25,6 +27,7 @@ from pykafka_broker.testing.strategies import (
     headers,
     json_values,
     poison_pills,
+    protobuf_messages,
     records,
     registered,
 )
@@ -81,6 +84,29 @@ JSON: dict[str, Any] = {
     "definitions": {"child": {"properties": {"child": {"$ref": "#/definitions/child"}}, "type": "object"}},
 }
 
+PROTO = """
+syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+message Order {
+  enum State { NEW = 0; SENT = 7; }
+  int64 id = 1;
+  State state = 2;
+  repeated string tags = 3;
+  map<string, Order> parts = 4;
+  optional Order parent = 5;
+  oneof paid { bool by_card = 6; Coins by_coins = 7; }
+  google.protobuf.Timestamp at = 8;
+  bytes raw = 9;
+  double weight = 10;
+  float size = 11;
+  uint32 small = 12;
+  uint64 great = 13;
+  sint32 sign = 14;
+}
+message Coins { fixed64 count = 1; }
+"""
+
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[KafkaBroker]:
@@ -88,7 +114,10 @@ def broker() -> Iterator[KafkaBroker]:
         registry = SchemaRegistryClient(broker.client_config("schema-registry"))
         registry.register_schema("avro-value", Schema(json.dumps(AVRO), "AVRO"))
         registry.register_schema("json-value", Schema(json.dumps(JSON), "JSON"))
-        registry.register_schema("proto-value", Schema('syntax = "proto3"; message A { int32 a = 1; }', "PROTOBUF"))
+        registry.register_schema("proto-value", Schema(PROTO, "PROTOBUF"))
+        shared = SchemaReference("shared.proto", "proto-value", 1)
+        refers = 'syntax = "proto3"; import "shared.proto"; message A { shop.Coins coins = 1; }'
+        registry.register_schema("refers-value", Schema(refers, "PROTOBUF", [shared]))
         yield broker
 
 
@@ -103,6 +132,27 @@ def test_values_of_avro_are_valid(value: Any) -> None:
 @given(json_values(json.dumps(JSON)))
 def test_values_of_json_are_valid(value: Any) -> None:
     jsonschema.validate(value, JSON)
+
+
+@FEW
+@given(protobuf_messages(PROTO))
+def test_messages_of_protobuf_are_read_again(message: Any) -> None:
+    read = type(message).FromString(message.SerializeToString(deterministic=True))
+    assert read == message
+    read.at.ToJsonString()  # refuses a time that is none
+
+
+def test_messages_of_protobuf_reach_every_field() -> None:
+    seen: set[str] = set()
+    fields = {field.name for field in find(protobuf_messages(PROTO), lambda message: True).DESCRIPTOR.fields}
+
+    def has_all(message: Any) -> bool:
+        seen.update(field.name for field, _ in message.ListFields())
+        return seen >= fields
+
+    find(protobuf_messages(PROTO), has_all, settings=MANY)
+    assert find(protobuf_messages(PROTO), lambda message: len(message.parts) > 1, settings=MANY).parts
+    assert find(protobuf_messages(PROTO, "Coins"), lambda message: message.count, settings=MANY).count
 
 
 def test_values_reach_every_property() -> None:
@@ -128,6 +178,11 @@ def test_registered_values_are_read_by_deserializers(broker: KafkaBroker) -> Non
             drawn = data.draw(registered(broker.schema_registry_url, f"{kind}-value"))
             assert drawn[:1] == MAGIC
             assert {"id"} <= reader(drawn, context).keys()
+        drawn = data.draw(registered(broker.schema_registry_url, "proto-value"))
+        type_of = message_class(PROTO, {}, [0])
+        read = ProtobufDeserializer(type_of, {"use.deprecated.format": False})(drawn, context)
+        assert read is not None
+        assert read.DESCRIPTOR.full_name == "shop.Order"
 
     read()
 
@@ -173,8 +228,10 @@ def test_names_of_headers_come_twice() -> None:
 
 
 def test_what_can_not_be_drawn_is_told(broker: KafkaBroker) -> None:
-    with pytest.raises(ValueError, match="proto-value has a schema of PROTOBUF"):
-        registered(broker.schema_registry_url, "proto-value")
+    with pytest.raises(ValueError, match="refers-value has a schema with references"):
+        registered(broker.schema_registry_url, "refers-value")
+    with pytest.raises(ValueError, match="the schema has no message Bill; it has Order, Coins"):
+        protobuf_messages(PROTO, "Bill")
     with pytest.raises(OSError, match="404"):
         registered(broker.schema_registry_url, "nowhere")
     with pytest.raises(ValueError, match="Missing is no type of Avro"):

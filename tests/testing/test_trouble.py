@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from pykafka_broker.testing import KafkaCluster, WaitTimeout
+from pykafka_broker.testing.data import NotReached, poll
 from pykafka_broker.testing.trouble import KINDS, Blow, check_kinds
 
 LONG_MS = 600_000
@@ -91,7 +92,72 @@ def test_a_seed_draws_the_same(cluster: KafkaCluster) -> None:
     assert {each.kind for each in first.came} <= {"pause", "move_leader"}
 
 
+@pytest.mark.parametrize("kind", ["fill_disk", "break_disk"])
+def test_a_disk_fails_and_is_mended(cluster: KafkaCluster, kind: str) -> None:
+    leader = cluster.leader_of("orders")
+    trouble = cluster.befall(kind, leader, for_ms=1)
+    produce(cluster)
+    trouble.wait()
+    cluster.calm()
+    before = len(cluster.records("orders"))
+    produce(cluster)
+    assert len(cluster.records("orders")) == before + 1
+    assert sorted(cluster.isr("orders")) == [1, 2, 3]
+
+
+def test_trouble_comes_at_a_request_which_waits(cluster: KafkaCluster) -> None:
+    """The coordinator has moved when the third commit is carried out, and nothing is lost."""
+    cluster.commit("billing", "orders", 0)
+    other = cluster.coordinator("billing") % 3 + 1
+    at = {"api": "OffsetCommit", "group": "billing", "nth": 3}
+    trouble = cluster.befall("move_coordinator", other, group="billing", at=at)
+    settings = {**cluster.client_config("confluent"), "group.id": "billing"}
+    consumer = Consumer(settings)
+    for offset in (1, 2):
+        consumer.commit(offsets=[TopicPartition("orders", 0, offset)], asynchronous=False)
+    assert trouble.came == []
+    consumer.commit(offsets=[TopicPartition("orders", 0, 3)], asynchronous=False)
+    trouble.wait()
+    consumer.close()
+    assert cluster.coordinator("billing") == other
+    assert [each.topic for each in trouble.came] == ["__consumer_offsets"]
+    assert cluster.group("billing")["offsets"][0]["committed"] == 3
+    assert cluster.faults.all() == []
+
+
+def test_a_broker_that_was_killed_has_its_faults_again(cluster: KafkaCluster) -> None:
+    refused = cluster.faults.on(2).add(api="Heartbeat", error="NOT_COORDINATOR", times=1)
+    gone = cluster.faults.on(2).add(api="Heartbeat", error="NOT_COORDINATOR")
+    kept = cluster.faults.on(2).add(api="Produce", client_id="nobody", nth=5, delay_ms=1)
+    gone.remove()
+    cluster.faults.on(2).chaos(7, 0.0001)
+    cluster.befall("kill", 2, for_ms=1)
+    produce(cluster)
+    poll(lambda: _started_again(cluster), "broker 2 is not there", 60)
+    cluster.calm()
+    found = cluster.faults.on(2).all()
+    assert [(each["api"], each["nth"], each["times"]) for each in found] == [
+        (["Heartbeat"], None, 1),
+        (["Produce"], 5, None),
+    ]
+    assert cluster.faults.on(2).chaos_state()["active"]
+    assert kept.describe()["client_id"] == "nobody"
+    kept.remove()
+    refused.remove()
+    cluster.faults.clear()
+
+
+def _started_again(cluster: KafkaCluster) -> None:
+    if not cluster.broker(2).running or len(cluster.faults.on(2).all()) < 2:
+        raise NotReached
+
+
 def test_lines_to_paste() -> None:
+    held = Blow("kill", 2, 0, 800, at={"api": "Produce", "applied": True})
+    assert held.line("c") == 'c.befall("kill", 2, at={"api": "Produce", "applied": True}, for_ms=800)'
+    group = Blow("move_coordinator", 2, group="billing")
+    assert group.line("c") == 'c.befall("move_coordinator", 2, group="billing", after_ms=0)'
+
     assert (
         Blow("kill", 2, 350, 800).line("kafka_cluster") == 'kafka_cluster.befall("kill", 2, after_ms=350, for_ms=800)'
     )

@@ -27,7 +27,8 @@ type BrokerInfo struct {
 }
 
 // ChaosHit: A fault that was drawn for the `nth` request of a client id to an API: the arguments of
-// `add_fault`. `node_id` is the broker of a cluster that drew it.
+// `add_fault`. `node_id` is the broker of a cluster that drew it, `start` which of its starts after a
+// trouble.
 type ChaosHit struct {
 	ClientID   *string `json:"client_id"`
 	API        string  `json:"api"`
@@ -38,14 +39,16 @@ type ChaosHit struct {
 	ThrottleMs int64   `json:"throttle_ms"`
 	Event      *string `json:"event"`
 	NodeID     int64   `json:"node_id"`
+	Start      int     `json:"start"`
 }
 
-// ChaosState: Random faults: a share of all requests is disturbed, drawn from the seed. `hits` counts
-// them; `met` has the first ten thousand.
+// ChaosState: Random faults: a share of all requests is disturbed, drawn from the seed, while it is
+// `active`. `hits` counts them; `met` has the first ten thousand.
 type ChaosState struct {
 	Seed   int64      `json:"seed"`
 	Rate   float64    `json:"rate"`
 	Events bool       `json:"events"`
+	Active bool       `json:"active"`
 	Hits   int        `json:"hits"`
 	Met    []ChaosHit `json:"met"`
 }
@@ -100,11 +103,13 @@ type Coordinator struct {
 	NodeID int64 `json:"node_id"`
 }
 
-// Fault: A fault: the numbers of hits and of held requests, and the definition.
+// Fault: A fault: the numbers of hits, of held requests and of requests that fitted so far, and the
+// definition.
 type Fault struct {
 	ID              int      `json:"id"`
 	Hits            int      `json:"hits"`
 	Held            int      `json:"held"`
+	Fitted          int      `json:"fitted"`
 	Spent           bool     `json:"spent"`
 	API             []string `json:"api"`
 	Version         *int     `json:"version"`

@@ -793,7 +793,7 @@ func (c *Client) Advice(ctx context.Context, options ...AdviceOptions) ([]Advice
 }
 
 // StartRecording records all requests and answers from now on, whole, after the topics, records and
-// offsets that are there. An earlier recording is forgotten.
+// offsets that are there. An earlier recording is forgotten. A proxy does not know what is there.
 func (c *Client) StartRecording(ctx context.Context) (RecordingState, error) {
 	var answer RecordingState
 	err := c.call(ctx, "POST", "/recording", nil, &answer)
@@ -1226,6 +1226,13 @@ func (c *Client) FillDisk(ctx context.Context) error {
 // FreeDisk lets the disks have room again.
 func (c *Client) FreeDisk(ctx context.Context) error {
 	return c.call(ctx, "DELETE", "/incidents/full-disk", nil, nil)
+}
+
+// BreakDisk fails all writes to disks with an I/O error. As with a real one, the directory of the next
+// write goes offline, and a broker without another directory ends. What is offline comes back when the
+// process is started again.
+func (c *Client) BreakDisk(ctx context.Context) error {
+	return c.call(ctx, "POST", "/incidents/broken-disk", nil, nil)
 }
 
 // Pause stops answering all clients, as a process under SIGSTOP: requests and connections wait, and

@@ -452,7 +452,7 @@ func (b *Broker) Advice(options ...AdviceOptions) []Advice {
 }
 
 // StartRecording records all requests and answers from now on, whole, after the topics, records and
-// offsets that are there. An earlier recording is forgotten.
+// offsets that are there. An earlier recording is forgotten. A proxy does not know what is there.
 func (b *Broker) StartRecording() RecordingState {
 	b.t.Helper()
 	answer, err := b.server.StartRecording(context.Background())
@@ -685,6 +685,14 @@ func (b *Broker) FillDisk() {
 func (b *Broker) FreeDisk() {
 	b.t.Helper()
 	b.check(b.server.FreeDisk(context.Background()))
+}
+
+// BreakDisk fails all writes to disks with an I/O error. As with a real one, the directory of the next
+// write goes offline, and a broker without another directory ends. What is offline comes back when the
+// process is started again.
+func (b *Broker) BreakDisk() {
+	b.t.Helper()
+	b.check(b.server.BreakDisk(context.Background()))
 }
 
 // Pause stops answering all clients, as a process under SIGSTOP: requests and connections wait, and

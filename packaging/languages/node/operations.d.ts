@@ -31,7 +31,7 @@ export interface BrokerInfo {
 
 /**
  * A fault that was drawn for the `nth` request of a client id to an API: the arguments of `add_fault`.
- * `node_id` is the broker of a cluster that drew it.
+ * `node_id` is the broker of a cluster that drew it, `start` which of its starts after a trouble.
  */
 export interface ChaosHit {
   client_id: string | null
@@ -43,16 +43,18 @@ export interface ChaosHit {
   throttle_ms: number
   event: string | null
   node_id?: number
+  start?: number
 }
 
 /**
- * Random faults: a share of all requests is disturbed, drawn from the seed. `hits` counts them; `met`
- * has the first ten thousand.
+ * Random faults: a share of all requests is disturbed, drawn from the seed, while it is `active`.
+ * `hits` counts them; `met` has the first ten thousand.
  */
 export interface ChaosState {
   seed: number
   rate: number
   events: boolean
+  active: boolean
   hits: number
   met: ChaosHit[]
 }
@@ -118,12 +120,14 @@ export interface Coordinator {
 }
 
 /**
- * A fault: the numbers of hits and of held requests, and the definition.
+ * A fault: the numbers of hits, of held requests and of requests that fitted so far, and the
+ * definition.
  */
 export interface Fault {
   id: number
   hits: number
   held: number
+  fitted: number
   spent: boolean
   api: string[] | null
   version: number | null
@@ -998,7 +1002,7 @@ export class Operations {
 
   /**
    * Record all requests and answers from now on, whole, after the topics, records and offsets that are
-   * there. An earlier recording is forgotten.
+   * there. An earlier recording is forgotten. A proxy does not know what is there.
    */
   startRecording(): Promise<RecordingState>
 
@@ -1158,6 +1162,13 @@ export class Operations {
    * Let the disks have room again.
    */
   freeDisk(): Promise<void>
+
+  /**
+   * Fail all writes to disks with an I/O error. As with a real one, the directory of the next write goes
+   * offline, and a broker without another directory ends. What is offline comes back when the process is
+   * started again.
+   */
+  breakDisk(): Promise<void>
 
   /**
    * Stop answering all clients, as a process under SIGSTOP: requests and connections wait, and are

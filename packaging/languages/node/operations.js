@@ -321,6 +321,10 @@ class Operations {
     return this._call('DELETE', '/incidents/full-disk')
   }
 
+  async breakDisk() {
+    return this._call('POST', '/incidents/broken-disk')
+  }
+
   async pause() {
     return this._call('POST', '/incidents/pause')
   }

@@ -12,6 +12,7 @@ keeps nobody waiting but the client that asks, and starts faster without them.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 
 from pykafka_broker.broker.requests.router import Endpoint
@@ -52,6 +53,7 @@ _MODULES = (
 )
 
 
+@cache  # many brokers of a process need it once
 def preload() -> None:
     """Import the modules behind the APIs of `PRELOADED_APIS`, and the coordinators, with the records of all logs."""
     for api_key in PRELOADED_APIS:

@@ -194,6 +194,13 @@ def free_disk(control: Control) -> None:
     control.state.pretend_full(False)
 
 
+def break_disk(control: Control) -> None:
+    """Fail all writes to disks with an I/O error. As with a real one, the directory of the next write goes offline, and
+    a broker without another directory ends. What is offline comes back when the process is started again.
+    """
+    control.state.pretend_broken()
+
+
 def pause(control: Control) -> None:
     """Stop answering all clients, as a process under SIGSTOP: requests and connections wait, and are served at
     `unpause`. This API goes on.

@@ -8,27 +8,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 from pykafka_broker import __version__
 from pykafka_broker.control.answers import RecordingState
-from pykafka_broker.control.api.seeding import dump
+from pykafka_broker.control.api.seeding import dumped
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.operations import Lines
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.traffic.recorder import Recorder
 
 _LINES_AT_ONCE = 50
+_OF_A_PROXY = "a proxy tells nothing of what was there before: topics are made as clients were told of them"
 
 
 async def start_recording(control: Control) -> RecordingState:
     """Record all requests and answers from now on, whole, after the topics, records and offsets that are there. An
-    earlier recording is forgotten.
+    earlier recording is forgotten. A proxy does not know what is there.
     """
     _forget(control)
-    services = control.services
-    recorder = Recorder({"version": __version__, "started": services.clock.wall, "cluster_id": services.cluster_id})
-    async for line in dump(control).lines:
-        recorder.add_state(line)
+    head: dict[str, Any] = {"version": __version__, "started": control.turns.clock.wall}
+    head["last_fault"] = control.observing.faults.last_id
+    if control.has_broker:
+        recorder = Recorder(head | {"cluster_id": control.services.cluster_id})
+        async for line in dumped(control, batches=True):
+            recorder.add_state(line)
+    else:
+        recorder = Recorder(head | {"unknown": _OF_A_PROXY})
     control.observing.faults.set_recording(True)
     control.observing.log.recorder = recorder
     recorder.begin()

@@ -129,12 +129,13 @@ async def produce(
     partitions = await _partitions(control, topic)
     by_partition: dict[int, list[tuple[int, StoredRecord]]] = {}
     now = control.services.clock.wall
-    for number, (record, stored) in enumerate((each, _stored(each, now)) for each in records):
-        index = _partition_for(control, record, stored, partitions, topic)
-        by_partition.setdefault(index, []).append((number, stored))
+    for number, record in enumerate(records):
+        found = stored(record, now)
+        index = _partition_for(control, record, found, partitions, topic)
+        by_partition.setdefault(index, []).append((number, found))
     written: dict[int, Written] = {}
     for index, those in by_partition.items():
-        base = await _append(control, topic, index, [stored for _, stored in those], producer)
+        base = await _append(control, topic, index, [each for _, each in those], producer)
         written |= {number: Written(index, base + place) for place, (number, _) in enumerate(those)}
     return [written[number] for number in range(len(records))]
 
@@ -149,7 +150,8 @@ async def _partitions(control: Control, topic: str) -> int:
     return len(found.partitions)
 
 
-def _stored(record: NewRecordInput, now: int) -> StoredRecord:
+def stored(record: NewRecordInput, now: int) -> StoredRecord:
+    """Return a record as it is stored, with `now` where it has no time. Raises `Problem` 400."""
     key = meant(record.key, record.key_base64, "key")
     value = meant(record.value, record.value_base64, "value")
     headers = [(each.name, meant(each.value, each.value_base64, "value")) for each in record.headers]

@@ -6,6 +6,9 @@ A line is an object with a `type`:
     {"type": "record", "topic": "orders", "partition": 0, "timestamp": 1700000000000, "key": "a", "value": "b"}
     {"type": "offset", "group": "billing", "topic": "orders", "partition": 0, "offset": 1, "metadata": ""}
 
+In the state of a recording a record has the number of its batch, too: neighbours with the same number are written as
+one batch, so that a client that begins to read within the topic finds the same batches.
+
 Rule: the records are the records for a consumer with read_committed. The partitions of a seeded broker begin at offset
 0 and have no gaps, so an offset in a line is the number of records before it: it means the same record in both brokers.
 """
@@ -19,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pykafka_broker.control.api.groups import all_groups, commit_offsets
-from pykafka_broker.control.api.records import MOST_AT_ONCE, NewRecordInput, produce, shown
+from pykafka_broker.control.api.records import MOST_AT_ONCE, NewRecordInput, produce, shown, stored
 from pykafka_broker.control.api.topics import Partitions, create_topic, topics
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.operations import Lines, Text
@@ -27,7 +30,7 @@ from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import IsolationLevel, batches_from, count_from, records_from
 from pykafka_broker.control.schema import Index, Offset, read, write
 from pykafka_broker.errors import ApiError
-from pykafka_broker.records.record import iter_records
+from pykafka_broker.records.record import Headers, iter_records
 
 _LINES_AT_ONCE = 200  # other requests are served after as many lines
 _CONTENT = ("key", "value", "key_base64", "value_base64")
@@ -46,6 +49,12 @@ class TopicLine:
 class RecordLine(NewRecordInput):
     type: Literal["record"]
     topic: str
+    batch: Offset | None = None
+
+    def stored(self) -> tuple[bytes | None, bytes | None, Headers]:
+        """Return key, value and headers as they are stored. Raises `Problem` 400."""
+        record = stored(self, 0)
+        return record.key, record.value, record.headers
 
 
 @dataclass
@@ -123,12 +132,14 @@ class _Gathered:
     def __init__(self, control: Control) -> None:
         self._control = control
         self._topic = ""
+        self._batch: tuple[int | None, int | None] = None, None
         self._records: list[NewRecordInput] = []
 
     async def add(self, line: RecordLine) -> None:
-        if line.topic != self._topic or len(self._records) >= MOST_AT_ONCE // 5:
+        batch = (None, None) if line.batch is None else (line.partition, line.batch)
+        if line.topic != self._topic or batch != self._batch or len(self._records) >= MOST_AT_ONCE // 5:
             await self.write()
-            self._topic = line.topic
+            self._topic, self._batch = line.topic, batch
         fields = {name: getattr(line, name) for name in NewRecordInput.__dataclass_fields__}
         self._records.append(NewRecordInput(**fields))
 
@@ -140,15 +151,16 @@ class _Gathered:
 
 def dump(control: Control) -> Lines:
     """Return all topics with records and committed offsets, as lines for `seed`."""
-    return Lines(_dump(control))
+    return Lines(dumped(control))
 
 
-async def _dump(control: Control) -> AsyncIterator[str]:
+async def dumped(control: Control, batches: bool = False) -> AsyncIterator[str]:
+    """Yield the lines of `dump`; with `batches` each record has the number of its batch."""
     described = await topics(control)
     for each in described:
         yield _json({"type": "topic", "name": each["name"], "partitions": each["partitions"], "config": each["config"]})
     for each in described:
-        for count, line in enumerate(_records(control, each["name"], each["partitions"]), 1):
+        for count, line in enumerate(_records(control, each["name"], each["partitions"], batches), 1):
             yield line
             if count % _LINES_AT_ONCE == 0:
                 await asyncio.sleep(0)
@@ -157,13 +169,15 @@ async def _dump(control: Control) -> AsyncIterator[str]:
         await asyncio.sleep(0)
 
 
-def _records(control: Control, topic: str, partitions: int) -> Iterator[str]:
+def _records(control: Control, topic: str, partitions: int, batches: bool) -> Iterator[str]:
     for index in range(partitions):
         for found in records_from(control.services.replicas.leader(topic, index), 0, _COMMITTED):
             record = write(shown(topic, index, found))
             line = {"type": "record", "topic": topic, "partition": index}
             if record["timestamp_type"] == "CreateTime" and record["timestamp"] >= 0:
                 line["timestamp"] = record["timestamp"]  # LogAppendTime is set anew when seeded
+            if batches:
+                line["batch"] = found.header.base_offset
             line |= {name: record[name] for name in _CONTENT if record[name] is not None}
             if record["headers"]:
                 line["headers"] = [

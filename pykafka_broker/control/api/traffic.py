@@ -333,10 +333,10 @@ def chaos(control: Control, seed: Seed, rate: Share = 0.05, events: bool = False
     """
     if rate == 0:
         control.observing.faults.end_chaos()
-        return _chaos(Chaos(seed, rate))
+        return _chaos(Chaos(seed, rate), active=False)
     if events:
         _let_events_befall(control, "bump_leader_epoch", "move_coordinator", "expire_member")
-    return _chaos(control.observing.faults.set_chaos(seed, rate, events))
+    return _chaos(control.observing.faults.set_chaos(seed, rate, events), active=True)
 
 
 def chaos_state(control: Control) -> ChaosState:
@@ -346,10 +346,10 @@ def chaos_state(control: Control) -> ChaosState:
     found = control.observing.faults.last_chaos
     if found is None:
         raise Problem(404, "there was no chaos since the last reset")
-    return _chaos(found)
+    return _chaos(found, active=control.observing.faults.chaos is found)
 
 
-def _chaos(chaos: Chaos) -> ChaosState:
+def _chaos(chaos: Chaos, active: bool) -> ChaosState:
     met = [
         ChaosHit(
             client_id=client_id,
@@ -363,7 +363,7 @@ def _chaos(chaos: Chaos) -> ChaosState:
         )
         for client_id, api_key, nth, action in chaos.met
     ]
-    return ChaosState(seed=chaos.seed, rate=chaos.rate, events=chaos.events, hits=chaos.hits, met=met)
+    return ChaosState(seed=chaos.seed, rate=chaos.rate, events=chaos.events, active=active, hits=chaos.hits, met=met)
 
 
 def _find(control: Control, fault: int) -> Rule:
@@ -379,4 +379,5 @@ def _fault(rule: Rule) -> FaultAnswer:
     names = None if match.api is None else sorted(SPECS[key].name for key in match.api)
     error = None if action.error is None else error_name(action.error)
     rest = {**vars(match), **vars(action), "api": names, "error": error}
-    return cast("FaultAnswer", {"id": rule.id, "hits": rule.hits, "held": len(rule.held), "spent": rule.spent, **rest})
+    counts = {"hits": rule.hits, "held": len(rule.held), "fitted": rule.fitted, "spent": rule.spent}
+    return cast("FaultAnswer", {"id": rule.id, **counts, **rest})

@@ -64,6 +64,11 @@ class NotingRouter(ObservedRouter):
             return self._long_request(connection, frame, size)
         return self._observe(connection, frame)
 
+    def _recorded(self, connection: ConnectionContext, frame: memoryview) -> Answer:
+        if len(frame) > SHORT_BYTES and frame[1] in RECORDED:
+            return self._disturbed(connection, frame)  # which notes it as the history keeps it
+        return super()._recorded(connection, frame)
+
     def _note_both(self, entry: Entry) -> None:
         """Note an exchange in the log, and write it into the history."""
         self._recent.extend(entry)

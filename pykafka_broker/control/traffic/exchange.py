@@ -128,6 +128,7 @@ class Exchange:
     """A request and the answer.
 
     `number` counts the entries of a log, and is None while the request waits. `answer` is None where there is none.
+    `served` is the frame that the broker carries out, which a fault may change; None where it carries out none.
     """
 
     def __init__(self, entry: Entry, number: int | None = None, mark: Mark | None = None) -> None:
@@ -138,6 +139,7 @@ class Exchange:
         self.api_key, self.version, self.correlation_id = -1, -1, -1
         if len(self.frame) >= _KEY_VERSION_CORRELATION.size:
             self.api_key, self.version, self.correlation_id = _KEY_VERSION_CORRELATION.unpack_from(self.frame)
+        self.served: bytes | None = self.frame
         self.answer: Pieces | None = None
         if answer is not None:
             self.answer = list(answer) if isinstance(answer, tuple) else [self._head(answer), answer]

@@ -88,7 +88,7 @@ class Action:
 
 
 class Rule:
-    """A fault in force. `held` has a continuation for each delayed request."""
+    """A fault in force. `held` has a continuation for each delayed request; `fitted` counts the fitting requests."""
 
     def __init__(self, id: int, match: Match, action: Action) -> None:
         self.id = id
@@ -96,7 +96,7 @@ class Rule:
         self.action = action
         self.hits = 0
         self.held: dict[int, Callable[[], None]] = {}
-        self._fitting = 0
+        self.fitted = 0
         self._random = random.Random(match.seed)
         self._patterns = {
             name: pattern(text)
@@ -108,7 +108,7 @@ class Rule:
     def spent(self) -> bool:
         """Return whether no further request can be met."""
         if self.match.nth is not None:
-            return self._fitting >= self.match.nth
+            return self.fitted >= self.match.nth
         return self.match.times is not None and self.hits >= self.match.times
 
     def fits(self, exchange: Exchange, known: Known) -> bool:
@@ -153,8 +153,8 @@ class Rule:
     def chooses(self) -> bool:
         """Return whether a fitting request is met, and count the request."""
         match = self.match
-        self._fitting += 1
-        if self.spent or self._fitting % match.every:
+        self.fitted += 1
+        if self.spent or self.fitted % match.every:
             return False
         if match.probability < 1 and self._random.random() >= match.probability:
             return False
@@ -163,8 +163,8 @@ class Rule:
 
     def is_nth(self) -> bool:
         """Return whether a fitting request is the n-th, and count the request."""
-        self._fitting += 1
-        if self._fitting != self.match.nth:
+        self.fitted += 1
+        if self.fitted != self.match.nth:
             return False
         self.hits += 1
         return True
@@ -277,7 +277,8 @@ _MOST_ENDED = 1_000
 class FaultTable:
     """All faults, in order.
 
-    `on_added` is called with each new one. `last_chaos` is the present or the last chaos.
+    `on_added` is called with each new one. `last_chaos` is the present or the last chaos, `last_id` the id of the
+    youngest fault.
     """
 
     def __init__(self, known: Known) -> None:
@@ -288,8 +289,9 @@ class FaultTable:
         self._rules: dict[int, Rule] = {}
         self._ended: OrderedDict[int, Rule] = OrderedDict()
         self._paused: tuple[Rule, Rule] | None = None  # one rule holds requests, the other new connections
-        self._last_id = 0
+        self.last_id = 0
         self.watching = False  # whether requests may meet anything, or are recorded; asked for every request
+        self.disturbing = False  # whether they may meet anything
         self._recording = False
 
     def __iter__(self) -> Iterator[Rule]:
@@ -297,9 +299,9 @@ class FaultTable:
 
     def add(self, match: Match, action: Action) -> Rule:
         """Add a fault behind the others."""
-        self._last_id += 1
-        rule = self._rules[self._last_id] = Rule(self._last_id, match, action)
-        self.watching = True
+        self.last_id += 1
+        rule = self._rules[self.last_id] = Rule(self.last_id, match, action)
+        self.watching = self.disturbing = True
         if self.on_added is not None:
             self.on_added(rule)
         return rule
@@ -307,7 +309,7 @@ class FaultTable:
     def set_chaos(self, seed: int, rate: float, events: bool = False) -> Chaos:
         """Disturb at random from now on; replaces an earlier chaos."""
         self.chaos = self.last_chaos = Chaos(seed, rate, events)
-        self.watching = True
+        self.watching = self.disturbing = True
         return self.chaos
 
     def end_chaos(self) -> None:
@@ -350,7 +352,7 @@ class FaultTable:
         """Hold all requests and all new connections. `clear` does not end a pause."""
         if self._paused is None:
             self._paused = Rule(PAUSE_ID, Match(), Action(hang=True)), Rule(PAUSE_ID, Match(), Action(connect="hang"))
-            self.watching = True
+            self.watching = self.disturbing = True
             if self.on_added is not None:
                 self.on_added(self._paused[0])
 
@@ -373,7 +375,8 @@ class FaultTable:
         self._look()
 
     def _look(self) -> None:
-        self.watching = bool(self._rules) or self.chaos is not None or self._paused is not None or self._recording
+        self.disturbing = bool(self._rules) or self.chaos is not None or self._paused is not None
+        self.watching = self.disturbing or self._recording
 
     # -- whom they meet
 

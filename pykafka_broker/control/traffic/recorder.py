@@ -1,9 +1,11 @@
 """Recordings: what clients asked and were answered, whole, with the state before and what the control API did.
 
 Rule: a recording is lines of JSON. The first line describes the broker; lines of state follow, as `seed` takes them;
-then exchanges in the order of their answers, and calls of the control API, as they come. `at` and `answered` are
-microseconds since the start; a frame is base64 without its length prefix. While it goes on, frames are kept as they are
-in a temporary file; one that has reached its most bytes takes nothing more and says so in its last line.
+then exchanges in the order of their answers, calls of the control API and closed connections, as they come. `at` and
+`answered` are microseconds since the start; a frame is base64 without its length prefix. An exchange that met a fault
+has its number, and `served`, where the broker carried out another request than came, or none. While it goes on, frames
+are kept as they are in a temporary file; one that has reached its most bytes takes nothing more and says so in its last
+line.
 """
 
 from __future__ import annotations
@@ -24,13 +26,21 @@ from pykafka_broker.protocol.runtime import Pieces
 FORMAT = 1
 MOST_BYTES = 1 << 30
 _IN_MEMORY_BYTES = 1 << 20
+_BYTES_AT_ONCE = 256 << 10
 _PREFIX_BYTES = 4  # of an answer: its length
-_HEAD = Struct(">qqqii")  # connection, at, answered, bytes of the request, bytes of the response
+# Connection, at, answered, bytes of the request and of the response, fault, bytes of the request that was carried out.
+_HEAD = Struct(">qqqiiii")
 _LINE = -1  # in the place of a connection: a line follows
-_NO_ANSWER = -1
-_WITH_SECRETS = frozenset(
-    {ApiKey.SASL_AUTHENTICATE, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, ApiKey.CREATE_DELEGATION_TOKEN}
+_NO_ANSWER = -1  # also for a request that was not carried out
+_AS_IT_CAME = -2
+_NO_FAULT = -(1 << 31), _AS_IT_CAME
+WITH_SECRETS = frozenset(
+    {
+        *(ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE),
+        *(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, ApiKey.CREATE_DELEGATION_TOKEN),
+    }
 )
+_SECRET = frozenset(int(each).to_bytes(2, "big") for each in WITH_SECRETS)
 
 
 class Recorder:
@@ -42,6 +52,8 @@ class Recorder:
         self.is_full = False
         self._most_bytes = most_bytes
         self._began_ns = perf_counter_ns()
+        self._unwritten: list[bytes] = []
+        self._unwritten_bytes = 0
         self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115  # it lives as long as this
         self._write_line(json.dumps({"recording": FORMAT, **head}))
 
@@ -60,27 +72,64 @@ class Recorder:
 
     def add(self, exchange: Exchange, answer: Pieces | None) -> None:
         """Add an exchange. `answer` has the length prefix."""
-        if exchange.api_key in _WITH_SECRETS or exchange.duration_ns < self._began_ns:
-            return
-        response_bytes = sum(map(len, answer)) - _PREFIX_BYTES if answer else _NO_ANSWER
+        whole = b"".join(answer) if answer else None
+        if exchange.fault is None:
+            self.add_served(exchange.connection.id, exchange.frame, exchange.duration_ns, whole)
+        else:
+            served = exchange.frame if exchange.served is None else exchange.served
+            served_bytes = _NO_ANSWER if exchange.served is None else len(served)
+            if served == exchange.frame:
+                served = b""
+                served_bytes = _AS_IT_CAME if served_bytes >= 0 else served_bytes
+            met = exchange.fault, served_bytes
+            self.add_served(exchange.connection.id, exchange.frame, exchange.duration_ns, whole, met, served)
+
+    def add_served(
+        self,
+        connection_id: int,
+        frame: bytes,
+        came_ns: int,
+        answer: bytes | None,
+        met: tuple[int, int] = _NO_FAULT,
+        served: bytes = b"",
+    ) -> None:
+        """Add an exchange by its parts.
+
+        Args:
+            came_ns: the time of arrival.
+            answer: with the length prefix.
+            met: the fault, and the bytes of the request that was carried out.
+        """
         began = self._began_ns
-        at, answered = (exchange.duration_ns - began) // 1000, (perf_counter_ns() - began) // 1000
-        head = _HEAD.pack(exchange.connection.id, at, answered, len(exchange.frame), response_bytes)
-        if self._has_room(len(head) + len(exchange.frame) + max(response_bytes, 0)):
+        if came_ns < began or frame[:2] in _SECRET:
+            return
+        sent = answer or b""
+        response_bytes = len(sent) - _PREFIX_BYTES if sent else _NO_ANSWER
+        at, answered = (came_ns - began) // 1000, (perf_counter_ns() - began) // 1000
+        head = _HEAD.pack(connection_id, at, answered, len(frame), response_bytes, *met)
+        size = _HEAD.size + len(frame) + len(sent) + len(served)
+        if self._has_room(size):
             self.exchanges += 1
-            write = self._file.write
-            write(head)
-            write(exchange.frame)
-            if answer:
-                write(answer[0][_PREFIX_BYTES:])
-                for piece in answer[1:]:
-                    write(piece)
+            self._unwritten += (head, frame, sent, served)
+            self._unwritten_bytes += size
+            if self._unwritten_bytes > _BYTES_AT_ONCE:
+                self._write()
+
+    def _write(self) -> None:
+        self._file.write(b"".join(self._unwritten))
+        self._unwritten.clear()
+        self._unwritten_bytes = 0
+
+    def add_close(self, connection_id: int) -> None:
+        """Add the end of a client's connection."""
+        at = (perf_counter_ns() - self._began_ns) // 1000
+        self._write_line(f'{{"closed":{connection_id},"at":{at}}}')
 
     def _write_line(self, line: str) -> None:
         data = line.encode()
         if self._has_room(_HEAD.size + len(data)):
-            self._file.write(_HEAD.pack(_LINE, 0, 0, len(data), _NO_ANSWER))
-            self._file.write(data)
+            self._unwritten += (_HEAD.pack(_LINE, 0, 0, len(data), _NO_ANSWER, *_NO_FAULT), data)
+            self._unwritten_bytes += _HEAD.size + len(data)
 
     def _has_room(self, size: int) -> bool:
         self.is_full = self.is_full or self.size_bytes + size > self._most_bytes
@@ -92,19 +141,24 @@ class Recorder:
         """Yield the lines so far, without line ends."""
         at, end = 0, self.size_bytes
         while at < end:
+            self._write()
             self._file.seek(at)
-            connection, began, answered, request_bytes, response_bytes = _HEAD.unpack(self._file.read(_HEAD.size))
+            head = _HEAD.unpack(self._file.read(_HEAD.size))
+            connection, began, answered, request_bytes, response_bytes, fault, served_bytes = head
             request = self._file.read(request_bytes)
-            response = self._file.read(response_bytes) if response_bytes >= 0 else None
+            response = self._file.read(_PREFIX_BYTES + response_bytes)[_PREFIX_BYTES:] if response_bytes >= 0 else None
+            served = self._file.read(served_bytes) if served_bytes >= 0 else None
             at = self._file.tell()
             self._file.seek(0, os.SEEK_END)  # the next exchange goes to the end
             if connection == _LINE:
                 yield request.decode()
             else:
-                shown = "null" if response is None else f'"{b64encode(response).decode()}"'
+                met = "" if fault == _NO_FAULT[0] else f',"fault":{fault}'
+                if served_bytes != _AS_IT_CAME:
+                    met += f',"served":{_in_base64(served)}'
                 yield (
                     f'{{"connection":{connection},"at":{began},"answered":{answered},'
-                    f'"request":"{b64encode(request).decode()}","response":{shown}}}'
+                    f'"request":{_in_base64(request)},"response":{_in_base64(response)}{met}}}'
                 )
         if self.is_full:
             yield '{"full":true}'
@@ -112,3 +166,7 @@ class Recorder:
     def close(self) -> None:
         """Forget the recording."""
         self._file.close()
+
+
+def _in_base64(frame: bytes | None) -> str:
+    return "null" if frame is None else f'"{b64encode(frame).decode()}"'

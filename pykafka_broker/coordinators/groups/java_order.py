@@ -1,13 +1,13 @@
 """The order in which Java's hash tables and priority queues give back what is equal.
 
 Kafka's assignor of tasks takes the least loaded process, and among equally loaded ones the first of a priority queue
-that was filled from a hash table. So the choice depends on ids alone, and a broker that wants to make the same choice
-has to order as Java does. No other code should depend on this order.
+that was filled from a hash table, which was filled from another one. So the choice depends on ids and on who came first
+alone, and a broker that wants to make the same choice has to order as Java does. No other code should depend on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -18,25 +18,76 @@ _FILL = 0.75
 
 def string_hash(text: str) -> int:
     """Return `String.hashCode` of a text, spread as a hash table does, without a sign."""
-    found = 0
-    units = text.encode("utf-16-be")
-    for at in range(0, len(units), 2):
-        found = (found * 31 + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    found = _code(text)
     return found ^ found >> 16
 
 
-def in_hash_order(names: Iterable[str], buckets: int = 0) -> list[str]:
-    """Return names by their bucket, and within it as they come.
+def _code(text: str) -> int:
+    """Return `String.hashCode` of a text without a sign."""
+    found = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(units), 2):
+        found = (found * 31 + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    return found
+
+
+def in_hash_order(names: Iterable[str]) -> list[str]:
+    """Return names in the order of a HashMap that they are put into; of equal buckets as they come."""
+    found = list(names)
+    buckets = _FEWEST_BUCKETS
+    while len(found) > buckets * _FILL:
+        buckets *= 2
+    return _by_bucket(found, buckets)
+
+
+def in_order_of_absent_keys(names: Sequence[str], buckets: int) -> list[str]:
+    """Return each name once, in the order of a HashMap that computes what is absent, name after name.
+
+    Such a table puts a new name before the others of its bucket, and grows before it looks whether the name is new.
 
     Args:
-        buckets: of the table, a power of two; 0 for those that a table has which has grown with the names.
+        buckets: the capacity with which the table begins, rounded up to a power of two.
     """
-    found = list(names)
-    if not buckets:
-        buckets = _FEWEST_BUCKETS
-        while len(found) > buckets * _FILL:
+    buckets = 1 << (buckets - 1).bit_length() if buckets else 1
+    found: dict[str, None] = {}
+    for name in names:
+        if len(found) > buckets * _FILL:
             buckets *= 2
-    return sorted(found, key=lambda name: string_hash(name) & buckets - 1)
+        found[name] = None
+    return _by_bucket(reversed(found), buckets)
+
+
+def _by_bucket(names: Iterable[str], buckets: int) -> list[str]:
+    return sorted(names, key=lambda name: string_hash(name) & buckets - 1)
+
+
+_MULTIPLIER = 0x9E3779B97F4A7C15  # 2^64 by the golden ratio (Knuth's multiplicative hashing)
+_WORD = (1 << 64) - 1
+
+
+class JavaTable:
+    """The slots of a table with snapshots, as Kafka keeps the members of a group. (Kafka: TimelineHashMap)
+
+    The table is asked for an order alone: it holds a number of slots, which never falls.
+    """
+
+    def __init__(self) -> None:
+        self._bits = 1
+
+    def grow(self, names: int) -> None:
+        """Note the number of names in the table after one of them was put."""
+        while (names + 1) * _FILL > 1 << self._bits:
+            self._bits += 1
+
+    def order(self, names: Iterable[str]) -> list[str]:
+        """Return names by their slot. names: As they came; the last one comes first in its slot."""
+        newest_first = list(names)[::-1]
+        return sorted(newest_first, key=self._slot)
+
+    def _slot(self, name: str) -> int:
+        code = _code(name)
+        signed = code - (1 << 32) if code >> 31 else code
+        return (signed * _MULTIPLIER & _WORD) >> (64 - self._bits)
 
 
 class JavaQueue(Generic[T]):
@@ -51,6 +102,9 @@ class JavaQueue(Generic[T]):
         self._heap: list[T] = []
         for entry in entries:
             self.add(entry)
+
+    def __len__(self) -> int:
+        return len(self._heap)
 
     def add(self, entry: T) -> None:
         heap, rank = self._heap, self._rank(entry)

@@ -1,9 +1,10 @@
 """The state of a streams group (KIP-1071): tasks, members, the group, and their records.
 
-Rule: the state in records is hard state and changes by replay alone. Three things are soft and begin anew with the
-broker: how the topology fits the topics (`configured`), the member that asked for a shutdown, and the epoch of the
-endpoint information. A task is one partition of one subtopology. Collections of tasks are never changed once they are
-made, so a member and its copy share them; a subtopology without tasks is left out.
+Rule: the state in records is hard state and changes by replay alone. Four things are soft and begin anew with the
+broker: how the topology fits the topics (`configured`), the member that asked for a shutdown, the epoch of the endpoint
+information, and the offsets that members report of their tasks' state. A task is one partition of one subtopology.
+Collections of tasks are never changed once they are made, so a member and its copy share them; a subtopology without
+tasks is left out.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     Since,
 )
 from pykafka_broker.coordinators.groups.group import GroupTable
+from pykafka_broker.coordinators.groups.java_order import JavaTable
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.streams.topology import ConfiguredTopology, required_topics, topics_read
@@ -208,6 +210,8 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
         self.shown: ConfiguredTopology | None = None  # as of the last new epoch, except the group's first
         self.shutdown_member_id: str | None = None
         self.endpoint_epoch = 0
+        self.task_offsets: dict[str, dict[Task, int]] = {}  # by member id, as reported last
+        self._table = JavaTable()
 
     # Questions of the table and of the offsets
 
@@ -244,6 +248,12 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
             return super().with_change(member, replaced)
         return list((self.members | {member.member_id: member}).values())
 
+    def in_table_order(self, members: Iterable[StreamsGroupMember]) -> list[StreamsGroupMember]:
+        """Return members in the order in which Kafka's assignor meets them: new members come last."""
+        found = {member.member_id: member for member in members}
+        known = self._table.order(member_id for member_id in self.members if member_id in found)
+        return [found[member_id] for member_id in dict.fromkeys((*known, *found))]
+
     def reads_any(self, topics: frozenset[str]) -> bool:
         """Whether the topology needs a topic of `topics`, which need not exist."""
         return not topics.isdisjoint(self.required())
@@ -279,8 +289,13 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
         self.shown = None
         self._required = self._read_by = None
 
+    def set_member(self, member: StreamsGroupMember) -> None:
+        super().set_member(member)
+        self._table.grow(len(self.members))
+
     def remove_member(self, member_id: str) -> None:
         super().remove_member(member_id)
+        self.task_offsets.pop(member_id, None)
         if not self.members:
             self.shutdown_member_id = None
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from pykafka_broker.coordinators.groups.assignors import TaskMemberSpec, assign_tasks
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
 from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, EpochChange, EpochProtocol
 from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable, TimerKey
@@ -40,6 +39,7 @@ from pykafka_broker.coordinators.streams.group import (
     target_record,
     topology_record,
 )
+from pykafka_broker.coordinators.streams.sticky_assignor import TaskMemberSpec, assign_tasks
 from pykafka_broker.coordinators.streams.topology import (
     ASSIGNMENT_DELAYED,
     MISSING_INTERNAL_TOPICS,
@@ -148,6 +148,10 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         if joins and self._table.config.is_of_4_4 and request.user_endpoint is None:
             member.endpoint = None
         change.take_over(request)
+        if request.task_offsets is not None:
+            group.task_offsets[member.member_id] = {
+                (task.subtopology_id, task.partition): task.offset for task in request.task_offsets
+            }
         theirs, ours = member.topology_epoch, change.topology.epoch
         if theirs < ours:
             detail = f"The member's topology epoch {theirs} is behind the group's topology epoch {ours}."
@@ -159,6 +163,8 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         is_delayed = self._is_delayed(group, settings.streams_initial_rebalance_delay_ms, now)
         epoch, target = change.retarget(configs, is_delayed, settings.streams_assignment_interval_ms)
         change.reconcile(epoch, target, request)
+        if before.epoch == LEAVE_STATIC_EPOCH:  # Kafka replaces the member by itself, and what was reported is lost
+            group.task_offsets.pop(member.member_id, None)
         self.follow_state(group, before, member, now)
         self.keep_alive(group, member.member_id, now + settings.streams_session_timeout_ms)
         if request.shutdown_application:
@@ -458,7 +464,12 @@ def next_targets(
 
     While the topology does not fit, no member has a task. owned: The tasks that each member keeps if it can.
     """
-    specs = {member.member_id: TaskMemberSpec(member.process_id, owned[member.member_id]) for member in members}
+    specs = {
+        member.member_id: TaskMemberSpec(
+            member.process_id, owned[member.member_id], group.task_offsets.get(member.member_id, {})
+        )
+        for member in group.in_table_order(members)
+    }
     task_counts = configured.task_counts if configured.is_ready else {}
     targets = assign_tasks(specs, task_counts, configured.stateful, int(configs.get(STANDBYS, "0")))
     for member_id, target in targets.items():

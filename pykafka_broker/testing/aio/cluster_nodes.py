@@ -19,7 +19,7 @@ from pykafka_broker.testing.aio.traffic import AsyncFault, AsyncFaults
 from pykafka_broker.testing.answers import Advice, ChaosHit, ChaosState, ClusterState, ConfigValue, Connection, FaultState, LogSize, PartitionState, SeenRequest, Topic
 from pykafka_broker.testing.async_client import AsyncControlClient, Step, all_at_once, entered, poll
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
-from pykafka_broker.testing.cluster_nodes import SESSION, SESSION_MS, WAIT_S, _MOST_REQUESTS, _MOST_STEPS, _NO_DUMP, _ONE_BROKER, _SIDES, _refused
+from pykafka_broker.testing.cluster_nodes import FaultHandles, SESSION, SESSION_MS, WAIT_S, _MOST_REQUESTS, _MOST_STEPS, _NO_DUMP, _ONE_BROKER, _SIDES, _refused
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import BrokerError, NotReached
 from pykafka_broker.testing.history import rows_of_file
@@ -329,6 +329,7 @@ class AsyncClusterNodes(AsyncControlled):
     save_recording = _refused(AsyncControlled.save_recording, "Refuse, as `start_recording`.", _ONE_BROKER)
     fill_disk = _refused(AsyncControlled.fill_disk, "Refuse: a disk belongs to a broker.", _ONE_BROKER)
     free_disk = _refused(AsyncControlled.free_disk, "Refuse: a disk belongs to a broker.", _ONE_BROKER)
+    break_disk = _refused(AsyncControlled.break_disk, "Refuse: a disk belongs to a broker.", _ONE_BROKER)
     pause = _refused(AsyncControlled.pause, "Refuse: name the broker to pause.", _ONE_BROKER)
     unpause = _refused(AsyncControlled.unpause, "Refuse: name the paused broker.", _ONE_BROKER)
     cut_off = _refused(AsyncControlled.cut_off, "Refuse: `partition_network` names the separated nodes.", _SIDES)
@@ -416,7 +417,9 @@ class AsyncClusterFault(AsyncFault):
             described[node_id] = await fault.describe()
         hits = {node_id: each["hits"] for node_id, each in described.items()}
         held = sum(each["held"] for each in described.values())
-        return {**next(iter(described.values())), "hits": sum(hits.values()), "held": held, "nodes": hits}
+        fitted = sum(each["fitted"] for each in described.values())
+        first = next(iter(described.values()))
+        return {**first, "hits": sum(hits.values()), "held": held, "fitted": fitted, "nodes": hits}
 
     async def wait(self, n: int = 1, timeout: float = 10) -> int:
         """Wait until the fault has affected `n` requests; return the hits."""
@@ -440,20 +443,22 @@ class AsyncClusterFault(AsyncFault):
 class AsyncClusterFaults(AsyncFaults):
     """The faults of several brokers."""
 
-    def __init__(self, nodes: Mapping[int, AsyncKafkaBroker]) -> None:
+    def __init__(self, nodes: Mapping[int, AsyncKafkaBroker], handles: FaultHandles) -> None:
         self._nodes = dict(nodes)
+        self._handles = handles
 
     def on(self, broker_id: int) -> AsyncClusterFaults:
         """Return the faults of a single broker: `cluster.faults.on(2).add(api="Fetch", delay_ms=100)`."""
         if broker_id not in self._nodes:
             raise ValueError(f"no broker {broker_id} is running: {', '.join(map(str, self._nodes))}")
-        return AsyncClusterFaults({broker_id: self._nodes[broker_id]})
+        return AsyncClusterFaults({broker_id: self._nodes[broker_id]}, self._handles)
 
     @entered
     async def _add(self, body: Mapping[str, Any]) -> AsyncFault:
         added: dict[int, AsyncFault] = {}
         for node_id, node in self._nodes.items():
-            added[node_id] = await node.faults._add(body)
+            fault = added[node_id] = await node.faults._add(body)
+            self._handles[node_id, fault.id] = fault
         return AsyncClusterFault(added)
 
     async def all(self) -> list[FaultState]:
@@ -521,6 +526,8 @@ class AsyncClusterHistory(AsyncHistory):
 class AsyncClusterTraffic(AsyncClusterNodes):
     """Clocks, faults and request logs of several brokers."""
 
+    _fault_handles: FaultHandles
+
     @property
     def clock(self) -> AsyncClusterClock:
         """The clock of all nodes: `cluster.clock.advance(seconds=4)`."""
@@ -529,7 +536,7 @@ class AsyncClusterTraffic(AsyncClusterNodes):
     @property
     def faults(self) -> AsyncClusterFaults:
         """The faults of all running brokers; `cluster.faults.on(1)` are the faults of broker 1."""
-        return AsyncClusterFaults(self._brokers_that_run())
+        return AsyncClusterFaults(self._brokers_that_run(), self._fault_handles)
 
     def _brokers_that_run(self) -> dict[int, AsyncKafkaBroker]:
         self._running()

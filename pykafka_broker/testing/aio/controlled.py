@@ -194,6 +194,12 @@ class AsyncIncidents(AsyncData):
         """Free space on the disks."""
         await self.control.call("DELETE", "/incidents/full-disk")
 
+    async def break_disk(self) -> None:
+        """Fail all writes to any disk with an I/O error: directories go offline, and the broker ends without another
+        directory. `restart` mends the disks.
+        """
+        await self.control.call("POST", "/incidents/broken-disk")
+
     async def pause(self) -> None:
         """Stop to answer clients, like a stopped process, until `unpause`."""
         await self.control.call("POST", "/incidents/pause")

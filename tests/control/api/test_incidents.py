@@ -14,7 +14,8 @@ from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsReq
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
-from pykafka_broker.testing import ControlError, KafkaBroker
+from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker
+from pykafka_broker.testing.data import NotReached, poll
 from tests.control.api.test_faults import Client
 
 VERSIONS = ApiVersionsRequest("test", "1.0")
@@ -171,6 +172,26 @@ def test_on_a_full_disk_nothing_is_exchanged(broker: KafkaBroker) -> None:
     broker.restore("room")
     assert [record.value for record in broker.records("restored")] == ["1"]
     assert not list(broker.data_dir.glob(".room*"))
+
+
+def test_a_broken_disk_ends_a_broker_and_a_restart_mends_it() -> None:
+    with KafkaBroker() as broker:
+        broker.create_topic("broken")
+        broker.produce("broken", ["before"])
+        broker.break_disk()
+        with pytest.raises(ControlError, match="nothing is changed, since there is no room"):
+            broker.reset(keep=["faults"])
+        with pytest.raises((ControlError, OSError, BrokerError)):
+            broker.produce("broken", ["lost"])
+        poll(lambda: _ended(broker), "it is running", 30)
+        broker.start()
+        broker.produce("broken", ["after"])
+        assert [record.value for record in broker.records("broken")] == ["before", "after"]
+
+
+def _ended(broker: KafkaBroker) -> None:
+    if broker.running:
+        raise NotReached("it is running")
 
 
 def test_a_reset_ends_what_a_test_has_left(broker: KafkaBroker) -> None:

@@ -42,6 +42,25 @@ def test_lines_are_read_while_it_goes_on() -> None:
     recorder.close()
 
 
+def test_faults_and_closed_connections_are_lines() -> None:
+    recorder = Recorder({})
+    refused, changed, late = exchange(), exchange(), exchange()
+    refused.fault, refused.served = 3, None
+    changed.fault, changed.served = 4, b"less"
+    late.fault = 5
+    for each in (refused, changed, late):
+        recorder.add(each, [b"\0\0\0\1a"])
+    recorder.add_close(7)
+    _, first, second, third, closed = map(json.loads, recorder.lines())
+    assert (first["fault"], first["served"]) == (3, None)
+    assert (second["fault"], b64decode(second["served"])) == (4, b"less")
+    assert third["fault"] == 5
+    assert "served" not in third
+    assert closed["closed"] == 7
+    assert closed["at"] >= third["at"]
+    recorder.close()
+
+
 def test_what_came_before_it_began_is_left_out() -> None:
     """The log kept its first bytes alone, and zeros can't be played."""
     recorder, earlier = Recorder({}), exchange()
@@ -54,7 +73,9 @@ def test_what_came_before_it_began_is_left_out() -> None:
     recorder.close()
 
 
-@pytest.mark.parametrize("api_key", [ApiKey.SASL_AUTHENTICATE, ApiKey.ALTER_USER_SCRAM_CREDENTIALS])
+@pytest.mark.parametrize(
+    "api_key", [ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.ALTER_USER_SCRAM_CREDENTIALS]
+)
 def test_what_carries_passwords_is_left_out(api_key: int) -> None:
     recorder = Recorder({})
     recorder.add(exchange(api_key, b"secret"), [b"\0\0\0\1a"])

@@ -8,9 +8,15 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.coordinators.groups.assignors import TaskMemberSpec, assign_tasks
-from pykafka_broker.coordinators.groups.java_order import JavaQueue, in_hash_order, string_hash
+from pykafka_broker.coordinators.groups.java_order import (
+    JavaQueue,
+    JavaTable,
+    in_hash_order,
+    in_order_of_absent_keys,
+    string_hash,
+)
 from pykafka_broker.coordinators.streams.group import TasksTuple, collect, pairs
+from pykafka_broker.coordinators.streams.sticky_assignor import TaskMemberSpec, assign_tasks
 
 # Of a 4.4.0: members that have no tasks yet, beside one that has all, and what each gets.
 SHARED_OUT = json.loads(Path(__file__).with_name("shared_out_tasks.json").read_text(encoding="utf-8"))
@@ -25,8 +31,35 @@ def test_a_hash_is_javas() -> None:
 
 def test_names_come_by_their_bucket() -> None:
     assert in_hash_order("qab") == ["q", "a", "b"]
-    assert in_hash_order("bqa", 1) == ["b", "q", "a"]
     assert in_hash_order("qabcdefghijklm") == [*"abcdefghijklmq"]  # more than three quarters of sixteen
+
+
+def test_absent_keys_come_before_their_bucket() -> None:
+    assert in_order_of_absent_keys("", 0) == []
+    assert in_order_of_absent_keys("bqab", 1) == ["a", "q", "b"]  # "q" is in the bucket of "a"
+    assert in_order_of_absent_keys("aq", 16) == ["q", "a"]
+
+
+def test_a_table_grows_before_it_looks_whether_the_key_is_there() -> None:
+    assert in_order_of_absent_keys("eabc", 4) == ["a", "e", "b", "c"]
+    assert in_order_of_absent_keys("eabca", 4) == ["a", "b", "c", "e"]
+
+
+def test_members_come_by_their_slot_and_the_newest_first_in_it() -> None:
+    """As a 4.4.0 describes members, in their order of arrival here."""
+    came = [
+        "9755d4c1-3a90-2931-cd44-7e35b8b6d8fe",
+        "51431193-e6c3-f339-1a2b-8f1ff1fd42a2",
+        "a648a7dd-0683-9eb9-05b6-e6e307d4bedc",
+        "e1988ad9-f06c-144a-025b-413f8a9a021e",
+        "f8130c42-3773-0edf-afbd-67f9619699cf",
+        "8712b8bc-076f-3787-b9d1-79e06c0fd4f5",
+    ]
+    table = JavaTable()
+    for number in range(1, len(came) + 1):
+        table.grow(number)
+    assert [came.index(name) for name in table.order(came)] == [2, 0, 4, 1, 3, 5]
+    assert table.order(came[::-1]) != table.order(came)
 
 
 def test_equal_entries_of_a_queue() -> None:

@@ -36,7 +36,8 @@ public final class Answers {
 
     /**
      * A fault that was drawn for the {@code nth} request of a client id to an API: the arguments of {@code
-     * add_fault}. {@code node_id} is the broker of a cluster that drew it.
+     * add_fault}. {@code node_id} is the broker of a cluster that drew it, {@code start} which of its
+     * starts after a trouble.
      */
     public record ChaosHit(
             String clientId,
@@ -47,16 +48,18 @@ public final class Answers {
             String drop,
             long throttleMs,
             String event,
-            long nodeId) {}
+            long nodeId,
+            int start) {}
 
     /**
-     * Random faults: a share of all requests is disturbed, drawn from the seed. {@code hits} counts them;
-     * {@code met} has the first ten thousand.
+     * Random faults: a share of all requests is disturbed, drawn from the seed, while it is {@code
+     * active}. {@code hits} counts them; {@code met} has the first ten thousand.
      */
     public record ChaosState(
             long seed,
             double rate,
             boolean events,
+            boolean active,
             int hits,
             List<ChaosHit> met) {}
 
@@ -116,12 +119,14 @@ public final class Answers {
             long nodeId) {}
 
     /**
-     * A fault: the numbers of hits and of held requests, and the definition.
+     * A fault: the numbers of hits, of held requests and of requests that fitted so far, and the
+     * definition.
      */
     public record Fault(
             int id,
             int hits,
             int held,
+            int fitted,
             boolean spent,
             List<String> api,
             Integer version,

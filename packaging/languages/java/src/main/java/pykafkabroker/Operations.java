@@ -667,7 +667,7 @@ public abstract class Operations {
 
     /**
      * Record all requests and answers from now on, whole, after the topics, records and offsets that are
-     * there. An earlier recording is forgotten.
+     * there. An earlier recording is forgotten. A proxy does not know what is there.
      */
     public Answers.RecordingState startRecording() {
         return call("POST", "/recording", Given.nothing(), new TypeToken<Answers.RecordingState>() {});
@@ -993,6 +993,15 @@ public abstract class Operations {
      */
     public void freeDisk() {
         call("DELETE", "/incidents/full-disk", Given.nothing(), new TypeToken<Object>() {});
+    }
+
+    /**
+     * Fail all writes to disks with an I/O error. As with a real one, the directory of the next write goes
+     * offline, and a broker without another directory ends. What is offline comes back when the process is
+     * started again.
+     */
+    public void breakDisk() {
+        call("POST", "/incidents/broken-disk", Given.nothing(), new TypeToken<Object>() {});
     }
 
     /**

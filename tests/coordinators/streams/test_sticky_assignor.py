@@ -7,8 +7,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykafka_broker.coordinators.groups.assignors import TaskMemberSpec, assign_tasks
 from pykafka_broker.coordinators.streams.group import NOTHING, TasksTuple, pairs
+from pykafka_broker.coordinators.streams.sticky_assignor import TaskMemberSpec, assign_tasks
 
 GROUPS = st.dictionaries(st.text("abcdefgh", min_size=1, max_size=2), st.sampled_from("PQRS"), min_size=1, max_size=9)
 COUNTS = st.dictionaries(st.sampled_from("0123"), st.integers(1, 9), max_size=4)

@@ -1,0 +1,96 @@
+"""Recordings of this broker played against Apache Kafka, which has no control API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from interop.real_kafka import RealKafka
+from pykafka_broker.cli import main
+from pykafka_broker.testing import KafkaBroker
+
+pytestmark = pytest.mark.ours_only
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[RealKafka]:
+    kafka = RealKafka()
+    kafka.start()
+    try:
+        yield kafka
+    finally:
+        kafka.stop()
+
+
+def buy(broker: KafkaBroker, name: str, transactional: bool) -> None:
+    """An application that reads, writes and commits."""
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "client.id": "shop"}
+    producer = Producer({**settings, **({"transactional.id": name} if transactional else {})})
+    consumer = Consumer({**settings, "group.id": name, "auto.offset.reset": "earliest", "enable.auto.commit": False})
+    consumer.subscribe([f"{name}-orders"])
+    if transactional:
+        producer.init_transactions(20)
+    for _ in range(5):
+        order = consumer.poll(20)
+        assert order is not None
+        if transactional:
+            producer.begin_transaction()
+        producer.produce(f"{name}-billed", b"paid", key=order.key(), partition=0)
+        if transactional:
+            producer.commit_transaction(20)
+        assert producer.flush(20) == 0
+        consumer.commit(message=order, asynchronous=False)
+    consumer.close()
+
+
+@pytest.mark.parametrize(
+    "transactional",
+    [pytest.param(False, id="plain", marks=pytest.mark.slow), pytest.param(True, id="transactional")],
+)
+def test_kafka_answers_the_same(
+    kafka: RealKafka, tmp_path: Path, capsys: pytest.CaptureFixture[str], transactional: bool
+) -> None:
+    path, name = tmp_path / "run.jsonl", "transactional" if transactional else "plain"
+    with KafkaBroker() as broker:
+        broker.create_topic(f"{name}-orders", 1, {"cleanup.policy": "compact"})
+        broker.produce(f"{name}-orders", [(f"order-{number}", "{}") for number in range(3)])
+        broker.start_recording()
+        broker.create_topic(f"{name}-billed")
+        broker.produce(f"{name}-orders", [("order-3", "{}"), ("order-4", "{}")])
+        broker.clock.advance(seconds=1)
+        broker.faults.add(api="Produce", client_id="shop", nth=2, error="NOT_LEADER_OR_FOLLOWER")
+        buy(broker, name, transactional)
+        broker.save_recording(path)
+    code = main(["replay", str(path), "--to", kafka.bootstrap_servers, "--all"])
+    told = capsys.readouterr().out
+    assert code == 0, told
+    left_out, summary = told.splitlines()
+    assert left_out == (
+        "not done there, as it has no control API: add_fault, advance_clock; 1 answer that met a fault is not compared"
+    )
+    assert summary.endswith("requests played, all answered as recorded")
+
+
+def test_what_kafka_answers_otherwise_is_told(
+    kafka: RealKafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A topic of that name is there already, with one partition."""
+    path = tmp_path / "taken.jsonl"
+    with KafkaBroker() as broker:
+        broker.start_recording()
+        broker.create_topic("taken", partitions=2)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "client.id": "shop"})
+        producer.produce("taken", b"1", partition=1)
+        assert producer.flush(20) == 0
+        broker.save_recording(path)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.create_topics([NewTopic("taken", 1, 1)])["taken"].result(30)
+    assert main(["replay", str(path), "--to", kafka.bootstrap_servers]) == 3
+    first, left_out, summary = capsys.readouterr().out.splitlines()
+    assert first.endswith("recorded at topics[0].partitions 2 of them, now 1")
+    assert left_out == "not done there, as it has no control API: create_topic"
+    assert "answered otherwise" in summary

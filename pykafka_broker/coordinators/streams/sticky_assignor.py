@@ -1,0 +1,238 @@
+"""The assignor `sticky`, Kafka's only one for streams groups: who gets which task. (Kafka: StickyTaskAssignor)
+
+Rule: an assignor is a function of its specs alone. Every member gets as many active tasks as any other, give or take
+one, and keeps its tasks as far as that allows. Then come members with a standby copy, then members that have reported
+an offset of the task, and then the least loaded process. Standby tasks, copies of tasks with state, never share a
+process with another copy. Tags, racks and end offsets play no part, and no task warms up: a Kafka 4.4.0 that is asked
+with and without them assigns the same (KIP-1357 has only brought their settings so far).
+
+Between equals Kafka's choice rests on the order of Java's collections, so this file keeps tables and queues as Kafka
+has them: `tests/coordinators/streams/tasks` compares the outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from pykafka_broker.coordinators.groups.java_order import JavaQueue, in_hash_order, in_order_of_absent_keys
+from pykafka_broker.coordinators.streams.group import Task, TasksTuple, collect, pairs
+
+
+class TaskMemberSpec(NamedTuple):
+    """A member: the process, the tasks to keep if possible, and the offsets that the member has reported."""
+
+    process_id: str
+    before: TasksTuple
+    offsets: Mapping[Task, int] = {}
+
+
+def assign_tasks(
+    members: Mapping[str, TaskMemberSpec], task_counts: Mapping[str, int], stateful: Collection[str], standbys: int
+) -> dict[str, TasksTuple]:
+    """Return a target for every member.
+
+    Args:
+        members: The members in the order of the group's table.
+        task_counts: The number of tasks of each subtopology.
+        stateful: The subtopologies whose tasks have standby copies.
+        standbys: The number of standby copies of a task.
+    """
+    assignment = _Assignment(members)
+    # Partition by partition, so that a member keeps tasks of several subtopologies.
+    tasks = [
+        (name, partition)
+        for partition in range(max(task_counts.values(), default=0))
+        for name in sorted(task_counts)
+        if partition < task_counts[name]
+    ]
+    if members:
+        assignment.assign_active(tasks)
+        assignment.assign_standby([task for task in tasks if task[0] in stateful], standbys, len(tasks))
+    return assignment.targets()
+
+
+class _Member:
+    """A member and the tasks assigned so far."""
+
+    def __init__(self, member_id: str, process: _Process) -> None:
+        self.id = member_id
+        self.process = process
+        self.active: set[Task] = set()
+        self.standby: set[Task] = set()
+
+    @property
+    def load(self) -> int:
+        return len(self.active) + len(self.standby)
+
+
+class _Process:
+    """A process: its threads, which are members, and what they have been assigned."""
+
+    def __init__(self) -> None:
+        self.members: list[_Member] = []
+        self.held: set[Task] = set()
+        self._queue: JavaQueue[_Member] | None = None
+
+    @property
+    def load(self) -> float:
+        """Return the tasks for each thread."""
+        return len(self.held) / len(self.members)
+
+    def give(self, task: Task, member: _Member, role: set[Task]) -> None:
+        """Assign a task to a chosen member; the queue of members begins anew with its next use."""
+        role.add(task)
+        self.held.add(task)
+        self._queue = None
+
+    def give_to_least_loaded(self, task: Task, *, active: bool) -> None:
+        if self._queue is None:
+            self._queue = JavaQueue(self.members, lambda member: member.load)
+        queue = self._queue
+        member = queue.take()
+        self.give(task, member, member.active if active else member.standby)
+        queue.add(member)
+        self._queue = queue
+
+
+class _Quota:
+    """An even share of tasks for each member; the remainder goes to the first members with a full share."""
+
+    def __init__(self, tasks: int, members: int) -> None:
+        self._least, self._extra = divmod(tasks, members)
+
+    def has_room(self, load: int) -> bool:
+        return load < self._least or (load == self._least and self._extra > 0)
+
+    def take(self, load: int) -> None:
+        if load == self._least:
+            self._extra -= 1
+
+
+class _Assignment:
+    """An assignment in the making."""
+
+    def __init__(self, members: Mapping[str, TaskMemberSpec]) -> None:
+        ids = in_hash_order(members)
+        process_ids = in_order_of_absent_keys([members[member_id].process_id for member_id in ids], len(ids))
+        self._processes = {process_id: _Process() for process_id in process_ids}
+        self._members = {
+            member_id: _Member(member_id, self._processes[members[member_id].process_id]) for member_id in ids
+        }
+        of_process: dict[str, list[str]] = {}
+        for member_id in ids:
+            of_process.setdefault(members[member_id].process_id, []).append(member_id)
+        for process_id, threads in of_process.items():
+            self._processes[process_id].members = [self._members[member_id] for member_id in in_hash_order(threads)]
+        self._active_owners: dict[Task, _Member] = {}
+        self._standby_owners: dict[Task, list[_Member]] = {}
+        reports: dict[Task, list[tuple[int, _Member]]] = {}
+        for member_id, member in self._members.items():
+            spec = members[member_id]
+            self._active_owners |= dict.fromkeys(pairs(spec.before.active), member)
+            for task in pairs(spec.before.standby):
+                self._standby_owners.setdefault(task, []).append(member)
+            for task, offset in spec.offsets.items():
+                reports.setdefault(task, []).append((offset, member))
+        self._offsets = {task: {member: offset for offset, member in found} for task, found in reports.items()}
+
+    def targets(self) -> dict[str, TasksTuple]:
+        return {
+            member.id: TasksTuple(collect(member.active), collect(member.standby)) for member in self._members.values()
+        }
+
+    # Active tasks
+
+    def assign_active(self, tasks: list[Task]) -> None:
+        quota = _Quota(len(tasks), len(self._members))
+        rest, last = list[Task](), list[Task]()
+        for task in tasks:
+            if not self._give_active(task, self._active_owners.get(task), quota):
+                rest.append(task)
+        for task in rest:
+            if not self._give_active(task, self._best(self._with_state(task)), quota):
+                last.append(task)
+        processes = self._by_load()
+        for task in sorted(last):
+            process = processes.take()
+            process.give_to_least_loaded(task, active=True)
+            processes.add(process)
+
+    def _give_active(self, task: Task, member: _Member | None, quota: _Quota) -> bool:
+        """Give the task to the member if it has room; return whether it has."""
+        if member is None or not quota.has_room(len(member.active)):
+            return False
+        quota.take(len(member.active))
+        member.process.give(task, member, member.active)
+        return True
+
+    # Standby tasks
+
+    def assign_standby(self, tasks: list[Task], copies: int, active: int) -> None:
+        """Assign copies first to members with state, up to an even share of all tasks, then to the least loaded."""
+        quota = _Quota(active + len(tasks) * copies, len(self._members))
+        rest: list[tuple[Task, int]] = []
+        for task in reversed(tasks):
+            for left in range(copies, 0, -1):
+                if not self._give_standby_to_member_with_state(task, quota):
+                    rest.append((task, left))
+                    break
+        processes = self._by_load()
+        for task, left in sorted(rest, reverse=True):
+            for _ in range(left):
+                if not _give_standby_to_least_loaded(task, processes):
+                    break
+
+    def _give_standby_to_member_with_state(self, task: Task, quota: _Quota) -> bool:
+        active = self._active_owners.get(task)
+        for member in (active, self._best(self._with_state(task), task)):
+            if member is not None and task not in member.process.held and quota.has_room(member.load):
+                quota.take(member.load)
+                member.process.give(task, member, member.standby)
+                return True
+        return False
+
+    # Choices
+
+    def _with_state(self, task: Task) -> list[_Member]:
+        """Return the members with a standby copy, then members with an offset, each by falling offset."""
+        offsets, owners = self._offsets.get(task, {}), self._standby_owners.get(task, [])
+        others = [member for member in offsets if member not in owners]
+        return [
+            member
+            for members in (owners, others)
+            for member in sorted(members, key=lambda member: -offsets.get(member, 0))
+        ]
+
+    def _best(self, members: Iterable[_Member], task: Task | None = None) -> _Member | None:
+        """Return the first member, or a later one if both its process and itself are less loaded.
+
+        task: The processes that hold the task are left out.
+        """
+        best = None
+        for member in members:
+            if task in member.process.held:
+                continue
+            if best is None or (member.process.load < best.process.load and member.load < best.load):
+                best = member
+        return best
+
+    def _by_load(self) -> JavaQueue[_Process]:
+        return JavaQueue(self._processes.values(), lambda process: process.load)
+
+
+def _give_standby_to_least_loaded(task: Task, processes: JavaQueue[_Process]) -> bool:
+    """Give a copy to the least loaded process that has none of the task. Return whether there is one."""
+    passed_by: list[_Process] = []
+    found = None
+    while processes and found is None:
+        process = processes.take()
+        if task in process.held:
+            passed_by.append(process)
+        else:
+            found = process
+            process.give_to_least_loaded(task, active=False)
+            processes.add(process)
+    for process in reversed(passed_by):
+        processes.add(process)
+    return found is not None

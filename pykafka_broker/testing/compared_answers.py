@@ -1,0 +1,220 @@
+"""Two answers to the same request compared, one recorded and one of today.
+
+Rule: ids that a broker chooses (of topics, members, producers, fetch sessions, nodes, the cluster) are learnt from the
+answers and put into later requests. What differs by nature is not compared: addresses, throttling, the epoch of the
+features, and of batches how records are gathered in them, times, checksums and producer ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import zip_longest
+from typing import Any
+
+from pykafka_broker.control.traffic.exchange import decoded_request, decoded_response, encoded_request
+from pykafka_broker.protocol.api_keys import SPECS
+from pykafka_broker.protocol.runtime import EncodeError, Fields, uuid_text
+from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
+from pykafka_broker.records.header import HEADER_SIZE, Buffer, batch_of, iter_batches
+from pykafka_broker.records.record import iter_records
+
+_MOST_SHOWN = 60  # characters of a value
+NODE = "node id"
+_PRODUCER = "producer id"
+_EPOCH = "producer epoch"
+# Fields that a broker chooses, by the kind of id.
+CHOSEN = {
+    **dict.fromkeys(("topic_id", "topic_ids"), "topic id"),
+    **dict.fromkeys(("member_id", "leader"), "member id"),
+    **dict.fromkeys(("node_id", "broker_id", "leader_id", "controller_id", "replica_nodes", "isr_nodes"), NODE),
+    **dict.fromkeys(("producer_id", "v3_and_below_producer_id", "ongoing_txn_producer_id"), _PRODUCER),
+    "session_id": "fetch session",
+    "cluster_id": "cluster id",
+    "client_instance_id": "client instance id",
+    "subscription_id": "subscription id",
+}
+_NOT_COMPARED = frozenset(
+    {
+        "host",
+        "port",
+        "throttle_time_ms",
+        "log_append_time_ms",
+        "acquisition_lock_timeout_ms",
+        "finalized_features_epoch",
+    }
+)
+# What a broker alone can know of its past and of its cluster: not compared where a recording does not tell its state.
+_OF_ITS_PAST = frozenset(
+    {
+        *("leader_epoch", "high_watermark", "last_stable_offset", "log_start_offset", "offset", "replica_nodes"),
+        *("isr_nodes", "offline_replicas", "brokers", "rack", "controller_id", "preferred_read_replica"),
+        *("committed_leader_epoch", "producer_epoch", "ongoing_txn_producer_epoch"),
+    }
+)
+# Ids of producers, and the epochs that go with them.
+_EPOCHS = {
+    "producer_id": "producer_epoch",
+    "v3_and_below_producer_id": "v3_and_below_producer_epoch",
+    "ongoing_txn_producer_id": "ongoing_txn_producer_epoch",
+}
+_WITHOUT_ID = ("", 0, -1, bytes(16))
+_FROM_0 = (NODE, _PRODUCER)  # of these 0 is an id
+
+
+class Ids:
+    """Ids that the recorded broker chose, and those of the target.
+
+    of_partial: the recording does not tell the state before it.
+    """
+
+    def __init__(self, of_partial: bool = False) -> None:
+        self._of_partial = of_partial
+        self._ignored = _NOT_COMPARED | _OF_ITS_PAST if of_partial else _NOT_COMPARED
+        self._of: dict[tuple[str, Any], Any] = {}
+
+    def put_into(self, frame: bytes) -> bytes:
+        """Return a recorded request with the target's ids."""
+        spec = SPECS.get(int.from_bytes(frame[:2], "big"))
+        request = None if spec is None else decoded_request(frame, spec)
+        if spec is None or request is None or not self._of:
+            return frame
+        self._change(request)
+        try:
+            return bytes(encoded_request(frame, spec, int.from_bytes(frame[2:4], "big"), request))
+        except EncodeError:
+            return frame
+
+    def _change(self, struct: Any) -> None:
+        for name, epoch in _EPOCHS.items():
+            if epoch in struct.__match_args__ and name in struct.__match_args__:
+                setattr(struct, epoch, self._epoch(getattr(struct, name), getattr(struct, epoch)))
+        for name in struct.__match_args__:
+            value = getattr(struct, name)
+            if isinstance(value, Fields):
+                self._change(value)
+            elif isinstance(value, list) and value and isinstance(value[0], Fields):
+                for each in value:
+                    self._change(each)
+            elif name in CHOSEN:
+                setattr(struct, name, self._target(name, value))
+            elif name == "records" and value is not None:
+                struct.records = self._rewritten(bytes(value))
+
+    def _epoch(self, producer_id: int, epoch: int) -> int:
+        """Return the target's epoch of a recorded producer."""
+        found: int = self._of.get((_EPOCH, (producer_id, epoch)), epoch)
+        return found
+
+    def _target(self, name: str, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._of.get((CHOSEN[name], each), each) for each in value]
+        return self._of.get((CHOSEN[name], value), value)
+
+    def _rewritten(self, records: bytes) -> bytes:
+        """Return produced batches with the target's producer ids."""
+        batches: list[Buffer] = []
+        try:
+            for header, batch in iter_batches(records):
+                target = self._of.get((_PRODUCER, header.producer_id), header.producer_id)
+                epoch = self._epoch(header.producer_id, header.producer_epoch)
+                if (target, epoch) == (header.producer_id, header.producer_epoch):
+                    batches.append(batch)
+                else:
+                    told = replace(header, producer_id=target, producer_epoch=epoch)
+                    batches.append(batch_of(told, batch[HEADER_SIZE:]))
+        except CorruptBatch:  # what a client sent is sent again as it was
+            return records
+        return b"".join(batches)
+
+    def compared(self, request: bytes, recorded: bytes, replayed: bytes | None) -> Iterator[tuple[str, str, str]]:
+        """Yield what differs between two answers to a request: the path, and both values. New ids are learnt."""
+        if replayed is None:
+            yield "", "an answer", "none"
+            return
+        spec = SPECS.get(int.from_bytes(request[:2], "big"))
+        version = int.from_bytes(request[2:4], "big")
+        first = None if spec is None else decoded_response(recorded, spec, version)
+        second = None if spec is None else decoded_response(replayed, spec, version)
+        if first is None or second is None:
+            if recorded[4:] != replayed[4:]:
+                yield "", f"{len(recorded)} bytes", f"{len(replayed)} other bytes"
+            return
+        yield from self._fields(first, second, "")
+
+    def learn(self, request: bytes, recorded: bytes, replayed: bytes) -> None:
+        """Learn the ids of two answers that are not compared."""
+        for _ in self.compared(request, recorded, replayed):
+            pass
+
+    def _fields(self, recorded: Any, replayed: Any, path: str) -> Iterator[tuple[str, str, str]]:
+        for name in recorded.__match_args__:
+            if self._of_partial and _EPOCHS.get(name) in recorded.__match_args__:
+                self._learn_epoch(recorded, replayed, name)
+            if name not in self._ignored:
+                at = f"{path}.{name}" if path else name
+                yield from self._values(name, getattr(recorded, name), getattr(replayed, name), at)
+
+    def _learn_epoch(self, recorded: Any, replayed: Any, name: str) -> None:
+        """Learn the epoch of a producer that was there before the recording."""
+        epoch = _EPOCHS[name]
+        key = _EPOCH, (getattr(recorded, name), getattr(recorded, epoch))
+        self._of.setdefault(key, getattr(replayed, epoch))
+
+    def _values(self, name: str, recorded: Any, replayed: Any, path: str) -> Iterator[tuple[str, str, str]]:
+        if isinstance(recorded, Fields) and isinstance(replayed, Fields):
+            yield from self._fields(recorded, replayed, path)
+        elif isinstance(recorded, list) and isinstance(replayed, list):
+            if len(recorded) != len(replayed):
+                yield path, f"{len(recorded)} of them", str(len(replayed))
+            if all(isinstance(getattr(each, "name", None), str) for each in (*recorded, *replayed)):
+                recorded, replayed = (sorted(each, key=_name) for each in (recorded, replayed))  # in no order
+            for index, (one, other) in enumerate(zip(recorded, replayed, strict=False)):
+                yield from self._values(name, one, other, f"{path}[{index}]")
+        elif name in CHOSEN:
+            known = self._of.get((CHOSEN[name], recorded))
+            without = (-1,) if CHOSEN[name] in _FROM_0 else _WITHOUT_ID
+            if known is None and recorded not in without and replayed not in without:
+                self._of[CHOSEN[name], recorded] = replayed
+            elif (recorded if known is None else known) != replayed:
+                yield path, _shown(recorded), _shown(replayed)
+        elif name == "records":
+            yield from _records(recorded, replayed, path)
+        elif recorded != replayed:
+            yield path, _shown(recorded), _shown(replayed)
+
+
+def _name(struct: Any) -> str:
+    return str(struct.name)
+
+
+def _records(recorded: Any, replayed: Any, path: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the first record that differs."""
+    for one, other in zip_longest(_outline(recorded), _outline(replayed)):
+        if one != other:
+            first, second = ("no further record" if each is None else _shown(each) for each in (one, other))
+            yield path, first, second
+            return
+
+
+def _outline(records: Any) -> Iterator[Any]:
+    """Yield offset, key, value and headers of each record; of a batch that can't be read, its bytes."""
+    data = bytes(records or b"")
+    at = 0
+    try:
+        for header, batch in iter_batches(data):
+            at += len(batch)
+            try:
+                for record in iter_records(batch, header):
+                    yield record.offset, record.key, record.value, record.headers
+            except CorruptBatch:
+                yield header.base_offset, bytes(batch[HEADER_SIZE:])
+    except TruncatedBatch:  # what was fetched ends anywhere
+        pass
+    except CorruptBatch:  # an older format
+        yield data[at:]
+
+
+def _shown(value: Any) -> str:
+    text = uuid_text(value) if isinstance(value, bytes) and len(value) == 16 else repr(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."

@@ -1,0 +1,133 @@
+"""Recordings of a broker's traffic, as they are read.
+
+Rule: the lines are those of `control/traffic/recorder.py`. Events stand in the order in which they came to the broker.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+FORMAT = 1
+NEVER = 1 << 62
+
+
+class BadRecording(ValueError):
+    """A recording that can't be played."""
+
+
+class Recorded(NamedTuple):
+    """An exchange, a call of the control API, or the end of a connection, which has neither request nor call.
+
+    at, answered: microseconds since the start; `answered` is NEVER without an answer.
+    fault: the number of the fault that the exchange met.
+    served: the request that the broker carried out; None if a fault kept it from carrying out any.
+    """
+
+    at: int
+    answered: int
+    connection: int
+    request: bytes
+    response: bytes | None
+    call: tuple[str, str, str] | None = None
+    fault: int | None = None
+    served: bytes | None = None
+
+    @classmethod
+    def exchange(cls, at: int, answered: int, connection: int, request: bytes, response: bytes | None) -> Recorded:
+        """Return an exchange that met no fault."""
+        answered = NEVER if response is None else answered
+        return cls(at, answered, connection, request, response, served=request)
+
+    @classmethod
+    def close(cls, at: int, connection: int) -> Recorded:
+        """Return the end of a connection."""
+        return cls(at, at, connection, b"", None)
+
+    @property
+    def is_close(self) -> bool:
+        return not self.request and self.call is None
+
+
+class Recording(NamedTuple):
+    """A recording in the order in which its requests came.
+
+    state: lines for `seed`.
+    unknown: what the recording does not tell, in words.
+    last_fault: the id of the last fault that was added before; the next one has the next id.
+    """
+
+    state: list[str]
+    events: list[Recorded]
+    unknown: str = ""
+    last_fault: int = 0
+
+
+def read_recording(lines: Iterable[str]) -> Recording:
+    """Read a recording.
+
+    Raises:
+        BadRecording: a line is none of a recording.
+    """
+    state: list[str] = []
+    events: list[Recorded] = []
+    unknown, last_fault = "", 0
+    for number, line in enumerate(lines, 1):
+        try:
+            entry = json.loads(line)
+            if number == 1:
+                if entry["recording"] != FORMAT:
+                    raise BadRecording(f"recordings of format {entry['recording']} are not read, those of {FORMAT} are")
+                unknown, last_fault = str(entry.get("unknown", "")), int(entry.get("last_fault", 0))
+            elif "state" in entry:
+                state.append(json.dumps(entry["state"]))
+            elif "full" not in entry:
+                events.append(_event(entry))
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, BadRecording):
+                raise
+            raise BadRecording(f"line {number} is no line of a recording") from None
+    events.sort(key=lambda each: each.at)
+    return Recording(state, events, unknown, last_fault)
+
+
+def lines_of(recording: Recording) -> Iterator[str]:
+    """Yield the lines of a recording, without line ends."""
+    head = {"recording": FORMAT, "last_fault": recording.last_fault}
+    yield json.dumps(head | ({"unknown": recording.unknown} if recording.unknown else {}))
+    for line in recording.state:
+        yield f'{{"state":{line}}}'
+    for each in recording.events:
+        if each.call is not None:
+            method, target, body = each.call
+            yield json.dumps({"call": method, "target": target, "body": body, "at": each.at})
+        elif each.is_close:
+            yield json.dumps({"closed": each.connection, "at": each.at})
+        else:
+            answered = each.at if each.response is None else each.answered
+            entry: dict[str, Any] = {"connection": each.connection, "at": each.at, "answered": answered}
+            entry |= {"request": _in_base64(each.request), "response": _in_base64(each.response)}
+            if each.fault is not None:
+                entry |= {"fault": each.fault, "served": _in_base64(each.served)}
+            yield json.dumps(entry)
+
+
+def _in_base64(frame: bytes | None) -> str | None:
+    return None if frame is None else b64encode(frame).decode()
+
+
+def _event(entry: dict[str, Any]) -> Recorded:
+    if "call" in entry:
+        call = entry["call"], entry["target"], entry["body"]
+        return Recorded(entry["at"], entry["at"], 0, b"", None, call)
+    if "closed" in entry:
+        return Recorded.close(entry["at"], entry["closed"])
+    answer = None if entry["response"] is None else b64decode(entry["response"])
+    request = b64decode(entry["request"], validate=True)
+    event = Recorded.exchange(entry["at"], entry["answered"], entry["connection"], request, answer)
+    if "fault" not in entry:
+        return event
+    served = entry.get("served", entry["request"])
+    return event._replace(fault=entry["fault"], served=None if served is None else b64decode(served))

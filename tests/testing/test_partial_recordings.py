@@ -1,0 +1,107 @@
+"""Captures and recordings of proxies: what was there before is made as clients saw it, and offsets begin at 0."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from interop.proxied import Proxy
+from pykafka_broker.cli import main
+from pykafka_broker.testing import KafkaBroker
+from pykafka_broker.testing.recording import Recorded, read_recording
+from tests.cli.test_trace_capture import pcap, segment
+
+SERVER = ("127.0.0.1", 9092)
+FIN = 0x11
+BEFORE = 40
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    """Records that are read, records that nobody reads any more, and a group that has come as far."""
+    with KafkaBroker() as running:
+        running.create_topic("orders")
+        running.create_topic("billed")
+        running.produce("orders", [(f"order-{number}", "secret") for number in range(BEFORE)])
+        yield running
+
+
+def bill(broker: KafkaBroker, bootstrap_servers: str, group: str) -> None:
+    """An application that goes on where its group was, with orders that come meanwhile."""
+    settings = {"bootstrap.servers": bootstrap_servers, "client.id": group}
+    reading = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    broker.commit(group, "orders", BEFORE - 3)
+    consumer = Consumer({**settings, **reading})
+    producer = Producer({**settings, "transactional.id": group})
+    producer.init_transactions(20)
+    consumer.subscribe(["orders"])
+    for number in range(5):
+        if number == 3:
+            broker.produce("orders", [("late", "secret"), ("later", "secret")])
+        order = consumer.poll(20)
+        assert order is not None
+        assert order.error() is None
+        producer.begin_transaction()
+        producer.produce("billed", b"paid", key=order.key())
+        producer.commit_transaction(20)
+        consumer.commit(message=order, asynchronous=False)
+    consumer.close()
+
+
+def as_capture(events: list[Recorded]) -> bytes:
+    """The same events as tcpdump has them."""
+    sent: list[tuple[int, int, bool, bytes]] = []
+    for each in events:
+        if each.is_close:
+            sent.append((each.at, each.connection, True, b""))
+        elif each.call is None:
+            sent.append((each.at, each.connection, True, each.request))
+            if each.response is not None:
+                sent.append((each.answered, each.connection, False, each.response))
+    sequences: Counter[tuple[int, bool]] = Counter()
+    packets: list[tuple[float, bytes]] = []
+    for at, connection, of_client, frame in sorted(sent, key=lambda each: each[0]):
+        client = "127.0.0.1", 40_000 + connection
+        source, target = (client, SERVER) if of_client else (SERVER, client)
+        data = len(frame).to_bytes(4, "big") + frame if frame else b""
+        made = bytearray(segment(source, target, sequences[connection, of_client], data))
+        sequences[connection, of_client] += len(data)
+        if not frame:
+            made[20 + 13] = FIN
+        packets.append((1000 + at / 1e6, bytes(made)))
+    return pcap(packets)
+
+
+def test_a_capture_is_played(broker: KafkaBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broker.start_recording()
+    bill(broker, broker.bootstrap_servers, "captured")
+    recorded, capture, masked = (tmp_path / name for name in ("recorded.jsonl", "capture.pcap", "masked.jsonl"))
+    broker.save_recording(recorded)
+    with recorded.open() as file:
+        capture.write_bytes(as_capture(read_recording(file).events))
+    code = main(["replay", str(capture), "--all"])
+    told = capsys.readouterr().out.splitlines()
+    assert code == 0, told
+    assert told[0].startswith("a capture tells nothing of what was there before: ")
+    assert told[1].endswith("requests played, all answered as recorded")
+    assert main(["replay", str(capture), "--masked", str(masked)]) == 0
+    assert main(["replay", str(masked), "--all"]) == 0, capsys.readouterr().out
+
+
+def test_a_proxy_records(broker: KafkaBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    proxy = Proxy(broker.bootstrap_servers)
+    try:
+        proxy.start_recording()
+        bill(broker, proxy.address, "recorded")
+        path = tmp_path / "proxy.jsonl"
+        proxy.save_recording(path)
+    finally:
+        assert proxy.end() == 0
+    code = main(["replay", str(path), "--all"])
+    told = capsys.readouterr().out.splitlines()
+    assert code == 0, told
+    assert told[0].startswith("a proxy tells nothing of what was there before: ")
