@@ -55,7 +55,7 @@ def run(context: Context) -> dict[str, Any]:
 def optimized(context: Context, path: str) -> dict[str, int]:
     """Let Delta put the files of a table together; return how many files were removed and added."""
     text = f"OPTIMIZE {tables.name_in_sql(context.spark, Files(context.spark), path, DELTA)}"
-    metrics = tables.statement(context.spark, text).collect()[0]["metrics"]
+    metrics = tables.commit(context.spark, path, lambda: context.spark.sql(text)).collect()[0]["metrics"]
     return {"removed": metrics["numFilesRemoved"], "added": metrics["numFilesAdded"]}
 
 
@@ -65,7 +65,7 @@ def rewritten(context: Context, path: str) -> dict[str, int]:
     size = context.settings.target_file_mb * MEGABYTE
     options = f"map('target-file-size-bytes', '{size}', 'min-input-files', '2')"
     text = f"CALL {catalog}.system.rewrite_data_files(table => '{table}', options => {options})"
-    done = tables.statement(context.spark, text).collect()[0]
+    done = tables.commit(context.spark, path, lambda: context.spark.sql(text)).collect()[0]
     return {"removed": done["rewritten_data_files_count"], "added": done["added_data_files_count"]}
 
 

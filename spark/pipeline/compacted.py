@@ -12,10 +12,14 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline import topics
+from pipeline import tables, topics
 from pipeline.context import Context
-from pipeline.files import Files
+from pipeline.parts import parts_of
 from pipeline.settings import Settings
+
+
+def check(settings: Settings) -> None:
+    tables.require(settings)
 
 
 def source_topic(settings: Settings) -> str:
@@ -24,6 +28,10 @@ def source_topic(settings: Settings) -> str:
 
 def reads(settings: Settings) -> list[str]:
     return [source_topic(settings)]
+
+
+def table_path(settings: Settings) -> str:
+    return settings.path(f"latest/{source_topic(settings)}")
 
 
 def latest(records: DataFrame) -> DataFrame:
@@ -41,13 +49,9 @@ def latest(records: DataFrame) -> DataFrame:
 
 def run(context: Context) -> dict[str, Any]:
     settings, topic = context.settings, source_topic(context.settings)
+    path = table_path(settings)
+    tables.require_format(context, path)
     context.kafka.remember(topic)
     records = topics.read_range(context.spark, settings, topic, context.kafka.ranges(topic))
-    path = settings.path(f"latest/{topic}")
-    files, unfinished = Files(context.spark), f"{path}.unfinished"
-    files.recover_folder(path)
-    files.delete(unfinished)
-    latest(records).coalesce(settings.shuffle_partitions).write.parquet(unfinished)
-    context.kafka.require_same_topics()
-    files.replace_folder(unfinished, path)
-    return {"topic": topic, "table": path, "keys": context.spark.read.parquet(path).count()}
+    parts_of(context, path).replace_all(latest(records).coalesce(settings.shuffle_partitions))
+    return {"topic": topic, "table": path, "keys": tables.read(context.spark, path).count()}

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
@@ -54,6 +54,10 @@ class Parts(ABC):
         """Write a part in the place of what an earlier attempt wrote."""
 
     @abstractmethod
+    def replace_all(self, rows: DataFrame) -> None:
+        """Write rows in the place of the whole table."""
+
+    @abstractmethod
     def remove(self, part: Part) -> None:
         """Take out what an earlier attempt wrote of a part that has no rows."""
 
@@ -67,12 +71,16 @@ class ParquetParts(Parts):
 
     def append(self, rows: DataFrame, part: Part) -> None:
         if not self._files.exists(self._folder(part)):
-            self._files.rename(self._written(rows, part), self._folder(part))
+            self._files.rename(self._part_written(rows, part), self._folder(part))
 
     def replace(self, rows: DataFrame, part: Part) -> None:
         self._files.recover_folder(self._folder(part))
-        self._files.replace_folder(self._written(rows, part), self._folder(part))
+        self._files.replace_folder(self._part_written(rows, part), self._folder(part))
         self._is_first = False
+
+    def replace_all(self, rows: DataFrame) -> None:
+        self._files.recover_folder(self._path)
+        self._files.replace_folder(self._written(rows, f"{self._path}.unfinished"), self._path)
 
     def remove(self, part: Part) -> None:
         if self._is_first:
@@ -86,11 +94,14 @@ class ParquetParts(Parts):
     def _folder(self, part: Part) -> str:
         return f"{self._path}/{part[0]}={part[1]}"
 
-    def _written(self, rows: DataFrame, part: Part) -> str:
-        """Write a part beside the table; return its folder."""
-        unfinished = f"{self._path}/_unfinished-{part[1]}"
+    def _part_written(self, rows: DataFrame, part: Part) -> str:
+        """Write a part beside the others; return its folder."""
+        return self._written(rows, f"{self._path}/_unfinished-{part[1]}", part[0])
+
+    def _written(self, rows: DataFrame, unfinished: str, without: str = "") -> str:
+        """Write rows into a folder, and return it. without: the column of parts, which the rows do not have."""
         self._files.delete(unfinished)
-        rows.write.partitionBy(*(name for name in self._partitioned_by if name != part[0])).parquet(unfinished)
+        rows.write.partitionBy(*(name for name in self._partitioned_by if name != without)).parquet(unfinished)
         self._context.kafka.require_same_topics()
         return unfinished
 
@@ -132,12 +143,12 @@ class LoggedParts(Parts):
         values = ", ".join(f"found.{quoted(name)}" for name in rows.columns)
         name = tables.name_in_sql(rows.sparkSession, self._files, self._path, self.table_format)
         text = f"MERGE INTO {name} AS known USING {VIEW} AS found ON {condition} "
-        tables.statement(rows.sparkSession, text + f"WHEN NOT MATCHED THEN INSERT ({columns}) VALUES ({values})")
+        self._change(rows.sparkSession, text + f"WHEN NOT MATCHED THEN INSERT ({columns}) VALUES ({values})")
 
     def remove(self, part: Part) -> None:
         if self._is_first and self._has(part):
             name = tables.name_in_sql(self._context.spark, self._files, self._path, self.table_format)
-            tables.statement(self._context.spark, f"DELETE FROM {name} WHERE {_condition(part)}")
+            self._change(self._context.spark, f"DELETE FROM {name} WHERE {_condition(part)}")
         self._is_first = False
 
     def _has(self, part: Part) -> bool:
@@ -162,11 +173,14 @@ class LoggedParts(Parts):
     def _read(self) -> DataFrame:
         return tables.read(self._context.spark, self._path)
 
-    def _commit(self, rows: DataFrame, part: Part, write: Callable[[DataFrame], None]) -> None:
-        """Write a part once all of it is read."""
-        column, value = part
-        kind = "bigint" if isinstance(value, int) else "string"
-        whole = rows.withColumn(column, F.lit(value).cast(kind)).persist()
+    def _change(self, spark: SparkSession, statement: str) -> None:
+        """Run a statement that changes the table. spark: the session that has what the statement names; a batch of a
+        stream has one of its own."""
+        tables.commit(spark, self._path, lambda: spark.sql(statement))
+
+    def _commit(self, rows: DataFrame, write: Callable[[DataFrame], None]) -> None:
+        """Write rows once all of them are read."""
+        whole = rows.persist()
         try:
             whole.count()
             self._context.kafka.require_same_topics()
@@ -183,13 +197,16 @@ class DeltaParts(LoggedParts):
 
     def append(self, rows: DataFrame, part: Part) -> None:
         options = {"txnAppId": self._owner, "txnVersion": str(part[1])}
-        self._commit(rows, part, lambda whole: self._save(whole, "append", options))
+        self._commit(_with(rows, part), lambda whole: self._save(whole, "append", options))
 
     def replace(self, rows: DataFrame, part: Part) -> None:
         if not self._is_first:
-            return self._commit(rows, part, lambda whole: self._save(whole, "append", {}))
+            return self._commit(_with(rows, part), lambda whole: self._save(whole, "append", {}))
         options = {"replaceWhere": _condition(part)}
-        return self._commit(rows, part, lambda whole: self._save(whole, "overwrite", options))
+        return self._commit(_with(rows, part), lambda whole: self._save(whole, "overwrite", options))
+
+    def replace_all(self, rows: DataFrame) -> None:
+        self._commit(rows, lambda whole: self._save(whole, "overwrite", {}))
 
     def _create_or_extend(self, present: StructType, lacking: StructType) -> None:
         self._files.make_folder(f"{self._path}/{tables.LOGS[DELTA]}")
@@ -198,7 +215,7 @@ class DeltaParts(LoggedParts):
 
     def _save(self, whole: DataFrame, mode: str, options: dict[str, str]) -> None:
         writer = whole.write.format(DELTA).mode(mode).partitionBy(*self._partitioned_by).options(**options)
-        tables.despite_conflicts(lambda: writer.save(self._path))
+        tables.commit(self._context.spark, self._path, lambda: writer.save(self._path))
 
 
 class IcebergParts(LoggedParts):
@@ -209,7 +226,7 @@ class IcebergParts(LoggedParts):
 
     def append(self, rows: DataFrame, part: Part) -> None:
         if not self._is_first or not self._has(part):
-            self._commit(rows, part, self._save)
+            self._commit(_with(rows, part), self._save)
         self._is_first = False
 
     def replace(self, rows: DataFrame, part: Part) -> None:
@@ -217,17 +234,25 @@ class IcebergParts(LoggedParts):
             self.remove(part)
             self._save(whole)
 
-        self._commit(rows, part, write)
+        self._commit(_with(rows, part), write)
+
+    def replace_all(self, rows: DataFrame) -> None:
+        self._commit(rows, lambda whole: self._write(whole, lambda writer: writer.overwrite(F.lit(True))))
 
     def _create_or_extend(self, present: StructType, lacking: StructType) -> None:
         columns = ", ".join(f"{quoted(field.name)} {field.dataType.simpleString()}" for field in lacking.fields)
         name = tables.name_in_sql(self._context.spark, self._files, self._path, ICEBERG)
         by = ", ".join(quoted(column) for column in self._partitioned_by)
         text = f"CREATE TABLE {name} ({columns}) USING iceberg" + (f" PARTITIONED BY ({by})" if by else "")
-        self._context.spark.sql(f"ALTER TABLE {name} ADD COLUMNS ({columns})" if present.fields else text)
+        extended = f"ALTER TABLE {name} ADD COLUMNS ({columns})"
+        self._change(self._context.spark, extended if present.fields else text)
 
     def _save(self, whole: DataFrame) -> None:
-        whole.writeTo(tables.name_in_sql(whole.sparkSession, self._files, self._path, ICEBERG)).append()
+        self._write(whole, DataFrameWriterV2.append)
+
+    def _write(self, whole: DataFrame, write: Callable[[DataFrameWriterV2], None]) -> None:
+        writer = whole.writeTo(tables.name_in_sql(whole.sparkSession, self._files, self._path, ICEBERG))
+        tables.commit(whole.sparkSession, self._path, lambda: write(writer))
 
 
 KINDS: dict[str, type[ParquetParts] | type[DeltaParts] | type[IcebergParts]] = {
@@ -245,6 +270,12 @@ def parts_of(context: Context, path: str, partitioned_by: Sequence[str] = (), ow
 def logged_parts_of(context: Context, path: str, partitioned_by: Sequence[str]) -> LoggedParts:
     """Return the writer of a table in the format of the settings, which is one with a log."""
     return (DeltaParts if context.settings.table_format == DELTA else IcebergParts)(context, path, partitioned_by)
+
+
+def _with(rows: DataFrame, part: Part) -> DataFrame:
+    """Return the rows with the column of their part."""
+    column, value = part
+    return rows.withColumn(column, F.lit(value).cast("bigint" if isinstance(value, int) else "string"))
 
 
 def _is_of(part: Part) -> Column:

@@ -138,7 +138,7 @@ class Settings:
     table_format: str = setting(
         PARQUET,
         "delta and iceberg need a PySpark that they work with",
-        "bronze silver aggregate sessions replay compact",
+        "bronze silver aggregate sessions replay compacted compact",
         choices=(PARQUET, DELTA, ICEBERG),
     )
     from_bronze: str = setting("", "the folder of a bronze table to read; none: the topic", "silver")

@@ -15,7 +15,7 @@ from pyspark import __version__ as PYSPARK_VERSION
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline import topics
+from pipeline import lock, topics
 from pipeline.context import Context
 from pipeline.errors import CheckpointError, SettingsError
 from pipeline.files import Files
@@ -123,9 +123,11 @@ def read_stream_of_records(spark: SparkSession, settings: Settings, path: str) -
     return of_files.parquet(path).select(*columns)
 
 
-def statement(spark: SparkSession, text: str) -> DataFrame:
-    """Run a statement that may be repeated, again where another writer of the table was quicker."""
-    return despite_conflicts(lambda: spark.sql(text))
+def commit(spark: SparkSession, path: str, do: Callable[[], Done]) -> Done:
+    """Do what commits to a table of Delta or Iceberg and may be repeated: alone on a local disk, and again where
+    another writer of the table was quicker."""
+    with lock.held(spark, path):
+        return despite_conflicts(do)
 
 
 def despite_conflicts(do: Callable[[], Done]) -> Done:

@@ -185,7 +185,7 @@ def test_a_format_that_this_pyspark_does_not_have(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(tables, "PYSPARK_VERSION", "4.3.0")
-    for job in ("bronze", "silver", "aggregate", "sessions", "replay"):
+    for job in ("bronze", "silver", "aggregate", "sessions", "replay", "compacted", "compact"):
         for name, works in (("delta", "4.2"), ("iceberg", "3.5 or 4.0")):
             assert main([job, "--table-format", name, "--data-dir", str(tmp_path / "data")]) == 2
             words = (

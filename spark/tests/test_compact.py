@@ -1,6 +1,7 @@
 """Small files put together: every row stays, whatever ends the job and when, and a running stream goes on."""
 
 import dataclasses
+import json
 import random
 import shutil
 import threading
@@ -14,7 +15,7 @@ from pyspark.sql import SparkSession
 from pipeline import aggregate, bronze, compact, journal, silver, tables
 from pipeline.files import Files
 from pipeline.settings import Settings
-from tests.killed import kill_at_random, start
+from tests.killed import kill_at_random, log_of, start
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 DAYS = 3
@@ -192,6 +193,42 @@ def test_a_running_stream_goes_on(
     assert failed == []
     compact.run(make_context(filled))
     assert ids(spark, filled) == once(range(240))
+
+
+@pytest.mark.parametrize("logged", tables.formats()[1:])
+def test_other_processes_beside_a_stream(
+    logged: str, make_settings: Any, make_context: Any, make_topic: Any, start_job: Any, put: Any, numbered: Any,
+    spark: SparkSession, slow: bool,
+) -> None:  # fmt: skip
+    """Tables of Delta and Iceberg on a local disk: no process's commit takes the place of another one's."""
+    filled = make_settings(max_offsets_per_trigger=40, table_format=logged)
+    make_topic(filled.bronze_topic)
+    put(filled.bronze_topic, numbered(range(120)))
+    for job in (silver, bronze):
+        assert job.run(make_context(filled))["batches"] == 3
+    settings = dataclasses.replace(filled, trigger="asap")
+    running = [start_job(job.run, make_context(settings)) for job in (silver, bronze)]
+    numbers, removed = 120, 0
+    for _ in range(4 if slow else 1):
+        process = start("compact", settings, table_format=logged)
+        while process.poll() is None:
+            put(settings.bronze_topic, numbered(range(numbers - 5, numbers + 5)))
+            numbers += 5
+            running[0].until(lambda wanted=numbers: len(ids_or_nothing(spark, settings)) == wanted)
+        out, _ = process.communicate()
+        assert process.returncode == 0, log_of(settings).read_text()[-3000:]
+        removed += json.loads(out)["tables"]["silver"]["removed"]
+    running[1].until(lambda: len(offsets(spark, settings)) == 2 * numbers - 120)
+    for job in running:
+        job.stop()
+    assert removed > DAYS
+    assert ids(spark, settings) == once(range(numbers))
+    assert sorted(offsets(spark, settings)) == list(range(2 * numbers - 120))
+
+
+def offsets(spark: SparkSession, settings: Settings) -> list[int]:
+    """Return the offsets of the records in the bronze table."""
+    return [row.offset for row in tables.read(spark, bronze.table_path(settings)).select("offset").collect()]
 
 
 def ids_or_nothing(spark: SparkSession, settings: Settings) -> Counter[str]:

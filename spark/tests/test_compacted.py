@@ -1,19 +1,26 @@
 """The latest value of every key, whatever the broker has compacted so far."""
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
-from pipeline import compacted
+from pipeline import compacted, tables
+from pipeline.errors import CheckpointError
 
 pytestmark = pytest.mark.spark
 
 
 def latest(spark: SparkSession, settings: Any) -> dict[str, str]:
-    return {row.key: row.value for row in spark.read.parquet(settings.path(f"latest/{settings.topic}")).collect()}
+    return {row.key: row.value for row in tables.read(spark, compacted.table_path(settings)).collect()}
+
+
+@pytest.fixture
+def settings(make_settings: Any, table_format: str) -> Any:
+    return make_settings(table_format=table_format)
 
 
 def test_updates_and_tombstones(
@@ -49,5 +56,13 @@ def test_updates_and_tombstones(
 
 
 def test_an_empty_topic(settings: Any, make_context: Any, make_topic: Any, spark: SparkSession) -> None:
-    own = dataclasses.replace(settings, topic=make_topic(f"{settings.bronze_topic}-table", 3, cleanup_policy="compact"))
+    """The topic's name has a dot, as that of the windows."""
+    own = dataclasses.replace(settings, topic=make_topic(f"{settings.bronze_topic}.table", 3, cleanup_policy="compact"))
     assert compacted.run(make_context(own))["keys"] == 0
+
+
+def test_a_table_keeps_its_format(make_settings: Any, make_context: Any, make_topic: Any) -> None:
+    own = make_settings(topic=make_topic("latest.formats"))
+    Path(compacted.table_path(own), "_delta_log").mkdir(parents=True)
+    with pytest.raises(CheckpointError, match="is delta, and table_format is parquet"):
+        compacted.run(make_context(own))

@@ -1,5 +1,7 @@
 """Parts of a table in every format: once, whole, and in a table of its format from the first moment on."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline import parts, tables
+from pipeline import compact, lock, parts, tables
 from pipeline.errors import PipelineError
 from pipeline.files import Files
 from pipeline.parts import Part, Parts
@@ -60,6 +62,46 @@ def test_an_appended_part_stays(table: Any, spark: SparkSession) -> None:
     run.append(rows(spark, 1, 2), first)
     run.append(rows(spark, 3), ("part", 2))
     assert found(spark, table()) == [(1, "1"), (2, "1"), (3, "2")]
+
+
+def test_the_whole_table_is_replaced(table: Any, spark: SparkSession) -> None:
+    for ids in ((1, 2), (2, 3, 4), (5,)):
+        table().replace_all(rows(spark, *ids).withColumn("part", F.lit("a")))
+        assert found(spark, table()) == [(number, "a") for number in ids]
+
+
+def test_every_commit_is_alone(
+    table: Any, table_format: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is written to a table with a log, its lock is held while the log grows."""
+    if table_format == PARQUET:
+        pytest.skip("a folder has no commits")
+    log = Path(table()._path, tables.LOGS[table_format])
+    original, alone = lock.held, set[Path]()
+
+    @contextmanager
+    def held(*arguments: Any) -> Iterator[None]:
+        with original(*arguments):
+            before = commits(log)
+            yield
+            alone.update(commits(log) - before)
+
+    monkeypatch.setattr(lock, "held", held)
+    run = table()
+    run.append(rows(spark, 1), ("part", 1))
+    run.append(rows(spark, 2), ("part", 2))
+    table().replace(rows(spark, 3).withColumn("more", F.lit("x")), ("part", 2))
+    table().remove(("part", 1))
+    schema = run.prepare(rows(spark).schema)
+    run.merge(run.aligned(rows(spark, 4), schema), "known.id = found.id")
+    compact.COMPACTED_BY[table_format](run._context, run._path)
+    run.replace_all(run.aligned(rows(spark, 5), schema))
+    assert alone == commits(log)
+    assert len(alone) >= 8  # made, two appended, a column, replaced, removed, merged, all replaced
+
+
+def commits(log: Path) -> set[Path]:
+    return {*log.glob("*.json"), *log.glob("v*.metadata.json")} if log.exists() else set()
 
 
 def test_killed_before_the_first_commit(
