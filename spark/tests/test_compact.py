@@ -155,7 +155,7 @@ def test_killed_again_and_again(
     def progress() -> list[Any]:
         return [sorted(table.glob("_compacting/*")), sorted(files_of(filled))]
 
-    for _ in range(6 if slow else 2):
+    for _ in range(6 if slow else 1):
         if len(files_of(filled)) > DAYS:
             job = start("compact", filled)
             kill_at_random(job, filled, draw, progress, eventually, longest_s=0.4)
