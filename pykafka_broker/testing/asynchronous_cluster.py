@@ -79,7 +79,7 @@ class AsyncKafkaCluster(AsyncClusterData):
         topic: str | None = None,
         partition: int = 0,
         group: str | None = None,
-        at: Mapping[str, Any] | None = None,
+        at: Mapping[str, object] | None = None,
     ) -> ClusterTrouble:
         """Let one trouble come to a broker, as of `KafkaCluster.befall`."""
         times: dict[str, Any] = {"after_ms": after_ms, "for_ms": for_ms, "at": at}

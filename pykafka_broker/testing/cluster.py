@@ -372,7 +372,7 @@ class KafkaCluster(ClusterData):
         topic: str | None = None,
         partition: int = 0,
         group: str | None = None,
-        at: Mapping[str, Any] | None = None,
+        at: Mapping[str, object] | None = None,
     ) -> ClusterTrouble:
         """Let one trouble come to a broker, some time after the first request of a client, or at a request.
 

@@ -157,12 +157,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         coordinators/groups/consumer_group coordinators/groups/epoch_group
         """,
     ),
-    "coordinators/streams/test_restart.py": (
-        "has members come and go, with a restart in between",
-        """
-        coordinators/streams/protocol
-        """,
-    ),
     "coordinators/transactions/test_time.py": (
         "lets transactions end in time and too late",
         """

@@ -29,8 +29,8 @@ def cluster(whole_run: KafkaCluster) -> Iterator[KafkaCluster]:
     whole_run.calm()
 
 
-def produce(cluster: KafkaCluster, count: int = 1) -> None:
-    producer = Producer({**cluster.client_config("confluent"), "client.id": "shop", "acks": 1})
+def produce(cluster: KafkaCluster, count: int = 1, acks: str = "1") -> None:
+    producer = Producer({**cluster.client_config("confluent"), "client.id": "shop", "acks": acks})
     for number in range(count):
         producer.produce("orders", b"%d" % number)
         assert producer.flush(60) == 0
@@ -99,8 +99,9 @@ def test_a_disk_fails_and_is_mended(cluster: KafkaCluster, kind: str) -> None:
     produce(cluster)
     trouble.wait()
     cluster.calm()
+    produce(cluster, acks="all")  # with it all that came before is committed
     before = len(cluster.records("orders"))
-    produce(cluster)
+    produce(cluster, acks="all")
     assert len(cluster.records("orders")) == before + 1
     assert sorted(cluster.isr("orders")) == [1, 2, 3]
 
