@@ -38,7 +38,7 @@ CHANCE = re.compile(
     # A JoinGroup with an unknown id that an empty group of a newer protocol refuses: Kafka describes it as it was,
     # and takes offsets and heartbeats as if there were none.
     r"|OffsetCommit v\d+\.topics\[\d+\]\.partitions\[\d+\]\.error_code: Kafka 69, found 25"
-    r"|StreamsGroupHeartbeat v\d+\.error_code: Kafka 69, found 25"
+    r"|(Streams|Consumer)GroupHeartbeat v\d+\.error_code: Kafka 69, found 25"
 )
 # The same, once a JoinGroup of the sequence was answered with that error. 0: what a member of the consumer protocol
 # gets beside classic ones depends on the ids that the broker made up for those, with Kafka from run to run. 25: see

@@ -66,3 +66,8 @@ def test_a_disk_that_fails_or_is_full_takes_its_own_logs_along_and_no_more(faile
     and 360163: a log that could not begin anew tried again, and lost segments that a checkpoint called synced.
     """
     run_changes(failed, EVERYTHING, combined=True, trouble_ms=8_000, groups=True, keeping=form_of(failed))
+
+
+def test_no_disk_is_wiped_while_the_controller_is_cut_off() -> None:
+    """362011: it took those that lived for dead, one after the other, and made the wiped one the last in sync."""
+    run_cluster(362_011, WIPES, trouble_ms=8_000, keeping=form_of(362_011))

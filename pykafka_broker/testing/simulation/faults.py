@@ -95,10 +95,11 @@ class Trouble:
 
     def _has_recovered(self) -> bool:
         """Whether all who have crashed are in every ISR again. What was acknowledged is on the disks of as few as
-        `min.insync.replicas`, and nothing is synced: it outlives the power cut of one of them, not those of two.
+        `min.insync.replicas`, and nothing is synced: it outlives the power cut of one of them, not those of two. A
+        controller that is cut off counts those as dead who live, and may make the one without a disk the last in sync.
         """
         controller = self._controller
-        if controller is None or not controller.running:
+        if controller is None or not controller.running or self.network.cut:
             return False
         image = controller.broker.node.image
         whole = all(
