@@ -281,7 +281,10 @@ class ClassicMembers(Migration):
         try:
             subscription = read_subscription(join.protocols[0][1])
         except DecodeError as error:
-            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Malformed embedded consumer protocol: {error}") from None
+            told = f"Malformed embedded consumer protocol: {error}"
+            if self._table.config.is_of_4_4:
+                raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, told) from None
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, told) from None
         existing = group.static_member(instance_id)
         if instance_id is not None and request.member_id != UNKNOWN_MEMBER:
             group.claimed_member(member_id, instance_id)

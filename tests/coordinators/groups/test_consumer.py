@@ -360,3 +360,20 @@ def test_a_classic_member_joins_again_for_a_new_target_and_not_for_a_new_epoch(n
     clients[1].beat()
     assert group.assignment_epoch == group.epoch
     assert beat() is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+@pytest.mark.parametrize("metadata", [b"", b"\0", b"\0\1\0\0", b"\xff\xff\0\0\0\0"])
+@pytest.mark.parametrize(
+    ("release", "code"), [("4.3", ErrorCode.UNKNOWN_SERVER_ERROR), ("4.4", ErrorCode.INCONSISTENT_GROUP_PROTOCOL)]
+)
+def test_a_classic_member_whose_subscription_makes_no_sense(
+    release: str, code: ErrorCode, metadata: bytes, new_machine: Callable[..., Any]
+) -> None:
+    """A running Kafka of each of the two releases answers so."""
+    machine = new_machine(pykafka_emulate=release)
+    machine.topic("t", 2)
+    Client(machine, "one").join(["t"])
+    request = JoinGroupRequest(
+        "g", 45_000, 60_000, "two", None, "consumer", [JoinGroupRequestProtocol("range", metadata)]
+    )
+    assert machine.run(machine.coordinator.join(request, machine.caller(5), object(), machine.now)).error_code is code
