@@ -311,3 +311,12 @@ def test_votes_for_two_assignors_end_a_sequence_where_epochs_differ() -> None:
     assert not chance.is_it(heartbeat(None), {}, lines)
     assert chance.is_it(heartbeat("uniform"), {}, lines)
     assert not chance.is_it(heartbeat("uniform"), {}, ["ConsumerGroupHeartbeat v1: Kafka null, found 1", "Fetch v1.x"])
+
+
+def test_a_fenced_static_member_of_a_streams_group_ends_a_sequence_where_epochs_differ() -> None:
+    steps = {"o": Step("StreamsGroupHeartbeat", 0, {}, on="o")}
+    lines = ["StreamsGroupHeartbeat v0.active_tasks: Kafka null, found []"]
+    chance = Chance()
+    assert not chance.is_it(steps, {"o": {"error_code": 110}}, lines)
+    assert not chance.is_it(steps, {"o": {"error_code": 82}}, [])
+    assert chance.is_it(steps, {"o": {"error_code": 0}}, lines)

@@ -56,6 +56,9 @@ CHANCE_AFTER_JOIN = {
 # place in a hash table comes first, and looks again at each heartbeat with a table in which the member's own vote was
 # put anew, behind one of the same place: each heartbeat of the member that lost then begins an epoch.
 VOTED = re.compile(r"(ConsumerGroup(Heartbeat|Describe)|OffsetCommit|OffsetFetch) v\d+\.")
+# The same, once Kafka has refused the heartbeat of another member under a static member's instance id: its streams
+# group begins an epoch with the next heartbeat although nothing has changed.
+FENCED, AFTER_FENCED = 82, re.compile(r"(StreamsGroup(Heartbeat|Describe)|OffsetCommit|OffsetFetch) v\d+\.")
 # Where Kafka stumbles it may answer requests that wait here: a JoinGroup with an instance id and a member id that was
 # given out without one; joins into a group that it began to convert although a member does not fit.
 WAITS = re.compile(r'\w+ v\d+: Kafka .*, found "parked"$')
@@ -140,18 +143,24 @@ class Chance:
         self._beside_others = beside_others
         self._joins: set[int] = set()
         self._votes: set[str] = set()
+        self._fenced = False
 
     def is_it(self, steps: dict[str, Step], theirs: Outcome, lines: list[str]) -> bool:
         """Whether one of these differences is; called with every outcome, since some follow from earlier ones."""
         for on, answer in theirs.items():
-            if on in steps and steps[on].api == "JoinGroup" and isinstance(answer, dict):
+            if on not in steps or not isinstance(answer, dict):
+                continue
+            if steps[on].api == "JoinGroup":
                 self._joins.add(answer["error_code"])
+            if steps[on].api == "StreamsGroupHeartbeat" and answer["error_code"] == FENCED:
+                self._fenced = True
         heartbeats = (step.fields for step in steps.values() if step.api == "ConsumerGroupHeartbeat")
         self._votes |= {fields["server_assignor"] for fields in heartbeats if fields.get("server_assignor") is not None}
         patterns = [CHANCE, *(pattern for code, pattern in CHANCE_AFTER_JOIN.items() if code in self._joins)]
         for is_one, pattern in (
             (self._beside_others, IN_WORDS_OF_OTHERS),
             (len(self._votes) > 1, VOTED),
+            (self._fenced, AFTER_FENCED),
             (any(map(_has_stumbled, theirs.values())), WAITS),
             (any(map(_has_stumbled, theirs.values())), DELIVERED),
             (any(map(_gives_back, steps.values())), GIVEN_BACK),
