@@ -3,10 +3,12 @@
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,17 @@ from pipeline.settings import Settings, fields_of
 
 SPARK = Path(__file__).resolve().parents[1]
 SHARED = ("bootstrap_servers", "data_dir", "bronze_topic", "dead_letter_topic", "max_offsets_per_trigger")
+
+
+def stored_ids(settings: Settings) -> list[str]:
+    """Return the ids of the events in the job's SQLite file, none before there is one."""
+    path = Path(settings.path("pipeline.db"))
+    if not path.exists():
+        return []
+    with closing(sqlite3.connect(path, timeout=30)) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'events'").fetchone():
+            return []
+        return [row[0] for row in connection.execute("SELECT event_id FROM events")]
 
 
 def command(job: str, settings: Settings, **more: Any) -> list[str]:

@@ -3,8 +3,6 @@
 import dataclasses
 import json
 import random
-import sqlite3
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,8 +10,7 @@ from typing import Any
 import pytest
 
 from pipeline import silver, store
-from pipeline.settings import Settings
-from tests.killed import kill_at_random, start
+from tests.killed import kill_at_random, start, stored_ids
 from tests.registered import VERSION_1, VERSION_2, avro, register, registry
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -21,16 +18,6 @@ KILLS = {"checkpoint": 2, "kafka": 1, "store": 1}  # with --slow five of each
 MANY = 5
 RECORDS = 6000
 AT = datetime(2024, 5, 1, tzinfo=UTC)
-
-
-def ids(settings: Settings) -> list[str]:
-    path = Path(settings.path("pipeline.db"))
-    if not path.exists():
-        return []
-    with closing(sqlite3.connect(path, timeout=30)) as connection:
-        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'events'").fetchone():
-            return []
-        return [row[0] for row in connection.execute("SELECT event_id FROM events")]
 
 
 @pytest.mark.parametrize("strategy", KILLS)
@@ -44,11 +31,11 @@ def test_killed_again_and_again(
     draw = random.Random(RECORDS)
     for _ in range(MANY if slow else KILLS[strategy]):
         job = start("store", settings, offsets=strategy)
-        kill_at_random(job, settings, draw, lambda: len(ids(settings)), eventually)
-    left = RECORDS - len(ids(settings))
+        kill_at_random(job, settings, draw, lambda: len(stored_ids(settings)), eventually)
+    left = RECORDS - len(stored_ids(settings))
     assert left > 0  # otherwise the kills proved little
     store.run(make_context(dataclasses.replace(settings, max_offsets_per_trigger=0)))
-    found = ids(settings)
+    found = stored_ids(settings)
     assert len(found) == len(set(found)) == RECORDS
 
 
@@ -59,12 +46,12 @@ def test_sigterm_ends_it_in_good_order(
     make_topic(settings.bronze_topic)
     put(settings.bronze_topic, [event(n) for n in range(600)])
     job = start("store", settings, trigger="asap")
-    eventually(lambda: ids(settings))
+    eventually(lambda: stored_ids(settings))
     job.terminate()
     out, _ = job.communicate(timeout=60)
     assert job.returncode == 0
     summary = json.loads(out)
-    assert summary["rows"] == len(ids(settings))
+    assert summary["rows"] == len(stored_ids(settings))
 
 
 def test_silver_of_avro(

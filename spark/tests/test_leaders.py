@@ -4,9 +4,7 @@ A wait is the time from the kill to the next record in the table. Whoever leads 
 what takes longer is Kafka's client in Spark.
 """
 
-import sqlite3
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +14,11 @@ from confluent_kafka import Producer
 from interop.cluster_clients import create, in_sync, leaders
 from interop.kafka_cluster import OURS, KafkaCluster
 from pipeline import store
-from pipeline.settings import Settings
+from tests.killed import stored_ids
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 KILLS = 5
 LONGEST_S = 45  # a call that the dead leader does not answer is over after 15 s, and the next one may be such a call
-
-
-def stored(settings: Settings) -> list[str]:
-    path = Path(settings.path("pipeline.db"))
-    if not path.exists():
-        return []
-    with closing(sqlite3.connect(path, timeout=30)) as connection:
-        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'events'").fetchone():
-            return []
-        return [row[0] for row in connection.execute("SELECT event_id FROM events")]
 
 
 def test_waits_for_a_new_leader(
@@ -54,7 +42,7 @@ def test_waits_for_a_new_leader(
             producer.produce(topic, event(sent), timestamp=1714521600000)
             sent += 1
             assert producer.flush(120) == 0
-            running.until(lambda: len(stored(settings)) == sent)
+            running.until(lambda: len(stored_ids(settings)) == sent)
 
         is_stored_when_sent()
         for _ in range(KILLS):
@@ -67,7 +55,7 @@ def test_waits_for_a_new_leader(
             while in_sync(cluster.bootstrap_servers, topic)[0] != everybody:
                 time.sleep(0.2)
         running.stop()
-        assert sorted(stored(settings)) == sorted(f"e{n}" for n in range(sent))
+        assert sorted(stored_ids(settings)) == sorted(f"e{n}" for n in range(sent))
     with capsys.disabled():
         print(f"\nwaits after kills of leaders: {waits} s")
     assert max(waits) < LONGEST_S
