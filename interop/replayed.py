@@ -15,7 +15,7 @@ from pykafka_broker.testing.replay_targets import ControlledTarget
 
 
 def places(found: list[Finding]) -> list[tuple[str, str, int, int]]:
-    """What was found where; times and addresses are others in another run."""
+    """Return anomalies with their places; times and addresses are others in another run."""
     return [(each.anomaly, each.topic, each.partition, each.offset) for each in found]
 
 

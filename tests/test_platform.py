@@ -84,7 +84,7 @@ def tool_on_windows(name: str, broker: KafkaBroker, *options: str, given: str = 
 
 @pytest.mark.posix("imitates Windows")
 def test_a_broker_that_gets_no_signal_is_told_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on Windows without a console."""
+    """Windows has no way to send one without a console."""
 
     def refused(self: object, number: int) -> None:
         raise OSError(6, "The handle is invalid")

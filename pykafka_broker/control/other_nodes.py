@@ -43,6 +43,8 @@ class OtherNodes:
         address = self._addresses.get(int(name)) if name.isascii() and name.isdigit() else None
         if address is None:
             raise Problem(404, f"no control API of a node {name} is known; --control-nodes names them")
+        if is_nodes(f"/{rest}"):
+            raise Problem(404, f"node {name} is not asked for another node: ask for that one here")
         try:
             return await _answer(address, request._replace(target=f"/{rest}"))
         except (OSError, TimeoutError, h11.RemoteProtocolError):
@@ -56,9 +58,15 @@ async def _answer(address: tuple[str, int], request: Request) -> Response:
         reader, writer = await asyncio.open_connection(host, port)
     try:
         protocol = h11.Connection(h11.CLIENT)
-        headers = [("host", f"[{host}]:{port}" if ":" in host else f"{host}:{port}"), ("connection", "close")]
-        headers += [(name, request.headers[name]) for name in _HANDED_ON if name in request.headers]
-        headers.append(("content-length", str(len(request.body))))
+        own = {
+            "host": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+            "connection": "close",
+            "content-length": str(len(request.body)),
+        }
+        given = own | {name: request.headers[name] for name in _HANDED_ON if name in request.headers}
+        headers = [
+            (name.encode(), value.encode("latin-1")) for name, value in given.items()
+        ]  # as HttpConnection has read them
         asked = h11.Request(method=request.method, target=request.target, headers=headers)
         writer.write(protocol.send(asked) or b"")
         writer.write((protocol.send(h11.Data(data=request.body)) or b"") + (protocol.send(h11.EndOfMessage()) or b""))

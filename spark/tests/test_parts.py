@@ -73,7 +73,7 @@ def test_the_whole_table_is_replaced(table: Any, spark: SparkSession) -> None:
 def test_every_commit_is_alone(
     table: Any, table_format: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever is written to a table with a log, its lock is held while the log grows."""
+    """The lock of a table with a log is held while the log grows, for every kind of write."""
     if table_format == PARQUET:
         pytest.skip("a folder has no commits")
     log = Path(table()._path, tables.LOGS[table_format])

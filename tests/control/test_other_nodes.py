@@ -44,6 +44,8 @@ def test_each_node_answers_for_all() -> None:
         made = ask(first.control_url, "POST", "/page/nodes/2/topics", {"name": "t", "partitions": 3})
         assert (made[0], made[1]["name"]) == (200, "t")
         assert ask(first.control_url, "GET", "/page/nodes/2/browse/topics?search=t&limit=1")[1]["total"] == 1
+        odd = {"content-type": "text/\xe4"}
+        assert ask(first.control_url, "POST", "/page/nodes/2/topics", {"name": "u"}, **odd)[0] == 415
         status, answer = ask(first.control_url, "GET", "/page/nodes/2/nothing")
         assert (status, answer["detail"]) == (404, "there is no /nothing; /openapi.json has all paths")
 
@@ -61,6 +63,13 @@ def test_a_node_that_is_not_known_is_told(name: str) -> None:
     with pytest.raises(Problem) as caught:
         asyncio.run(nodes.serve(1, Request("GET", f"/page/nodes/{name}/broker", {}, b"")))
     assert (caught.value.status, "--control-nodes" in caught.value.detail) == (404, True)
+
+
+def test_a_node_is_not_asked_for_another_one() -> None:
+    """An address can't lead from node to node and back."""
+    nodes = OtherNodes({2: ("127.0.0.1", 1)})
+    with pytest.raises(Problem, match="ask for that one here"):
+        asyncio.run(nodes.serve(1, Request("GET", "/page/nodes/2/page/nodes/1/broker", {}, b"")))
 
 
 def test_a_page_of_another_site_reaches_no_node() -> None:

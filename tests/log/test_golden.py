@@ -1,4 +1,4 @@
-"""What a real 4.4.0 broker wrote: we serve it, and from the same batches we write the same bytes."""
+"""Logs of a real 4.4.0 broker: they are served, and the same batches give the same bytes."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def test_what_is_done_soon_comes_once_a_turn_however_many_sockets_were_ready_mea
 
 @pytest.mark.posix("imitates Windows")
 def test_a_signal_wakes_a_loop_whose_wait_goes_on() -> None:
-    """As on Windows: the signal does not end the wait of the main thread."""
+    """On Windows a signal does not end the wait of the main thread."""
     loop, due, told = WokenLoop(), threading.Event(), list[str]()
 
     def send() -> None:

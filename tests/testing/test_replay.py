@@ -139,7 +139,7 @@ def test_without_a_control_api_it_says_what_was_left_out(
 
 
 class Onlooker:
-    """Who presses Enter, and has looked at the broker before."""
+    """A user who looks at the broker, and then presses Enter."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
@@ -197,7 +197,7 @@ def test_a_target_that_is_not_there_is_told(recorded: Path, capsys: pytest.Captu
 
 
 def test_a_client_that_has_gone_is_gone_again(broker: KafkaBroker, tmp_path: Path) -> None:
-    """Its group does not wait for it, as the broker has seen the closed connection."""
+    """The group does not wait for its member, as the broker has seen the closed connection."""
     broker.start_recording()
     for name in ("first", "second"):
         client = Client(broker, name)

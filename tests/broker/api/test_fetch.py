@@ -262,7 +262,7 @@ class TestSessions:
 
     @pytest.mark.parametrize("room", [1, BIG])
     def test_partitions_take_turns_from_the_second_fetch_on(self, broker: LightBroker, room: int) -> None:
-        """As Kafka 4.4.0: the answer that opens a session changes no turn, whether the others had room or not."""
+        """The answer that opens a session changes no turn in Kafka 4.4.0, whether the others had room or not."""
         broker.add("t", 3)
         for partition in range(3):
             broker.partition_log("t", partition).append(batch(b"x" * 100), broker.now)

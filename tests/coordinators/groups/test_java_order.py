@@ -46,7 +46,7 @@ def test_a_table_grows_before_it_looks_whether_the_key_is_there() -> None:
 
 
 def test_members_come_by_their_slot_and_the_newest_first_in_it() -> None:
-    """As a 4.4.0 describes members, in their order of arrival here."""
+    """Kafka 4.4.0 describes members so; here they are in their order of arrival."""
     came = [
         "9755d4c1-3a90-2931-cd44-7e35b8b6d8fe",
         "51431193-e6c3-f339-1a2b-8f1ff1fd42a2",

@@ -30,7 +30,7 @@ def check(
     *,
     fair: bool = True,
 ) -> None:
-    """What holds of every assignment; a first one is fair too: later members keep what they may."""
+    """Assert the rules of every assignment; a first one is fair too: later members keep what they may."""
     tasks = {(name, partition) for name, count in counts.items() for partition in range(count)}
     assert targets.keys() == processes.keys()
     active = Counter(task for target in targets.values() for task in pairs(target.active))
