@@ -7,9 +7,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from confluent_kafka import (
+    OFFSET_INVALID,
     Consumer,
     IsolationLevel,
     KafkaError,
@@ -29,12 +31,14 @@ COMPACTED = {"cleanup.policy": "compact"}
 MAX_MESSAGE_BYTES = 1_048_588
 SILENCE = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError.REQUEST_TIMED_OUT)
 READ_WAIT_S, READ_STEP_S = 30.0, 0.05
-PATIENCE_S = 60.0  # with brokers that are silent in the middle of a batch; Spark's own clients wait no longer
+PATIENCE_S = 60.0  # with brokers that are silent in the middle of a run; Spark's own clients wait no longer
+LONGEST_TRY_S = 5.0  # of one question: librdkafka may be asking a broker that has died
 
 
-def is_retriable(code: int) -> bool:
-    """Errors of a partition whose leader is just being made or moved."""
+def passes(code: int) -> bool:
+    """Whether a later try may fare better: no answer came, or a leader or a coordinator is just being made or moved."""
     return code in (
+        *SILENCE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -71,6 +75,7 @@ class Kafka:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._timeout_s = settings.connect_timeout_s
+        self._try_s = min(self._timeout_s, LONGEST_TRY_S)
         quiet: dict[str, Any] = {"error_cb": _quiet, "log_level": 0}
         self._config = {**quiet, "bootstrap.servers": settings.bootstrap_servers, **settings.client_config}
         self._admin = AdminClient(self._config)
@@ -79,7 +84,7 @@ class Kafka:
 
     def check_reachable(self) -> None:
         try:
-            self._metadata()
+            self._ask_for_metadata(self._timeout_s)
         except KafkaException as error:
             raise BrokerUnreachable(
                 f"no broker answers at {self._settings.bootstrap_servers} within {self._timeout_s:g} s "
@@ -87,7 +92,10 @@ class Kafka:
             ) from error
 
     def _metadata(self) -> Any:
-        return self._admin.list_topics(timeout=self._timeout_s)
+        return self._retried(lambda: self._ask_for_metadata(self._try_s))
+
+    def _ask_for_metadata(self, timeout_s: float) -> Any:
+        return self._admin.list_topics(timeout=timeout_s)
 
     def cluster_id(self) -> str:
         return str(self._metadata().cluster_id)
@@ -107,7 +115,7 @@ class Kafka:
 
         def ask() -> str:
             asked = TopicCollection([topic])
-            found = self._admin.describe_topics(asked, request_timeout=self._timeout_s)[topic].result().topic_id
+            found = self._admin.describe_topics(asked, request_timeout=self._try_s)[topic].result().topic_id
             return str(found) if found.get_most_significant_bits() or found.get_least_significant_bits() else ""
 
         return self._retried(ask)
@@ -136,17 +144,12 @@ class Kafka:
                 )
 
     def _current_id(self, topic: str) -> str:
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                return self.topic_id(topic)
-            except KafkaException as error:
-                code = error.args[0].code()
-                if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise UnknownTopic(f"topic {topic} was deleted while the job read it") from error
-                if code not in SILENCE or time.monotonic() > deadline:
-                    raise in_words(error) from error
-                time.sleep(READ_STEP_S)
+        try:
+            return self.topic_id(topic)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise UnknownTopic(f"topic {topic} was deleted while the job read it") from error
+            raise in_words(error) from error
 
     def check_writable(self, topic: str) -> bool:
         """Whether the topic is there; it has to be if the settings don't let us create it."""
@@ -171,7 +174,7 @@ class Kafka:
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
 
         def ask() -> int:
-            found = self._admin.describe_configs([resource], request_timeout=self._timeout_s)[resource].result()
+            found = self._admin.describe_configs([resource], request_timeout=self._try_s)[resource].result()
             return int(found["max.message.bytes"].value)
 
         try:
@@ -195,20 +198,35 @@ class Kafka:
         asked = {TopicPartition(topic, partition): spec for partition in partitions}
 
         def ask() -> Offsets:
-            found = self._admin.list_offsets(asked, isolation_level=level, request_timeout=self._timeout_s)
-            return {place.partition: future.result().offset for place, future in found.items()}
+            found = self._admin.list_offsets(asked, isolation_level=level, request_timeout=self._try_s)
+            offsets = {place.partition: future.result().offset for place, future in found.items()}
+            if OFFSET_INVALID in offsets.values():  # librdkafka's answer for a leader that has died, without an error
+                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+            return offsets
 
         return self._retried(ask)
 
     def _retried(self, ask: Callable[[], Answer]) -> Answer:
-        """Ask again while the answer is one that passes: the leader of a new partition may not know of it yet."""
-        deadline = time.monotonic() + self._timeout_s
+        """Ask again while the answer is one that passes, or while there is none.
+
+        The leader of a new partition may not know of it yet, or may have died. A broker that is silent is no reason for
+        librdkafka to ask another one: its admin client sticks to the broker that the metadata calls the controller,
+        which with KRaft is any broker, and with Kafka's may be one that has died. So another client asks next.
+        """
+        begun = time.monotonic()
         while True:
             try:
                 return ask()
             except KafkaException as error:
-                if not is_retriable(error.args[0].code()) or time.monotonic() > deadline:
+                code, waited_s = error.args[0].code(), time.monotonic() - begun
+                is_gone = code == KafkaError.UNKNOWN_TOPIC_OR_PART  # or has only just been made
+                if not passes(code) or waited_s > (self._timeout_s if is_gone else PATIENCE_S):
                     raise
+                if code in SILENCE:
+                    self._admin = AdminClient(self._config)
+                else:
+                    with suppress(KafkaException):
+                        self._ask_for_metadata(self._try_s)
                 time.sleep(READ_STEP_S)
 
     def ranges(self, topic: str) -> dict[int, tuple[int, int]]:
@@ -229,7 +247,7 @@ class Kafka:
         wanted = [TopicPartition(topic, partition) for partition in self.partitions(topic)]
 
         def ask() -> Offsets:
-            found = checked(self._outsider(group).committed(wanted, timeout=self._timeout_s))
+            found = checked(self._outsider(group).committed(wanted, timeout=self._try_s))
             return {entry.partition: entry.offset for entry in found if entry.offset >= 0}
 
         return self._retried(ask)

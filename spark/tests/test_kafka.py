@@ -6,6 +6,7 @@ from confluent_kafka import KafkaError, KafkaException
 from interop.targets import start
 from pipeline.kafka import Kafka
 from pipeline.settings import Settings
+from pykafka_broker.testing import KafkaCluster
 
 
 @pytest.mark.java
@@ -19,6 +20,27 @@ def test_a_group_whose_coordinator_is_only_just_getting_ready() -> None:
         kafka.commit("lag", "orders", {0: 0})
         kafka.commit("lag", "orders", {2: 0})
         assert Kafka(settings).committed("lag", "orders") == {0: 0, 2: 0}
+
+
+def test_goes_on_when_the_broker_that_it_asks_is_silent() -> None:
+    """librdkafka asks the broker that its metadata calls the controller, and sticks to it."""
+    with KafkaCluster(3) as cluster:
+        cluster.create_topic("orders")
+        kafka = Kafka(Settings(bootstrap_servers=cluster.bootstrap_servers, connect_timeout_s=1))
+        kafka.remember("orders")
+        cluster.broker(kafka._metadata().controller_id).pause()
+        kafka.require_same_topics()
+
+
+def test_offsets_of_a_partition_whose_leader_has_died() -> None:
+    """librdkafka's answer is an invalid offset without an error: such a partition would pass for an empty one."""
+    with KafkaCluster(3) as cluster:
+        cluster.create_topic("orders", partitions=3, replication_factor=3)
+        cluster.produce("orders", [{"value": "first", "partition": number} for number in range(3)])
+        kafka = Kafka(Settings(bootstrap_servers=cluster.bootstrap_servers, connect_timeout_s=1))
+        kafka.ranges("orders")
+        cluster.broker(cluster.leader_of("orders")).kill()
+        assert kafka.ranges("orders") == {0: (0, 1), 1: (0, 1), 2: (0, 1)}
 
 
 def test_a_topic_is_there_when_it_was_made(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
