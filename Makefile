@@ -79,7 +79,7 @@ matrix: $(VENV)/.dev
 	$(WITH_JARS) \
 	$(BIN)/python -m interop.matrix --resume $(ARGS)
 
-interop: $(VENV)/.dev $(OTHER_SPARKS:%=.cache/pyspark-%)
+interop: $(VENV)/.dev $(VENV)/.readers $(OTHER_SPARKS:%=.cache/pyspark-%)
 	$(WITH_JARS) \
 	$(BIN)/python -m pytest -n $(WORKERS) interop spark/tests $(ARGS)
 	for version in $(OTHER_SPARKS); do \
@@ -122,6 +122,10 @@ $(VENV)/.docs: pyproject.toml | $(BIN)/python
 $(VENV)/.unit: pyproject.toml | $(BIN)/python
 	$(PIP) install -e '.[test]'
 	touch $@ $(VENV)/.run
+
+$(VENV)/.readers: pyproject.toml | $(VENV)/.dev
+	$(PIP) install -e '.[readers]'
+	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(PIP) install -e '.[test,interop,dev]'

@@ -10,12 +10,19 @@ from pyspark.sql import SparkSession
 
 from pipeline import compacted, tables
 from pipeline.errors import CheckpointError
+from pipeline.settings import PARQUET
+from tests.readers import rows_without_spark
 
 pytestmark = pytest.mark.spark
 
 
 def latest(spark: SparkSession, settings: Any) -> dict[str, str]:
-    return {row.key: row.value for row in tables.read(spark, compacted.table_path(settings)).collect()}
+    """Return the table as Spark has it; one of Delta or Iceberg is the same to another program."""
+    path = compacted.table_path(settings)
+    found = {row.key: row.value for row in tables.read(spark, path).collect()}
+    if settings.table_format != PARQUET:
+        assert {row.key: row.value for row in rows_without_spark(path, settings.table_format)} == found
+    return found
 
 
 @pytest.fixture

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import aggregate, bronze, compacted, reference, replay, report, rules, sessions, silver, tables
+from pipeline import aggregate, bronze, compact, compacted, reference, replay, report, rules, sessions, silver, tables
 from pipeline.context import Context
 from pipeline.generate import Generator
-from pipeline.settings import Settings
+from pipeline.settings import PARQUET, Settings
 from tests.killed import kill_at_random, start
+from tests.readers import rows_without_spark
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 RULES = {"large": {"column": "amount", "max": 50}}
@@ -46,7 +47,12 @@ Check = Callable[[Context, list[Any], Put], None]
 
 
 def rows_of(context: Context, path: str) -> list[Any]:
-    return tables.read(context.spark, path).collect()
+    """Return the rows of a table; those of Delta and Iceberg as another program reads them, once its small files are
+    put together."""
+    if context.settings.table_format == PARQUET:
+        return tables.read(context.spark, path).collect()
+    compact.run(context)
+    return rows_without_spark(path, context.settings.table_format)
 
 
 def accepted(records: list[Any], settings: Settings) -> dict[str, dict[str, Any]]:

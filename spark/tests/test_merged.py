@@ -14,6 +14,7 @@ from pipeline.errors import PipelineError, SchemaError
 from pipeline.generate import Generator
 from pipeline.merged import MergedLedger
 from pipeline.settings import EVENT_SCHEMA, Settings
+from tests.readers import rows_without_spark
 
 LOGGED = tables.formats()[1:]
 pytestmark = [
@@ -47,6 +48,10 @@ def test_every_record_has_its_place(
     assert ids(spark, settings) == sorted(wanted.accepted)
     counts = (done["rows"], done["accepted"], done["rejected"], done["late"], done["duplicates"])
     assert counts == (len(lines), len(wanted.accepted), len(wanted.rejected), wanted.late, wanted.duplicates)
+    assert compact.run(context)["tables"]["silver"]["removed"] > 0
+    rows = rows_without_spark(silver.table_path(settings), settings.table_format)
+    found = sorted((row.event_id, row.event_time, row.amount) for row in rows)
+    assert found == sorted((key, event["time"], event["amount"]) for key, event in wanted.accepted.items())
 
 
 def test_a_batch_that_is_repeated(
