@@ -27,10 +27,11 @@ Windows = list[tuple[str, str, int, float]]  # start, group, events, total
 STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}"
     "table{border-collapse:collapse;margin:1rem 0}"
-    "td,th{padding:.25rem .75rem;text-align:right;border-bottom:1px solid #ddd}"
+    "td,th{padding:.25rem .5rem;text-align:right;white-space:nowrap;border-bottom:1px solid #ddd}"
     "td:first-child,th:first-child{text-align:left}figure{margin:0}svg{max-width:100%;height:auto}h1,h2{line-height:1.2}"
 )
 SPAN = "event time (without the sparse windows at either end)"
+UNITS_S = {"days": 86400, "hours": 3600, "minutes": 60}
 FEW_BATCHES = 6
 FEW_WINDOWS = 4
 FEW_BARS = 12
@@ -171,6 +172,7 @@ def left_out(jobs: dict[str, Batches], colours: Colours) -> Callable[[Any], None
             axes.bar_label(bars, [f"{count:,}" if count else "" for count in counts], label_type="center")
             left = [start + width for start, width in zip(left, widths, strict=True)]
         axes.set_yticks(range(len(jobs)), list(jobs))
+        axes.invert_yaxis()  # from top to bottom, as in the table
 
     return draw
 
@@ -250,20 +252,25 @@ def null_table(jobs: dict[str, Batches]) -> str:
 
 
 def watermark_plot(jobs: dict[str, Batches], colours: Colours) -> list[str]:
-    """Draw how far behind each batch's begin the watermark was, in hours; nothing where no job has a watermark."""
-    found = {
-        job: [{**batch, "behind": hours_behind(batch)} for batch in batches if batch.get("watermark")]
-        for job, batches in jobs.items()
+    """Draw how far behind each batch's begin the watermark was, in the largest unit that there are two of; nothing
+    where no job has a watermark."""
+    known = {
+        job: found for job, batches in jobs.items() if (found := [each for each in batches if each.get("watermark")])
     }
-    known = {job: batches for job, batches in found.items() if batches}
     if not known:
         return []
-    return [figure(per_batch(known, "behind", colours), "Watermark behind the clock", "hours")]
+    longest_s = max(seconds_behind(batch) for batches in known.values() for batch in batches)
+    unit, unit_s = next(((name, size) for name, size in UNITS_S.items() if longest_s >= 2 * size), ("seconds", 1))
+    behind = {
+        job: [{**batch, "behind": seconds_behind(batch) / unit_s} for batch in batches]
+        for job, batches in known.items()
+    }
+    return [figure(per_batch(behind, "behind", colours), "Watermark behind the clock", unit)]
 
 
-def hours_behind(batch: dict[str, Any]) -> float:
+def seconds_behind(batch: dict[str, Any]) -> float:
     begun, watermark = (datetime.fromisoformat(batch[name]) for name in ("timestamp", "watermark"))
-    return (begun - watermark).total_seconds() / 3600
+    return (begun - watermark).total_seconds()
 
 
 def page(batches: Batches, windows: Windows) -> str:

@@ -175,6 +175,29 @@ def test_a_short_run_has_bars_on_whole_numbers() -> None:
     assert list(nothing_left.get_yticks()) == [0, 1]
 
 
+@pytest.mark.parametrize(
+    ("watermark", "unit"),
+    [
+        ("2024-04-28", "days"),
+        ("2024-05-01T05:00", "hours"),
+        ("2024-05-01T09:50", "minutes"),
+        ("2024-05-01T10:00", "seconds"),
+    ],
+)
+def test_the_watermark_has_a_unit_that_can_be_read(watermark: str, unit: str) -> None:
+    behind = f"{watermark}Z" if "T" in watermark else f"{watermark}T10:00Z"
+    jobs = {"silver": [{**batch, "watermark": behind} for batch in run_of("silver", "s", "1", 20)]}
+    (plot,) = report.watermark_plot(jobs, {})
+    assert f"<!-- {unit} -->" in plot
+    assert report.watermark_plot(report.by_job(run_of("silver", "s", "1", 20)), {}) == []
+
+
+def test_jobs_stand_in_the_order_of_the_table() -> None:
+    jobs = report.by_job(run_of("silver", "s", "1", 20) + run_of("store", "t", "2", 30))
+    below, above = axes_of(report.left_out(jobs, {})).get_ylim()
+    assert below > above
+
+
 def test_few_windows_are_bars_and_many_are_lines() -> None:
     few = [(f"2024-05-01T0{hour}:00:00Z", group, 10, -2.5) for hour in range(2) for group in ("de", "fr")]
     axes = axes_of(report.per_window(few, 2, whole=True, colours={}))
