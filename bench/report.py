@@ -161,6 +161,10 @@ METRICS: dict[str, tuple[str, list[Goal]]] = {
     "spark_realtime_p50_ms": ("Spark, real time: ack to the other topic, p50 ms", [most(1.0, "kafka")]),
     "spark_realtime_p99_ms": ("its p99, ms", []),
     "spark_pipeline_mb_s": ("Spark: 1 M records bronze -> silver, MB/s", [least(1.0, "kafka")]),
+    "spark_delta_mb_s": ("the same with Delta, MB/s", [least(1.0, "kafka")]),
+    "spark_failover_ack_s": ("kill -9 of a leader under a stream of Spark to the next ack, s", []),
+    "spark_failover_s": ("until the stream's table has that record, s", [most(1.0, "kafka")]),
+    "spark_failover_longest_s": ("the longest of these, s", []),
 }
 
 

@@ -10,7 +10,7 @@ from bench.spark_session import session, warm_up
 from pipeline import silver, topics
 from pipeline.context import Context
 from pipeline.kafka import Kafka
-from pipeline.settings import Settings
+from pipeline.settings import PARQUET, Settings
 
 PARTITIONS = 4
 BATCHES = 4
@@ -19,7 +19,7 @@ TIME_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
 COUNTRIES = "ELT(1 + id % 4, 'de', 'fr', 'us', 'jp')"
 
 
-def settings_for(bootstrap: str, folder: str, topic: str, records: int) -> Settings:
+def settings_for(bootstrap: str, folder: str, topic: str, records: int, table_format: str = PARQUET) -> Settings:
     return Settings(
         bootstrap_servers=bootstrap,
         data_dir=folder,
@@ -29,6 +29,7 @@ def settings_for(bootstrap: str, folder: str, topic: str, records: int) -> Setti
         max_offsets_per_trigger=-(-records // BATCHES),
         shuffle_partitions=2,
         master="local[2]",
+        table_format=table_format,
     )
 
 
@@ -67,15 +68,15 @@ def silver_s(spark: SparkSession, settings: Settings, kafka: Kafka, records: int
     return took
 
 
-def mb_per_s(bootstrap: str, records: int) -> float:
+def mb_per_s(bootstrap: str, records: int, table_format: str = PARQUET) -> float:
     """Megabytes of values per second, from the topic into the table."""
-    warm_up("pipeline", lambda: measured(bootstrap, "warm-up", records // 10))
-    return measured(bootstrap, "events", records)
+    warm_up(f"pipeline {table_format}", lambda: measured(bootstrap, "warm-up", records // 10, table_format))
+    return measured(bootstrap, "events", records, table_format)
 
 
-def measured(bootstrap: str, topic: str, records: int) -> float:
+def measured(bootstrap: str, topic: str, records: int, table_format: str) -> float:
     with tempfile.TemporaryDirectory(prefix="bench-pipeline-") as folder:
-        settings = settings_for(bootstrap, folder, topic, records)
+        settings = settings_for(bootstrap, folder, topic, records, table_format)
         spark, kafka = session(), Kafka(settings)
         size = fill(spark, settings, kafka, records)
         return size / 1e6 / silver_s(spark, settings, kafka, records)

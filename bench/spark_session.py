@@ -14,13 +14,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "spark"))
 
 from pipeline.session import build_session
 from pipeline.settings import Settings
+from pipeline.tables import formats
 
 _warm: set[str] = set()
 
 
 @functools.cache
 def session() -> SparkSession:
-    return build_session(Settings(master="local[2]", shuffle_partitions=2), "bench")
+    """Return the session, with the format of tables that the installed PySpark can have beside Parquet."""
+    return build_session(Settings(master="local[2]", shuffle_partitions=2, table_format=formats()[-1]), "bench")
 
 
 def warm_up(what: str, work: Callable[[], object]) -> None:

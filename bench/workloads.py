@@ -55,6 +55,7 @@ class Sizes:
     handshake_seconds: int = 6
     replicated_mb: int = 1000
     replicated_partitions: int = 5000
+    leaders_killed: int = 5
 
     def quick(self) -> "Sizes":
         return Sizes(*(max(1, getattr(self, name) // 10) for name in self.__dataclass_fields__))
@@ -250,11 +251,31 @@ def spark_pipeline(run: Running, sizes: Sizes) -> Figures:
     return {"spark_pipeline_mb_s": mb_per_s(run.bootstrap, sizes.pipeline_records)}
 
 
+def spark_delta(run: Running, sizes: Sizes) -> Figures:
+    """The same job with a table of Delta, which PySpark 4.2 alone has."""
+    from bench.spark_pipeline import mb_per_s
+    from pipeline.settings import DELTA
+    from pipeline.tables import formats
+
+    if DELTA not in formats():
+        raise RuntimeError("no released Delta works with this PySpark; PYTHONPATH=.cache/pyspark-4.2.0 has one")
+    return {"spark_delta_mb_s": mb_per_s(run.bootstrap, sizes.pipeline_records, DELTA)}
+
+
 def spark_realtime(run: Running, sizes: Sizes) -> Figures:
     """The pipeline's job from topic to topic, in Spark's real-time mode."""
     from bench.spark_realtime import realtime_latency
 
     return realtime_latency(run.bootstrap)
+
+
+def spark_failover(run: Running, sizes: Sizes) -> Figures:
+    """Leaders that die under a stream: three brokers in the place of the one that was started."""
+    from bench.spark_failover import standstill
+
+    name = run.name
+    run.stop()
+    return standstill(name, sizes.leaders_killed)
 
 
 def acls(run: Running, sizes: Sizes) -> Figures:
@@ -312,7 +333,9 @@ WORKLOADS: dict[str, Callable[[Running, Sizes], Figures]] = {
         tls,
         spark,
         spark_pipeline,
+        spark_delta,
         spark_realtime,
+        spark_failover,
         acls,
         cluster,
         failover,
@@ -339,5 +362,6 @@ NOT_FOR: dict[str, set[str]] = {
         "state",
         "acls",
         "tls",
+        "spark_failover",
     },
 }

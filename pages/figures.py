@@ -148,6 +148,10 @@ TABLES = {
             Row("the same to one in a 10-MB log", ("offset_large_ratio", "time_large_ratio")),
             Row("Spark: acknowledged to `foreachBatch`, ms", ("spark_batch_ms",)),
             Row("Spark: a million records from topic to Parquet, MB/s", ("spark_pipeline_mb_s",), _MORE),
+            Row(
+                "Spark: kill -9 of a leader, session 3 s, to the next acknowledgement / that record in a table, s",
+                ("spark_failover_ack_s", "spark_failover_s"),
+            ),
         ),
         _KAFKA,
         ("kafka",),
