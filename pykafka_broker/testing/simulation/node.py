@@ -105,7 +105,7 @@ class SimNode(Host):
         listeners = listeners_of(self.broker.config)
         startup = self.broker.startup
         if startup is not None:
-            startup.on_serving = lambda: self.open(listeners)
+            startup.on_unfenced = lambda: self.open(listeners)
             startup.on_refused = self._refused
         start_broker(self.broker, listeners)
         if startup is None:
