@@ -331,6 +331,9 @@ class DisposableFiles(OsFileSystem):
         if not self.hasty:
             super().sync_directory(path)
 
+    def sync_all(self, path: str) -> bool:
+        return self.hasty or super().sync_all(path)
+
 
 class _File(OsFile):
     __slots__ = ("_files",)
