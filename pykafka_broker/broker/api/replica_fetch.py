@@ -12,9 +12,8 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 
 from pykafka_broker.broker.api.fetch import FetchAttempt, Found, PartitionReader, slices_of
-from pykafka_broker.broker.partitions.fetch_session import FetchedPartition, FetchSession, Key
+from pykafka_broker.broker.partitions.fetch_session import FetchedPartition, FetchSession, Key, SessionWatch
 from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
-from pykafka_broker.broker.replication.session_watch import SessionWatch
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Steps
