@@ -149,6 +149,10 @@ TABLES = {
             Row("Spark: acknowledged to `foreachBatch`, ms", ("spark_batch_ms",)),
             Row("Spark: a million records from topic to Parquet, MB/s", ("spark_pipeline_mb_s",), _MORE),
             Row(
+                "Spark in real time: acknowledged to another topic's consumer, p50 / p99, ms",
+                ("spark_realtime_p50_ms", "spark_realtime_p99_ms"),
+            ),
+            Row(
                 "Spark: kill -9 of a leader, session 3 s, to the next acknowledgement / that record in a table, s",
                 ("spark_failover_ack_s", "spark_failover_s"),
             ),
