@@ -51,8 +51,8 @@ MARKER = (
 )
 CLUSTER_MARKER = (
     "kafka_cluster(brokers=3, racks=None, controllers=1, config=None, configs=None, quick=True, security=None, "
-    "users=(), acls=None, schema_registry=False, history=False): what the test's `kafka_cluster` is made of, by the "
-    "arguments of `KafkaCluster`"
+    "users=(), acls=None, schema_registry=False, history=False, in_process=False): what the test's `kafka_cluster` is "
+    "made of, by the arguments of `KafkaCluster`"
 )
 CHAOS_MARKER = (
     "kafka_chaos(seeds=20, rate=0.05, events=False, shrink_runs=60, trouble=(), mean_ms=1000, most_down=1): a test is "

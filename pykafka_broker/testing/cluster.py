@@ -1,4 +1,4 @@
-"""Several brokers, each a separate process.
+"""Several brokers, each a separate process or in a thread of the test's.
 
 Rule: a node is a `KafkaBroker` with the settings of its place, so a test may do the same to it as to a broker alone;
 operations on several brokers are here. The controllers are nodes of their own unless there shall be none, so any broker
@@ -138,6 +138,7 @@ class KafkaCluster(ClusterData):
         history: as of `KafkaBroker`; `check` takes the histories of all brokers together.
         emulate, strict, security, users, acls, mechanisms, client_auth, allow_unknown_config: as of `KafkaBroker`, for
             all brokers.
+        in_process: run the nodes in the test's own process, in a thread for each (docs/in-process.md).
     """
 
     def __init__(
@@ -163,6 +164,7 @@ class KafkaCluster(ClusterData):
         port: int = 0,
         log_level: str = "info",
         start_timeout_s: float = 30,
+        in_process: bool = False,
         allow_unknown_config: bool = False,
     ) -> None:
         if isinstance(brokers, bool) or not isinstance(brokers, int):
@@ -196,6 +198,7 @@ class KafkaCluster(ClusterData):
             "log_level": log_level,
             "start_timeout_s": start_timeout_s,
             "strict": strict,
+            "in_process": in_process,
             "allow_unknown_config": allow_unknown_config,
         }
         self._schema_registry, self._history = schema_registry, history

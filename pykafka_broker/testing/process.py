@@ -395,7 +395,12 @@ class KafkaBroker(Controlled):
 
     @contextlib.contextmanager
     def _suspended(self) -> Iterator[None]:
-        """Let the process stand still, between two of its instructions."""
+        """Let the process stand still, between two of its instructions; one in the test's, between two turns."""
+        if self.in_process and self._process is not None:
+            running: Any = self._process
+            with running.standing_still(self.start_timeout_s):
+                yield
+            return
         if self._process is None or SUSPEND is None or CONTINUE is None:
             raise BrokerError("this operating system has no signal that lets a process stand still")
         self._process.send_signal(SUSPEND)
