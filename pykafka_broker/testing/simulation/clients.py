@@ -9,9 +9,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
-from unittest import mock
 
 NowMs = Callable[[], int]
+
+
+class Patch:
+    """Another value of an attribute, from `start` to `stop`.
+
+    `mock.patch.object` does the same, and takes a hundred times as long: a fiftieth of a small run.
+    """
+
+    __slots__ = ("_before", "_name", "_new", "_owner")
+
+    def __init__(self, owner: Any, name: str, new: Any) -> None:
+        self._owner, self._name, self._new = owner, name, new
+        self._before: Any = None
+
+    def start(self) -> None:
+        self._before = vars(self._owner)[self._name]
+        setattr(self._owner, self._name, self._new)
+
+    def stop(self) -> None:
+        setattr(self._owner, self._name, self._before)
 
 
 class ClientPatches:
@@ -19,7 +38,7 @@ class ClientPatches:
 
     def __init__(self, now_ms: NowMs) -> None:
         self._now_ms = now_ms
-        self._patches: dict[str, list[Any]] = {}
+        self._patches: dict[str, list[Patch]] = {}
 
     def apply(self) -> None:
         """Change the clients that have been imported by now."""
@@ -36,38 +55,38 @@ class ClientPatches:
                 patch.stop()
 
 
-def _producer(module: Any, now_ms: NowMs) -> list[Any]:
+def _producer(module: Any, now_ms: NowMs) -> list[Patch]:
     """Give names to producers from 1 on."""
-    return [mock.patch.object(module.AIOKafkaProducer, "_PRODUCER_CLIENT_ID_SEQUENCE", 0)]
+    return [Patch(module.AIOKafkaProducer, "_PRODUCER_CLIENT_ID_SEQUENCE", 0)]
 
 
-def _accumulator(module: Any, now_ms: NowMs) -> list[Any]:
+def _accumulator(module: Any, now_ms: NowMs) -> list[Patch]:
     """Stamp records with the virtual time: the encoder reads the system's clock in C."""
     append = module.BatchBuilder.append
 
     def stamped(builder: Any, *, timestamp: int | None, **record: Any) -> Any:
         return append(builder, timestamp=now_ms() if timestamp is None else timestamp, **record)
 
-    return [mock.patch.object(module.BatchBuilder, "append", stamped)]
+    return [Patch(module.BatchBuilder, "append", stamped)]
 
 
-def _cluster(module: Any, now_ms: NowMs) -> list[Any]:
+def _cluster(module: Any, now_ms: NowMs) -> list[Patch]:
     """Walk brokers in the order of the metadata: the hash of None is an address before Python 3.12."""
 
     def brokers(metadata: Any) -> Any:
         return dict.fromkeys(metadata._brokers.values() or metadata._bootstrap_brokers.values()).keys()
 
-    return [mock.patch.object(module.ClusterMetadata, "brokers", brokers)]
+    return [Patch(module.ClusterMetadata, "brokers", brokers)]
 
 
-def _client(module: Any, now_ms: NowMs) -> list[Any]:
+def _client(module: Any, now_ms: NowMs) -> list[Patch]:
     """Ask for the metadata of topics in the order of their names: text in a set has the order of PYTHONHASHSEED."""
     update = module.AIOKafkaClient._metadata_update
 
     def in_order(client: Any, cluster: Any, topics: Any) -> Any:
         return update(client, cluster, sorted(topics) if topics else topics)
 
-    return [mock.patch.object(module.AIOKafkaClient, "_metadata_update", in_order)]
+    return [Patch(module.AIOKafkaClient, "_metadata_update", in_order)]
 
 
 class _InOrder(frozenset[Any]):
@@ -77,7 +96,7 @@ class _InOrder(frozenset[Any]):
         return iter(sorted(super().__iter__()))
 
 
-def _subscriptions(module: Any, now_ms: NowMs) -> list[Any]:
+def _subscriptions(module: Any, now_ms: NowMs) -> list[Patch]:
     """Walk topics and partitions of a consumer in the order of their names."""
 
     def sorted_in(owner: Any, name: str) -> Any:
@@ -87,18 +106,18 @@ def _subscriptions(module: Any, now_ms: NowMs) -> list[Any]:
             made(self, topics, *rest, **named)
             setattr(self, name, _InOrder(getattr(self, name)))
 
-        return mock.patch.object(owner, "__init__", with_order)
+        return Patch(owner, "__init__", with_order)
 
     return [sorted_in(module.Subscription, "_topics"), sorted_in(module.Assignment, "_topic_partitions")]
 
 
-def _transactions(module: Any, now_ms: NowMs) -> list[Any]:
+def _transactions(module: Any, now_ms: NowMs) -> list[Patch]:
     """Add partitions to a transaction in the order of their names."""
     pending = module.TransactionManager.partitions_to_add
-    return [mock.patch.object(module.TransactionManager, "partitions_to_add", lambda self: _InOrder(pending(self)))]
+    return [Patch(module.TransactionManager, "partitions_to_add", lambda self: _InOrder(pending(self)))]
 
 
-_CLIENTS: dict[str, Callable[[Any, NowMs], list[Any]]] = {
+_CLIENTS: dict[str, Callable[[Any, NowMs], list[Patch]]] = {
     "aiokafka.producer.producer": _producer,
     "aiokafka.producer.message_accumulator": _accumulator,
     "aiokafka.cluster": _cluster,

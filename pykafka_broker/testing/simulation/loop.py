@@ -20,9 +20,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from math import ceil
 from typing import Any, TypeVar
-from unittest import mock
 
-from pykafka_broker.testing.simulation.clients import ClientPatches
+from pykafka_broker.testing.simulation.clients import ClientPatches, Patch
 from pykafka_broker.testing.simulation.network import End, Network
 from pykafka_broker.testing.simulation.shrinking import ShrunkRun, run_and_shrink
 from pykafka_broker.testing.simulation.timeline import START_MS, Host, Timeline
@@ -187,6 +186,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         protocol = protocol_factory()
         transport = SimulatedTransport(self, end, protocol, (host, int(port)))
         protocol.connection_made(transport)
+        end.hear_again()  # of an end that came first
         return transport, protocol
 
 
@@ -308,10 +308,11 @@ def _virtual(loop: SimulatedLoop) -> Iterator[None]:
         (time, "monotonic", loop.time),
         (time, "monotonic_ns", lambda: (timeline.now - START_MS) * 1_000_000),
         (os, "urandom", lambda size: loop.random.randbytes(size)),
+        (random, "_urandom", lambda size: loop.random.randbytes(size)),  # of the module secrets
     ]
     collects = gc.isenabled()
     gc.disable()  # finalizers would run at times that no seed decides
-    patches = [mock.patch.object(owner, name, instead(getattr(owner, name), new)) for owner, name, new in virtual]
+    patches = [Patch(owner, name, instead(getattr(owner, name), new)) for owner, name, new in virtual]
     try:
         for patch in patches:
             patch.start()

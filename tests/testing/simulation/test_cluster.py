@@ -14,7 +14,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from bench.simulation import work_through_a_kill
-from pykafka_broker.testing import BrokerError, WaitTimeout
+from pykafka_broker.testing import BrokerError, ControlError, WaitTimeout
 from pykafka_broker.testing.simulation import SimulatedCluster, SimulationStalled, simulate
 from pykafka_broker.testing.simulation.cluster import CONTROLLER_ID, KINDS
 
@@ -230,7 +230,7 @@ def test_mistakes_are_told() -> None:
                 await cluster.until(lambda: False, timeout=2)
             with pytest.raises(BrokerError, match="no leader"):
                 cluster.leader("orders")
-            with pytest.raises(BrokerError, match="INVALID_TOPIC"):
+            with pytest.raises(ControlError, match="INVALID_TOPIC"):
                 await cluster.create_topic("a/b")
 
     simulate(main())
