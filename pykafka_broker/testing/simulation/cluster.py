@@ -14,7 +14,9 @@ import os
 import random
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
+from random import Random
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 from zlib import crc32
@@ -44,9 +46,10 @@ from pykafka_broker.testing.simulation.disk import CrashFileSystem
 from pykafka_broker.testing.simulation.faults import Trouble
 from pykafka_broker.testing.simulation.link import SimLink
 from pykafka_broker.testing.simulation.loop import APPLICATION, SimulatedLoop
+from pykafka_broker.testing.simulation.network import Network
 from pykafka_broker.testing.simulation.node import DATA, QUICK_DISK_MS, SimNode
 from pykafka_broker.testing.simulation.shrinking import SimulatedHit
-from pykafka_broker.testing.simulation.timeline import START_MS, Host
+from pykafka_broker.testing.simulation.timeline import START_MS, Host, Timeline
 
 CONTROLLER_ID = 101
 CLUSTER_ID = "IN1VHh2cTpqjEHPzO3tzSQ"
@@ -68,7 +71,10 @@ KINDS = {
 }
 _LOOK_S = 0.02
 _REQUEST_MS = 5_000
-# Times as short as in a cluster for tests, and few partitions of internal topics: a run is made of many small steps.
+_DISKS = 64  # of that many nodes are kept
+# Times shorter than in a cluster for tests, and few partitions of internal topics: a run is made of many small steps.
+# Nothing here is late because the machine is busy, so a broker that is silent for five heartbeats is dead.
+_SESSION_MS = 1_000
 _SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
@@ -181,7 +187,7 @@ class SimulatedCluster(AsyncClusterData):
 
     def _format(self, node: SimNode) -> None:
         if len(self._ids) > 1:
-            node.format(CLUSTER_ID)
+            node.put_disk(_formatted_disk(node.id, tuple(node.settings.items())))
         if self._security is not None:
             node.disk.make_directory(DATA)
             records = self._security.first_records()
@@ -223,6 +229,7 @@ class SimulatedCluster(AsyncClusterData):
         return {
             **settings,
             **QUICK,
+            SESSION: str(_SESSION_MS),
             "min.insync.replicas": "1",
             "process.roles": "controller" if is_controller else "broker",
             "listeners": f"CONTROLLER://n{id}:{CONTROLLERS}" if is_controller else listeners,
@@ -449,7 +456,7 @@ class SimulatedCluster(AsyncClusterData):
             loop.timeline,
             loop.network,
             [self._nodes[id] for id in self._ids],
-            random.Random(loop.random.getrandbits(64)),
+            Random(loop.random.getrandbits(64)),
             chosen,
             mean_ms=mean_ms,
             most_down=most_down,
@@ -506,9 +513,11 @@ class SimulatedCluster(AsyncClusterData):
         for id, node in self._nodes.items():
             if node.running:
                 node.kill()
-            node.disk = disks[id].after_crash(keep=True)
+            node.put_disk(disks[id])
         self._leader_of_metadata.start()
-        await asyncio.sleep(int(QUICK[SESSION]) / 1000)  # it takes the brokers of the snapshot for alive
+        await asyncio.sleep(
+            int(self.controller.config.get(SESSION, _SESSION_MS)) / 1000
+        )  # it takes the brokers of the snapshot for alive
         await self.calm()
         for image in list(self._leader_of_metadata.broker.node.image.topics.values()):
             for index in image.partitions:
@@ -546,6 +555,15 @@ class SimulatedCluster(AsyncClusterData):
                         key = topic.name, each.partition
                         found[key] = max(found.get(key, -1), each.leader_epoch)
         return found
+
+
+@lru_cache(_DISKS)
+def _formatted_disk(id: int, settings: tuple[tuple[str, str], ...]) -> CrashFileSystem:
+    """Return the disk of a node before its first start: of each seed the same one."""
+    timeline, random = Timeline(), Random(id)
+    node = SimNode(Network(timeline, random), id, dict(settings), random)
+    node.format(CLUSTER_ID)
+    return node.disk
 
 
 __all__ = ["SimulatedCluster"]

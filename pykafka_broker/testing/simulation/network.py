@@ -156,7 +156,8 @@ class Network:
 
     def delay(self, *hosts: Host) -> int:
         """Return how long a frame is on its way between hosts."""
-        return self._delay() + sum(self.slow.get(host.name, 0) for host in hosts)
+        delay = self._delay()
+        return delay + sum(self.slow.get(host.name, 0) for host in hosts) if self.slow else delay
 
     def _delay(self) -> int:
         if self.random.random() < _LONG_DELAY:

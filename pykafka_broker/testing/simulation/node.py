@@ -7,6 +7,7 @@ log and survive ends the simulation.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from random import Random
 
 from pykafka_broker.broker.broker import Broker
@@ -27,6 +28,7 @@ from pykafka_broker.testing.simulation.timeline import Event, Host, Step
 
 DATA = "/data/logs"
 QUICK_DISK_MS = 8
+_CONFIGS = 64  # of that many nodes are kept
 OnBroker = Callable[["SimNode"], None]
 
 
@@ -44,8 +46,8 @@ class SimNode(Host):
         self.directories = self.settings["log.dirs"].split(",")
         self.is_broker = "broker" in self.settings.get("process.roles", "broker")
         self.is_controller = "controller" in self.settings.get("process.roles", "controller")
-        self.disk = CrashFileSystem()
-        self.disk.now = lambda: self.clock.wall
+        self.disk: CrashFileSystem
+        self.put_disk(CrashFileSystem())
         self.disk_ms = QUICK_DISK_MS  # the longest that a job waits, and takes
         self.running = self.leaving = self._serves = False
         self.has_lost_disks = False  # this process
@@ -84,7 +86,7 @@ class SimNode(Host):
     def new_broker(self, setup: Setup = NO_SETUP, share: BrokerShare | None = None) -> Broker:
         """Make a broker and do not start it. share: files and threads instead of the disk and the jobs here."""
         broker = Broker(
-            BrokerConfig(self.settings),
+            _config_of(tuple(self.settings.items())),
             self.clock,
             new_uuid=self._new_uuid,
             new_session_id=lambda: self.random.randrange(1, 1 << 31),
@@ -123,7 +125,7 @@ class SimNode(Host):
     def format(self, cluster_id: str) -> None:
         """Format the disk as `pykafka-broker format` does, for a node of a cluster."""
         self.cluster_id = cluster_id
-        config = BrokerConfig(self.settings)
+        config = _config_of(tuple(self.settings.items()))
         is_controller = "controller" in (config.process_roles or ())
         node = FormatNode(
             self.id,
@@ -144,6 +146,11 @@ class SimNode(Host):
         for _ in formatter.run():
             pass
         self.disk.sync_all("/data")
+
+    def put_disk(self, disk: CrashFileSystem) -> None:
+        """Put a copy of a disk into the machine, whose process does not run."""
+        self.disk = disk.after_crash(keep=True)
+        self.disk.now = lambda: self.clock.wall
 
     def _new_uuid(self) -> bytes:
         return bytes([self.random.randrange(128)]) + self.random.randbytes(15)
@@ -283,6 +290,12 @@ class SimNode(Host):
     def next_connection(self, listener: Listener) -> ConnectionContext:
         self._connections += 1
         return ConnectionContext(self._connections, listener.name, (self.name, listener.port), ("10.0.0.1", 50000))
+
+
+@lru_cache(_CONFIGS)
+def _config_of(settings: tuple[tuple[str, str], ...]) -> BrokerConfig:
+    """Return the configuration of settings, which are the same for every seed."""
+    return BrokerConfig(dict(settings))
 
 
 def _outcome(job: Job) -> OSError | None:
