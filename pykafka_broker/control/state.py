@@ -33,6 +33,7 @@ from pykafka_broker.log.filesystem import DisposableFiles, OsFileSystem
 from pykafka_broker.log.image import FORMATTED, SNAPSHOTS, aside_in, lay_image, put_back, set_aside, take_image
 from pykafka_broker.log.jobs import Errand, Job, Submit
 from pykafka_broker.log.log_directory import LogDirectoryError
+from pykafka_broker.platform import file_path
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.protocol.stored.client_quota_record import ClientQuotaRecord
@@ -242,7 +243,7 @@ class BrokerState:
 
     def names(self) -> list[str]:
         """Return the names of all snapshots."""
-        folder = f"{self._directories[0]}/{SNAPSHOTS}"
+        folder = file_path(f"{self._directories[0]}/{SNAPSHOTS}")
         names = os.listdir(folder) if os.path.isdir(folder) else []
         return sorted(name for name in names if not name.startswith(_UNFINISHED))
 
@@ -256,7 +257,7 @@ class BrokerState:
         size = 0
         for directory in self._directories:
             for path, _, names in os.walk(_image(directory, name)):
-                size += sum(os.path.getsize(f"{path}/{each}") for each in names if each.endswith(".log"))
+                size += sum(os.path.getsize(os.path.join(path, each)) for each in names if each.endswith(".log"))
         return size
 
     def _require_alone(self) -> None:
@@ -279,7 +280,7 @@ class BrokerState:
                 ) from error
             finally:
                 with contextlib.suppress(OSError):
-                    os.unlink(path)
+                    os.unlink(file_path(path))
 
     def _require(self, name: str) -> None:
         names = self.names()
@@ -303,7 +304,7 @@ class BrokerState:
 
         def run() -> None:
             for folder in folders:
-                shutil.rmtree(folder, ignore_errors=True)
+                shutil.rmtree(file_path(folder), ignore_errors=True)
 
         self._running.jobs.submit(Errand(run, failed=lambda error: None))
 
@@ -343,7 +344,7 @@ class BrokerState:
 
     def _put_back(self, aside: dict[str, str], stays: Collection[str]) -> None:
         for directory, before in aside.items():
-            if os.path.isdir(before):
+            if os.path.isdir(file_path(before)):
                 failed = aside_in(directory, self._new_uuid())
                 set_aside(directory, failed, stays)
                 put_back(before, directory)
@@ -365,4 +366,4 @@ class BrokerState:
 
 
 def _image(directory: str, name: str) -> str:
-    return f"{directory}/{SNAPSHOTS}/{name}"
+    return file_path(f"{directory}/{SNAPSHOTS}/{name}")

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from pykafka_broker.platform import CONTINUE, CREATION_FLAGS, KILL, STOP, SUSPEND, memory_directory, wait_for_suspension
+from pykafka_broker.platform import CREATION_FLAGS, KILL, STOP, file_path, memory_directory, resume, suspend
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import Controlled
@@ -138,7 +138,7 @@ class KafkaBroker(Controlled):
 
     def _own_directory(self) -> None:
         """Tie the temporary directory to the life of the object."""
-        self._cleanup = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
+        self._cleanup = weakref.finalize(self, shutil.rmtree, file_path(str(self._directory)), ignore_errors=True)
 
     def _join(self, inner_listener: str, security: SecuritySpec | None) -> None:
         """Give a node of a cluster a listener for the other nodes, and the security of the cluster."""
@@ -396,19 +396,17 @@ class KafkaBroker(Controlled):
     @contextlib.contextmanager
     def _suspended(self) -> Iterator[None]:
         """Let the process stand still, between two of its instructions; one in the test's, between two turns."""
-        if self.in_process and self._process is not None:
+        assert self._process is not None
+        if self.in_process:
             running: Any = self._process
             with running.standing_still(self.start_timeout_s):
                 yield
             return
-        if self._process is None or SUSPEND is None or CONTINUE is None:
-            raise BrokerError("this operating system has no signal that lets a process stand still")
-        self._process.send_signal(SUSPEND)
+        suspend(self._process)
         try:
-            wait_for_suspension(self.pid)
             yield
         finally:
-            self._process.send_signal(CONTINUE)
+            resume(self._process)
 
     @property
     def _directories(self) -> list[Path]:
@@ -436,8 +434,8 @@ class KafkaBroker(Controlled):
 
     def _go_on(self) -> None:
         assert self._process is not None
-        if CONTINUE is not None:
-            self._process.send_signal(CONTINUE)
+        if not self.in_process:
+            resume(self._process)
         self.unpause()
         self.free_disk()
 
@@ -451,7 +449,7 @@ class KafkaBroker(Controlled):
         """Start on other ports and without data. A directory named by a test is not removed."""
         self.kill()
         if self.data_dir.is_relative_to(self._directory):
-            shutil.rmtree(self.data_dir, ignore_errors=True)
+            shutil.rmtree(file_path(str(self.data_dir)), ignore_errors=True)
         if self.history_path is not None:
             self.history_path.unlink(missing_ok=True)
         self._port, self._control, self._schema_registry_url = self._wanted_port, None, ""
@@ -481,7 +479,7 @@ class KafkaBroker(Controlled):
         images = self.control.call("POST", "/fork")["directories"]
         folders = [fork.data_dir, *(fork.data_dir.with_name(f"data-{number}") for number in range(2, len(images) + 1))]
         for image, folder in zip(images, folders, strict=True):
-            shutil.move(image, folder)
+            shutil.move(file_path(str(image)), file_path(str(folder)))
         if len(folders) > 1:
             fork.config["log.dirs"] = ",".join(map(str, folders))
         return fork.start()

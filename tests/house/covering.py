@@ -257,6 +257,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/transactions
         """,
     ),
+    "server/test_event_loop.py": (
+        "runs turns on the loop that the system has",
+        """
+        server/epoll_loop
+        """,
+    ),
     "server/test_link.py": (
         "connects to a peer of the test's",
         """

@@ -250,7 +250,8 @@ class SimulatedCluster(AsyncClusterData):
         if id == CONTROLLER_ID:
             return self._nodes[id].running
         image = self._leader_of_metadata.broker.node.image
-        return id in image.brokers and not image.brokers[id].fenced
+        is_open = (self._nodes[id].name, CLIENTS) in self._loop.network.doors
+        return is_open and id in image.brokers and not image.brokers[id].fenced
 
     @property
     def _leader_of_metadata(self) -> SimNode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import subprocess
@@ -115,11 +116,11 @@ def test_a_client_works_on_it(brokers: int) -> None:
     simulate(main(), limit_s=LIMIT_S)
 
 
-@pytest.mark.parametrize("seed", [3, 5])
+@pytest.mark.parametrize("seed", range(4))
 def test_a_consumer_stops_whose_coordinator_was_killed(seed: int) -> None:
     """With automatic commits aiokafka 0.14 does not, here as with a real Kafka: stop() ends the search for a
-    coordinator, and then commits until it is done. And where a fetch rests after an error, stop() raises
-    CancelledError: of the seeds 0 to 11 so do 2, 4, 7 and 9.
+    coordinator, and then commits until it is done. Where a fetch rests after an error, stop() ends with CancelledError,
+    as a third of these seeds do.
     """
 
     async def main() -> None:
@@ -133,7 +134,8 @@ def test_a_consumer_stops_whose_coordinator_was_killed(seed: int) -> None:
             cluster.broker(consumers[0]._coordinator.coordinator_id).kill()
             await cluster.until(lambda: consumers[0]._coordinator.coordinator_id is None)
             for consumer in consumers:
-                await asyncio.wait_for(consumer.stop(), 60)
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait_for(consumer.stop(), 60)
 
     simulate(main(), limit_s=LIMIT_S)
 
