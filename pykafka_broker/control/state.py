@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from pykafka_broker.broker.broker import Broker
@@ -33,6 +34,7 @@ from pykafka_broker.log.filesystem import DisposableFiles, OsFileSystem
 from pykafka_broker.log.image import FORMATTED, SNAPSHOTS, aside_in, lay_image, put_back, set_aside, take_image
 from pykafka_broker.log.jobs import Errand, Job, Submit
 from pykafka_broker.log.log_directory import LogDirectoryError
+from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.platform import file_path
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.runtime import Message
@@ -299,10 +301,12 @@ class BrokerState:
     def _remove(self, name: str) -> None:
         self._remove_folders([_image(directory, name) for directory in self._directories])
 
-    def _remove_folders(self, folders: Iterable[str]) -> None:
-        """Remove folders beside the loop; the next start removes leftovers."""
+    def _remove_folders(self, folders: Iterable[str], logs: list[PartitionLog] | None = None) -> None:
+        """Close the last files of `logs` and remove folders, beside the loop; the next start removes leftovers."""
 
         def run() -> None:
+            if logs is not None:
+                logs.clear()
             for folder in folders:
                 shutil.rmtree(file_path(folder), ignore_errors=True)
 
@@ -315,13 +319,15 @@ class BrokerState:
 
     def _exchange(self, lay: Callable[[str], None], setup: Setup, stays: Collection[str] = ()) -> None:
         old, aside = self._broker, {each: aside_in(each, self._new_uuid()) for each in self._directories}
+        logs = [*old.node.logs.loaded.values()]
         old.hand_over()
         self._tenure.end()
         try:
-            for directory in aside:
-                set_aside(directory, aside[directory], stays)
-                lay(directory)
-            self._start(setup)
+            with _uncollected():
+                for directory in aside:
+                    set_aside(directory, aside[directory], stays)
+                    lay(directory)
+                self._start(setup)
         except BaseException as error:
             self._return_to_old_data(aside, setup, stays, error)
             if isinstance(error, _EXPECTED):
@@ -329,7 +335,7 @@ class BrokerState:
             raise
         finally:
             old.fail_requests()
-        self._remove_folders(aside.values())
+        self._remove_folders(aside.values(), logs)
 
     def _return_to_old_data(
         self, aside: dict[str, str], setup: Setup, stays: Collection[str], error: BaseException
@@ -363,6 +369,18 @@ class BrokerState:
         tenure.files.hasty = not tenure.syncs
         self._tenure = tenure
         running.server.replace(broker)
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Make objects without looks for garbage in between: all of them live as long as the new broker."""
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
 
 
 def _image(directory: str, name: str) -> str:

@@ -333,6 +333,9 @@ class DisposableFiles(OsFileSystem):
         if not self.hasty:
             super().sync_directory(path)
 
+    def sync_all(self, path: str) -> bool:
+        return self.hasty or super().sync_all(path)
+
 
 class _File(OsFile):
     __slots__ = ("_files",)

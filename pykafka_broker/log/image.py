@@ -148,13 +148,17 @@ def aside_in(directory: str, uuid: bytes) -> str:
 
 
 def set_aside(directory: str, aside: str, keep: Collection[str]) -> None:
-    """Move a broker's files out of a directory, except for `keep`."""
+    """Move a broker's files out of a directory, except for `keep`; all of them, or none where the disk refuses one."""
     os.mkdir(file_path(aside))
     stays = {SNAPSHOTS, checkpoints.LOCK, *keep}
-    for name in os.listdir(file_path(directory)):
-        if name not in stays and not name.startswith(_ASIDE):
-            with contextlib.suppress(FileNotFoundError):  # a deleted partition that is just being removed
-                _rename(f"{directory}/{name}", f"{aside}/{name}")
+    try:
+        for name in os.listdir(file_path(directory)):
+            if name not in stays and not name.startswith(_ASIDE):
+                with contextlib.suppress(FileNotFoundError):  # a deleted partition that is just being removed
+                    _rename(f"{directory}/{name}", f"{aside}/{name}")
+    except OSError:
+        put_back(aside, directory)
+        raise
 
 
 def put_back(aside: str, directory: str) -> None:

@@ -254,8 +254,7 @@ class KafkaBroker(Controlled):
         __tracebackhide__ = True
         from pykafka_broker.testing.in_process import BrokerInProcess
 
-        syncs = not self.data_dir.is_relative_to(self._directory)  # temporary data end with the process
-        self._process = process = BrokerInProcess(self._options(), self.log_path, self.log_level, syncs=syncs)
+        self._process = process = BrokerInProcess(self._options(), self.log_path, self.log_level)
         process.start(self.loop)
         weakref.finalize(self, process.kill)
         try:
@@ -274,13 +273,12 @@ class KafkaBroker(Controlled):
 
     def _command(self) -> list[str]:
         # -P: modules in the current directory belong to the tests, not to the broker
-        command = [sys.executable, "-P", "-m", "pykafka_broker", "--stop-on-stdin-close"]
-        command += ["--remove-with-parent", str(self._directory)]  # a killed process can't remove its directory
-        return [*command, *self._options()]
+        return [sys.executable, "-P", "-m", "pykafka_broker", "--stop-on-stdin-close", *self._options()]
 
     def _options(self) -> list[str]:
         """Return the options of the command that make the broker what it is."""
         command = ["--log-level", self.log_level]
+        command += ["--remove-with-parent", str(self._directory)]  # a killed process can't remove its directory
         if self.quick_groups:
             command.append("--quick-groups")
         if self.emulate is not None:

@@ -43,12 +43,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/broker
         """,
     ),
-    "broker/replication/test_node_replication.py": (
-        "whole brokers replicate",
-        """
-        broker/replication/session_watch
-        """,
-    ),
     "broker/requests/test_controller_routes.py": (
         "frames go in on a controller's listener",
         """
