@@ -160,6 +160,10 @@ class StreamsGroupMember(ReconciledGroupMember):
             self.client_tags,
         )
 
+    def assigned_by(self) -> tuple[object, ...]:
+        """Return what an assignment may depend on."""
+        return self.rack_id, self.topology_epoch, self.process_id, self.client_tags
+
     def take_metadata(self, value: Any) -> None:
         super().take_metadata(value)
         self.topology_epoch = value.topology_epoch
@@ -249,7 +253,7 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
         return list((self.members | {member.member_id: member}).values())
 
     def in_table_order(self, members: Iterable[StreamsGroupMember]) -> list[StreamsGroupMember]:
-        """Return members in the order in which Kafka's assignor meets them: new members come last."""
+        """Return members in the order of Kafka's table of them, which its assignor meets; new members come last."""
         found = {member.member_id: member for member in members}
         known = self._table.order(member_id for member_id in self.members if member_id in found)
         return [found[member_id] for member_id in dict.fromkeys((*known, *found))]
@@ -308,7 +312,7 @@ def describe(group: StreamsGroup) -> DescribedGroup:
 
     As in Kafka, internal topics have their numbers of partitions once a heartbeat that began a new epoch of an existing
     group has found that the topology fits; until then the numbers are the application's. Tasks that a member has to
-    give back are not shown as its own.
+    give back are not shown as its own. Members stand in the order of the group's table.
     """
     return DescribedGroup(
         group_id=group.group_id,
@@ -316,7 +320,7 @@ def describe(group: StreamsGroup) -> DescribedGroup:
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         topology=_describe_topology(group),
-        members=[_describe_member(group, member) for member in group.members.values()],
+        members=[_describe_member(group, member) for member in group.in_table_order(group.members.values())],
     )
 
 

@@ -508,11 +508,19 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
         )
         if is_new or self.member.metadata() != self.before.metadata():
             self.records.append(member_record(self._group.group_id, self.member))
-            self._begins_epoch = True
+            self._begins_epoch = is_new or not self._is_static_and_alike()
         self.topology = self._take_topology(request)
         self.configured = self._configure()
         if self.configured.is_ready:
             check_tasks(self.configured.task_counts, request.active_tasks, request.standby_tasks, request.warmup_tasks)
+
+    def _is_static_and_alike(self) -> bool:
+        """Return whether a static member has all that its tasks depend on as before.
+
+        Another client, timeout or endpoint then begins no epoch of the group; of a dynamic member each of them does.
+        """
+        is_static = self._group.static_member(self.member.instance_id) is not None
+        return is_static and self.member.assigned_by() == self.before.assigned_by()
 
     def _take_topology(self, request: StreamsGroupHeartbeatRequest) -> StreamsGroupTopologyValue:
         known = self._group.topology
