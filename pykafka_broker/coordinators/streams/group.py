@@ -32,6 +32,7 @@ from pykafka_broker.protocol.messages.streams_group_describe_response import (
     Member,
     Subtopology,
     TaskIds,
+    TaskOffset,
     TopicInfo,
     Topology,
 )
@@ -215,6 +216,7 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
         self.shutdown_member_id: str | None = None
         self.endpoint_epoch = 0
         self.task_offsets: dict[str, dict[Task, int]] = {}  # by member id, as reported last
+        self.task_end_offsets: dict[str, dict[Task, int]] = {}
         self._table = JavaTable()
 
     # Questions of the table and of the offsets
@@ -300,6 +302,7 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
     def remove_member(self, member_id: str) -> None:
         super().remove_member(member_id)
         self.task_offsets.pop(member_id, None)
+        self.task_end_offsets.pop(member_id, None)
         if not self.members:
             self.shutdown_member_id = None
 
@@ -369,9 +372,15 @@ def _describe_member(group: StreamsGroup, member: StreamsGroupMember) -> Member:
         if member.endpoint is None
         else DescribedEndpoint(member.endpoint.host, member.endpoint.port),
         client_tags=[KeyValue(key, value) for key, value in member.client_tags.items()],
+        task_offsets=_describe_offsets(group.task_offsets.get(member.member_id, {})),
+        task_end_offsets=_describe_offsets(group.task_end_offsets.get(member.member_id, {})),
         assignment=_describe_assignment(*member.assigned),
         target_assignment=_describe_assignment(*group.target_of(member)),
     )
+
+
+def _describe_offsets(offsets: Mapping[Task, int]) -> list[TaskOffset]:
+    return [TaskOffset(name, partition, offset) for (name, partition), offset in sorted(offsets.items())]
 
 
 def _describe_assignment(*roles: Mapping[str, Iterable[int]]) -> Assignment:

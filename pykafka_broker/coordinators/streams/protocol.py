@@ -42,6 +42,7 @@ from pykafka_broker.coordinators.streams.group import (
 from pykafka_broker.coordinators.streams.sticky_assignor import TaskMemberSpec, assign_tasks
 from pykafka_broker.coordinators.streams.topology import (
     ASSIGNMENT_DELAYED,
+    MISSING_CLIENT_TAGS,
     MISSING_INTERNAL_TOPICS,
     SHUTDOWN_APPLICATION,
     STALE_TOPOLOGY,
@@ -58,6 +59,7 @@ from pykafka_broker.protocol.messages.create_topics_request import CreatableTopi
 from pykafka_broker.protocol.messages.streams_group_heartbeat_request import (
     StreamsGroupHeartbeatRequest,
     TaskIds,
+    TaskOffset,
     Topology,
 )
 from pykafka_broker.protocol.messages.streams_group_heartbeat_response import Endpoint as ReplyEndpoint
@@ -149,9 +151,9 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
             member.endpoint = None
         change.take_over(request)
         if request.task_offsets is not None:
-            group.task_offsets[member.member_id] = {
-                (task.subtopology_id, task.partition): task.offset for task in request.task_offsets
-            }
+            group.task_offsets[member.member_id] = _by_task(request.task_offsets)
+        if request.task_end_offsets is not None:
+            group.task_end_offsets[member.member_id] = _by_task(request.task_end_offsets)
         theirs, ours = member.topology_epoch, change.topology.epoch
         if theirs < ours:
             detail = f"The member's topology epoch {theirs} is behind the group's topology epoch {ours}."
@@ -165,6 +167,7 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         change.reconcile(epoch, target, request)
         if before.epoch == LEAVE_STATIC_EPOCH:  # Kafka replaces the member by itself, and what was reported is lost
             group.task_offsets.pop(member.member_id, None)
+            group.task_end_offsets.pop(member.member_id, None)
         self.follow_state(group, before, member, now)
         self.keep_alive(group, member.member_id, now + settings.streams_session_timeout_ms)
         if request.shutdown_application:
@@ -175,6 +178,7 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
             reply.task_offset_interval_ms = settings.streams_task_offset_interval_ms
             if caller.version >= _RECOVERY_LAG_FROM:
                 reply.acceptable_recovery_lag = settings.streams_acceptable_recovery_lag
+                change.statuses += _missing_tags(member, settings.streams_rack_aware_assignment_tags)
         owned = member.assigned
         if joins or owned != before.assigned:
             reply.active_tasks, reply.standby_tasks, reply.warmup_tasks = map(_task_ids, owned)
@@ -343,6 +347,22 @@ def _ask_for_shutdown(group: StreamsGroup, member_id: str) -> None:
     """Note the first member to ask for a shutdown, for the status of all members."""
     if group.shutdown_member_id is None:
         group.shutdown_member_id = member_id
+
+
+def _missing_tags(member: StreamsGroupMember, wanted: list[str]) -> list[Status]:
+    """Return a status if the member lacks tags by which the group's standby tasks should be spread."""
+    missing = [tag for tag in wanted if tag not in member.client_tags]
+    if not missing:
+        return []
+    detail = (
+        f"Missing required client tags for rack-aware standby assignment: [{', '.join(missing)}]. "
+        "Configure them via 'client.tag.<tagKey>' in your Streams config."
+    )
+    return [Status(MISSING_CLIENT_TAGS, detail)]
+
+
+def _by_task(offsets: list[TaskOffset]) -> dict[Task, int]:
+    return {(each.subtopology_id, each.partition): each.offset for each in offsets}
 
 
 def _task_ids(tasks: Mapping[str, Iterable[int]]) -> list[AssignedTasks]:
@@ -765,13 +785,14 @@ def partitions_by_endpoint(
 ) -> list[EndpointToPartitions]:
     """Return the endpoints of all members, each with the source topics of the member's tasks.
 
-    A member without an endpoint is not listed, nor are changelogs. Kafka fails on an endpoint while source topics are
-    missing or topics have other numbers of partitions, and so do we.
+    The member that asks comes last. A member without an endpoint is not listed, nor are changelogs. Kafka fails on an
+    endpoint while source topics are missing or topics have other numbers of partitions, and so do we.
 
     Raises:
         UNKNOWN_SERVER_ERROR: The topics do not fit the topology.
     """
-    listed = [(member, member.endpoint) for member in change.members() if member.endpoint is not None]
+    others = group.in_table_order(member for member in change.members() if member is not change.member)
+    listed = [(member, member.endpoint) for member in (*others, change.member) if member.endpoint is not None]
     problem = change.configured.problem
     if listed and problem is not None and problem.status != MISSING_INTERNAL_TOPICS:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -798,6 +819,7 @@ def _partitions_read(sources: dict[str, list[str]], tasks: Tasks, topics: Cluste
         owned = tasks.get(subtopology_id, frozenset())
         for name in names if owned else ():
             topic = topics.topics.get(name)
-            if topic is not None:
-                found.append(TopicPartition(name, sorted(index for index in owned if index in topic.partitions)))
+            read = sorted(index for index in owned if topic is not None and index in topic.partitions)
+            if read:
+                found.append(TopicPartition(name, read))
     return found
