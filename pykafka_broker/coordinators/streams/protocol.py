@@ -161,6 +161,8 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         settings = self._table.group_settings(group.group_id)
         # The assignor's configs, in the form of the record of the group epoch.
         configs = {STANDBYS: str(settings.streams_num_standby_replicas)}
+        if self._table.config.is_of_4_4 and settings.streams_rack_aware_assignment_tags:
+            configs[RACK_TAGS] = ",".join(settings.streams_rack_aware_assignment_tags)
         change.bump(configs)
         is_delayed = self._is_delayed(group, settings.streams_initial_rebalance_delay_ms, now)
         epoch, target = change.retarget(configs, is_delayed, settings.streams_assignment_interval_ms)
@@ -459,6 +461,7 @@ def _invalid(message: str) -> ApiError:
 
 
 STANDBYS = "num.standby.replicas"
+RACK_TAGS = "rack.aware.assignment.tags"
 _NO_EPOCH = -1  # of a task that the member has already
 Pairs = frozenset[Task]
 _RECOVERY_LAG_FROM = 1

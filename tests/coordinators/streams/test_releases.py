@@ -135,6 +135,16 @@ def test_a_member_is_told_which_tags_it_lacks(release: str, version: int, missin
     assert [text.partition(": ")[2].partition(".")[0] for text in told] == ([] if missing is None else [missing])
 
 
+@pytest.mark.parametrize(("release", "epochs"), [("4.3", 0), ("4.4", 1)])
+def test_other_tags_begin_an_epoch(release: str, epochs: int) -> None:
+    machine = Machine(pykafka_emulate=release)
+    machine.topic("lines", 2)
+    epoch = machine.join("one", Topology(0, [Subtopology("0", ["lines"])])).member_epoch
+    machine.group_config["streams.rack.aware.assignment.tags"] = "k,l"
+    assert machine.beat("one", epoch).member_epoch == epoch + epochs
+    assert machine.group().assignment_configs.get("rack.aware.assignment.tags") == ("k,l" if epochs else None)
+
+
 def test_reported_offsets_are_described_in_order() -> None:
     machine = Machine()
     machine.topic("lines", 2)
