@@ -32,12 +32,16 @@ test-all: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) tests interop spark/tests $(ARGS)
 
 # Types take the most time: they begin first, and the rest runs beside them.
-CHECKS := types format lint layers generated release
+CHECKS := types platforms format lint layers generated release
 check: $(VENV)/.dev
 	@$(MAKE) --no-print-directory -j2 -O $(CHECKS:%=.check-%)
 
 .check-types:
 	$(BIN)/mypy
+# The package's types as they are on macOS and Windows; a platform's cache is of no use to another one.
+.check-platforms:
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin pykafka_broker
+	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 pykafka_broker
 .check-format:
 	$(BIN)/ruff format --check .
 .check-lint:

@@ -7,6 +7,7 @@ seldom as can be; files that share a Spark session are one group. Long groups st
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import random
 import sys
@@ -41,6 +42,10 @@ else:  # tests run parts of a broker on a loop of their own, which has to have r
 # Spark hands what is collected to the first who connects to a port that it opens: with other tests about, that may be a
 # client that still looks for a broker which had this port. A socket of the file system is the session's alone.
 os.environ.setdefault("PYSPARK_UDS_MODE", "true")
+# And its JVM takes the classes from their archive, if `python -m interop.class_archive` has made one.
+_pyspark = importlib.util.find_spec("pyspark")
+if _pyspark is not None and _pyspark.origin and (_archive := Path(_pyspark.origin).with_name("jars.jsa")).exists():
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-XX:SharedArchiveFile={_archive}")
 # The folders above a test's own match what tests look for in paths, as the `pytest-0` of a new machine does.
 _OWNER = os.getuid() if hasattr(os, "getuid") else 0
 _ROOT = Path(tempfile.gettempdir(), f"t-0.log-{_OWNER}", "a")
@@ -50,16 +55,21 @@ os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_ROOT))
 settings.register_profile("everywhere", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("everywhere")
 
-SPARK_SESSIONS = {  # each some 700 MB and ten seconds of two cores: two of them, of about the same length
+SPARK_SESSIONS = {  # each some 700 MB and five seconds of two cores: as few as leave no worker alone at the end
     "spark/tests/test_million.py": "a Spark session",
     "spark/tests/test_submit.py": "a Spark session",
     "interop/spark/": "a Spark session",
     "spark/tests/test_crash.py": "spark/tests/test_crash.py",  # its jobs are processes with sessions of their own
+    **dict.fromkeys(
+        (f"spark/tests/test_{name}.py" for name in ("aggregate", "compact", "ingest", "ledger", "new")),
+        "a third Spark session",
+    ),
     "spark/tests/": "another Spark session",
 }
 # Half a minute and more, the longest first.
 LONG = (
     "another Spark session",
+    "a third Spark session",
     "a Spark session",
     "spark/tests/test_crash.py",
     "interop/test_cluster_mixed.py",

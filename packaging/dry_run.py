@@ -3,7 +3,8 @@
 Rule: each step of the release workflow that needs no account runs here, on the last commit: notes, wheel and sdist,
 their bill of materials, an installation from an index of this machine into an environment that knows no checkout, the
 first test of README, the page, the packages of other languages, the image's file, the workflows, the docs. A step
-prints one line; the first that fails ends the run with exit code 1. What a host has to add is printed at the end.
+prints one line; the first that fails ends the run with exit code 1. What a host has to add is printed at the end. The
+step `bare-root` runs when it is named: it makes a Debian of its own for a stranger, with root's rights.
 
     python packaging/dry_run.py [--out build/release-dry-run] [--only STEP ...]
 """
@@ -21,12 +22,13 @@ import tempfile
 import time
 import tomllib
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+import bare_root
 import language_packages
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,11 +56,11 @@ def main() -> int:
     options.add_argument("--only", action="append", choices=STEPS, help="run this step; may be repeated")
     chosen = options.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
-    for name in chosen.only or STEPS:
+    for name in chosen.only or [name for name in STEPS if name not in ON_REQUEST]:
         begun = time.monotonic()
         try:
             told = STEPS[name](chosen.out)
-        except (StepFailed, language_packages.PackageFailed, OSError) as error:
+        except (StepFailed, language_packages.PackageFailed, bare_root.BareRootFailed, OSError) as error:
             print(f"{name}: failed\n{error}", file=sys.stderr)
             return 1
         print(f"{name}: {told} ({time.monotonic() - begun:.0f} s)", flush=True)
@@ -101,19 +103,10 @@ def bill(out: Path) -> str:
 
 def stranger(out: Path) -> str:
     """Install wheel and sdist from an index into bare environments, and use the package there."""
-    packages_dir = out / "index" / "simple"
-    shutil.rmtree(packages_dir, ignore_errors=True)
-    (wheel,), (source,) = (out / "dist").glob("*.whl"), (out / "dist").glob("*.tar.gz")
-    with tempfile.TemporaryDirectory() as folder:
-        pip("download", "--dest", folder, str(wheel), *FIRST_TEST, "flit_core")
-        for path in [*Path(folder).iterdir(), source]:
-            home = packages_dir / canonicalize_name(path.name.split("-")[0])
-            home.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, home)
-    with served(out / "index") as address:
+    with index(out, *FIRST_TEST, "flit_core") as address:
         for kind in ("--only-binary", "--no-binary"):
             with tempfile.TemporaryDirectory() as folder:
-                use(Path(folder), ["--index-url", f"{address}/simple/", kind, PROJECT["name"]])
+                use(Path(folder), ["--index-url", address, kind, PROJECT["name"]])
     return "wheel and sdist installed from an index, README's first test passed, the page answered"
 
 
@@ -137,6 +130,14 @@ with KafkaBroker() as broker:
     page = urllib.request.urlopen(broker.control_url + "/").read().decode()
 assert "<title>pykafka-broker</title>" in page, page[:200]
 """
+
+
+def bare(out: Path) -> str:
+    """Install the wheel from an index on a bare Debian, and use the package there."""
+    with bare_root.bare_root() as root:
+        wheels = ("--only-binary", ":all:", "--python-version", bare_root.python_of(root))
+        with index(out, "pytest", "kafka-python", options=wheels) as address:
+            return bare_root.use(root, address, PROJECT["name"])
 
 
 def image(out: Path) -> str:
@@ -177,7 +178,24 @@ STEPS: dict[str, Callable[[Path], str]] = {
     "image": image,
     "workflows": workflows,
     "docs": docs,
+    "bare-root": bare,
 }
+ON_REQUEST = {"bare-root"}  # needs root's rights and a mirror of Debian
+
+
+@contextlib.contextmanager
+def index(out: Path, *others: str, options: Sequence[str] = ()) -> Iterator[str]:
+    """Serve the package, what it needs and other packages while the block runs, and give the index's address."""
+    shutil.rmtree(out / "index", ignore_errors=True)
+    (wheel,), (source,) = (out / "dist").glob("*.whl"), (out / "dist").glob("*.tar.gz")
+    with tempfile.TemporaryDirectory() as folder:
+        pip("download", "--dest", folder, *options, str(wheel), *others)
+        for path in [*Path(folder).iterdir(), source]:
+            home = out / "index" / "simple" / canonicalize_name(path.name.split("-")[0])
+            home.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, home)
+    with served(out / "index") as address:
+        yield f"{address}/simple/"
 
 
 @contextlib.contextmanager

@@ -164,10 +164,43 @@ MAVEN_USER = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 </project>
 """
 
+
+def nuget(out: Path) -> str:
+    """Pack the .NET package, run its tests, and run README's example in a project that has it from a folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        quiet = {"DOTNET_CLI_TELEMETRY_OPTOUT": "1", "DOTNET_NOLOGO": "1", "MSBUILDDISABLENODEREUSE": "1"}
+        quiet |= {"UseSharedCompilation": "false", "NUGET_PACKAGES": str(Path(folder) / "nuget")}
+        copy = staged("dotnet", Path(folder) / "package")
+        run(copy, "dotnet", "run", "--project", "test", environment=quiet)
+        run(copy, "dotnet", "pack", "src", "--configuration", "Release", "--output", str(out), environment=quiet)
+        user = Path(folder) / "user"
+        user.mkdir()
+        (user / "OrdersTest.cs").write_text(example("dotnet", "csharp"), encoding="utf-8")
+        shutil.copy(copy / "test" / "Xunit.cs", user)
+        (user / "Orders.csproj").write_text(NUGET_USER.format(version=VERSION, folder=out.resolve()), encoding="utf-8")
+        run(user, "dotnet", "run", environment=quiet)
+        (made,) = out.glob("*.nupkg")
+    return made.name
+
+
+NUGET_USER = """<Project Sdk="Microsoft.NET.Sdk">
+  <PropertyGroup>
+    <OutputType>Exe</OutputType>
+    <TargetFramework>netcoreapp$(BundledNETCoreAppTargetFrameworkVersion)</TargetFramework>
+    <Nullable>enable</Nullable>
+    <RestoreSources>{folder}</RestoreSources>
+  </PropertyGroup>
+  <ItemGroup>
+    <PackageReference Include="PykafkaBroker" Version="{version}" />
+  </ItemGroup>
+</Project>
+"""
+
 PACKAGES: dict[str, tuple[str, Callable[[Path], str]]] = {  # by step: the program that is needed, and what to do
     "npm": ("npm", npm),
     "go": ("go", go),
     "maven": ("mvn", maven),
+    "nuget": ("dotnet", nuget),
 }
 
 

@@ -29,6 +29,7 @@ ADOPTED = {  # a file of the repository, and the page that it becomes
     "spark/README.md": "spark-pipeline.md",
     "interop/README.md": "clients-of-your-own.md",
     "interop/MATRIX.md": "matrix.md",
+    "packaging/languages/dotnet/README.md": "dotnet.md",
     "packaging/languages/go/README.md": "go.md",
     "packaging/languages/java/README.md": "java.md",
     "packaging/languages/node/README.md": "node.md",

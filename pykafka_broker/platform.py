@@ -18,6 +18,8 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from types import ModuleType
+from typing import Protocol
 
 try:
     import fcntl
@@ -52,18 +54,81 @@ STOP_SIGNALS = tuple(
 # Signals to another process: STOP ends it in an orderly way, KILL at once. Windows has no other orderly signal.
 STOP: int = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM)
 KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
-SUSPEND: int | None = getattr(signal, "SIGSTOP", None)  # the process stands still; None where there is no such signal
-CONTINUE: int | None = getattr(signal, "SIGCONT", None)  # ends SUSPEND
 # Arguments of subprocess.Popen, so that Ctrl-C at the terminal reaches the parent alone.
 PROCESS_GROUP: int | None = None if _WINDOWS else 0
 CREATION_FLAGS: int = 0x200 if _WINDOWS else 0  # a new process group
 HAS_CPU_TIMER = hasattr(signal, "setitimer") and hasattr(signal, "SIGVTALRM")
 
 
-def wait_for_suspension(pid: int) -> None:
-    """Wait until a child stands still after SUSPEND, or has ended."""
-    if not _WINDOWS:
-        os.waitpid(pid, os.WUNTRACED)
+class _Child(Protocol):
+    """A child of this process, as `subprocess.Popen`."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def send_signal(self, number: int, /) -> None: ...
+
+
+def suspend(child: _Child) -> None:
+    """Let a child stand still, between two of its instructions, until `resume`."""
+    if sys.platform == "win32":
+        _tell_process("NtSuspendProcess", child.pid)
+    else:
+        child.send_signal(signal.SIGSTOP)
+        os.waitpid(child.pid, os.WUNTRACED)
+
+
+def resume(child: _Child) -> None:
+    """Let a child go on after `suspend`."""
+    if sys.platform == "win32":
+        _tell_process("NtResumeProcess", child.pid)
+    else:
+        child.send_signal(signal.SIGCONT)
+
+
+def _tell_process(call: str, pid: int) -> None:
+    """Make a call of Windows' own library with the handle of a process."""
+    if sys.platform != "win32":
+        raise NotImplementedError
+    import ctypes
+
+    kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+    kernel.OpenProcess.restype = ctypes.c_void_p
+    suspend_resume = 0x0800
+    handle = kernel.OpenProcess(suspend_resume, False, pid)
+    if not handle:
+        code = ctypes.get_last_error()
+        raise OSError(None, ctypes.FormatError(code), None, code)
+    try:
+        status: int = getattr(ctypes.WinDLL("ntdll"), call)(ctypes.c_void_p(handle))
+    finally:
+        kernel.CloseHandle(ctypes.c_void_p(handle))
+    if status:
+        raise OSError(errno.EPERM, f"{call} answers {status & 0xFFFFFFFF:#x}")
+
+
+# -- paths
+
+_EXTENDED = "\\\\?\\"
+
+
+def _extended(path: str, paths: ModuleType = os.path) -> str:
+    """Return the path in the form that Windows takes as it is: of any length, and with names like `con.orders`."""
+    if path.startswith(_EXTENDED):
+        return path.replace("/", paths.sep)
+    drive, rest = paths.splitdrive(path)
+    # `abspath` would ask Windows, which takes `con.orders` for the console.
+    whole: str = paths.normpath(path) if drive and rest[:1] in ("/", "\\") else paths.abspath(path)
+    return f"{_EXTENDED}UNC{whole[1:]}" if whole.startswith("\\\\") else f"{_EXTENDED}{whole}"
+
+
+def _same(path: str) -> str:
+    return path
+
+
+# Return the path of a file or folder of a log as the system's calls want it. On Windows these take no more than 260
+# characters of any other form, unless a setting of the machine allows it.
+file_path: Callable[[str], str] = _extended if _WINDOWS else _same
 
 
 # -- descriptors
@@ -73,20 +138,22 @@ _OPENED = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os,
 
 def open_file(path: str, flags: int, mode: int = 0o644) -> int:
     """Open a file, and return a descriptor closed to other programs."""
-    if _WINDOWS:
+    if sys.platform == "win32":
         return _open_shared(path, flags)
     return os.open(path, flags | _OPENED, mode)
 
 
 def _open_shared(path: str, flags: int) -> int:
     """Open a file on Windows for reading and writing, with renames and removals allowed (FILE_SHARE_DELETE)."""
+    if sys.platform != "win32":
+        raise NotImplementedError
     import ctypes
     import msvcrt
 
     read, write, share_all, normal = 0x80000000, 0x40000000, 0x7, 0x80
     access = read | (write if flags & os.O_RDWR else 0)
     open_always, open_existing = 4, 3
-    kernel = ctypes.WinDLL("kernel32", use_last_error=True)  # type: ignore[attr-defined]
+    kernel = ctypes.WinDLL("kernel32", use_last_error=True)
     create = kernel.CreateFileW
     number, pointer = ctypes.c_uint32, ctypes.c_void_p
     create.argtypes = [ctypes.c_wchar_p, number, number, pointer, number, number, pointer]
@@ -94,10 +161,10 @@ def _open_shared(path: str, flags: int) -> int:
     how = open_always if flags & os.O_CREAT else open_existing
     handle = create(path, access, share_all, None, how, normal, None)
     if handle in (None, ctypes.c_void_p(-1).value):
-        code = ctypes.get_last_error()  # type: ignore[attr-defined]
-        raise OSError(None, ctypes.FormatError(code), path, code)  # type: ignore[attr-defined]
+        code = ctypes.get_last_error()
+        raise OSError(None, ctypes.FormatError(code), path, code)
     try:
-        return int(msvcrt.open_osfhandle(handle, flags | _OPENED))  # type: ignore[attr-defined]
+        return int(msvcrt.open_osfhandle(handle, flags | _OPENED))
     except OSError:
         kernel.CloseHandle(ctypes.c_void_p(handle))
         raise
@@ -136,7 +203,7 @@ def allocate(fd: int, size: int) -> None:
 def sync_data(fd: int) -> None:
     """Make written data outlive a power cut."""
     full = getattr(fcntl, "F_FULLFSYNC", None)
-    if full is not None:  # macOS: fsync leaves the data in the disk's own cache
+    if sys.platform != "win32" and full is not None:  # macOS: fsync leaves the data in the disk's own cache
         try:
             fcntl.fcntl(fd, full)
             return
@@ -159,25 +226,25 @@ def sync_directory(path: str) -> None:
 
 def lock(fd: int) -> None:
     """Lock a file exclusively until `unlock` or the end of the process. Raises BlockingIOError for a locked file."""
-    if fcntl is not None:
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return
-    import msvcrt
+    if sys.platform == "win32" or fcntl is None:
+        import msvcrt
 
-    try:
-        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-    except OSError as error:
-        raise BlockingIOError(errno.EAGAIN, "another process has locked it") from error
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined, unused-ignore]
+        except OSError as error:
+            raise BlockingIOError(errno.EAGAIN, "another process has locked it") from error
+        return
+    fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def unlock(fd: int) -> None:
     """Release a lock."""
-    if fcntl is not None:
-        fcntl.lockf(fd, fcntl.LOCK_UN)
-        return
-    import msvcrt
+    if sys.platform == "win32" or fcntl is None:
+        import msvcrt
 
-    msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
+        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)  # type: ignore[attr-defined, unused-ignore]
+        return
+    fcntl.lockf(fd, fcntl.LOCK_UN)
 
 
 # -- text
@@ -203,7 +270,7 @@ def disk_usage(path: str) -> tuple[int, int]:
     if hasattr(os, "statvfs"):
         status = os.statvfs(path)
         return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
-    usage = shutil.disk_usage(path)
+    usage = shutil.disk_usage(file_path(path))
     return usage.total, usage.free
 
 
@@ -221,7 +288,7 @@ def memory_directory() -> str | None:
 
 def open_files_limit() -> int | None:
     """Return how many descriptors the process may have, or None without a limit."""
-    if resource is None:
+    if sys.platform == "win32" or resource is None:
         return None
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return None if soft == resource.RLIM_INFINITY else soft

@@ -2,9 +2,9 @@
 
 Rule: what that system's Python lacks is taken away before anything else is imported, so that a call that nobody guards
 fails here as it would there. What Windows does in another way is done in that way: a folder with an open file in it is
-not renamed, an open file is not replaced, a lock holds against the same process, a signal does not end the wait for
-sockets, the clock moves in steps of 15.6 ms, asyncio's own loop has no readers, and text is in code page 1252. Only
-Linux can play another system.
+not renamed, an open file is not replaced, a path of more than 259 characters is marked as one, a lock holds against the
+same process, a signal does not end the wait for sockets, the clock moves in steps of 15.6 ms, asyncio's own loop has no
+readers, and text is in code page 1252. Only Linux can play another system.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ def become(system: str) -> None:
 def do_as_windows() -> None:
     sys.modules["msvcrt"] = windows_runtime()
     hold_folders()
+    limit_paths()
     wait_through_signals()
     move_clocks_in_steps()
     selectors.DefaultSelector = selectors.SelectSelector  # type: ignore[misc, assignment]
@@ -126,6 +127,74 @@ def refuse(path: Any, is_open: bool) -> None:
         raise error
 
 
+MARK = "\\\\?\\"  # of a path that Windows takes as it is
+LONGEST_PATH = 259
+
+
+def limit_paths() -> None:
+    """Refuse long paths without the mark. Entries of a folder with the mark have it, too."""
+    for name in ("open", "stat", "lstat", "mkdir", "rmdir", "listdir", "unlink", "remove", "utime", "chmod"):
+        setattr(os, name, limited(getattr(os, name), paths=1))
+    for name in ("replace", "rename", "link"):
+        setattr(os, name, limited(getattr(os, name), paths=2))
+    builtins.open = limited(builtins.open, paths=1)
+    os.scandir = MarkedEntries  # type: ignore[assignment]
+
+
+def limited(call: Callable[..., Any], paths: int) -> Callable[..., Any]:
+    return lambda *given, **more: call(*map(unmarked, given[:paths]), *given[paths:], **more)
+
+
+def unmarked(path: Any) -> Any:
+    """Return the path as Linux knows it."""
+    if isinstance(path, int):
+        return path
+    text = os.fsdecode(path)
+    if text.startswith(MARK):
+        return text.removeprefix(MARK)
+    if len(os.path.join(os.getcwd(), text)) > LONGEST_PATH:
+        error = FileNotFoundError(errno.ENOENT, "The system cannot find the path specified", path)
+        error.winerror = 3  # type: ignore[attr-defined]
+        raise error
+    return path
+
+
+scan = os.scandir
+
+
+class MarkedEntries:
+    def __init__(self, path: Any = ".") -> None:
+        self.mark = MARK if isinstance(path, str) and path.startswith(MARK) else ""
+        self.entries = scan(unmarked(path))
+
+    def __enter__(self) -> MarkedEntries:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> MarkedEntries:
+        return self
+
+    def __next__(self) -> MarkedEntry:
+        return MarkedEntry(next(self.entries), self.mark)
+
+    def close(self) -> None:
+        self.entries.close()
+
+
+class MarkedEntry:
+    def __init__(self, entry: os.DirEntry[str], mark: str) -> None:
+        self.path = mark + entry.path
+        self.entry = entry
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.entry, name)
+
+
 def wait_through_signals() -> None:
     """Have signals come to a thread of their own: a wait of the main thread goes on."""
     threading.Thread(target=threading.Event().wait, daemon=True).start()
@@ -169,6 +238,8 @@ def main() -> int:
     from pykafka_broker import platform
 
     platform.HOLDS_FOLDERS = system == "windows"
+    if system == "windows":
+        platform.file_path = platform._extended
     from pykafka_broker.cli import main as broker
 
     return broker(arguments)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import ntpath
 import os
+import signal
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -62,6 +66,89 @@ def test_the_state_of_a_broker_is_exchanged_elsewhere(where: str) -> None:
         assert broker.topics() == []
         broker.restore("two")
         assert [each.value for each in broker.records("orders")] == ["1", "2"]
+
+
+@pytest.mark.linux("only Linux plays another system")
+def test_a_topic_on_windows_may_have_the_longest_name(tmp_path: Path) -> None:
+    """Its folder's path is longer than 259 characters, also below a snapshot and beside the data."""
+    name = "x" * 249
+    with BrokerElsewhere("windows") as broker:
+        broker.create_topic(name)
+        broker.produce(name, ["1", "2"])
+        broker.snapshot("two")
+        assert broker.snapshots()[0]["size_bytes"] > 0
+        broker.stop()
+        broker.start()
+        broker.produce(name, ["3"])
+        broker.restore("two")
+        assert [each.value for each in broker.records(name)] == ["1", "2"]
+        broker.delete_snapshot("two")
+        broker.delete_topic(name)
+        broker.reset()
+        assert broker.topics() == []
+        assert "cannot find the path" not in broker.log
+
+
+@pytest.mark.linux("only Linux plays another system")
+def test_a_long_path_without_its_mark_is_not_found_on_windows(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 249)
+    path.write_text("there")
+    code = "import elsewhere, os, sys; elsewhere.limit_paths(); path = sys.argv[1]; "
+    code += "print(os.stat(elsewhere.MARK + path).st_size); os.stat(path)"
+    command = [sys.executable, "-c", code, str(path)]
+    outcome = subprocess.run(command, cwd=ELSEWHERE.parent, capture_output=True, text=True, check=False)
+    assert outcome.stdout == "5\n"
+    assert "FileNotFoundError: [Errno 2] The system cannot find the path specified" in outcome.stderr
+
+
+@pytest.mark.parametrize(
+    ("path", "taken"),
+    [
+        ("C:/data/orders-0", "\\\\?\\C:\\data\\orders-0"),
+        ("C:\\data\\.\\con.orders-0", "\\\\?\\C:\\data\\con.orders-0"),
+        ("\\\\server\\share\\data", "\\\\?\\UNC\\server\\share\\data"),
+        ("\\\\?\\C:\\data/orders-0", "\\\\?\\C:\\data\\orders-0"),
+    ],
+)
+def test_a_path_as_windows_takes_it_whatever_its_length(path: str, taken: str) -> None:
+    assert platform._extended(path, ntpath) == taken
+
+
+@pytest.mark.posix("imitates Windows")
+def test_a_cluster_is_copied_where_processes_are_suspended_by_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows has no SIGSTOP, but calls that its own library makes with the handle of a process."""
+    made: list[tuple[str, int]] = []
+
+    class Library:
+        """kernel32 and ntdll, with handles that are a process's id and one."""
+
+        def __init__(self, name: str, **_: object) -> None:
+            self.OpenProcess = lambda access, inherit, pid: pid + 1
+            self.CloseHandle = partial(call, "close", None)
+            self.NtSuspendProcess = partial(call, "suspend", signal.SIGSTOP)
+            self.NtResumeProcess = partial(call, "resume", signal.SIGCONT)
+
+    def call(name: str, number: int | None, handle: ctypes.c_void_p) -> int:
+        assert handle.value is not None
+        made.append((name, handle.value - 1))
+        if number is not None:
+            os.kill(handle.value - 1, number)
+        return 0
+
+    with KafkaCluster(1) as cluster:
+        cluster.create_topic("orders")
+        cluster.produce("orders", ["1"])
+        monkeypatch.setattr(sys, "platform", "win32")
+        monkeypatch.setattr(ctypes, "WinDLL", Library, raising=False)
+        cluster.snapshot("one")
+        monkeypatch.undo()
+        pids = [node.pid for node in (cluster.broker(1), cluster.controller)]
+        suspended, resumed = ([pid for name, pid in made if name == wanted] for wanted in ("suspend", "resume"))
+        assert sorted(suspended) == sorted(resumed) == sorted(pids)
+        assert [name for name, _ in made[1::2]] == ["close"] * len(made[::2])
+        cluster.produce("orders", ["2"])
+        cluster.restore("one")
+        assert [each.value for each in cluster.records("orders")] == ["1"]
 
 
 @pytest.mark.linux("only Linux plays another system")

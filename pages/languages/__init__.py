@@ -2,7 +2,7 @@
 
 Rule: each operation is a method in every language, with the document's parameters and answers, so a new operation is in
 all of them after `make generate`. What starts the broker, and what a record is, is written by hand beside it. A
-language (`node`, `go`, `java`) turns the `Api` into the text of its files and knows nothing of this broker's code.
+language (`node`, `go`, `java`, `dotnet`) turns the `Api` into the text of its files, and knows no code of this broker.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pages.asynchronous import ROOT
-from pages.languages import go, java, node
+from pages.languages import dotnet, go, java, node
 from pages.languages.model import Api, api
 
-LANGUAGES: tuple[Callable[[Api], dict[str, str]], ...] = (node.files, go.files, java.files)
+LANGUAGES: tuple[Callable[[Api], dict[str, str]], ...] = (node.files, go.files, java.files, dotnet.files)
 
 
 def files() -> dict[str, str]:

@@ -102,7 +102,7 @@ class Broker:
     ) -> None:
         """Read the disk, so that requests can be served afterwards.
 
-        A broker of a cluster serves when `startup.on_serving` is called.
+        A broker of a cluster serves when `startup.on_unfenced` is called.
 
         Args:
             listeners: the listeners of clients, by name.

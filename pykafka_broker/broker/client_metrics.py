@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from crc32c import crc32c
@@ -21,6 +21,7 @@ from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.config.registry import client_metrics_keys
 from pykafka_broker.config.values import parse_value
+from pykafka_broker.coordinators.groups.java_order import in_hash_order
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
@@ -36,7 +37,6 @@ _MOST_INSTANCES = 16_384  # as in Kafka; the client whose last request is oldest
 _MOST_PUSHES = 1_000  # clients whose last push is kept to be shown
 _MOST_PUSHED_BYTES = 64 << 20  # of these pushes together
 _NEVER_MS = -1 << 62
-_JAVA_BUCKETS = 16  # of a HashSet at first
 # After these errors a client asks for its subscription at once, whatever the interval is.
 _ASK_AGAIN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
@@ -79,24 +79,11 @@ def attributes_of(instance_id: bytes, context: RequestContext) -> dict[str, str]
     }
 
 
-def in_java_order(names: Iterable[str]) -> list[str]:
-    """Return names, each once, in the order of a HashSet of Java that took them one by one: it is part of the id."""
-    names = [*dict.fromkeys(names)]
-    buckets = _JAVA_BUCKETS
-    while len(names) > buckets * 3 // 4:
-        buckets *= 2
-    return sorted(names, key=lambda name: _java_hash(name) & (buckets - 1))
-
-
-def _java_hash(name: str) -> int:
-    found = 0
-    for character in name:
-        found = (31 * found + ord(character)) & 0xFFFFFFFF
-    return found ^ found >> 16
-
-
 def subscription_id(instance_id: bytes, metrics: list[str], interval_ms: int) -> int:
-    """Return the id of what a client is asked for, a signed number of 32 bits, as Kafka computes it."""
+    """Return the id of what a client is asked for, a signed number of 32 bits, as Kafka computes it.
+
+    metrics: in the order of a HashSet of Java.
+    """
     text = f"[{', '.join(metrics)}]{interval_ms}"
     halves = int.from_bytes(instance_id[:8], "big") ^ int.from_bytes(instance_id[8:], "big")
     found = (crc32c(text.encode()) ^ halves >> 32 ^ halves) & 0xFFFFFFFF
@@ -125,7 +112,7 @@ class ClientInstance:
         self.connection_id = connection_id
         self.version = version
         wanted = [name for each in subscriptions for name in each.metrics]
-        self.metrics = [ALL_METRICS] if ALL_METRICS in wanted else in_java_order(wanted)
+        self.metrics = [ALL_METRICS] if ALL_METRICS in wanted else in_hash_order(dict.fromkeys(wanted))
         default: Any = client_metrics_keys()["interval.ms"].default
         self.interval_ms: int = min((each.interval_ms for each in subscriptions), default=default)
         self.subscription_id = subscription_id(instance_id, self.metrics, self.interval_ms)

@@ -37,7 +37,7 @@ from pykafka_broker.control.observed_router import TrafficObserver
 from pykafka_broker.control.traffic.exchange import Exchange, encoded_response
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
-from pykafka_broker.protocol.runtime import ZERO_UUID, Fields, Pieces
+from pykafka_broker.protocol.runtime import ZERO_UUID, Pieces, leaves
 from pykafka_broker.server.event_loop import EventLoop, SystemClock, new_event_loop
 from pykafka_broker.server.listeners import Listener
 from pykafka_broker.server.server import Server
@@ -112,15 +112,10 @@ NAMING = frozenset(
 def replace(message: Any, other: Callable[[Address], Address]) -> bool:
     """Replace all addresses in a message; return whether any were found."""
     found = False
-    host, port = getattr(message, "host", None), getattr(message, "port", None)
-    if host and isinstance(port, int) and port > 0:
-        message.host, message.port = other((host, port))
-        found = True
-    for name in message.__match_args__:
-        field = getattr(message, name)
-        if isinstance(field, list):
-            for each in field:
-                found = (isinstance(each, Fields) and replace(each, other)) or found
+    for struct, name, value in leaves(message):
+        if name == "host" and value and getattr(struct, "port", 0) > 0:
+            struct.host, struct.port = other((value, struct.port))
+            found = True
     return found
 
 

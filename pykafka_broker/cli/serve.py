@@ -135,8 +135,6 @@ def planned(
     data_dir: str | None,
     environment: Mapping[str, str],
     say: Callable[[str], None],
-    *,
-    syncs: bool = True,
 ) -> BrokerPlan:
     """Return the broker that options and environment describe; `say` is told the addresses beside the listeners.
 
@@ -149,7 +147,7 @@ def planned(
             options.properties, environment, [*options.override, *own], options.listen, data_dir, quick_groups
         )
         config = BrokerConfig(settings)
-        beside = None if options.control is None else _control(options, say, syncs)
+        beside = None if options.control is None else _control(options, say, syncs=not _are_temporary(config, options))
         if options.schema_registry is not None:
             beside = _schema_registry(options, say, beside)
         if config.zookeeper_connect:
@@ -162,6 +160,13 @@ def planned(
     if wrong:
         raise Mistakes(wrong)
     return BrokerPlan(config, Setup(cluster_id_of(environment), ABSENT_MEMBER_MS if quick_groups else None), beside)
+
+
+def _are_temporary(config: BrokerConfig, options: argparse.Namespace) -> bool:
+    """Return whether all data end with the process: a power cut then has nothing to take."""
+    paths = [*config.data_dirs, config.metadata_log_dir or config.data_dirs[0]]
+    removed = options.remove_with_parent
+    return options.ephemeral or (removed is not None and all(each.startswith(f"{removed}{os.sep}") for each in paths))
 
 
 def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals) -> int:
@@ -184,7 +189,7 @@ def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals
         return complain([str(error)])
 
 
-def _control(options: argparse.Namespace, say: Callable[[str], None], syncs: bool) -> ProcessExtension:
+def _control(options: argparse.Namespace, say: Callable[[str], None], *, syncs: bool) -> ProcessExtension:
     from pykafka_broker.cli.addresses import control_address, control_nodes
     from pykafka_broker.control.door import ControlExtension
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypedDict, Unpack
 
@@ -23,7 +23,7 @@ from pykafka_broker.protocol.messages.describe_cluster_request import DescribeCl
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
-from pykafka_broker.protocol.runtime import Fields, Message
+from pykafka_broker.protocol.runtime import Message, leaves
 from pykafka_broker.server.event_loop import EventLoop, SystemClock
 from pykafka_broker.server.link import PLAIN, Link, LinkSettings
 
@@ -380,16 +380,7 @@ def first_error(answer: Any) -> PartitionError:
 
 def _is_elsewhere(answer: Message) -> bool:
     """Tell whether the whole answer, or each part, says NOT_CONTROLLER."""
-    return not _NOT_THE_CONTROLLER.isdisjoint(_codes(answer))
-
-
-def _codes(of: Fields) -> Iterator[int]:
-    yield getattr(of, "error_code", 0)
-    for name in of.__match_args__:
-        if isinstance(listed := getattr(of, name), list):
-            for each in listed:
-                if isinstance(each, Fields):
-                    yield from _codes(each)
+    return any(name == "error_code" and value in _NOT_THE_CONTROLLER for _, name, value in leaves(answer))
 
 
 def _check_login(error: LinkError) -> None:

@@ -9,7 +9,6 @@ transactions become batches without records, so that positions pass over them. G
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import dropwhile, islice
@@ -20,6 +19,7 @@ from pykafka_broker.client.cluster import LEADER_ERRORS, NOBODY, Client, Leaders
 from pykafka_broker.client.errors import ClientError, KafkaError
 from pykafka_broker.client.leaders import list_offsets
 from pykafka_broker.client.properties import flag, invalid, number
+from pykafka_broker.config.values import reset_duration_ms
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.enums import EARLIEST, LATEST, IsolationLevel, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
@@ -32,10 +32,6 @@ from pykafka_broker.records.header import BatchHeader, check_crc, peek, read_hea
 from pykafka_broker.records.record import BatchRecord, iter_records
 
 # -- settings
-
-
-_DURATION = re.compile(r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?", re.IGNORECASE)
-_SECONDS = (86_400, 3_600, 60, 1)
 
 
 class ConsumerSettings:
@@ -66,12 +62,11 @@ def _reset(name: str) -> Callable[[int], int | None]:
     if name.lower() in fixed:
         found = fixed[name.lower()]
         return lambda _: found
-    if (match := _DURATION.fullmatch(name)) is None or name.upper().endswith(("P", "T")):
+    if (ago_ms := reset_duration_ms(name.lower())) is None:
         must = "must be either 'earliest', 'latest', 'none' or of the format 'by_duration:<PnDTnHnMn.nS.>'."
         why = f"Invalid value `{name}` for configuration auto.offset.reset. The value {must}"
         raise invalid("auto.offset.reset", name, why)
-    ago = sum(int(amount or 0) * seconds for amount, seconds in zip(match.groups(), _SECONDS, strict=True))
-    return lambda wall: wall - ago * 1000
+    return lambda wall: wall - ago_ms
 
 
 # -- batches of an answer

@@ -192,15 +192,28 @@ def _check_bootstrap_servers(key: ConfigKey, value: Value) -> None:
             raise ConfigError(f"Failed to parse host name from {item} for the configuration {key.name}. {form}")
 
 
-_DURATION = re.compile(
-    r"P(?=[0-9T])(?:[0-9]+D)?(?:T(?=[0-9])(?:[0-9]+H)?(?:[0-9]+M)?(?:[0-9]+(?:\.[0-9]{1,9})?S)?)?", re.I
+_BY_DURATION = re.compile(
+    r"by_duration:(?i:P(?=[0-9T])(?:([0-9]+)D)?"
+    r"(?:T(?=[0-9])(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+)(?:\.([0-9]{1,9}))?S)?)?)"
 )
+
+
+def reset_duration_ms(value: str) -> int | None:
+    """Return the milliseconds of `by_duration:P1DT2H`, a value of `auto.offset.reset`; None for any other value.
+
+    The duration is ISO 8601 as Java's Duration reads it: months and years have no fixed length and are refused.
+    """
+    match = _BY_DURATION.fullmatch(value)
+    if match is None:
+        return None
+    *whole, fraction = match.groups("0")
+    days, hours, minutes, seconds = map(int, whole)
+    return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + int(fraction.ljust(3, "0")[:3])
 
 
 def _check_offset_reset(key: ConfigKey, value: Value) -> None:
     assert isinstance(value, str)
-    how, _, duration = value.partition(":")
-    if value in ("latest", "earliest") or (how == "by_duration" and _DURATION.fullmatch(duration)):
+    if value in ("latest", "earliest") or reset_duration_ms(value) is not None:
         return
     form = "The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
     raise invalid(key.name, value, f"Invalid value `{value}` for configuration {key.name}. {form}")

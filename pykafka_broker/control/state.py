@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from pykafka_broker.broker.broker import Broker
@@ -33,6 +34,8 @@ from pykafka_broker.log.filesystem import DisposableFiles, OsFileSystem
 from pykafka_broker.log.image import FORMATTED, SNAPSHOTS, aside_in, lay_image, put_back, set_aside, take_image
 from pykafka_broker.log.jobs import Errand, Job, Submit
 from pykafka_broker.log.log_directory import LogDirectoryError
+from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.platform import file_path
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.protocol.stored.client_quota_record import ClientQuotaRecord
@@ -242,7 +245,7 @@ class BrokerState:
 
     def names(self) -> list[str]:
         """Return the names of all snapshots."""
-        folder = f"{self._directories[0]}/{SNAPSHOTS}"
+        folder = file_path(f"{self._directories[0]}/{SNAPSHOTS}")
         names = os.listdir(folder) if os.path.isdir(folder) else []
         return sorted(name for name in names if not name.startswith(_UNFINISHED))
 
@@ -256,7 +259,7 @@ class BrokerState:
         size = 0
         for directory in self._directories:
             for path, _, names in os.walk(_image(directory, name)):
-                size += sum(os.path.getsize(f"{path}/{each}") for each in names if each.endswith(".log"))
+                size += sum(os.path.getsize(os.path.join(path, each)) for each in names if each.endswith(".log"))
         return size
 
     def _require_alone(self) -> None:
@@ -279,7 +282,7 @@ class BrokerState:
                 ) from error
             finally:
                 with contextlib.suppress(OSError):
-                    os.unlink(path)
+                    os.unlink(file_path(path))
 
     def _require(self, name: str) -> None:
         names = self.names()
@@ -298,12 +301,14 @@ class BrokerState:
     def _remove(self, name: str) -> None:
         self._remove_folders([_image(directory, name) for directory in self._directories])
 
-    def _remove_folders(self, folders: Iterable[str]) -> None:
-        """Remove folders beside the loop; the next start removes leftovers."""
+    def _remove_folders(self, folders: Iterable[str], logs: list[PartitionLog] | None = None) -> None:
+        """Close the last files of `logs` and remove folders, beside the loop; the next start removes leftovers."""
 
         def run() -> None:
+            if logs is not None:
+                logs.clear()
             for folder in folders:
-                shutil.rmtree(folder, ignore_errors=True)
+                shutil.rmtree(file_path(folder), ignore_errors=True)
 
         self._running.jobs.submit(Errand(run, failed=lambda error: None))
 
@@ -314,13 +319,15 @@ class BrokerState:
 
     def _exchange(self, lay: Callable[[str], None], setup: Setup, stays: Collection[str] = ()) -> None:
         old, aside = self._broker, {each: aside_in(each, self._new_uuid()) for each in self._directories}
+        logs = [*old.node.logs.loaded.values()]
         old.hand_over()
         self._tenure.end()
         try:
-            for directory in aside:
-                set_aside(directory, aside[directory], stays)
-                lay(directory)
-            self._start(setup)
+            with _uncollected():
+                for directory in aside:
+                    set_aside(directory, aside[directory], stays)
+                    lay(directory)
+                self._start(setup)
         except BaseException as error:
             self._return_to_old_data(aside, setup, stays, error)
             if isinstance(error, _EXPECTED):
@@ -328,7 +335,7 @@ class BrokerState:
             raise
         finally:
             old.fail_requests()
-        self._remove_folders(aside.values())
+        self._remove_folders(aside.values(), logs)
 
     def _return_to_old_data(
         self, aside: dict[str, str], setup: Setup, stays: Collection[str], error: BaseException
@@ -343,7 +350,7 @@ class BrokerState:
 
     def _put_back(self, aside: dict[str, str], stays: Collection[str]) -> None:
         for directory, before in aside.items():
-            if os.path.isdir(before):
+            if os.path.isdir(file_path(before)):
                 failed = aside_in(directory, self._new_uuid())
                 set_aside(directory, failed, stays)
                 put_back(before, directory)
@@ -364,5 +371,17 @@ class BrokerState:
         running.server.replace(broker)
 
 
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Make objects without looks for garbage in between: all of them live as long as the new broker."""
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
+
+
 def _image(directory: str, name: str) -> str:
-    return f"{directory}/{SNAPSHOTS}/{name}"
+    return file_path(f"{directory}/{SNAPSHOTS}/{name}")

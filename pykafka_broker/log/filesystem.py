@@ -216,22 +216,23 @@ class OsFileSystem:
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> FileHandle:
         flags = (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
-        return OsFile(platform.open_file(path, flags))
+        return OsFile(platform.open_file(platform.file_path(path), flags))
 
     def stat(self, path: str) -> FileStat:
-        status = os.stat(path)
+        status = os.stat(platform.file_path(path))
         return FileStat(status.st_size, status.st_mtime_ns // 1_000_000, status.st_dev)
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(path)
+        return os.path.exists(platform.file_path(path))
 
     def rename(self, source: str, target: str) -> None:
-        os.replace(source, target)
+        os.replace(platform.file_path(source), platform.file_path(target))
 
     def remove(self, path: str) -> None:
-        os.unlink(path)
+        os.unlink(platform.file_path(path))
 
     def remove_tree(self, path: str) -> None:
+        path = platform.file_path(path)
         with os.scandir(path) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
@@ -241,6 +242,7 @@ class OsFileSystem:
         os.rmdir(path)
 
     def make_directory(self, path: str) -> None:
+        path = platform.file_path(path)
         try:
             os.mkdir(path)
         except FileNotFoundError:
@@ -249,10 +251,10 @@ class OsFileSystem:
             pass
 
     def list_directory(self, path: str) -> list[str]:
-        return os.listdir(path)
+        return os.listdir(platform.file_path(path))
 
     def list_folders(self, path: str) -> list[str]:
-        with os.scandir(path) as entries:
+        with os.scandir(platform.file_path(path)) as entries:
             return [entry.name for entry in entries if entry.is_dir()]
 
     def sync_directory(self, path: str) -> None:
@@ -265,7 +267,7 @@ class OsFileSystem:
         return DiskUsage(*platform.disk_usage(path))
 
     def lock(self, path: str) -> FileLock:
-        file = OsFileLock(platform.open_file(path, os.O_RDWR | os.O_CREAT))
+        file = OsFileLock(platform.open_file(platform.file_path(path), os.O_RDWR | os.O_CREAT))
         platform.lock(file.fileno())
         return file
 
@@ -297,7 +299,7 @@ class DisposableFiles(OsFileSystem):
         flags = (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
         with self._turn:
             self._check()
-            return self._new_file(platform.open_file(path, flags), self)
+            return self._new_file(platform.open_file(platform.file_path(path), flags), self)
 
     def pretend_full(self, full: bool) -> None:
         """Let all disks look full to the broker, or no longer: every write to a file is refused until then.
@@ -330,6 +332,9 @@ class DisposableFiles(OsFileSystem):
     def sync_directory(self, path: str) -> None:
         if not self.hasty:
             super().sync_directory(path)
+
+    def sync_all(self, path: str) -> bool:
+        return self.hasty or super().sync_all(path)
 
 
 class _File(OsFile):
@@ -376,12 +381,16 @@ def sync_file_system(path: str) -> bool:
 
 def _kernel_release() -> tuple[int, ...]:
     """Return the first two numbers of the kernel's release."""
+    if sys.platform == "win32":
+        return ()
     numbers = os.uname().release.split(".")[:2]
     return tuple(int(number) if number.isdecimal() else 0 for number in numbers)
 
 
 def file_system_type(device: int) -> str | None:
     """Return the system's name for the type of file system on a device, None if unknown."""
+    if sys.platform == "win32":
+        return None
     wanted = f"{os.major(device)}:{os.minor(device)}"
     try:
         with open(_MOUNTS, encoding="utf-8", errors="replace") as mounts:

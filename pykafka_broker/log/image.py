@@ -19,6 +19,7 @@ from pykafka_broker.log import checkpoints
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.log_directory import DELETE_SUFFIX, LogDirectory, TopicPartition, write_clean_marker
 from pykafka_broker.log.segment import CLEANED, DELETED, SWAP, segment_name
+from pykafka_broker.platform import file_path
 
 if TYPE_CHECKING:
     from pykafka_broker.log.manager import LogManager
@@ -42,7 +43,7 @@ def take_image(manager: LogManager, directory: LogDirectory, target: str) -> Non
     Raises:
         ApiError, OSError: the image could not be made; `target` may hold a part of it.
     """
-    os.makedirs(target)
+    os.makedirs(file_path(target))
     ends: dict[TopicPartition, int] = {}
     manager.cleaner.finish_swaps()
     for key in manager.directory_map.in_directory(directory):
@@ -56,7 +57,7 @@ def take_image(manager: LogManager, directory: LogDirectory, target: str) -> Non
             ends[key] = log.log_end_offset
         _lay_folder(path, f"{target}/{os.path.basename(path)}")
     for name in FORMATTED:
-        if os.path.exists(directory.file(name)):
+        if os.path.exists(file_path(directory.file(name))):
             _link(directory.file(name), f"{target}/{name}")
     fs = OsFileSystem()
     for name in checkpoints.OFFSET_FILES:
@@ -71,8 +72,9 @@ def _completed(manager: LogManager, key: TopicPartition, path: str) -> Partition
     """Return the log of a partition with all files up to date; None if the log was not touched since the start."""
     log = manager.loaded.get(key)
     if log is None:
-        last = _last_segment(os.listdir(path))
-        if key in manager.damaged or not last or os.path.getsize(f"{path}/{last}{_LOG}") <= _COPIED_BYTES:
+        last = _last_segment(os.listdir(file_path(path)))
+        size = os.path.getsize(file_path(f"{path}/{last}{_LOG}")) if last else 0
+        if key in manager.damaged or size <= _COPIED_BYTES:
             return None
         log = manager.get(*key)
     if log.segments.active.size > _COPIED_BYTES:
@@ -85,7 +87,7 @@ def _completed(manager: LogManager, key: TopicPartition, path: str) -> Partition
 
 def lay_image(image: str, directory: str) -> None:
     """Put the content of an image into an empty directory. The image stays unchanged."""
-    with os.scandir(image) as entries:
+    with os.scandir(file_path(image)) as entries:
         for entry in entries:
             target = f"{directory}/{entry.name}"
             if entry.is_dir():
@@ -96,8 +98,8 @@ def lay_image(image: str, directory: str) -> None:
 
 def _lay_folder(source: str, target: str) -> None:
     """Lay the folder of a partition."""
-    os.mkdir(target)
-    names = os.listdir(source)
+    os.mkdir(file_path(target))
+    names = os.listdir(file_path(source))
     last = _last_segment(names)
     written_to = (f"{last}{_LOG}", f"{last}.index", f"{last}.timeindex", f"{last}.txnindex")
     for name in names:
@@ -114,6 +116,7 @@ def _last_segment(names: Collection[str]) -> str:
 
 
 def _link(source: str, target: str) -> None:
+    source, target = file_path(source), file_path(target)
     try:
         os.link(source, target)
     except OSError as error:
@@ -124,6 +127,7 @@ def _link(source: str, target: str) -> None:
 
 def _copy(source: str, target: str) -> None:
     """Copy a file; the system shares the blocks where the file system can."""
+    source, target = file_path(source), file_path(target)
     with open(source, "rb", buffering=0) as old, open(target, "xb", buffering=0) as new:
         copy = getattr(os, "copy_file_range", None)
         left = os.fstat(old.fileno()).st_size
@@ -144,24 +148,29 @@ def aside_in(directory: str, uuid: bytes) -> str:
 
 
 def set_aside(directory: str, aside: str, keep: Collection[str]) -> None:
-    """Move a broker's files out of a directory, except for `keep`."""
-    os.mkdir(aside)
+    """Move a broker's files out of a directory, except for `keep`; all of them, or none where the disk refuses one."""
+    os.mkdir(file_path(aside))
     stays = {SNAPSHOTS, checkpoints.LOCK, *keep}
-    for name in os.listdir(directory):
-        if name not in stays and not name.startswith(_ASIDE):
-            with contextlib.suppress(FileNotFoundError):  # a deleted partition that is just being removed
-                _rename(f"{directory}/{name}", f"{aside}/{name}")
+    try:
+        for name in os.listdir(file_path(directory)):
+            if name not in stays and not name.startswith(_ASIDE):
+                with contextlib.suppress(FileNotFoundError):  # a deleted partition that is just being removed
+                    _rename(f"{directory}/{name}", f"{aside}/{name}")
+    except OSError:
+        put_back(aside, directory)
+        raise
 
 
 def put_back(aside: str, directory: str) -> None:
     """Undo `set_aside`."""
-    for name in os.listdir(aside):
+    for name in os.listdir(file_path(aside)):
         _rename(f"{aside}/{name}", f"{directory}/{name}")
-    os.rmdir(aside)
+    os.rmdir(file_path(aside))
 
 
 def _rename(source: str, target: str) -> None:
     """Rename a file, or a folder whose files may be open: on Windows the files alone can then be renamed."""
+    source, target = file_path(source), file_path(target)
     try:
         os.replace(source, target)
     except PermissionError:
@@ -177,10 +186,10 @@ def _rename_files(source: str, target: str) -> None:
     moved: list[str] = []
     try:
         for name in os.listdir(source):
-            os.rename(f"{source}/{name}", f"{target}/{name}")
+            os.rename(os.path.join(source, name), os.path.join(target, name))
             moved.append(name)
     except OSError:
         for name in moved:
-            os.rename(f"{target}/{name}", f"{source}/{name}")
+            os.rename(os.path.join(target, name), os.path.join(source, name))
         os.rmdir(target)
         raise

@@ -62,6 +62,23 @@ class Fields:
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__match_args__)})"
 
 
+def leaves(struct: Fields) -> Iterator[tuple[Any, str, Any]]:
+    """Yield the fields of a struct and of all structs in it that hold no structs themselves, in the schema's order.
+
+    Returns:
+        The struct that has the field, the field's name, and its value.
+    """
+    for name in struct.__match_args__:
+        value = getattr(struct, name)
+        if isinstance(value, Fields):
+            yield from leaves(value)
+        elif isinstance(value, list) and value and isinstance(value[0], Fields):
+            for each in value:
+                yield from leaves(each)
+        else:
+            yield struct, name, value
+
+
 class Message(Fields):
     """A message, written to and read from bytes in any version."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from functools import cached_property
 from operator import gt, lt
 from typing import Any, NamedTuple, Self
@@ -602,10 +603,15 @@ def _pattern(before: dict[str, Json], after: dict[str, Json], path: str) -> list
 
 def _multiple_of(before: dict[str, Json], after: dict[str, Json], path: str) -> list[str]:
     old, new = _number(before, "multipleOf"), _number(after, "multipleOf")
-    if new is None or (old is not None and old % new == 0):
+    if new is None or (old is not None and _is_multiple(old, new)):
         return []
-    kind = "ADDED" if old is None else "EXPANDED" if new % old == 0 else "CHANGED"
+    kind = "ADDED" if old is None else "EXPANDED" if _is_multiple(new, old) else "CHANGED"
     return [reason(f"MULTIPLE_OF_{kind}", f"{path}/multipleOf")]
+
+
+def _is_multiple(number: float, of: float) -> bool:
+    """Return whether a number is a multiple of another, as both are written: 0.3 is one of 0.1, but not as floats."""
+    return Fraction(str(number)) % Fraction(str(of)) == 0
 
 
 # -- the schema

@@ -21,23 +21,17 @@ kept answers.
 from __future__ import annotations
 
 import asyncio
-import os
 import select
-import selectors
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.server.transport import READ, WRITE
-
-if TYPE_CHECKING or hasattr(selectors, "EpollSelector"):
-    from selectors import EpollSelector
-else:  # macOS and Windows, where nobody makes an `EpollLoop`
-    EpollSelector = object
 
 
 class SystemClock(Clock):
@@ -317,14 +311,12 @@ def _nothing_to_settle() -> None: ...
 
 # -- ready sockets
 #
-# A watcher of many sockets is told of all ready ones in one call. `EpollLoop` is asyncio's loop with one epoll for its
-# own descriptors and for these: events of the loop take the usual way, the rest is told at once, and one system call
-# serves both. On any other loop, as on platforms without epoll, each ready socket is told by itself.
+# A watcher of many sockets is told of all ready ones in one call. `EpollLoop` (epoll_loop.py) is asyncio's loop with
+# one epoll for its own descriptors and for these: events of the loop take the usual way, the rest is told at once, and
+# one system call serves both. On any other loop, as on platforms without epoll, each ready socket is told by itself.
 
 
 Ready = list[tuple[int, int]]  # descriptors and their events
-
-_MOST_AT_ONCE = 256
 
 
 class Readiness(Protocol):
@@ -350,7 +342,11 @@ def readiness_of(loop: asyncio.AbstractEventLoop) -> Readiness:
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
     """Return the platform's best loop of asyncio, for a single `EventLoop`."""
-    return EpollLoop() if hasattr(select, "epoll") else plain_event_loop()
+    if sys.platform == "linux" and hasattr(select, "epoll"):
+        from pykafka_broker.server.epoll_loop import EpollLoop
+
+        return EpollLoop()
+    return plain_event_loop()
 
 
 def plain_event_loop() -> asyncio.AbstractEventLoop:
@@ -434,92 +430,3 @@ class NoneReady:
 
     def look(self) -> Ready:
         return []
-
-
-class EpollLoop(asyncio.SelectorEventLoop):
-    """asyncio's own loop, with `readiness` beside it."""
-
-    def __init__(self) -> None:
-        selector = _SharedEpoll()
-        self.readiness = EpollReadiness(self, selector)
-        super().__init__(selector)
-
-
-_Told = list[tuple[selectors.SelectorKey, int]]
-
-
-class _SharedEpoll(EpollSelector):
-    """The selector of the loop, without the descriptors watched by `EpollReadiness`.
-
-    bell: a descriptor that is never ready by itself; the loop is told of it when other sockets are ready.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.epoll = select.epoll.fromfd(os.dup(self.fileno()))
-        self.bell = os.eventfd(0)
-        self.rung: _Told = []  # empty while nobody listens
-        self.others: dict[int, int] = {}
-        self.ready: Ready = []
-        self._poll = self.epoll.poll
-
-    def select(self, timeout: float | None = None) -> _Told:
-        others = self.others
-        ready = self._poll(timeout if timeout is None or timeout > 0 else 0, _MOST_AT_ONCE)
-        for pair in ready:
-            if pair[0] not in others:
-                return self._sorted(ready)
-        self.ready = ready
-        return self.rung if ready else []
-
-    def _sorted(self, ready: Ready) -> _Told:
-        """Separate the loop's own descriptors from the others."""
-        self.ready = [pair for pair in ready if pair[0] in self.others]
-        told = list(self.rung) if self.ready else []
-        for fd, events in ready:
-            key = self.get_map().get(fd)
-            if key is not None:
-                mask = (events & ~WRITE and selectors.EVENT_READ) | (events & ~READ and selectors.EVENT_WRITE)
-                told.append((key, mask & key.events))
-        return told
-
-    def close(self) -> None:
-        self.epoll.close()
-        os.close(self.bell)
-        super().close()
-
-
-class EpollReadiness:
-    """Readiness by the epoll of the loop."""
-
-    def __init__(self, loop: EpollLoop, selector: _SharedEpoll) -> None:
-        self._loop = loop
-        self._selector = selector
-        self._poll = selector.epoll.poll
-        self.change = selector.epoll.modify
-
-    def start(self, tell: Callable[[], None]) -> None:
-        selector = self._selector
-        self._loop.add_reader(selector.bell, tell)
-        selector.rung = [(selector.get_key(selector.bell), selectors.EVENT_READ)]
-
-    def watch(self, fd: int, events: int) -> None:
-        self._selector.others[fd] = events
-        self._selector.epoll.register(fd, events)
-
-    def forget(self, fd: int) -> None:
-        del self._selector.others[fd]
-        self._selector.epoll.unregister(fd)
-
-    def take(self) -> Ready:
-        selector = self._selector
-        ready, selector.ready = selector.ready, []
-        return ready
-
-    def look(self) -> Ready:
-        others = self._selector.others
-        return [pair for pair in self._poll(0, _MOST_AT_ONCE) if pair[0] in others]
-
-    def stop(self) -> None:
-        self._selector.rung = []
-        self._loop.remove_reader(self._selector.bell)

@@ -228,7 +228,7 @@ class Server:
     def replace(self, broker: Broker) -> None:
         """Serve another, started broker from now on; clients stay connected.
 
-        Requests that wait for the old broker are answered by its `give_up`.
+        Requests that wait for the old broker are answered by its `fail_requests`.
         """
         self.broker = broker
         self.purgatory = broker.services.purgatory

@@ -5,9 +5,9 @@ backlog. The last thing on the way out is the clean-shutdown marker, so that the
 else is on disk. A broker whose log directories have all failed ends with exit code 1, so that its supervisor hears of
 the failure.
 
-A broker whose controllers are other nodes lets clients in before the controller sends them, and tells so when the
-controller unfences it. The reason for which the controller refuses this broker is the last line of the log, and the
-process ends. Before a shutdown the controller is asked first.
+A broker of a cluster lets clients in, and tells so, when the controller has unfenced it. The reason for which the
+controller refuses this broker is the last line of the log, and the process ends. Before a shutdown the controller is
+asked first.
 """
 
 from __future__ import annotations
@@ -194,9 +194,12 @@ class Unfenced:
         self._server = server
         self._stopped = stopped
         self._settled = asyncio.Event()  # the broker is unfenced, or never will be
-        startup.on_serving = server.accept
-        startup.on_unfenced = self._settled.set
+        startup.on_unfenced = self._let_in
         startup.on_refused = self._refuse
+
+    def _let_in(self) -> None:
+        self._server.accept()
+        self._settled.set()
 
     def _refuse(self, why: str) -> None:
         if not self.is_refused:

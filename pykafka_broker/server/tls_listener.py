@@ -18,6 +18,7 @@ import logging
 import signal
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -52,7 +53,7 @@ def cpu_limit(seconds: float) -> Iterator[None]:
     Only CPU time counts, so that a loaded machine changes nothing. There is no limit on Windows, or outside of the main
     thread, which a broker runs in.
     """
-    if not HAS_CPU_TIMER or threading.current_thread() is not threading.main_thread():
+    if sys.platform == "win32" or not HAS_CPU_TIMER or threading.current_thread() is not threading.main_thread():
         yield
         return
     before = signal.signal(signal.SIGVTALRM, _over)

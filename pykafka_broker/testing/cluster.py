@@ -30,7 +30,7 @@ from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.extensions import EMULATE
 from pykafka_broker.log.checkpoints import LOCK, META_PROPERTIES, id_text, read_properties
 from pykafka_broker.log.filesystem import OsFileSystem
-from pykafka_broker.platform import NEEDS_REUSEADDR, SHARES_BOUND_PORTS
+from pykafka_broker.platform import NEEDS_REUSEADDR, SHARES_BOUND_PORTS, file_path
 from pykafka_broker.releases.release import is_ahead, release
 from pykafka_broker.testing.answers import Snapshot
 from pykafka_broker.testing.cluster_data import ClusterData
@@ -97,7 +97,8 @@ def format_directories(config: Mapping[str, str], cluster_id: str, emulate: str 
 def _lay(image: Path, node_id: int, directories: Sequence[Path]) -> None:
     """Put a node's files of an image into its directories."""
     for number, directory in enumerate(directories):
-        shutil.copytree(image / f"{_NODE}{node_id}" / str(number), directory, dirs_exist_ok=True)
+        source = image / f"{_NODE}{node_id}" / str(number)
+        shutil.copytree(file_path(str(source)), file_path(str(directory)), dirs_exist_ok=True)
 
 
 # -- the cluster
@@ -342,7 +343,7 @@ class KafkaCluster(ClusterData):
             for reserved in self._reserved:
                 reserved.close()
             if self._snapshots is not None:
-                shutil.rmtree(self._snapshots, ignore_errors=True)
+                shutil.rmtree(file_path(str(self._snapshots)), ignore_errors=True)
 
     # -- trouble
 
@@ -420,7 +421,7 @@ class KafkaCluster(ClusterData):
             self._snapshots = Path(tempfile.mkdtemp(prefix="pykafka-snapshots-"))
         unfinished = self._snapshots / f".{name}"
         self._copy_to(unfinished)
-        shutil.rmtree(self._snapshots / name, ignore_errors=True)
+        shutil.rmtree(file_path(str(self._snapshots / name)), ignore_errors=True)
         unfinished.rename(self._snapshots / name)
         return self._described(name)
 
@@ -440,7 +441,7 @@ class KafkaCluster(ClusterData):
         all_at_once([node for node in self._nodes.values() if node.running], KafkaBroker.kill)
         for node_id, node in self._nodes.items():
             for directory in node._directories:
-                shutil.rmtree(directory)
+                shutil.rmtree(file_path(str(directory)))
                 directory.mkdir()
             _lay(image, node_id, node._directories)
         self._start_on_images()
@@ -459,7 +460,7 @@ class KafkaCluster(ClusterData):
 
     def delete_snapshot(self, name: str) -> None:
         """Forget a snapshot."""
-        shutil.rmtree(self._image(name))
+        shutil.rmtree(file_path(str(self._image(name))))
 
     def fork(self) -> KafkaCluster:
         """Start another cluster with the present state, on new ports and with new data directories; `close` ends the
@@ -497,7 +498,8 @@ class KafkaCluster(ClusterData):
             for node_id, node in self._nodes.items():
                 for number, directory in enumerate(node._directories):
                     copy = image / f"{_NODE}{node_id}" / str(number)
-                    shutil.copytree(directory, copy, ignore=_NOT_COPIED, copy_function=shutil.copyfile)
+                    source, target = file_path(str(directory)), file_path(str(copy))
+                    shutil.copytree(source, target, ignore=_NOT_COPIED, copy_function=shutil.copyfile)
 
     def _names(self) -> list[str]:
         folder = self._snapshots

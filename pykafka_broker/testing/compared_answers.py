@@ -14,7 +14,7 @@ from typing import Any
 
 from pykafka_broker.control.traffic.exchange import decoded_request, decoded_response, encoded_request
 from pykafka_broker.protocol.api_keys import SPECS
-from pykafka_broker.protocol.runtime import EncodeError, Fields, uuid_text
+from pykafka_broker.protocol.runtime import EncodeError, Fields, leaves, uuid_text
 from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
 from pykafka_broker.records.header import HEADER_SIZE, Buffer, batch_of, iter_batches
 from pykafka_broker.records.record import iter_records
@@ -79,27 +79,17 @@ class Ids:
         request = None if spec is None else decoded_request(frame, spec)
         if spec is None or request is None or not self._of:
             return frame
-        self._change(request)
+        for struct, name, value in leaves(request):
+            if name in CHOSEN:
+                if (epoch := _EPOCHS.get(name, "")) in struct.__match_args__:
+                    setattr(struct, epoch, self._epoch(value, getattr(struct, epoch)))
+                setattr(struct, name, self._target(name, value))
+            elif name == "records" and value is not None:
+                struct.records = self._rewritten(bytes(value))
         try:
             return bytes(encoded_request(frame, spec, int.from_bytes(frame[2:4], "big"), request))
         except EncodeError:
             return frame
-
-    def _change(self, struct: Any) -> None:
-        for name, epoch in _EPOCHS.items():
-            if epoch in struct.__match_args__ and name in struct.__match_args__:
-                setattr(struct, epoch, self._epoch(getattr(struct, name), getattr(struct, epoch)))
-        for name in struct.__match_args__:
-            value = getattr(struct, name)
-            if isinstance(value, Fields):
-                self._change(value)
-            elif isinstance(value, list) and value and isinstance(value[0], Fields):
-                for each in value:
-                    self._change(each)
-            elif name in CHOSEN:
-                setattr(struct, name, self._target(name, value))
-            elif name == "records" and value is not None:
-                struct.records = self._rewritten(bytes(value))
 
     def _epoch(self, producer_id: int, epoch: int) -> int:
         """Return the target's epoch of a recorded producer."""

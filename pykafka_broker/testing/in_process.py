@@ -49,19 +49,15 @@ class BrokerInProcess:
 
     Args:
         options: of the command `pykafka-broker`.
-        syncs: False for data that end with the process.
     """
 
     stdin = stdout = None
 
-    def __init__(
-        self, options: Sequence[str], log_path: str | PathLike[str], log_level: str, *, syncs: bool = True
-    ) -> None:
+    def __init__(self, options: Sequence[str], log_path: str | PathLike[str], log_level: str) -> None:
         self.returncode: int | None = None
         self.running: Running | None = None
         self._options = options
         self._log_path, self._log_level = log_path, log_level
-        self._syncs = syncs
         self._lines: dict[str, str] = {}  # what a process prints, by the words that come first
         self._told = threading.Event()  # ready, or ended
         self._ended = threading.Event()
@@ -108,7 +104,7 @@ class BrokerInProcess:
         with _logging_to(self._log_path, self._log_level, self):
             try:
                 options = _parser().parse_args(self._options)
-                plan = command.planned(options, options.data_dir, {}, self._say, syncs=self._syncs)
+                plan = command.planned(options, options.data_dir, {}, self._say)
                 command.warn(plan.config)
                 assert plan.beside is not None  # of a broker with the control API
                 beside = _Observed(plan.beside, self)

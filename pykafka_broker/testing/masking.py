@@ -16,7 +16,7 @@ from typing import Any
 
 from pykafka_broker.control.traffic.recorder import WITH_SECRETS
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.runtime import ZERO_UUID, Fields
+from pykafka_broker.protocol.runtime import ZERO_UUID, Message, leaves
 from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import CODEC_MASK, HEADER_SIZE, BatchHeader, batch_of, iter_batches
@@ -57,20 +57,14 @@ class Mask:
         message = RecordedMessages(event)
         if message.api_key in _LEFT_OUT or message.request is None:
             return None
-        for struct in (message.request, message.response):
-            if struct is not None:
-                self._struct(struct)
+        for each in (message.request, message.response):
+            if each is not None:
+                self._mask(each)
         return message.rewritten() if event.response is None or message.response is not None else None
 
-    def _struct(self, struct: Any) -> None:
-        for name in struct.__match_args__:
-            value = getattr(struct, name)
-            if isinstance(value, Fields):
-                self._struct(value)
-            elif isinstance(value, list) and value and isinstance(value[0], Fields):
-                for each in value:
-                    self._struct(each)
-            elif name in CHOSEN and CHOSEN[name] != NODE:
+    def _mask(self, message: Message) -> None:
+        for struct, name, value in leaves(message):
+            if name in CHOSEN and CHOSEN[name] != NODE:
                 many = isinstance(value, list)
                 found = [self._id(CHOSEN[name], each) for each in (value if many else [value])]
                 setattr(struct, name, found if many else found[0])

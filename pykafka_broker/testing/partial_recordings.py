@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.runtime import ZERO_UUID, Fields
+from pykafka_broker.protocol.runtime import ZERO_UUID, Fields, Message, leaves
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import BatchHeader, iter_batches
 from pykafka_broker.records.record import BatchRecord, iter_records
@@ -254,11 +254,7 @@ def _base64(value: bytes | None) -> str | None:
     return None if value is None else b64encode(value).decode()
 
 
-def _forget_epochs(struct: Any) -> None:
-    for name in struct.__match_args__:
-        value = getattr(struct, name)
+def _forget_epochs(message: Message) -> None:
+    for struct, name, _ in leaves(message):
         if name in _EPOCHS:
             setattr(struct, name, -1)
-        for each in value if isinstance(value, list) else (value,):
-            if isinstance(each, Fields):
-                _forget_epochs(each)

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from pykafka_broker.platform import CONTINUE, CREATION_FLAGS, KILL, STOP, SUSPEND, memory_directory, wait_for_suspension
+from pykafka_broker.platform import CREATION_FLAGS, KILL, STOP, file_path, memory_directory, resume, suspend
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import Controlled
@@ -138,7 +138,7 @@ class KafkaBroker(Controlled):
 
     def _own_directory(self) -> None:
         """Tie the temporary directory to the life of the object."""
-        self._cleanup = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
+        self._cleanup = weakref.finalize(self, shutil.rmtree, file_path(str(self._directory)), ignore_errors=True)
 
     def _join(self, inner_listener: str, security: SecuritySpec | None) -> None:
         """Give a node of a cluster a listener for the other nodes, and the security of the cluster."""
@@ -254,8 +254,7 @@ class KafkaBroker(Controlled):
         __tracebackhide__ = True
         from pykafka_broker.testing.in_process import BrokerInProcess
 
-        syncs = not self.data_dir.is_relative_to(self._directory)  # temporary data end with the process
-        self._process = process = BrokerInProcess(self._options(), self.log_path, self.log_level, syncs=syncs)
+        self._process = process = BrokerInProcess(self._options(), self.log_path, self.log_level)
         process.start(self.loop)
         weakref.finalize(self, process.kill)
         try:
@@ -274,13 +273,12 @@ class KafkaBroker(Controlled):
 
     def _command(self) -> list[str]:
         # -P: modules in the current directory belong to the tests, not to the broker
-        command = [sys.executable, "-P", "-m", "pykafka_broker", "--stop-on-stdin-close"]
-        command += ["--remove-with-parent", str(self._directory)]  # a killed process can't remove its directory
-        return [*command, *self._options()]
+        return [sys.executable, "-P", "-m", "pykafka_broker", "--stop-on-stdin-close", *self._options()]
 
     def _options(self) -> list[str]:
         """Return the options of the command that make the broker what it is."""
         command = ["--log-level", self.log_level]
+        command += ["--remove-with-parent", str(self._directory)]  # a killed process can't remove its directory
         if self.quick_groups:
             command.append("--quick-groups")
         if self.emulate is not None:
@@ -396,14 +394,12 @@ class KafkaBroker(Controlled):
     @contextlib.contextmanager
     def _suspended(self) -> Iterator[None]:
         """Let the process stand still, between two of its instructions."""
-        if self._process is None or SUSPEND is None or CONTINUE is None:
-            raise BrokerError("this operating system has no signal that lets a process stand still")
-        self._process.send_signal(SUSPEND)
+        assert self._process is not None
+        suspend(self._process)
         try:
-            wait_for_suspension(self.pid)
             yield
         finally:
-            self._process.send_signal(CONTINUE)
+            resume(self._process)
 
     @property
     def _directories(self) -> list[Path]:
@@ -431,8 +427,7 @@ class KafkaBroker(Controlled):
 
     def _go_on(self) -> None:
         assert self._process is not None
-        if CONTINUE is not None:
-            self._process.send_signal(CONTINUE)
+        resume(self._process)
         self.unpause()
         self.free_disk()
 
@@ -446,7 +441,7 @@ class KafkaBroker(Controlled):
         """Start on other ports and without data. A directory named by a test is not removed."""
         self.kill()
         if self.data_dir.is_relative_to(self._directory):
-            shutil.rmtree(self.data_dir, ignore_errors=True)
+            shutil.rmtree(file_path(str(self.data_dir)), ignore_errors=True)
         if self.history_path is not None:
             self.history_path.unlink(missing_ok=True)
         self._port, self._control, self._schema_registry_url = self._wanted_port, None, ""
@@ -476,7 +471,7 @@ class KafkaBroker(Controlled):
         images = self.control.call("POST", "/fork")["directories"]
         folders = [fork.data_dir, *(fork.data_dir.with_name(f"data-{number}") for number in range(2, len(images) + 1))]
         for image, folder in zip(images, folders, strict=True):
-            shutil.move(image, folder)
+            shutil.move(file_path(str(image)), file_path(str(folder)))
         if len(folders) > 1:
             fork.config["log.dirs"] = ",".join(map(str, folders))
         return fork.start()

@@ -6,7 +6,7 @@ in files that only their owner reads and in a client's settings, nowhere else. `
 imported when they are made, and an error names it if it is missing. Files are PEM, with the user's key and certificate
 in one.
 
-A right is a sentence such as "alice may read topic orders" or "everybody may do anything"; `parse_acls` reads it.
+A right is a sentence such as "alice may read topic orders" or "bob may do anything"; `parse_acls` reads it.
 """
 
 from __future__ import annotations
@@ -180,6 +180,8 @@ def parse_acls(sentences: Iterable[str], users: Collection[str]) -> ParsedAcls:
             raise _wrong(sentence, f"there is no user {who}; there are {', '.join(sorted(users)) or 'none'}")
         principal = "User:*" if who == ANYONE else f"User:{who}"
         if rest == _ANYTHING and not match["no"] and who != ANYONE:
+            if match["host"]:
+                raise _wrong(sentence, "a super user is one wherever the user comes from")
             rights.super_users.append(principal)
             continue
         rights.entries.extend(
@@ -330,7 +332,6 @@ class SecuritySpec:
             raise ValueError("on a broker with security='ssl' users have certificates: leave out client_auth='none'")
 
     def _make_certificates(self, host: str) -> None:
-
         authority = Authority()
         self._authority_pem = authority.pem
         hosts = dict.fromkeys(["localhost", "127.0.0.1", "::1", socket.gethostname(), host])
@@ -367,7 +368,6 @@ class SecuritySpec:
     @property
     def super_users(self) -> list[str]:
         """The principals with all rights."""
-
         return list(parse_acls(self.acls or (), self.passwords).super_users)
 
     def _sasl_config(self) -> dict[str, str]:

@@ -192,7 +192,6 @@ class ObservedCluster:
         )
         assert self.broker.startup is not None
         self.startup = self.broker.startup
-        self.startup.on_serving = lambda: self.events.append("serving")
         self.startup.on_unfenced = lambda: self.events.append("unfenced")
         self.startup.on_refused = self.events.append
         self.router = new_router(self.broker.services)

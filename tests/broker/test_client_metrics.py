@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from pykafka_broker.broker import client_metrics
-from pykafka_broker.broker.client_metrics import ClientMetricsManager, in_java_order, subscription_id
+from pykafka_broker.broker.client_metrics import ClientMetricsManager, subscription_id
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
 from pykafka_broker.cluster.image import MetadataImage
+from pykafka_broker.coordinators.groups.java_order import in_hash_order
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -65,7 +66,7 @@ INSTANCE = b"8412z..........."
 )
 def test_a_subscription_has_kafkas_id(instance_id: bytes, metrics: list[str], kafka_says: int) -> None:
     """Brokers of Kafka and of this project in one cluster take a client's pushes under the same id."""
-    assert subscription_id(instance_id, in_java_order(metrics), 1000) == kafka_says
+    assert subscription_id(instance_id, in_hash_order(metrics), 1000) == kafka_says
 
 
 def test_a_push_is_kept_with_its_client(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.config.registry import broker_keys, client_metrics_keys, group_keys, topic_keys
-from pykafka_broker.config.values import ConfigError, ConfigType, format_value, parse_value
+from pykafka_broker.config.values import ConfigError, ConfigType, format_value, parse_value, reset_duration_ms
 
 VERDICTS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("verdicts.json").read_text())
 KEYS = {
@@ -32,6 +32,26 @@ def test_verdict_is_kafkas(scope: str, name: str) -> None:
             assert parse_value(key, text) == text.strip()
         else:
             assert format_value(parse_value(key, text)) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "duration_ms"),
+    [
+        ("P1D", 86_400_000),
+        ("PT2H", 7_200_000),
+        ("P1DT2H3M4S", 93_784_000),
+        ("PT0.25S", 250),
+        ("PT1.005S", 1005),
+        ("pt1m", 60_000),
+        ("PT0S", 0),
+        ("P1M2D", None),
+        ("P1Y", None),
+        ("P1DT", None),
+        ("tomorrow", None),
+    ],
+)
+def test_a_reset_by_duration_is_read_as_java_does(text: str, duration_ms: int | None) -> None:
+    assert reset_duration_ms(f"by_duration:{text}") == duration_ms
 
 
 @pytest.mark.parametrize("scope", KEYS)

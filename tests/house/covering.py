@@ -43,12 +43,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/broker
         """,
     ),
-    "broker/replication/test_node_replication.py": (
-        "whole brokers replicate",
-        """
-        broker/replication/session_watch
-        """,
-    ),
     "broker/requests/test_controller_routes.py": (
         "frames go in on a controller's listener",
         """
@@ -255,6 +249,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         """
         broker/api/find_coordinator broker/api/init_producer_id broker/api/transaction_admin
         broker/api/transactions
+        """,
+    ),
+    "server/test_event_loop.py": (
+        "runs turns on the loop that the system has",
+        """
+        server/epoll_loop
         """,
     ),
     "server/test_link.py": (

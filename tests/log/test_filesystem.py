@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pykafka_broker.log import filesystem
 from pykafka_broker.log.filesystem import DisposableFiles, write_file
 
 CALLS: dict[str, Callable[[DisposableFiles, str], object]] = {
@@ -51,11 +52,13 @@ def test_in_haste_nothing_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     synced: list[int] = []
     monkeypatch.setattr(os, "fdatasync", synced.append)
     monkeypatch.setattr(os, "fsync", synced.append)
+    monkeypatch.setattr(filesystem, "sync_file_system", lambda path: synced.append(0))
     fs = DisposableFiles()
     fs.hasty = True
     file = fs.open(str(tmp_path / "file"), create=True)
     file.sync()
     fs.sync_directory(str(tmp_path))
+    assert fs.sync_all(str(tmp_path))
     assert synced == []
     fs.hasty = False
     file.sync()

@@ -190,6 +190,27 @@ def test_what_is_put_aside_can_be_put_back(tmp_path: Path) -> None:
     assert offsets(started(tmp_path / "a")) == [0]
 
 
+def test_where_the_disk_refuses_one_file_nothing_is_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = started(tmp_path / "a")
+    logs.create("t", 0, TOPIC_ID, NOW).append(batch(), NOW)
+    logs.shutdown(NOW)
+    root = tmp_path / "a" / "logs"
+    before = sorted(os.listdir(root))
+    rename = os.replace
+
+    def refuse(source: str, target: str) -> None:
+        if os.path.dirname(source) == str(root) and len(os.listdir(os.path.dirname(target))) == 2:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        set_aside(str(root), aside_in(str(root), UUID), [])
+    assert sorted(os.listdir(root)) == before
+    monkeypatch.undo()
+    assert offsets(started(tmp_path / "a")) == [0]
+
+
 def test_what_a_crash_leaves_aside_the_next_start_removes(tmp_path: Path) -> None:
     logs = started(tmp_path / "a")
     logs.create("t", 0, TOPIC_ID, NOW).append(batch(), NOW)

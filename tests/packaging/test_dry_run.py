@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import bare_root
 import dry_run
 import language_packages
 
@@ -31,6 +32,25 @@ def test_the_first_step_that_fails_ends_the_run(
     assert printed.err.startswith("packages: failed\n")
     assert printed.err.endswith("ended with 1\nno room\n\n")
     assert "bill" not in printed.out
+
+
+def test_a_step_on_request_runs_when_it_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in dry_run.STEPS:
+        monkeypatch.setitem(dry_run.STEPS, name, lambda out: "fine")
+    assert started(monkeypatch, tmp_path) == 0
+    assert "bare-root" not in capsys.readouterr().out
+    assert started(monkeypatch, tmp_path, "bare-root") == 0
+    assert capsys.readouterr().out.startswith("bare-root: fine (")
+
+
+def test_a_bare_root_that_can_not_be_made_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bare_root, "NEEDED", ("sh", "no-such-program"))
+    assert started(monkeypatch, tmp_path, "bare-root") == 1
+    assert capsys.readouterr().err == "bare-root: failed\na bare root needs root's rights, no-such-program\n"
 
 
 def test_an_index_is_served_while_it_is_needed(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_a_job_has_the_rights_that_it_names_and_a_time_limit(path: Path) -> None
 def test_only_a_tag_publishes() -> None:
     jobs = workflow("release.yml")["jobs"]
     publishing = {name for name, job in jobs.items() if set(job["permissions"].values()) & {"write"}}
-    assert publishing == {"index", "npm", "maven", "go", "image", "page"}
+    assert publishing == {"index", "npm", "maven", "nuget", "go", "image", "page"}
     assert all(jobs[name]["if"] == "github.ref_type == 'tag'" for name in publishing)
     assert all({"checks", "build"} <= {*jobs[name]["needs"]} for name in publishing - {"page"})
     assert publishing - {"page"} <= {*jobs["page"]["needs"]}
@@ -80,6 +80,10 @@ def test_a_package_of_another_language_has_the_version_and_the_license() -> None
     maven = ET.parse(ROOT / "packaging" / "languages" / "java" / "pom.xml")
     said = [maven.findtext(f"m:{each}", None, POM) for each in ("version", "licenses/m:license/m:name")]
     assert said == [PROJECT["version"], PROJECT["license"]]
+    net = ET.parse(ROOT / "packaging" / "languages" / "dotnet" / "src" / "PykafkaBroker.csproj")
+    told = [net.findtext(f"PropertyGroup/{each}") for each in ("Version", "PackageLicenseExpression", "Authors")]
+    assert told == [PROJECT["version"], PROJECT["license"], PROJECT["authors"][0]["name"]]
+    assert net.findall(".//PackageReference") == []
 
 
 def test_a_report_of_a_fault_has_the_request_log() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pages import languages
-from pages.languages import go, java, node
+from pages.languages import dotnet, go, java, node
 from pages.languages.model import Api, Kind, api, api_of, camel, kind_of, pascal
 from pykafka_broker.control.operations import operations
 
@@ -62,6 +62,8 @@ def test_every_operation_that_is_not_the_pages_own_is_in_every_language() -> Non
     ] == []
     methods = texts["packaging/languages/java/src/main/java/pykafkabroker/Operations.java"]
     assert [name for name in told if f" {camel(name)}(" not in methods] == []
+    methods = texts["packaging/languages/dotnet/src/Operations.cs"]
+    assert [name for name in told if f" {pascal(name)}Async(" not in methods] == []
     for file, receiver in (("operations.go", "c *Client"), ("testing.go", "b *Broker")):
         text = texts[f"packaging/languages/go/{file}"]
         assert [name for name in told if f"func ({receiver}) {go.name_of(name)}(" not in text] == []
@@ -82,6 +84,27 @@ def test_an_operation_in_javascript() -> None:
     assert "export interface PickPearOptions {\n  /** By default 10000. */\n  timeout_ms?: number\n" in types
     assert "  /** By default true. */\n  ripe?: boolean\n" in types
     assert "export interface Pear {\n  weight: number | null\n  worms?: string[]\n}\n" in types
+
+
+def test_an_operation_in_c_sharp() -> None:
+    operations, answers = dotnet.files(PICKED).values()
+    assert (
+        "        /// Pick a pear. It may be unripe.\n        /// </summary>\n        /// <remarks>\n"
+        "        /// By default: <c>timeout</c> 10000 ms, <c>ripe</c> true.\n        /// </remarks>\n"
+        "        public virtual Task<Pear> PickPearAsync(\n"
+        "            string tree,\n            int branch,\n            NewRecord record,\n"
+        "            TimeSpan? timeout = null,\n            bool? ripe = null,\n"
+        "            CancellationToken cancellationToken = default)\n        {\n"
+        "            var given = Given.Body()\n"
+        '                .Put("branch", branch)\n                .Put("record", record)\n'
+        '                .Put("timeout_ms", timeout)\n                .Put("ripe", ripe);\n'
+        '            return CallAsync<Pear>(HttpMethod.Post, "/trees/" + Given.InPath(tree), '
+        "given, cancellationToken);\n"
+    ) in operations
+    assert (
+        '        [JsonPropertyName("weight")]\n        public int? Weight { get; set; }\n\n'
+        '        [JsonPropertyName("worms")]\n        public IReadOnlyList<string> Worms { get; set; } = null!;\n'
+    ) in answers
 
 
 def test_an_operation_in_go() -> None:

@@ -53,13 +53,7 @@ class LightNode(SimNode):
     def _begin(self) -> None:
         startup = self.broker.startup
         if startup is not None:
-
-            def caught_up() -> None:
-                startup.on_serving()
-                assert startup._lifecycle is not None
-                startup._lifecycle.serves()
-
-            startup.caught_up = caught_up  # type: ignore[method-assign]
+            startup.caught_up = lambda: None  # type: ignore[method-assign]
         super()._begin()
 
     @property

@@ -184,6 +184,15 @@ def test_the_process_stays_as_it_was(caplog: pytest.LogCaptureFixture) -> None:
     assert [record.message for record in caplog.records] == ["heard by the test again"]
 
 
+@pytest.mark.parametrize("kept", [False, True])
+def test_only_data_that_are_kept_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr("pykafka_broker.platform.sync_data", synced.append)
+    with KafkaBroker(in_process=True, data_dir=tmp_path if kept else None) as broker:
+        broker.create_topic("t")
+    assert bool(synced) == kept
+
+
 @pytest.mark.skipif(memory_directory() is None, reason=f"{MEMORY_DISK} has too little room, or is not there")
 @pytest.mark.parametrize("wanted", [True, False])
 def test_temporary_data_are_in_memory_where_no_place_is_wanted(

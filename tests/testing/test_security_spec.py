@@ -287,6 +287,7 @@ def test_who_may_do_anything_is_a_super_user() -> None:
         ("alice may read topic", "it names no topic"),
         ("alice may alter cluster main", "the cluster takes no name"),
         ("anyone may do anything", "it names none of"),
+        ("bob may do anything from 10.0.0.1", "a super user is one wherever the user comes from"),
     ],
 )
 def test_what_is_wrong_is_told(sentence: str, reason: str) -> None:

@@ -9,11 +9,11 @@ those that the follower was told. Imported at the first fetch of a follower: a n
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 
 from pykafka_broker.broker.api.fetch import FetchAttempt, Found, PartitionReader, slices_of
-from pykafka_broker.broker.partitions.fetch_session import FetchedPartition, FetchSession, Key
+from pykafka_broker.broker.partitions.fetch_session import FetchedPartition, FetchSession, Key, SessionWatch
 from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
-from pykafka_broker.broker.replication.session_watch import SessionWatch
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Steps
@@ -80,17 +80,23 @@ class ReplicaReader(PartitionReader):
     def _read_records(
         self, partition: Partition, wanted: FetchedPartition, max_bytes: int, at_least_one: bool, data: PartitionData
     ) -> None:
-        log, throttle, now = partition.log, self._throttle, self._services.clock.now
-        if throttle is not None and throttle.held_ms(partition, self._replica_id, now):
+        log, throttle = partition.log, self._throttle
+        if throttle is not None and throttle.held_ms(partition, self._replica_id, self._services.clock.now):
             read = None
         else:
             read = log.read(wanted.fetch_offset, max_bytes, log.log_end_offset, min_one=at_least_one)
         if read is not None:
             data.records = read.records
-            if throttle is not None:
-                throttle.record(partition, len(data.records), now)
         elif wanted.fetch_offset < log.log_end_offset:
             self.no_room[wanted.topic, wanted.partition] = None
+
+    def record(self, found: list[Found]) -> None:
+        """Count the records of an answer for the throttle: once, however often the fetch was tried."""
+        if self._throttle is not None:
+            for wanted, _, size in found:
+                if size:
+                    with suppress(ApiError):  # the partition has gone since it was read
+                        self._throttle.record(self._find(wanted), size, self._services.clock.now)
 
     def bytes_there(self, wanted: FetchedPartition, data: PartitionData) -> int:
         try:
@@ -201,6 +207,10 @@ class ReplicaFetchAttempt(FetchAttempt):
         if reader.watch is not None and reader.no_room:
             reader.watch.put_back(list(reader.no_room))
         return self._respond(self._told(found))
+
+    def _respond(self, found: list[Found]) -> FetchResponse:
+        self._replica_reader.record(found)
+        return super()._respond(found)
 
     def _waits(self, found: list[Found], size: int, failed: bool) -> bool:
         if self._session is None:  # the offsets that the follower was told are not known

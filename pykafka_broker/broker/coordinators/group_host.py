@@ -11,7 +11,7 @@ Imported by `Services` with the first request for a group, so that a broker with
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from typing import Any, overload
 
@@ -69,7 +69,7 @@ class GroupHost:
             node.config,
             node.image,
             self._new_id,
-            self._group_config,
+            partial(node.image.config, ConfigResourceType.GROUP),
             node.setup.absent_member_ms,
             self._wall_at,
         )
@@ -87,9 +87,6 @@ class GroupHost:
 
     def _wall_at(self, now: int) -> int:
         return now + self._node.clock.wall - self._node.clock.now
-
-    def _group_config(self, group_id: str) -> Mapping[str, str]:
-        return self._node.image.config(ConfigResourceType.GROUP, group_id)
 
     def settings(self, group_id: str) -> GroupConfig:
         """Return the group's settings over the broker's."""

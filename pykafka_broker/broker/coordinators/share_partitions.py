@@ -18,8 +18,8 @@ from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.waiting.future import DONE, Future
 from pykafka_broker.cluster.features import has_dead_letters
 from pykafka_broker.config.group import GroupConfig
+from pykafka_broker.config.values import reset_duration_ms
 from pykafka_broker.coordinators.share.dead_letters import DeadLetters
-from pykafka_broker.coordinators.share.offset_reset import reset_time
 from pykafka_broker.coordinators.share.sessions import ShareSession
 from pykafka_broker.coordinators.share.share_partition import (
     AckBatch,
@@ -163,8 +163,9 @@ class SharePartitions:
         reset = self.settings(group_id).share_auto_offset_reset
         if reset == EARLIEST:
             return partition_log.log_start_offset
-        if reset != LATEST:
-            found = at_once(partition_log.offset_for_timestamp(reset_time(reset, self._node.clock.wall)))
+        ago_ms = reset_duration_ms(reset)
+        if ago_ms is not None:
+            found = at_once(partition_log.offset_for_timestamp(self._node.clock.wall - ago_ms))
             if found is not None:
                 return found.offset
         return partition_log.high_watermark

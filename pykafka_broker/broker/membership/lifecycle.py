@@ -2,8 +2,9 @@
 
 Rule: the broker registers as soon as a controller is known. It is fenced until it has the metadata up to its own
 registration and serves; only then it asks to be unfenced. It knows that metadata before it looks at a log of clients',
-looks at all of them before it lets clients in, and lets clients in before the controller sends them. Nothing is deleted
-or compacted before that: the topics' settings are not known. Heartbeats tell the controller where the broker stands,
+and looks at all of them before it asks. Clients are let in once it is unfenced and not earlier: the first request of
+the first client may create a topic here. Until then they wait in the backlog. Nothing is deleted or compacted before
+the metadata is known: the topics' settings are in it. Heartbeats tell the controller where the broker stands,
 and ask whether it may be shut down. What the controller refuses for good ends the broker, with one sentence; all else
 is tried again. A broker that has lost a directory and can't tell the controller ends too: others would wait for what it
 leads there.
@@ -87,10 +88,10 @@ class Situation(Protocol):
     def directories(self) -> Directories: ...
 
     def caught_up(self) -> None:
-        """Begin to serve: the metadata has reached the broker's registration."""
+        """Make everything ready for clients: the metadata has reached the broker's registration."""
 
     def unfenced(self) -> None:
-        """Note the first clients: the controller sends them from now on."""
+        """Let clients in: the controller sends them from now on."""
 
     def refused(self, why: str) -> None:
         """End the broker: the controller will never accept the registration."""
@@ -141,12 +142,6 @@ class BrokerLifecycle:
         return self.stage in (Stage.NEW, Stage.FENCED, Stage.SERVING)
 
     # -- what comes up
-
-    def serves(self) -> None:
-        """Note open listeners, after `Situation.caught_up`."""
-        assert self.stage is Stage.FENCED
-        self.stage = Stage.SERVING
-        self.tell()
 
     def tell(self) -> None:
         """Send a heartbeat at once: directories have changed, or the controller waits for applied metadata."""
@@ -268,7 +263,6 @@ class BrokerLifecycle:
             self._after(_RETRY_MS)
 
     def _heard(self, offline: frozenset[bytes], reply: Message | LinkError) -> None:
-        self._asking = False
         if self.stage is Stage.ENDED:
             return
         if isinstance(reply, LinkError):
@@ -283,6 +277,7 @@ class BrokerLifecycle:
                 self._follow(reply)
             else:
                 self._say(f"the controller refuses the heartbeats of this broker: {code.name}")
+        self._asking = False
         steady = self.stage is Stage.UNFENCED or bool(self._trouble)
         self._after(self._config.broker_heartbeat_interval_ms if steady else _WHILE_FENCED_MS)
 
@@ -292,6 +287,8 @@ class BrokerLifecycle:
                 self._end()
         elif self.stage is Stage.FENCED and reply.is_caught_up:
             self._situation.caught_up()
+            self.stage = Stage.SERVING
+            self.tell()
         elif self.stage is Stage.SERVING and not reply.is_fenced:
             self.stage = Stage.UNFENCED
             self._situation.unfenced()
@@ -319,13 +316,11 @@ logger = logging.getLogger(__name__)
 class BrokerStartup:
     """The start and the end of a broker of a cluster.
 
-    on_serving: called when clients may be let in.
-    on_unfenced: called when the controller sends clients here.
+    on_unfenced: called when clients are to be let in.
     on_refused: called with the reason why the broker can't go on.
     """
 
     def __init__(self, node: ServerNode, assignments: AssignmentsManager) -> None:
-        self.on_serving: Callable[[], None] = _ignore
         self.on_unfenced: Callable[[], None] = _ignore
         self.on_refused: Callable[[str], None] = logger.critical
         self._node = node
@@ -404,16 +399,13 @@ class BrokerStartup:
         )
 
     def caught_up(self) -> None:
-        node, lifecycle = self._node, self._lifecycle
-        assert lifecycle is not None
+        node = self._node
         put_strays_aside(node)
         node.logs.topics_are_known = True
         node.replicas.start(MetadataDelta(), node.new_uuid)
         self._publisher.follows_partitions = True
         self._assignments.start()
         self._services.start_coordinators()
-        self.on_serving()
-        lifecycle.serves()
 
     def unfenced(self) -> None:
         logger.info("unfenced: clients are sent here from now on")

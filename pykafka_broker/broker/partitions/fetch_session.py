@@ -6,14 +6,12 @@ closes, then epochs count up and wrap from 2^31-1 to 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, cast
 
+from pykafka_broker.broker.partitions.partition import NO_EPOCH
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from pykafka_broker.broker.replication.session_watch import SessionWatch
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
@@ -115,6 +113,50 @@ class FetchSession:
         for key in served:
             if key in self.partitions:  # a fetch on another connection may have forgotten it meanwhile
                 self.partitions[key] = self.partitions.pop(key)
+
+
+class SessionWatch:
+    """The partitions of a follower's session with possible news.
+
+    A follower of a thousand partitions does not cost a look at each of them with every fetch: the leader notes a
+    partition of the session (`Partition.moved`), and a fetch looks at the noted partitions and at those that it names.
+
+    touch: wakes the fetch that waits for a note.
+    """
+
+    __slots__ = ("_keys", "_session", "_touch", "broker_epoch")
+
+    def __init__(self, session: FetchSession, touch: Callable[[Hashable], None]) -> None:
+        self._session = session
+        self._touch = touch
+        self.broker_epoch = NO_EPOCH  # of the follower, as its last request names it
+        self._keys: dict[Key, None] = {}  # in their order
+
+    def __bool__(self) -> bool:
+        return bool(self._keys)
+
+    @property
+    def asked_ms(self) -> int:
+        """The time of the follower's last request, for any partition."""
+        return self._session.last_used
+
+    def asks(self, key: Hashable) -> bool:
+        """Return whether a partition is still in the session."""
+        return key in self._session.partitions
+
+    def note(self, key: Hashable) -> None:
+        """Note a partition with possible news."""
+        self._keys[cast(Key, key)] = None
+        self._touch(self)
+
+    def put_back(self, keys: list[Key]) -> None:
+        """Put partitions back for want of room in an answer; they come first the next time."""
+        self._keys = dict.fromkeys(keys) | self._keys
+
+    def take(self) -> list[Key]:
+        """Return all noted partitions, and forget the notes."""
+        keys, self._keys = self._keys, {}
+        return list(keys)
 
 
 class FetchSessionCache:

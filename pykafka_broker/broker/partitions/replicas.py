@@ -207,15 +207,13 @@ class Replicas:
         logs, topics = self._logs, self._metadata.image.topics
         logs.directory_map.resolve_ambiguous(new_uuid, self._assigned, self._metadata.image.topic_id)
         deleted = {topic.name for topic in loaded.deleted}
-        # The last condition makes the log; the partitions for which that fails have no log here.
-        without_log = [
-            (topic.name, state)
-            for topic in topics.values()
-            for index, state in topic.partitions.items()
-            if (topic.name in deleted or not logs.exists(topic.name, index))
-            and self._node_id in state.replicas
-            and not self._make_again(topic, state, had_another=topic.name in deleted)
-        ]
+        without_log: list[tuple[str, PartitionImage]] = []
+        for topic in topics.values():
+            had_another = topic.name in deleted
+            for index, state in topic.partitions.items():
+                is_missing = self._node_id in state.replicas and (had_another or not logs.exists(topic.name, index))
+                if is_missing and not self._make_again(topic, state, had_another=had_another):
+                    without_log.append((topic.name, state))
         waiting = sorted(
             f"{name}-{state.partition}" for name, state in without_log if self._waits_for_a_leader(name, state)
         )

@@ -13,7 +13,7 @@ from typing import Any
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.runtime import Fields, Message
+from pykafka_broker.protocol.runtime import Message, leaves
 from pykafka_broker.releases.release import Release
 
 Versions = tuple[int, int]
@@ -90,23 +90,15 @@ class Emulation:
         if isinstance(reply, EncodedReply):
             response = response_type.decode(reply.body, version)
             return EncodedReply(response.encode(version)) if self._retell(response) else reply
-        self._retell(reply)
+        if isinstance(reply, Message):
+            self._retell(reply)
         return reply
 
-    def _retell(self, value: Any) -> bool:
-        """Replace newer error codes in a response or a part of one; return whether there were any."""
-        if isinstance(value, list):
-            retold = [self._retell(item) for item in value if isinstance(item, Fields)]  # all of them, not the first
-            return any(retold)
-        if not isinstance(value, Fields):
-            return False
+    def _retell(self, response: Message) -> bool:
+        """Replace newer error codes in a response; return whether there were any."""
         changed = False
-        for name in value.__match_args__:
-            field = getattr(value, name)
-            if name.endswith("error_code"):
-                if field > self._last_error:
-                    setattr(value, name, self._told[field])
-                    changed = True
-            elif isinstance(field, list | Fields):
-                changed |= self._retell(field)
+        for struct, name, value in leaves(response):
+            if name.endswith("error_code") and value > self._last_error:
+                setattr(struct, name, self._told[value])
+                changed = True
         return changed

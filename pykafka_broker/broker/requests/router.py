@@ -41,9 +41,9 @@ from pykafka_broker.protocol.runtime import (
     MOST_TAGGED_FIELDS,
     DecodeError,
     EncodeError,
-    Fields,
     Message,
     Pieces,
+    leaves,
     read_uvarint,
 )
 
@@ -322,17 +322,10 @@ def whole_request_failure(
 def says(response: Message, version: int, code: ErrorCode) -> bool:
     """Return whether the client can see the error: a version may lack the field for it, silently or not."""
     try:
-        return _holds(type(response).decode(response.encode(version), version), code)
+        told = type(response).decode(response.encode(version), version)
     except EncodeError:
         return False
-
-
-def _holds(value: Any, code: ErrorCode) -> bool:
-    if isinstance(value, Fields):
-        return getattr(value, "error_code", None) == code or _holds(
-            [getattr(value, name) for name in value.__match_args__], code
-        )
-    return isinstance(value, list) and any(_holds(item, code) for item in value)
+    return any(name == "error_code" and value == code for _, name, value in leaves(told))
 
 
 class PendingReply:

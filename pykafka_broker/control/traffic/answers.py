@@ -19,7 +19,7 @@ from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, PartitionData
-from pykafka_broker.protocol.runtime import Fields, Message, Pieces
+from pykafka_broker.protocol.runtime import Fields, Message, Pieces, leaves
 from pykafka_broker.protocol.specs import ApiSpec
 
 M = TypeVar("M", bound=Fields)
@@ -188,20 +188,15 @@ def _identity(item: Any) -> tuple[Any, ...]:
     return found or (id(item),)
 
 
-def _tidy(struct: M) -> M:
+def _tidy(response: M) -> M:
     """Set the fields beside an error to Kafka's values."""
-    failed = bool(getattr(struct, "error_code", 0))
-    for name in struct.__match_args__:
-        field = getattr(struct, name)
-        if failed and name in _NOTHING_THERE:
-            setattr(struct, name, -1)
-        elif failed and name == "records":
-            setattr(struct, name, b"")
-        elif isinstance(field, list):
-            for item in field:
-                if isinstance(item, Fields):
-                    _tidy(item)
-    return struct
+    for struct, name, _ in leaves(response):
+        if getattr(struct, "error_code", 0):
+            if name in _NOTHING_THERE:
+                setattr(struct, name, -1)
+            elif name == "records":
+                struct.records = b""
+    return response
 
 
 Change = Callable[[Any], object]  # changes a decoded response

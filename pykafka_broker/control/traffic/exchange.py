@@ -18,7 +18,7 @@ from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.request_header import RequestHeader
-from pykafka_broker.protocol.runtime import DecodeError, EncodeError, Message, Pieces
+from pykafka_broker.protocol.runtime import DecodeError, EncodeError, Message, Pieces, leaves
 from pykafka_broker.protocol.specs import ApiSpec
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import BatchHeader, read_header
@@ -76,25 +76,11 @@ def first_header(records: Any) -> BatchHeader | None:
     return None
 
 
-def error_codes(value: Any) -> dict[int, None]:
+def error_codes(message: Message | None) -> dict[int, None]:
     """Return all errors of a message, in order, each once."""
-    found: dict[int, None] = {}
-    _collect(value, found)
-    return found
-
-
-def _collect(value: Any, found: dict[int, None]) -> None:
-    if isinstance(value, list):
-        for each in value:
-            _collect(each, found)
-        return
-    for name in getattr(value, "__match_args__", ()):
-        field = getattr(value, name)
-        if name.endswith("error_code"):
-            if field:
-                found[field] = None
-        elif field and not isinstance(field, (int, str, bytes, memoryview)):
-            _collect(field, found)
+    if message is None:
+        return {}
+    return {value: None for _, name, value in leaves(message) if name.endswith("error_code") and value}
 
 
 def error_name(code: int) -> str:

@@ -47,18 +47,23 @@ class SealedEntries:
 
     def __init__(self, fields: list[list[Any]], marks: dict[int, Mark], answer_bytes: int) -> None:
         self._walls_ms, self._connections, frames, self._answers, durations_ns = fields
-        self._frames = b"".join(frames)
         self._lengths = array("i", map(len, frames))
+        # Marks belong to long requests, whose bytes take longer to copy than their objects to drop.
+        self._frames: bytes | list[bytes] = frames if marks else b"".join(frames)
         self._durations_ns = array("q", durations_ns)
         self.marks = marks
-        self.bytes = len(self._frames) + answer_bytes + len(frames) * _ENTRY_BYTES
+        self.bytes = sum(self._lengths) + answer_bytes + len(frames) * _ENTRY_BYTES
 
     def __len__(self) -> int:
         return len(self._connections)
 
     def __iter__(self) -> Iterator[Entry]:
-        ends = accumulate(self._lengths)
-        frames = (self._frames[end - length : end] for end, length in zip(ends, self._lengths, strict=True))
+        whole, ends = self._frames, accumulate(self._lengths)
+        frames: Iterable[bytes] = (
+            whole
+            if isinstance(whole, list)
+            else (whole[end - length : end] for end, length in zip(ends, self._lengths, strict=True))
+        )
         return zip(self._walls_ms, self._connections, frames, self._answers, self._durations_ns, strict=True)
 
 

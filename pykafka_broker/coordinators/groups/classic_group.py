@@ -14,7 +14,7 @@ from typing import Any
 
 from pykafka_broker.coordinators.groups.consumer_protocol import subscribed_topics
 from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER, TimerKey, WallAt, unchanged
-from pykafka_broker.coordinators.groups.topics import hash_order
+from pykafka_broker.coordinators.groups.java_order import in_hash_order
 from pykafka_broker.coordinators.record import CoordinatorRecord, Token
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -341,7 +341,7 @@ class ClassicGroup:
         for member in self.members.values():
             choice = member.vote(candidates)
             votes[choice] = votes.get(choice, 0) + 1
-        return max(hash_order(list(votes)), key=lambda name: votes[name])
+        return max(in_hash_order(votes), key=lambda name: votes[name])
 
     def compute_subscribed(self) -> frozenset[str] | None:
         """Return all topics of the consumers' subscriptions; None if unknown."""

@@ -19,8 +19,9 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     Since,
 )
 from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, GroupTable
+from pykafka_broker.coordinators.groups.java_order import in_hash_order
 from pykafka_broker.coordinators.groups.subscriptions import Subscriptions
-from pykafka_broker.coordinators.groups.topics import ClusterTopics, hash_order
+from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.protocol.messages.consumer_group_describe_response import (
     Assignment,
@@ -188,7 +189,7 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
         for member in members:
             if member.server_assignor is not None:
                 votes[member.server_assignor] = votes.get(member.server_assignor, 0) + 1
-        return max(hash_order(list(votes)), key=lambda name: votes[name]) if votes else None
+        return max(in_hash_order(votes), key=lambda name: votes[name]) if votes else None
 
     def partition_epoch(self, topic_id: bytes, partition: int) -> int:
         """Return the epoch of the partition's owner, or UNOWNED."""

@@ -242,6 +242,3 @@ class Timers:
         _, key = heapq.heappop(self._heap)
         del self._queued[key], self._deadlines[key]
         return key
-
-
-# Groups with epochs

@@ -2,7 +2,8 @@
 
 Kafka's assignor of tasks takes the least loaded process, and among equally loaded ones the first of a priority queue
 that was filled from a hash table, which was filled from another one. So the choice depends on ids and on who came first
-alone, and a broker that wants to make the same choice has to order as Java does. No other code should depend on it.
+alone, and a broker that wants to make the same choice has to order as Java does. So it is with protocols and assignors
+that have as many votes, and with the id of what a client is to push (KIP-714). No other code should depend on it.
 """
 
 from __future__ import annotations
@@ -31,11 +32,15 @@ def _code(text: str) -> int:
     return found
 
 
-def in_hash_order(names: Iterable[str]) -> list[str]:
-    """Return names in the order of a HashMap that they are put into; of equal buckets as they come."""
+def in_hash_order(names: Iterable[str], among: int = 0) -> list[str]:
+    """Return names in the order of a HashMap that they are put into; of equal buckets as they come.
+
+    Args:
+        among: The size of the map, if `names` are not all of it.
+    """
     found = list(names)
     buckets = _FEWEST_BUCKETS
-    while len(found) > buckets * _FILL:
+    while max(among, len(found)) > buckets * _FILL:
         buckets *= 2
     return _by_bucket(found, buckets)
 

@@ -7,7 +7,6 @@ more, in the five forms that its specification has for them; the inputs here are
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence, Set
 from struct import Struct
 from typing import Protocol
@@ -271,33 +270,3 @@ def _avalanche(number: int) -> int:
     number &= _MASK
     number = (number ^ number >> 37) * _PRIME_MX1 & _MASK
     return number ^ number >> 32
-
-
-# The order of a Java HashMap
-
-
-_SLOTS = 16
-_FILLED_TO = 0.75  # above this share the map doubles its slots
-
-
-def hash_order(names: list[str], among: int = 0) -> list[str]:
-    """Return names in the order of a Java HashMap; names in the same slot stay in order.
-
-    Kafka's choice between protocols, or assignors, with equally many votes goes by this order.
-
-    Args:
-        among: The size of the map, if `names` are not all of it.
-    """
-    slots = _SLOTS
-    while max(among, len(names)) > slots * _FILLED_TO:
-        slots *= 2
-    return sorted(names, key=lambda name: _spread(name) & (slots - 1))
-
-
-def _spread(name: str) -> int:
-    """Return String.hashCode with the upper half over the lower half."""
-    units = name.encode("utf-16-be", "surrogatepass")
-    code = 0
-    for unit in struct.unpack(f">{len(units) // 2}H", units):
-        code = (31 * code + unit) & 0xFFFFFFFF
-    return code ^ code >> 16

@@ -1,10 +1,14 @@
-"""The state of a streams group (KIP-1071): tasks, members, the group, and their records.
+"""The state of a streams group (KIP-1071): tasks, members, the group, and their records; the way to a target.
 
 Rule: the state in records is hard state and changes by replay alone. Four things are soft and begin anew with the
 broker: how the topology fits the topics (`configured`), the member that asked for a shutdown, the epoch of the endpoint
 information, and the offsets that members report of their tasks' state. A task is one partition of one subtopology.
 Collections of tasks are never changed once they are made, so a member and its copy share them; a subtopology without
 tasks is left out.
+
+A member first gives back the tasks that are not in its target; only then does it follow the group to the new epoch. An
+active task comes when no member has it active any more, and no task comes to a process that still has the task in
+another role: a state directory can be open once only.
 """
 
 from __future__ import annotations
@@ -25,6 +29,8 @@ from pykafka_broker.coordinators.groups.java_order import JavaTable
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.streams.topology import ConfiguredTopology, required_topics, topics_read
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.streams_group_describe_response import (
     Assignment,
     DescribedGroup,
@@ -305,6 +311,150 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
         self.task_end_offsets.pop(member_id, None)
         if not self.members:
             self.shutdown_member_id = None
+
+
+# From a member's tasks to its target
+
+
+Pairs = frozenset[Task]
+_NO_EPOCH = -1  # of a task that the member has already
+UNKNOWN_STATE = "The streams group member is in a unknown state. The member must abandon all its tasks and rejoin."
+
+
+class _Difference:
+    """The difference for a role: staying, going and coming tasks, and whether a task waits for other members."""
+
+    def __init__(self, has: Pairs, wanted: Pairs, taken: Pairs) -> None:
+        new = wanted - has
+        self.stays, self.goes, self.comes = has & wanted, has - wanted, new - taken
+        self.waits = not new.isdisjoint(taken)
+
+
+class _Held(NamedTuple):
+    """Tasks by role, as pairs of subtopology and partition."""
+
+    active: Pairs
+    standby: Pairs
+    warmup: Pairs
+
+    @classmethod
+    def of(cls, tasks: TasksTuple | TasksTupleWithEpochs) -> _Held:
+        return cls(*(frozenset(pairs(role)) for role in tasks))
+
+
+class TaskReconciliation:
+    """A step of a member, a copy, towards the target. (Kafka: CurrentAssignmentBuilder)
+
+    reported: The tasks that the member reports as its own; None: no news.
+    converts: Since Kafka 4.4 a member that has a task in one role gets it in another role without giving it back first,
+    and standby tasks that become active stay until the active task is granted.
+    """
+
+    def __init__(
+        self,
+        group: StreamsGroup,
+        member: StreamsGroupMember,
+        target_epoch: int,
+        target: TasksTuple,
+        reported: TasksTuple | None,
+        *,
+        converts: bool,
+    ) -> None:
+        self._member = member
+        self._target_epoch = target_epoch
+        self._reported = reported
+        self._group = group
+        self._target = _Held.of(target)
+        self._converts = converts
+
+    def step(self) -> None:
+        """Move the member as far as possible now. Raises FENCED_MEMBER_EPOCH for a member in an unknown state."""
+        member, reported = self._member, self._reported
+        state = member.state
+        if state is StreamsMemberState.STABLE:
+            if member.epoch != self._target_epoch:
+                self._advance(member.epoch)
+        elif state is StreamsMemberState.UNREVOKED_TASKS:
+            if reported is not None and not member.revoking.overlaps(reported):
+                # The member has given its tasks back. If the target takes more, it gives them back in the next epoch.
+                self._advance(member.epoch + 1)
+        elif state is StreamsMemberState.UNRELEASED_TASKS:
+            self._advance(member.epoch)
+        elif reported is None or any(reported):
+            raise ApiError(ErrorCode.FENCED_MEMBER_EPOCH, UNKNOWN_STATE)
+        else:
+            self._advance(self._target_epoch)
+
+    def _taken(self, has: _Held) -> _Held:
+        """Return the tasks of each role that the member can't get before others have given them back."""
+        active: set[Task] = set()  # tasks that any member has active
+        here: tuple[set[Task], set[Task], set[Task]] = (set(), set(), set())  # of the member's process, by role
+        for other in self._group.members.values():
+            for held in map(_Held.of, (other.assigned, other.revoking)):
+                active |= held.active
+                if other.process_id == self._member.process_id:
+                    for tasks, more in zip(here, held, strict=True):
+                        tasks |= more
+        mine = _Held(*map(frozenset, here))
+        if not self._converts:
+            in_any_role = mine.active | mine.standby | mine.warmup
+            return _Held(in_any_role | active, in_any_role, in_any_role)
+        of_others = _Held(mine.active - has.active, mine.standby - has.standby, mine.warmup - has.warmup)
+        return _Held(
+            of_others.standby | of_others.warmup | active,
+            of_others.active | mine.standby | of_others.warmup,
+            mine.active | of_others.standby | mine.warmup,
+        )
+
+    def _advance(self, epoch: int) -> None:
+        """Move the member to the target epoch, or to `epoch` while it has tasks to give back."""
+        member, has = self._member, _Held.of(self._member.assigned)
+        active, standby, warmup = map(_Difference, has, self._target, self._taken(has))
+        if self._converts:
+            _convert(has, self._target.active, standby, warmup)
+        going = _owned(member.assigned.active, active.goes, standby.goes, warmup.goes)
+        gives_back = not going.is_empty and (self._reported is None or going.overlaps(self._reported))
+        if self._converts:
+            granted = frozenset() if gives_back else active.comes
+            for role, before in ((standby, has.standby), (warmup, has.warmup)):
+                role.stays |= (before & self._target.active) - granted
+        kept = _owned(member.assigned.active, active.stays, standby.stays, warmup.stays)
+        if gives_back:
+            member.move_to(epoch, StreamsMemberState.UNREVOKED_TASKS, kept, going)
+            return
+        owned = _owned(
+            member.assigned.active,
+            active.stays | active.comes,
+            standby.stays | standby.comes,
+            warmup.stays | warmup.comes,
+            self._target_epoch,
+        )
+        waits = active.waits or standby.waits or warmup.waits
+        state = StreamsMemberState.UNRELEASED_TASKS if waits else StreamsMemberState.STABLE
+        member.move_to(self._target_epoch, state, owned, TasksTupleWithEpochs())
+
+
+def _convert(has: _Held, target: Pairs, standby: _Difference, warmup: _Difference) -> None:
+    """Let tasks that the member has in another role change the role at once. target: the tasks to become active."""
+    demoted = has.active & standby.comes
+    to_warmup, to_standby = has.standby & warmup.comes, has.warmup & standby.comes
+    standby.comes -= demoted | to_standby
+    warmup.comes -= to_warmup
+    standby.stays |= demoted | to_standby
+    warmup.stays |= to_warmup
+    standby.goes -= to_warmup | target
+    warmup.goes -= to_standby | target
+
+
+def _owned(
+    since: ActiveTasks, active: Pairs, standby: Pairs, warmup: Pairs, epoch: int = _NO_EPOCH
+) -> TasksTupleWithEpochs:
+    """Return the tasks; an active task has the epoch in which the member got the task, or `epoch` if it gets it now."""
+    with_epochs = {
+        name: {partition: since.get(name, {}).get(partition, epoch) for partition in sorted(partitions)}
+        for name, partitions in collect(active).items()
+    }
+    return TasksTupleWithEpochs(with_epochs, collect(standby), collect(warmup))
 
 
 # StreamsGroupDescribe

@@ -12,7 +12,7 @@ group coordinator alone reads this file, which is the streams protocol as a whol
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
 from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, EpochChange, EpochProtocol
@@ -22,19 +22,16 @@ from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorRes
 from pykafka_broker.coordinators.streams.group import (
     NO_TOPOLOGY,
     NOTHING,
-    ActiveTasks,
     StreamsGroup,
     StreamsGroupMember,
-    StreamsMemberState,
     Task,
+    TaskReconciliation,
     Tasks,
     TasksTuple,
     TasksTupleWithEpochs,
     assignment_record,
-    collect,
     epoch_record,
     member_record,
-    pairs,
     read_tasks,
     target_record,
     topology_record,
@@ -462,8 +459,6 @@ def _invalid(message: str) -> ApiError:
 
 STANDBYS = "num.standby.replicas"
 RACK_TAGS = "rack.aware.assignment.tags"
-_NO_EPOCH = -1  # of a task that the member has already
-Pairs = frozenset[Task]
 _RECOVERY_LAG_FROM = 1
 
 
@@ -632,152 +627,9 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
                 read_tasks(request.active_tasks), read_tasks(request.standby_tasks), read_tasks(request.warmup_tasks)
             )
         before = member.current()
-        step = _Step(self._group, member, epoch, target, has, self._table.config.is_of_4_4)
-        reconcile(step)
+        TaskReconciliation(self._group, member, epoch, target, has, converts=self._table.config.is_of_4_4).step()
         if member.current() != before:
             self.records.append(assignment_record(self._group.group_id, member))
-
-
-# From a member's tasks to its target
-
-
-UNKNOWN_STATE = "The streams group member is in a unknown state. The member must abandon all its tasks and rejoin."
-
-
-def reconcile(step: _Step) -> None:
-    """Move the member, a copy, as far as possible now."""
-    member, reported = step.member, step.reported
-    state = member.state
-    if state is StreamsMemberState.STABLE:
-        if member.epoch != step.target_epoch:
-            step.advance(member.epoch)
-    elif state is StreamsMemberState.UNREVOKED_TASKS:
-        if reported is not None and not member.revoking.overlaps(reported):
-            # The member has given its tasks back. If the target takes more, it gives them back in the next epoch.
-            step.advance(member.epoch + 1)
-    elif state is StreamsMemberState.UNRELEASED_TASKS:
-        step.advance(member.epoch)
-    elif reported is None or any(reported):
-        raise ApiError(ErrorCode.FENCED_MEMBER_EPOCH, UNKNOWN_STATE)
-    else:
-        step.advance(step.target_epoch)
-
-
-class _Difference:
-    """The difference for a role: staying, going and coming tasks, and whether a task waits for other members."""
-
-    def __init__(self, has: Pairs, wanted: Pairs, taken: Pairs) -> None:
-        new = wanted - has
-        self.stays, self.goes, self.comes = has & wanted, has - wanted, new - taken
-        self.waits = not new.isdisjoint(taken)
-
-
-class _Held(NamedTuple):
-    """Tasks by role, as pairs of subtopology and partition."""
-
-    active: Pairs
-    standby: Pairs
-    warmup: Pairs
-
-    @classmethod
-    def of(cls, tasks: TasksTuple | TasksTupleWithEpochs) -> _Held:
-        return cls(*(frozenset(pairs(role)) for role in tasks))
-
-
-class _Step:
-    """A step of a member, a copy, towards the target.
-
-    reported: The tasks that the member reports as its own; None: no news.
-    converts: Since Kafka 4.4 a member that has a task in one role gets it in another role without giving it back first,
-    and standby tasks that become active stay until the active task is granted.
-    """
-
-    def __init__(
-        self,
-        group: StreamsGroup,
-        member: StreamsGroupMember,
-        target_epoch: int,
-        target: TasksTuple,
-        reported: TasksTuple | None,
-        converts: bool,
-    ) -> None:
-        self.member = member
-        self.target_epoch = target_epoch
-        self.reported = reported
-        self._group = group
-        self._target = _Held.of(target)
-        self._converts = converts
-
-    def _taken(self, has: _Held) -> _Held:
-        """Return the tasks of each role that the member can't get before others have given them back."""
-        active: set[Task] = set()  # tasks that any member has active
-        here: tuple[set[Task], set[Task], set[Task]] = (set(), set(), set())  # of the member's process, by role
-        for other in self._group.members.values():
-            for held in map(_Held.of, (other.assigned, other.revoking)):
-                active |= held.active
-                if other.process_id == self.member.process_id:
-                    for tasks, more in zip(here, held, strict=True):
-                        tasks |= more
-        mine = _Held(*map(frozenset, here))
-        if not self._converts:
-            in_any_role = mine.active | mine.standby | mine.warmup
-            return _Held(in_any_role | active, in_any_role, in_any_role)
-        of_others = _Held(mine.active - has.active, mine.standby - has.standby, mine.warmup - has.warmup)
-        return _Held(
-            of_others.standby | of_others.warmup | active,
-            of_others.active | mine.standby | of_others.warmup,
-            mine.active | of_others.standby | mine.warmup,
-        )
-
-    def advance(self, epoch: int) -> None:
-        """Move the member to the target epoch, or to `epoch` while it has tasks to give back."""
-        member, has = self.member, _Held.of(self.member.assigned)
-        active, standby, warmup = map(_Difference, has, self._target, self._taken(has))
-        if self._converts:
-            _convert(has, self._target.active, standby, warmup)
-        going = _owned(member.assigned.active, active.goes, standby.goes, warmup.goes)
-        gives_back = not going.is_empty and (self.reported is None or going.overlaps(self.reported))
-        if self._converts:
-            granted = frozenset() if gives_back else active.comes
-            for role, before in ((standby, has.standby), (warmup, has.warmup)):
-                role.stays |= (before & self._target.active) - granted
-        kept = _owned(member.assigned.active, active.stays, standby.stays, warmup.stays)
-        if gives_back:
-            member.move_to(epoch, StreamsMemberState.UNREVOKED_TASKS, kept, going)
-            return
-        owned = _owned(
-            member.assigned.active,
-            active.stays | active.comes,
-            standby.stays | standby.comes,
-            warmup.stays | warmup.comes,
-            self.target_epoch,
-        )
-        waits = active.waits or standby.waits or warmup.waits
-        state = StreamsMemberState.UNRELEASED_TASKS if waits else StreamsMemberState.STABLE
-        member.move_to(self.target_epoch, state, owned, TasksTupleWithEpochs())
-
-
-def _convert(has: _Held, target: Pairs, standby: _Difference, warmup: _Difference) -> None:
-    """Let tasks that the member has in another role change the role at once. target: the tasks to become active."""
-    demoted = has.active & standby.comes
-    to_warmup, to_standby = has.standby & warmup.comes, has.warmup & standby.comes
-    standby.comes -= demoted | to_standby
-    warmup.comes -= to_warmup
-    standby.stays |= demoted | to_standby
-    warmup.stays |= to_warmup
-    standby.goes -= to_warmup | target
-    warmup.goes -= to_standby | target
-
-
-def _owned(
-    since: ActiveTasks, active: Pairs, standby: Pairs, warmup: Pairs, epoch: int = _NO_EPOCH
-) -> TasksTupleWithEpochs:
-    """Return the tasks; an active task has the epoch in which the member got the task, or `epoch` if it gets it now."""
-    with_epochs = {
-        name: {partition: since.get(name, {}).get(partition, epoch) for partition in sorted(partitions)}
-        for name, partitions in collect(active).items()
-    }
-    return TasksTupleWithEpochs(with_epochs, collect(standby), collect(warmup))
 
 
 # Endpoints, by which interactive queries of Kafka Streams find a task

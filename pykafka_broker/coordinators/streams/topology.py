@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing, hash_order
+from pykafka_broker.coordinators.groups.java_order import in_hash_order
+from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages import streams_group_heartbeat_request as wire
@@ -313,7 +314,7 @@ class _Configuration:
         there = [name for name in wanted if name in self._counts]
         others = [name for name in there if self._counts[name] != self._decided[name]]
         if others:  # Kafka names the first in a set of all required topics
-            name = hash_order(others, self._required)[0]
+            name = in_hash_order(others, self._required)[0]
             raise TopicProblem(
                 INCORRECTLY_PARTITIONED_TOPICS,
                 f"Existing topic {name} has different number of partitions: expected {self._decided[name]}, found "

@@ -54,7 +54,7 @@ class SimNode(Host):
         self.disk = CrashFileSystem()
         self.disk.now = lambda: self.clock.wall
         self.disk_ms = QUICK_DISK_MS  # the longest that a job waits, and takes
-        self.running = self.leaving = self._serves = False
+        self.running = self.leaving = False
         self.has_lost_disks = False  # this process
         self.on_made: OnBroker = _nothing
         self.violations: list[str] = []
@@ -71,7 +71,7 @@ class SimNode(Host):
         """Start a new process."""
         self.network.dark.discard(self.name)
         self.life += 1
-        self.running, self.leaving, self._serves = True, False, False
+        self.running, self.leaving = True, False
         self.has_lost_disks = bool(self.disk.broken)
         self._timer = None
         self._unfinished.clear()
@@ -105,7 +105,7 @@ class SimNode(Host):
         listeners = listeners_of(self.broker.config)
         startup = self.broker.startup
         if startup is not None:
-            startup.on_serving = lambda: self.open(listeners)
+            startup.on_unfenced = lambda: self.open(listeners)
             startup.on_refused = self._refused
         start_broker(self.broker, listeners)
         if startup is None:
@@ -113,7 +113,6 @@ class SimNode(Host):
 
     def open(self, listeners: list[Listener]) -> None:
         """Let clients and other nodes in."""
-        self._serves = True
         for listener in listeners:
             services = self.broker.services
             router = ControllerRouter(services) if listener.for_controllers else new_router(services)
@@ -223,8 +222,8 @@ class SimNode(Host):
         if self.running:
             self.broker.settle()
             self._arm()
-            if not self._serves and self.broker.node.replicas.hosted():
-                self.violations.append(f"{self.name} has opened partitions before it serves")
+            if self.broker.node.replicas.hosted() and not self.broker.node.logs.topics_are_known:
+                self.violations.append(f"{self.name} has opened partitions before it knows their topics")
 
     def _arm(self) -> None:
         due = self.broker.next_deadline()

@@ -78,7 +78,6 @@ class World:
     def unfence(self) -> None:
         self.register()
         self.answer(Heard(is_caught_up=True, is_fenced=True))
-        self.life.serves()
         self.run()
         self.answer(Heard(is_caught_up=True, is_fenced=False))
 
@@ -107,8 +106,7 @@ def test_heartbeats_are_quick_until_it_has_caught_up_and_serves(world: World) ->
         assert world.request().want_fence
     world.answer(Heard(is_caught_up=True, is_fenced=True))
     assert world.heard == ["caught up"]
-    world.life.serves()
-    world.run()
+    world.run()  # at once, and not with the next of the quick ones
     assert not world.request().want_fence
     world.answer(Heard(is_caught_up=True, is_fenced=True))
     world.run(20)

@@ -31,7 +31,7 @@ def led_here(node: ControllerNode) -> None:
     assert node.ask(CreateTopicsRequest([assigned])).topics[0].error_code == 0
 
 
-def test_it_serves_before_clients_are_sent_there(node: ControllerNode) -> None:
+def test_it_registers_fenced_and_is_unfenced_once_it_serves(node: ControllerNode) -> None:
     registered = next(record for record in node.written if type(record).__name__ == "RegisterBrokerRecord")
     unfenced = node.written[-1]
     assert registered.fenced

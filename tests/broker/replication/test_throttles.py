@@ -91,3 +91,19 @@ def test_who_has_all_is_in_sync_at_once(tmp_path: Path, side: str) -> None:
         cluster.wait(WAIT_MS)
     assert cluster.partition_log(2).log_end_offset == 1
     assert set(cluster[1].partition("t", 0).isr) == {1, 2}
+
+
+def test_what_waits_for_more_is_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each record wakes the fetch that waits for more of them; only an answer carries anything."""
+    cluster = catching_up(tmp_path, 1, replica_fetch_min_bytes=str(2 * SIZE), leader_replication_throttled_replicas="*")
+    replication = cluster[1].services.replicas.replication
+    assert replication is not None
+    counted: list[int] = []
+    monkeypatch.setattr(replication.leader_throttle, "record", lambda partition, size, now: counted.append(size))
+    for _ in range(5):
+        cluster.produce()
+        cluster.settle()
+    assert cluster.partition_log(2).log_end_offset == 0
+    for _ in range(3):
+        cluster.wait(WAIT_MS)
+    assert sum(counted) == cluster.partition_log(2).size_bytes == cluster.partition_log(1).size_bytes

@@ -52,6 +52,8 @@ INT, TEXT = {"type": "integer"}, {"type": "string"}
         (INT | {"multipleOf": 2}, INT | {"multipleOf": 4}, []),
         (INT | {"multipleOf": 4}, INT | {"multipleOf": 2}, ["MULTIPLE_OF_EXPANDED"]),
         (INT | {"multipleOf": 4}, INT | {"multipleOf": 3}, ["MULTIPLE_OF_CHANGED"]),
+        ({"multipleOf": 0.1}, {"multipleOf": 0.3}, []),
+        ({"multipleOf": 0.3}, {"multipleOf": 0.1}, ["MULTIPLE_OF_EXPANDED"]),
         ({"enum": ["a", "b"]}, {"enum": ["a"]}, []),
         ({"enum": ["a"]}, {"enum": ["a", "b"]}, ["ENUM_ARRAY_NARROWED"]),
         ({"enum": ["a"]}, {"const": "b"}, ["ENUM_ARRAY_CHANGED"]),

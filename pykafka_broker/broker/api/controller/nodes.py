@@ -67,12 +67,12 @@ def describe_controllers(
     address = services.active_controller.quorum.endpoint(listener)
     nodes = [DescribeClusterBroker(own, address.host, address.port)]
     for node_id, registered in services.image.controllers.items():
-        places = [each for each in registered.end_points if node_id != own and each.name == listener]
-        nodes += [DescribeClusterBroker(node_id, each.host, each.port) for each in places]
+        endpoints = [each for each in registered.end_points if node_id != own and each.name == listener]
+        nodes += [DescribeClusterBroker(node_id, each.host, each.port) for each in endpoints]
     return DescribeClusterResponse(
         endpoint_type=CONTROLLER_ENDPOINTS,
         cluster_id=services.cluster_id,
-        controller_id=services.node_id,
+        controller_id=own,
         brokers=nodes,
         cluster_authorized_operations=cluster_operations(services, context, request),
     )

@@ -76,6 +76,16 @@ class KafkaBrokerTest {
     }
 
     @Test
+    void aRecordOfAnIdempotentProducerIsWrittenOnce(KafkaBroker broker) {
+        var made = broker.newProducer();
+        var producer = new Answers.Producer(made.producerId(), made.producerEpoch(), Map.of("0", 0));
+        for (int times = 0; times < 2; times++) {
+            broker.produce("orders", List.of(NewRecord.value("apples").partition(0)), it -> it.producer(producer));
+        }
+        assertEquals(1, broker.records("orders").size());
+    }
+
+    @Test
     void aRefusalHasTheBrokersSentence(KafkaBroker broker) {
         var missing = assertThrows(ControlException.class, () -> broker.topic("nowhere"));
         assertEquals(404, missing.status());
