@@ -20,6 +20,7 @@ MAY_READ = {
     "pykafka_broker.cli": "the time for a command of its own, without a broker",
     "pykafka_broker.cli.format": "a command of its own, without a broker",
     "pykafka_broker.tools.consumer_perf_test": "writes times as its user wants them",
+    "pykafka_broker.tools.share_consumer_perf_test": "writes times as its user wants them",
     "pykafka_broker.log.compaction.clean": "another process, which slows down its own reads and writes",
     "pykafka_broker.testing.controlled": "takes dates and durations from tests and asks no clock",
     "pykafka_broker.control.observed_router": "how long a request took, which is nothing that the broker goes by",
