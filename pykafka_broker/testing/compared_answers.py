@@ -2,12 +2,13 @@
 
 Rule: ids that a broker chooses (of topics, members, producers, fetch sessions, nodes, the cluster) are learnt from the
 answers and put into later requests. What differs by nature is not compared: addresses, throttling, the epoch of the
-features, and of batches how records are gathered in them, times, checksums and producer ids.
+features, and of batches how records are gathered in them, times, checksums and producer ids. In a cluster it is also
+how far followers are at the moment; nodes are the same there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
@@ -52,6 +53,9 @@ _OF_ITS_PAST = frozenset(
         *("committed_leader_epoch", "producer_epoch", "ongoing_txn_producer_epoch"),
     }
 )
+# How far the followers of a cluster are.
+_OF_FOLLOWERS = frozenset({"high_watermark", "last_stable_offset", "isr_nodes", "offline_replicas"})
+_LISTS_OF_NODES = ("brokers", "node_endpoints")  # in the order in which they came to the cluster
 # Ids of producers, and the epochs that go with them.
 _EPOCHS = {
     "producer_id": "producer_epoch",
@@ -66,12 +70,15 @@ class Ids:
     """Ids that the recorded broker chose, and those of the target.
 
     of_partial: the recording does not tell the state before it.
+    brokers: the ids of a cluster's brokers, which are the same in both; empty for a broker alone.
     """
 
-    def __init__(self, of_partial: bool = False) -> None:
+    def __init__(self, of_partial: bool = False, brokers: Iterable[int] = ()) -> None:
         self._of_partial = of_partial
-        self._ignored = _NOT_COMPARED | _OF_ITS_PAST if of_partial else _NOT_COMPARED
-        self._of: dict[tuple[str, Any], Any] = {}
+        self._of: dict[tuple[str, Any], Any] = {(NODE, each): each for each in brokers}
+        self._of_cluster = bool(self._of)
+        self._ignored = _NOT_COMPARED | (_OF_FOLLOWERS if self._of_cluster else frozenset())
+        self._ignored |= _OF_ITS_PAST if of_partial else frozenset()
 
     def put_into(self, frame: bytes) -> bytes:
         """Return a recorded request with the target's ids."""
@@ -159,6 +166,8 @@ class Ids:
                 yield path, f"{len(recorded)} of them", str(len(replayed))
             if all(isinstance(getattr(each, "name", None), str) for each in (*recorded, *replayed)):
                 recorded, replayed = (sorted(each, key=_name) for each in (recorded, replayed))  # in no order
+            elif name in _LISTS_OF_NODES and self._of_cluster:
+                recorded, replayed = (sorted(each, key=_node_id) for each in (recorded, replayed))
             for index, (one, other) in enumerate(zip(recorded, replayed, strict=False)):
                 yield from self._values(name, one, other, f"{path}[{index}]")
         elif name in CHOSEN:
@@ -176,6 +185,10 @@ class Ids:
 
 def _name(struct: Any) -> str:
     return str(struct.name)
+
+
+def _node_id(struct: Any) -> int:
+    return int(getattr(struct, "node_id", -1))
 
 
 def _records(recorded: Any, replayed: Any, path: str) -> Iterator[tuple[str, str, str]]:

@@ -314,8 +314,14 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "testing/test_replay.py": (
         "records and plays with it",
         """
-        cli/replay control/api/recording testing/compared_answers testing/recorded_messages testing/recording
-        testing/replay_targets
+        cli/replay cli/recorded_events control/api/recording testing/compared_answers testing/recorded_messages
+        testing/recording testing/replay_targets
+        """,
+    ),
+    "testing/test_replay_cluster.py": (
+        "records a cluster",
+        """
+        testing/cluster_recording
         """,
     ),
     "tools/test_acls.py": (

@@ -155,7 +155,9 @@ def dump(control: Control) -> Lines:
 
 
 async def dumped(control: Control, batches: bool = False) -> AsyncIterator[str]:
-    """Yield the lines of `dump`; with `batches` each record has the number of its batch."""
+    """Yield the lines of `dump`; with `batches` each record has the number of its batch, and partitions that another
+    broker leads are left out.
+    """
     described = await topics(control)
     for each in described:
         yield _json({"type": "topic", "name": each["name"], "partitions": each["partitions"], "config": each["config"]})
@@ -171,7 +173,13 @@ async def dumped(control: Control, batches: bool = False) -> AsyncIterator[str]:
 
 def _records(control: Control, topic: str, partitions: int, batches: bool) -> Iterator[str]:
     for index in range(partitions):
-        for found in records_from(control.services.replicas.leader(topic, index), 0, _COMMITTED):
+        try:
+            leader = control.services.replicas.leader(topic, index)
+        except ApiError:
+            if batches:
+                continue
+            raise
+        for found in records_from(leader, 0, _COMMITTED):
             record = write(shown(topic, index, found))
             line = {"type": "record", "topic": topic, "partition": index}
             if record["timestamp_type"] == "CreateTime" and record["timestamp"] >= 0:

@@ -1,0 +1,258 @@
+"""Recordings of a cluster: those of all nodes put together, with the nodes' ends and starts.
+
+Rule: each node records what comes to it, and all times are of the one clock that the processes of a machine share. What
+brokers ask each other is left out, since they ask each other again when the recording is played. A leader that the test
+has moved is moved in the recording where the old leader has learnt of it: until then it went on serving. The topics of
+coordinators are made before, so that their leaders can be placed as recorded. A process that ends by itself takes its
+part of the recording with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from pykafka_broker import __version__
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import TopicPartition
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.runtime import ZERO_UUID, uuid_text
+from pykafka_broker.testing.answers import RecordingState, Topic
+from pykafka_broker.testing.control_client import ControlError
+from pykafka_broker.testing.data import BrokerError
+from pykafka_broker.testing.recorded_messages import RecordedMessages
+from pykafka_broker.testing.recording import Placement, Recorded, Recording, lines_of, read_recording
+
+if TYPE_CHECKING:
+    from pykafka_broker.testing.cluster import KafkaCluster
+    from pykafka_broker.testing.process import KafkaBroker
+
+PROCESS = "PROCESS"  # in the place of an HTTP method: the process of a node was ended or started
+_MOVE_LEADER = "/incidents/leader"
+# Client ids of brokers' links to other brokers, as Kafka names them.
+_OF_BROKERS = re.compile(
+    r"(broker-\d+-.+)|((AddPartitionsManager|Persister|raft)-client-\d+)|((share-dlq|end-offsets)-\d+)"
+)
+_NOT_LED = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH}
+
+
+class _Part:
+    """The recording of one process of a node: its first line, the state that it led, and its events."""
+
+    def __init__(self, node: int, text: str) -> None:
+        lines = text.splitlines()
+        head = json.loads(lines[0])
+        self.node = node
+        self.began_ns: int = head["began_ns"]
+        self.last_fault: int = head["last_fault"]
+        self.is_full = lines[-1] == '{"full":true}'
+        self.size_bytes = len(text)
+        self.recording = read_recording(lines)
+
+
+class _NodeWatch:
+    """The process of a node, whose ends and starts belong to the recording."""
+
+    def __init__(self, recorder: ClusterRecorder, node_id: int) -> None:
+        self._recorder = recorder
+        self._node_id = node_id
+
+    def ending(self, how: str) -> None:
+        """Keep the part of a process that is about to end."""
+        self._recorder.keep_part(self._node_id)
+        self._recorder.note_process(self._node_id, how)
+
+    def started(self) -> None:
+        """Record what comes to the new process."""
+        self._recorder.note_process(self._node_id, "start")
+        with suppress(ControlError, BrokerError, OSError):
+            self._recorder.node(self._node_id).start_recording()
+
+
+class ClusterRecorder:
+    """A recording of a cluster that goes on."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+        self._parts: list[_Part] = []
+        self._processes: list[tuple[int, int, str]] = []  # when, by the clock of the machine; node; what happened
+        cluster.coordinator("recording")
+        cluster.coordinator(transactional_id="recording")
+        topics = cluster.topics(internal=True)
+        for topic in topics:
+            for index in range(topic["partitions"]):
+                cluster._wait_for_running(topic["name"], index)
+        self._topics = {each["name"]: each for each in topics}
+        self._placements = self._placed(topics)
+        self._offsets = list(self._offset_lines())
+        for node_id, node in cluster.nodes.items():
+            if node.running:
+                node.start_recording()
+            node._watch = _NodeWatch(self, node_id)
+
+    def node(self, node_id: int) -> KafkaBroker:
+        return self._cluster.nodes[node_id]
+
+    def note_process(self, node_id: int, how: str) -> None:
+        """Note that the process of a node ends or has started."""
+        self._processes.append((perf_counter_ns(), node_id, how))
+
+    def keep_part(self, node_id: int) -> None:
+        """Take the recording of a node's process."""
+        with suppress(ControlError, BrokerError, OSError):
+            control = self.node(node_id).control
+            self._parts.append(_Part(node_id, control.call("GET", "/recording")))
+            control.call("DELETE", "/recording")
+
+    def forget(self) -> None:
+        """End the recording without keeping anything of it."""
+        for node in self._cluster.nodes.values():
+            node._watch = None
+
+    def save(self, path: str | os.PathLike[str]) -> RecordingState:
+        """End the recording, and write it into a file."""
+        self.forget()
+        for node_id, node in self._cluster.nodes.items():
+            if node.running:
+                self.keep_part(node_id)
+        with suppress(ControlError, BrokerError, OSError):  # no node runs
+            later = {each["name"]: each for each in self._cluster.topics(internal=True)}
+            came = self._placed(each for name, each in later.items() if name not in self._topics)
+            self._placements |= {name: [each._replace(leader_epoch=-1) for each in of] for name, of in came.items()}
+            self._topics |= later
+        whole = self._whole()
+        about = {"version": __version__, "cluster_id": self._cluster.cluster_id}
+        head, *rest = lines_of(whole)
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in (json.dumps(json.loads(head) | about), *rest))
+        return RecordingState(
+            exchanges=sum(bool(event.request) for event in whole.events),
+            size_bytes=sum(each.size_bytes for each in self._parts),
+            full=any(each.is_full for each in self._parts),
+        )
+
+    # -- the state at the beginning
+
+    def _placed(self, topics: Iterable[Topic]) -> dict[str, list[Placement]]:
+        found: dict[str, list[Placement]] = {}
+        for topic in topics:
+            states = (self._cluster.partition(topic["name"], index) for index in range(topic["partitions"]))
+            found[topic["name"]] = [
+                Placement(list(each["replicas"]), each["leader"], each["leader_epoch"]) for each in states
+            ]
+        return found
+
+    def _offset_lines(self) -> Iterator[str]:
+        """Yield the committed offsets; an offset is the number of records before it, as of all lines of state."""
+        for group in self._cluster.groups():
+            for each in self._cluster.group(group["group_id"])["offsets"]:
+                if each["committed"] is None:
+                    continue
+                records = self._cluster.records(each["topic"], each["partition"])
+                line = {"topic": each["topic"], "partition": each["partition"], "metadata": each["metadata"] or ""}
+                before = sum(record.offset < each["committed"] for record in records)
+                yield json.dumps({"type": "offset", "group": group["group_id"], **line, "offset": before})
+
+    # -- all parts together
+
+    def _whole(self) -> Recording:
+        first: dict[int, _Part] = {}
+        for part in self._parts:
+            first.setdefault(part.node, part)
+        topics: dict[str, str] = {}
+        records: list[str] = []
+        for part in first.values():
+            for text in part.recording.state:
+                line = json.loads(text)
+                if line["type"] == "topic":
+                    topics.setdefault(line["name"], text)
+                elif line["type"] == "record":
+                    records.append(text)
+        for name, topic in self._topics.items():
+            if topic["internal"] and name in self._placements:
+                line = {"type": "topic", "name": name, "partitions": topic["partitions"], "config": topic["config"]}
+                topics.setdefault(name, json.dumps(line))
+        began_ns = min((each.began_ns for each in self._parts), default=0)
+        return Recording(
+            [*topics.values(), *records, *self._offsets],
+            in_effect(list(self._events(began_ns)), self._names()),
+            nodes={node: part.last_fault for node, part in sorted(first.items())},
+            controller=self._cluster._controller_id if self._cluster._controller_id not in self._cluster._ids else 0,
+            placements=self._placements,
+        )
+
+    def _names(self) -> dict[str, str]:
+        return {each["topic_id"]: name for name, each in self._topics.items()}
+
+    def _events(self, began_ns: int) -> Iterator[Recorded]:
+        """Yield the events of all parts, with connections that have one number in the whole recording."""
+        numbers: dict[tuple[int, int], int] = {}
+        for index, part in enumerate(self._parts):
+            later = (part.began_ns - began_ns) // 1000
+            inner = {each.connection for each in part.recording.events if each.request and _is_of_a_broker(each)}
+            for event in part.recording.events:
+                if event.call is None and (event.connection in inner or part.node not in self._cluster._ids):
+                    continue
+                connection = 0
+                if event.call is None:
+                    connection = numbers.setdefault((index, event.connection), len(numbers) + 1)
+                answered = event.answered if event.request and event.response is None else event.answered + later
+                at = event.at + later
+                yield event._replace(at=at, answered=answered, connection=connection, node=part.node)
+        for at_ns, node, how in self._processes:
+            at = max(0, (at_ns - began_ns) // 1000)
+            yield Recorded(at, at, 0, b"", None, (PROCESS, f"/{how}", ""), node=node)
+
+
+def _is_of_a_broker(event: Recorded) -> bool:
+    """Return whether a request is of a broker's link to another one."""
+    length = int.from_bytes(event.request[8:10], "big", signed=True)
+    name = event.request[10 : 10 + length].decode(errors="replace") if length > 0 else ""
+    return _OF_BROKERS.fullmatch(name) is not None
+
+
+def in_effect(events: list[Recorded], names: Mapping[str, str]) -> list[Recorded]:
+    """Return the events in order, with each move of a leader where the old leader has learnt of it.
+
+    Args:
+        names: of topics, by id.
+    """
+    events.sort(key=lambda each: each.at)
+    served: list[tuple[Recorded, dict[TopicPartition, bool]]] = []
+    moves = [each for each in events if each.call is not None and each.call[1] == _MOVE_LEADER]
+    if moves:
+        served = [(each, dict(_served(each, names))) for each in events if each.response is not None]
+    for move in moves:
+        assert move.call is not None
+        given = json.loads(move.call[2])
+        place = TopicPartition(given["topic"], given.get("partition", 0))
+        at = move.at
+        for event, partitions in served:
+            if event.at <= move.at or place not in partitions:
+                continue
+            if not partitions[place] or event.node == given["leader"]:
+                break  # it is known by then
+            at = event.answered + 1
+        events[events.index(move)] = move._replace(at=at, answered=at)
+    return sorted(events, key=lambda each: each.at)
+
+
+def _served(event: Recorded, names: Mapping[str, str]) -> Iterator[tuple[TopicPartition, bool]]:
+    """Yield the partitions that a Produce, a Fetch or a ListOffsets was for, and whether the broker led each."""
+    message = RecordedMessages(event)
+    response = message.response
+    if response is None or message.api_key not in (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS):
+        return
+    topics: list[Any] = getattr(response, "responses", None) or getattr(response, "topics", [])
+    for topic in topics:
+        topic_id: bytes = getattr(topic, "topic_id", ZERO_UUID)
+        name: str = getattr(topic, "name", "") or getattr(topic, "topic", "") or names.get(uuid_text(topic_id), "")
+        partitions: list[Any] = getattr(topic, "partition_responses", None) or getattr(topic, "partitions", [])
+        for each in partitions:
+            index = getattr(each, "partition_index", getattr(each, "index", 0))
+            yield TopicPartition(name, index), each.error_code not in _NOT_LED
