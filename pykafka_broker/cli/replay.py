@@ -11,7 +11,7 @@ import asyncio
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,8 @@ def main(arguments: Sequence[str]) -> int:
     own = parser()
     options = own.parse_args(arguments[1:])
     asked = questions(own, options) if options.check or options.input or options.output else None
+    if options.page and (options.to or asked is not None):
+        own.error("--page plays on a broker of its own, and checks nothing")
     if asked is not None and options.to and not options.url:
         own.error("--check asks the target's control API: --url is missing")
     try:
@@ -86,6 +88,8 @@ def parser() -> CommandParser:
     command.option("--list", "play nothing: print the requests with their numbers, and what else happened")
     command.add_argument("--until", type=int, metavar="NUMBER", help="the last request to play")
     command.option("--keep", "let the broker run at the end, with all connections, until Enter is pressed")
+    page = "show a line of time in the broker's page, which can be moved: the broker is as it was at each request"
+    command.option("--page", page)
     command.option("--all", "print all answers that differ, and not only the first")
     masked = "play nothing: write the recording there without addresses, ids, passwords and the content of records"
     command.option("--masked FILE", masked)
@@ -123,15 +127,37 @@ def _on_its_own(recording: Recording, options: Namespace, asked: dict[str, Any] 
     history = asked is not None
     if not recording.nodes and options.brokers is None:
         with KafkaBroker(emulate=options.emulate, history=history) as broker:
+            if options.page:
+                return _shown(
+                    recording, options, broker, lambda: ControlledTarget(broker.control, broker.host, broker.port)
+                )
             target: Target = ControlledTarget(broker.control, broker.host, broker.port)
             player = _played(recording, target, options, str(broker.control_url))
             return _told(player, options.all, target, recording, broker, asked)
     count = max(recording.brokers, default=1) if options.brokers is None else options.brokers
     controllers = 0 if recording.nodes and not recording.controller else 1
     with KafkaCluster(count, controllers=controllers, emulate=options.emulate, history=history) as cluster:
+        if options.page:
+            return _shown(recording, options, cluster, lambda: ClusterTarget(cluster))
         target = ClusterTarget(cluster)
         player = _played(recording, target, options, str(cluster.broker(1).control_url))
         return _told(player, options.all, target, recording, cluster, asked)
+
+
+def _shown(
+    recording: Recording, options: Namespace, played_on: KafkaBroker | KafkaCluster, target: Callable[[], Target]
+) -> int:
+    """Show the page until Enter is pressed; return the exit code."""
+    from pykafka_broker.cli.replay_page import ReplayPage
+
+    async def show() -> None:
+        async with ReplayPage(recording, played_on, target) as page:
+            await page.move(page.requests if options.until is None else options.until)
+            print(f"{page.requests} requests: {page.url} has the line of time; Enter ends it", flush=True)
+            await asyncio.to_thread(sys.stdin.readline)
+
+    asyncio.run(show())
+    return 0
 
 
 def _played(recording: Recording, target: Target, options: Namespace, shown_at: str) -> RecordingPlayer:
