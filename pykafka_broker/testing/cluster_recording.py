@@ -194,7 +194,7 @@ class ClusterRecorder:
         numbers: dict[tuple[int, int], int] = {}
         for index, part in enumerate(self._parts):
             later = (part.began_ns - began_ns) // 1000
-            inner = {each.connection for each in part.recording.events if each.request and _is_of_a_broker(each)}
+            inner = {each.connection for each in part.recording.events if each.request and is_of_a_broker(each)}
             for event in part.recording.events:
                 if event.call is None and (event.connection in inner or part.node not in self._cluster._ids):
                     continue
@@ -209,7 +209,7 @@ class ClusterRecorder:
             yield Recorded(at, at, 0, b"", None, (PROCESS, f"/{how}", ""), node=node)
 
 
-def _is_of_a_broker(event: Recorded) -> bool:
+def is_of_a_broker(event: Recorded) -> bool:
     """Return whether a request is of a broker's link to another one."""
     length = int.from_bytes(event.request[8:10], "big", signed=True)
     name = event.request[10 : 10 + length].decode(errors="replace") if length > 0 else ""

@@ -318,12 +318,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         testing/recording testing/replay_targets
         """,
     ),
-    "testing/test_replay_cluster.py": (
-        "records a cluster",
-        """
-        testing/cluster_recording
-        """,
-    ),
     "tools/test_acls.py": (
         "adds, lists and removes some",
         """
