@@ -21,6 +21,7 @@ from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.cli.recorded_events import lines
 from pykafka_broker.cli.trace import Conversation, conversations, read_packets
 from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, RemoteBroker
+from pykafka_broker.testing.cluster_recording import NodeRecording, joined
 from pykafka_broker.testing.history import Checks
 from pykafka_broker.testing.masking import Mask
 from pykafka_broker.testing.partial_recordings import completed
@@ -79,7 +80,8 @@ def parser() -> CommandParser:
         prog="pykafka-broker replay",
         description="Play a recording again, and print the first answer that differs.",
     )
-    command.add_argument("recording", help="a file of `save_recording` or of a failing test; a pcap or pcapng file")
+    recording = "a file of `save_recording` or of a failing test; a pcap or pcapng file; of a cluster one of each node"
+    command.add_argument("recording", nargs="+", help=recording)
     command.option("--emulate RELEASE", "play it against this release; by default against the newest")
     command.option("--to HOST:PORT", "play it against this broker, or this Kafka")
     brokers = "play it on so many brokers; by default on those of the recording"
@@ -98,9 +100,13 @@ def parser() -> CommandParser:
     return command
 
 
-def _read(path: str) -> Recording:
-    """Return the recording in a file, which may be a capture. Raises OSError or ValueError."""
-    data = Path(path).read_bytes()
+def _read(paths: Sequence[str]) -> Recording:
+    """Return the recording in a file, which may be a capture, or in those of a cluster's nodes. Raises OSError or
+    ValueError.
+    """
+    data = Path(paths[0]).read_bytes()
+    if len(paths) > 1 or b'"topics_then"' in data.partition(b"\n")[0]:
+        return joined([NodeRecording(Path(path).read_text(encoding="utf-8")) for path in paths])
     if not data.startswith(b"{"):
         return completed(Recording([], _captured(conversations(read_packets(data))), _OF_A_CAPTURE))
     recording = read_recording(data.decode().splitlines())

@@ -12,21 +12,23 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykafka_broker import __version__
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import ZERO_UUID, uuid_text
-from pykafka_broker.testing.answers import RecordingState, Topic
+from pykafka_broker.testing.answers import RecordingState
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError
 from pykafka_broker.testing.recorded_messages import RecordedMessages
-from pykafka_broker.testing.recording import Placement, Recorded, Recording, lines_of, read_recording
+from pykafka_broker.testing.recording import BadRecording, Placement, Recorded, Recording, lines_of, read_recording
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.cluster import KafkaCluster
@@ -41,18 +43,50 @@ _OF_BROKERS = re.compile(
 _NOT_LED = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH}
 
 
-class _Part:
-    """The recording of one process of a node: its first line, the state that it led, and its events."""
+class NodeRecording:
+    """The recording of one process of a node.
 
-    def __init__(self, node: int, text: str) -> None:
+    Raises:
+        BadRecording: the lines are none of a node of a cluster.
+    """
+
+    def __init__(self, text: str) -> None:
         lines = text.splitlines()
-        head = json.loads(lines[0])
-        self.node = node
-        self.began_ns: int = head["began_ns"]
-        self.last_fault: int = head["last_fault"]
+        self.recording = read_recording(lines)
+        try:
+            head = json.loads(lines[0])
+            self.node: int = head["node"]
+            self.controller: int = head["controller"]
+            self.brokers: list[int] = head["brokers"]
+            self.began_ns: int = head["began_ns"]
+            self.cluster_id: str = head["cluster_id"]
+            self.topics = _Topics(head["topics"])
+            self.topics_then = _Topics(head["topics_then"])
+        except (IndexError, KeyError, TypeError, ValueError):
+            raise BadRecording("a recording is of no node of a cluster, so it is played alone") from None
         self.is_full = lines[-1] == '{"full":true}'
         self.size_bytes = len(text)
-        self.recording = read_recording(lines)
+
+
+class _Topics:
+    """The topics of a cluster at a time: where their partitions are, and their ids."""
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.placements = {name: [Placement(*each) for each in topic["partitions"]] for name, topic in told.items()}
+        self.names = {topic["id"]: name for name, topic in told.items()}
+
+
+class ProcessEvent(NamedTuple):
+    """The end or the start of a node's process. at_ns: by the clock of the machine; how: "kill", "stop" or "start"."""
+
+    at_ns: int
+    node: int
+    how: str
+
+    def event(self, began_ns: int) -> Recorded:
+        """Return the event of a recording."""
+        at = max(0, (self.at_ns - began_ns) // 1000)
+        return Recorded(at, at, 0, b"", None, (PROCESS, f"/{self.how}", ""), node=self.node)
 
 
 class _NodeWatch:
@@ -79,17 +113,14 @@ class ClusterRecorder:
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster
-        self._parts: list[_Part] = []
-        self._processes: list[tuple[int, int, str]] = []  # when, by the clock of the machine; node; what happened
+        self._parts: list[NodeRecording] = []
+        self._processes: list[ProcessEvent] = []
         cluster.coordinator("recording")
         cluster.coordinator(transactional_id="recording")
-        topics = cluster.topics(internal=True)
-        for topic in topics:
+        for topic in cluster.topics(internal=True):
             for index in range(topic["partitions"]):
                 cluster._wait_for_running(topic["name"], index)
-        self._topics = {each["name"]: each for each in topics}
-        self._placements = self._placed(topics)
-        self._offsets = list(self._offset_lines())
+        cluster.wait_for_metadata()
         for node_id, node in cluster.nodes.items():
             if node.running:
                 node.start_recording()
@@ -100,13 +131,13 @@ class ClusterRecorder:
 
     def note_process(self, node_id: int, how: str) -> None:
         """Note that the process of a node ends or has started."""
-        self._processes.append((perf_counter_ns(), node_id, how))
+        self._processes.append(ProcessEvent(perf_counter_ns(), node_id, how))
 
     def keep_part(self, node_id: int) -> None:
         """Take the recording of a node's process."""
         with suppress(ControlError, BrokerError, OSError):
             control = self.node(node_id).control
-            self._parts.append(_Part(node_id, control.call("GET", "/recording")))
+            self._parts.append(NodeRecording(control.call("GET", "/recording")))
             control.call("DELETE", "/recording")
 
     def forget(self) -> None:
@@ -120,12 +151,7 @@ class ClusterRecorder:
         for node_id, node in self._cluster.nodes.items():
             if node.running:
                 self.keep_part(node_id)
-        with suppress(ControlError, BrokerError, OSError):  # no node runs
-            later = {each["name"]: each for each in self._cluster.topics(internal=True)}
-            came = self._placed(each for name, each in later.items() if name not in self._topics)
-            self._placements |= {name: [each._replace(leader_epoch=-1) for each in of] for name, of in came.items()}
-            self._topics |= later
-        whole = self._whole()
+        whole = joined(self._parts, self._processes)
         about = {"version": __version__, "cluster_id": self._cluster.cluster_id}
         head, *rest = lines_of(whole)
         with open(path, "w", encoding="utf-8") as file:
@@ -136,77 +162,71 @@ class ClusterRecorder:
             full=any(each.is_full for each in self._parts),
         )
 
-    # -- the state at the beginning
 
-    def _placed(self, topics: Iterable[Topic]) -> dict[str, list[Placement]]:
-        found: dict[str, list[Placement]] = {}
-        for topic in topics:
-            states = (self._cluster.partition(topic["name"], index) for index in range(topic["partitions"]))
-            found[topic["name"]] = [
-                Placement(list(each["replicas"]), each["leader"], each["leader_epoch"]) for each in states
-            ]
-        return found
+# -- all parts together
 
-    def _offset_lines(self) -> Iterator[str]:
-        """Yield the committed offsets; an offset is the number of records before it, as of all lines of state."""
-        for group in self._cluster.groups():
-            for each in self._cluster.group(group["group_id"])["offsets"]:
-                if each["committed"] is None:
-                    continue
-                records = self._cluster.records(each["topic"], each["partition"])
-                line = {"topic": each["topic"], "partition": each["partition"], "metadata": each["metadata"] or ""}
-                before = sum(record.offset < each["committed"] for record in records)
-                yield json.dumps({"type": "offset", "group": group["group_id"], **line, "offset": before})
 
-    # -- all parts together
+def joined(parts: Sequence[NodeRecording], processes: Iterable[ProcessEvent] = ()) -> Recording:
+    """Return one recording of the recordings of several nodes.
 
-    def _whole(self) -> Recording:
-        first: dict[int, _Part] = {}
-        for part in self._parts:
-            first.setdefault(part.node, part)
-        topics: dict[str, str] = {}
-        records: list[str] = []
-        for part in first.values():
-            for text in part.recording.state:
-                line = json.loads(text)
-                if line["type"] == "topic":
-                    topics.setdefault(line["name"], text)
-                elif line["type"] == "record":
-                    records.append(text)
-        for name, topic in self._topics.items():
-            if topic["internal"] and name in self._placements:
-                line = {"type": "topic", "name": name, "partitions": topic["partitions"], "config": topic["config"]}
-                topics.setdefault(name, json.dumps(line))
-        began_ns = min((each.began_ns for each in self._parts), default=0)
-        return Recording(
-            [*topics.values(), *records, *self._offsets],
-            in_effect(list(self._events(began_ns)), self._names()),
-            nodes={node: part.last_fault for node, part in sorted(first.items())},
-            controller=self._cluster._controller_id if self._cluster._controller_id not in self._cluster._ids else 0,
-            placements=self._placements,
-        )
+    Raises:
+        BadRecording: there are none, or they are of several clusters.
+    """
+    if len({each.cluster_id for each in parts}) != 1:
+        raise BadRecording("the recordings are of no cluster, or of several")
+    first: dict[int, NodeRecording] = {}
+    for part in parts:
+        first.setdefault(part.node, part)
+    before, then = parts[0].topics, parts[-1].topics_then
+    later = {name: of for name, of in then.placements.items() if name not in before.placements}
+    began_ns = min(each.began_ns for each in parts)
+    events = [*_events(parts, began_ns), *(each.event(began_ns) for each in processes)]
+    return Recording(
+        _state(first.values()),
+        in_effect(events, before.names | then.names),
+        nodes=dict.fromkeys(parts[0].brokers, 0) | {node: each.recording.last_fault for node, each in first.items()},
+        controller=parts[0].controller if parts[0].controller not in parts[0].brokers else 0,
+        placements=before.placements
+        | {name: [each._replace(leader_epoch=-1) for each in of] for name, of in later.items()},
+    )
 
-    def _names(self) -> dict[str, str]:
-        return {each["topic_id"]: name for name, each in self._topics.items()}
 
-    def _events(self, began_ns: int) -> Iterator[Recorded]:
-        """Yield the events of all parts, with connections that have one number in the whole recording."""
-        numbers: dict[tuple[int, int], int] = {}
-        for index, part in enumerate(self._parts):
-            later = (part.began_ns - began_ns) // 1000
-            inner = {each.connection for each in part.recording.events if each.request and is_of_a_broker(each)}
-            for event in part.recording.events:
-                if event.call is None and (event.connection in inner or part.node not in self._cluster._ids):
-                    continue
-                connection = 0
-                if event.call is None:
-                    connection = numbers.setdefault((index, event.connection), len(numbers) + 1)
-                answered = event.answered if event.request and event.response is None else event.answered + later
-                at = event.at + later
-                yield event._replace(at=at, answered=answered, connection=connection, node=part.node)
-        for at_ns, node, how in self._processes:
-            at = max(0, (at_ns - began_ns) // 1000)
-            yield Recorded(at, at, 0, b"", None, (PROCESS, f"/{how}", ""), node=node)
+def _state(parts: Iterable[NodeRecording]) -> list[str]:
+    """Return the lines of state of all nodes: topics once, and offsets as numbers of records."""
+    topics: dict[str, str] = {}
+    records: dict[TopicPartition, list[int]] = defaultdict(list)  # offsets
+    others: list[str] = []
+    offsets: list[dict[str, Any]] = []
+    for text in (text for part in parts for text in part.recording.state):
+        line = json.loads(text)
+        if line["type"] == "topic":
+            topics.setdefault(line["name"], text)
+        elif line["type"] == "offset":
+            offsets.append(line)
+        else:
+            others.append(text)
+            known = records[TopicPartition(line["topic"], line["partition"])]
+            known.append(max(line["batch"], known[-1] + 1 if known else 0))
+    for line in offsets:
+        if (at := line.pop("log_offset", None)) is not None:
+            line["offset"] = bisect_left(records[TopicPartition(line["topic"], line["partition"])], at)
+    return [*topics.values(), *others, *map(json.dumps, offsets)]
+
+
+def _events(parts: Sequence[NodeRecording], began_ns: int) -> Iterator[Recorded]:
+    """Yield the events of all nodes, with connections that have one number in the whole recording."""
+    numbers: dict[tuple[int, int], int] = {}
+    for index, part in enumerate(parts):
+        later = (part.began_ns - began_ns) // 1000
+        inner = {each.connection for each in part.recording.events if each.request and is_of_a_broker(each)}
+        for event in part.recording.events:
+            if event.call is None and (event.connection in inner or part.node not in part.brokers):
+                continue
+            connection = 0
+            if event.call is None:
+                connection = numbers.setdefault((index, event.connection), len(numbers) + 1)
+            answered = event.answered if event.request and event.response is None else event.answered + later
+            yield event._replace(at=event.at + later, answered=answered, connection=connection, node=part.node)
 
 
 def is_of_a_broker(event: Recorded) -> bool:

@@ -209,7 +209,8 @@ def _outline(records: Any) -> Iterator[Any]:
             at += len(batch)
             try:
                 for record in iter_records(batch, header):
-                    yield record.offset, record.key, record.value, record.headers
+                    value = None if header.is_control else record.value  # of a marker: the epoch of its coordinator
+                    yield record.offset, record.key, value, record.headers
             except CorruptBatch:
                 yield header.base_offset, bytes(batch[HEADER_SIZE:])
     except TruncatedBatch:  # what was fetched ends anywhere

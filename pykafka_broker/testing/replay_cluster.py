@@ -12,7 +12,6 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from itertools import count
 from typing import Any
 
 from pykafka_broker.client.cluster import Client
@@ -33,6 +32,7 @@ from pykafka_broker.testing.replay_targets import ControlledTarget
 
 _MOST_EPOCHS = 200  # that a leader is moved for
 _CREATE_TOPICS = int(ApiKey.CREATE_TOPICS).to_bytes(2, "big")
+_OF_COORDINATORS = {"__consumer_offsets": "group", "__transaction_state": "transactional_id"}
 _CLOCK = ("advance_clock", "set_clock")
 
 
@@ -70,6 +70,7 @@ class ClusterTarget:
                 await self._create(topic["name"], topic["partitions"], topic["config"], leaders=True)
         except (ClientError, ControlError, BrokerError, WaitTimeout) as error:
             raise BadRecording(f"the state before the recording can't be made there: {error}") from None
+        await asyncio.to_thread(self._lead_coordinators)
         await asyncio.to_thread(self._fill, lines)
         events = [self._placed(each) for each in recording.events]
         return recording._replace(events=events)
@@ -136,6 +137,14 @@ class ClusterTarget:
             await create_partitions(client, {name: total}, {name: places} if len(places) == total - before else None)
         await asyncio.to_thread(self._lead, name, self._placements[name][:total], False)
 
+    def _lead_coordinators(self) -> None:
+        """Make the topics of coordinators that came within the recording, with the recorded leaders."""
+        there = {each["name"] for each in self._cluster.topics(internal=True)}
+        for name, key in _OF_COORDINATORS.items():
+            if name in self._placements and name not in there:
+                self._cluster.coordinator(**{key: "replay"})
+                self._lead(name, self._placements[name], True)
+
     def _lead(self, name: str, places: list[Placement], leaders: bool) -> None:
         self._cluster.wait_for_metadata()
         for index, place in enumerate(places):
@@ -146,13 +155,10 @@ class ClusterTarget:
 
     def _move(self, name: str, index: int, wanted: Placement) -> None:
         """Move a leader until the broker and the epoch are the recorded ones."""
-        for moved in count():
+        for _ in range(_MOST_EPOCHS):
             state = self._cluster.partition(name, index)
-            there = wanted.leader_epoch in (-1, state["leader_epoch"])
-            if (there and state["leader"] == wanted.leader) or moved == _MOST_EPOCHS:
+            if state["leader"] == wanted.leader and state["leader_epoch"] >= wanted.leader_epoch:
                 return
-            if there or (state["leader_epoch"] > wanted.leader_epoch and state["leader"] == wanted.leader):
-                return  # it can't be had
             self._cluster.controller.move_leader(name, wanted.leader, index)
 
     def _fill(self, lines: Iterable[dict[str, Any]]) -> None:

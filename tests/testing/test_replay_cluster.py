@@ -174,6 +174,43 @@ def test_a_broker_that_is_killed_and_started_is_so_again(tmp_path: Path, capsys:
     assert code == 0, capsys.readouterr().out
 
 
+def test_the_recordings_of_all_nodes_are_played_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a test in another language has them, from the control API of each node."""
+    with KafkaCluster(2) as cluster:
+        cluster.create_topic("orders", 2, replication_factor=1)
+        cluster.produce("orders", [("a", "1"), ("b", "2"), ("c", "3")])
+        for index in (0, 1):  # whatever leads the partitions, one of them is not led by the coordinator
+            cluster.commit("billing", "orders", len(cluster.records("orders", index)), index)
+        for node in cluster.nodes.values():
+            node.start_recording()
+        settings = {"group.id": "billing", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        consumer = Consumer({**cluster.client_config("confluent"), **settings})
+        consumer.subscribe(["orders"])
+        producer = Producer({**cluster.client_config("confluent"), "client.id": "shop", "transactional.id": "shop"})
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        for partition in (0, 1):
+            producer.produce("orders", b"4", partition=partition)
+        producer.commit_transaction(60)
+        for _ in range(2):
+            order = consumer.poll(60)
+            assert order is not None
+            assert order.value() == b"4"
+            consumer.commit(message=order, asynchronous=False)
+        consumer.close()
+        paths = []
+        for node_id, node in cluster.nodes.items():
+            paths.append(str(tmp_path / f"node-{node_id}.jsonl"))
+            node.save_recording(paths[-1])
+    code = main(["replay", *paths, "--all"])
+    told = capsys.readouterr().out
+    assert code == 0, told
+    alone = tmp_path / "alone.jsonl"
+    alone.write_text('{"recording": 1}\n')
+    assert main(["replay", *paths, str(alone)]) == 1
+    assert "a recording is of no node of a cluster" in capsys.readouterr().err
+
+
 def test_a_failed_test_with_a_cluster_leaves_its_recording(
     pytester: pytest.Pytester, only_our_plugin: None, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,7 +14,7 @@ import json
 import os
 import tempfile
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from struct import Struct
 from time import perf_counter_ns
 from typing import Any
@@ -137,9 +137,9 @@ class Recorder:
             self.size_bytes += size
         return not self.is_full
 
-    def lines(self) -> Iterator[str]:
-        """Yield the lines so far, without line ends."""
-        yield json.dumps({"recording": FORMAT, **self._head, "began_ns": self._began_ns})
+    def lines(self, more: Mapping[str, Any] | None = None) -> Iterator[str]:
+        """Yield the lines so far, without line ends. more: for the first line."""
+        yield json.dumps({"recording": FORMAT, **self._head, "began_ns": self._began_ns, **(more or {})})
         at, end = 0, self.size_bytes
         while at < end:
             self._write()
