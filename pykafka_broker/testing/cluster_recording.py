@@ -246,14 +246,15 @@ def in_effect(events: list[Recorded], names: Mapping[str, str]) -> list[Recorded
     served: list[tuple[Recorded, dict[TopicPartition, bool]]] = []
     moves = [each for each in events if each.call is not None and each.call[1] == _MOVE_LEADER]
     if moves:
-        served = [(each, dict(_served(each, names))) for each in events if each.response is not None]
+        answers = sorted((each for each in events if each.response is not None), key=lambda each: each.answered)
+        served = [(each, dict(_served(each, names))) for each in answers]
     for move in moves:
         assert move.call is not None
         given = json.loads(move.call[2])
         place = TopicPartition(given["topic"], given.get("partition", 0))
         at = move.at
         for event, partitions in served:
-            if event.at <= move.at or place not in partitions:
+            if event.answered <= move.at or place not in partitions:
                 continue
             if not partitions[place] or event.node == given["leader"]:
                 break  # it is known by then

@@ -178,7 +178,7 @@ class Ids:
             elif (recorded if known is None else known) != replayed:
                 yield path, _shown(recorded), _shown(replayed)
         elif name == "records":
-            yield from _records(recorded, replayed, path)
+            yield from _records(recorded, replayed, path, self._of_cluster)
         elif recorded != replayed:
             yield path, _shown(recorded), _shown(replayed)
 
@@ -191,9 +191,11 @@ def _node_id(struct: Any) -> int:
     return int(getattr(struct, "node_id", -1))
 
 
-def _records(recorded: Any, replayed: Any, path: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the first record that differs."""
-    for one, other in zip_longest(_outline(recorded), _outline(replayed)):
+def _records(recorded: Any, replayed: Any, path: str, of_cluster: bool) -> Iterator[tuple[str, str, str]]:
+    """Yield the first record that differs. How many there were already depends on the followers of a cluster."""
+    for index, (one, other) in enumerate(zip_longest(_outline(recorded), _outline(replayed))):
+        if of_cluster and (one is None or (other is None and index)):
+            return
         if one != other:
             first, second = ("no further record" if each is None else _shown(each) for each in (one, other))
             yield path, first, second

@@ -32,6 +32,8 @@ from pykafka_broker.testing.replay_targets import ControlledTarget
 
 _MOST_EPOCHS = 200  # that a leader is moved for
 _CREATE_TOPICS = int(ApiKey.CREATE_TOPICS).to_bytes(2, "big")
+_FETCH = int(ApiKey.FETCH).to_bytes(2, "big")
+_PATIENCE_MS = 20_000  # less than the player has for an answer
 _OF_COORDINATORS = {"__consumer_offsets": "group", "__transaction_state": "transactional_id"}
 _CLOCK = ("advance_clock", "set_clock")
 
@@ -72,7 +74,7 @@ class ClusterTarget:
             raise BadRecording(f"the state before the recording can't be made there: {error}") from None
         await asyncio.to_thread(self._lead_coordinators)
         await asyncio.to_thread(self._fill, lines)
-        events = [self._placed(each) for each in recording.events]
+        events = [self._as_played(each) for each in recording.events]
         return recording._replace(events=events)
 
     async def call(self, event: Recorded) -> None:
@@ -176,17 +178,23 @@ class ClusterTarget:
         for line in offsets:
             self._cluster.commit(line["group"], line["topic"], line["offset"], line["partition"], line["metadata"])
 
-    def _placed(self, event: Recorded) -> Recorded:
-        """Return a request that makes topics with the recorded replicas."""
-        if event.request[:2] != _CREATE_TOPICS:
+    def _as_played(self, event: Recorded) -> Recorded:
+        """Return a request that makes topics with the recorded replicas, and a Fetch that waits for its records."""
+        api_key = event.request[:2]
+        if api_key not in (_CREATE_TOPICS, _FETCH):
             return event
         message = RecordedMessages(event)
-        if message.request is None:
+        if message.request is None or message.response is None:
             return event
+        if api_key == _FETCH:
+            if not any(each.records for topic in message.response.responses for each in topic.partitions):
+                return event
+            message.request.max_wait_ms = _PATIENCE_MS  # what it waited for may come later than it did
+            return message.rewritten()._replace(response=event.response)
         for topic in message.request.topics:
             places = [each.replicas for each in self._placements.get(topic.name, ())]
             if places and not topic.assignments:
                 chosen = places if topic.num_partitions < 0 else places[: topic.num_partitions]
                 topic.assignments = [CreatableReplicaAssignment(index, each) for index, each in enumerate(chosen)]
                 topic.num_partitions = topic.replication_factor = -1
-        return message.rewritten()
+        return message.rewritten()._replace(response=event.response)

@@ -69,6 +69,13 @@ def test_a_leader_moves_when_the_old_one_has_learnt_of_it() -> None:
     ]
 
 
+def test_a_leader_moves_when_the_old_one_has_answered_what_waited() -> None:
+    """A Produce that had come before the move was acknowledged by the old leader, and a Fetch was refused by it."""
+    refused = produce(9, 1, NOT_LEADER, answered=18)
+    events = in_effect([produce(8, 1, answered=15), refused, move(10, 2), produce(20, 2)], NAMES)
+    assert [each.at for each in events if each.call is not None] == [16]
+
+
 def test_a_leader_moves_before_the_new_one_serves() -> None:
     assert order(move(10, 2), produce(20, 2), produce(30, 1)) == ["move", (2, False), (1, False)]
 

@@ -11,9 +11,14 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from pykafka_broker.cli import main
+from pykafka_broker.protocol.messages.fetch_request import FetchRequest
+from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from pykafka_broker.server.link_codec import encode_request
 from pykafka_broker.testing import AnomaliesFound, ControlError, KafkaCluster
+from pykafka_broker.testing.compared_answers import Ids
 from pykafka_broker.testing.recorded_messages import RecordedMessages
 from pykafka_broker.testing.recording import Recording, lines_of, read_recording
+from tests.broker.support import batch
 
 pytest_plugins = ["pytester"]
 
@@ -127,6 +132,25 @@ def test_the_answer_that_differs_is_told_with_its_node(
     where = f"Produce v{message.version} to node {recorded.leaders[1]}"
     assert f"{where}: recorded at responses[0].partition_responses[0].base_offset 17, now 4" in first
     assert summary.endswith("requests played, 1 answered otherwise")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "now", "differs"),
+    [((b"a",), (b"a", b"b"), False), ((b"a", b"b"), (b"a",), False), ((b"a",), (), True), ((b"a",), (b"b",), True)],
+)
+def test_how_many_records_a_fetch_got_is_of_the_followers(
+    recorded: tuple[bytes, ...], now: tuple[bytes, ...], differs: bool
+) -> None:
+    request = b"".join(encode_request(FetchRequest(), 4, 1, "reader"))[4:]
+
+    def answer(values: tuple[bytes, ...]) -> bytes:
+        partition = PartitionData(0, records=memoryview(batch(*values)) if values else None)
+        body = FetchResponse(responses=[FetchableTopicResponse("orders", partitions=[partition])]).encode(4)
+        return (1).to_bytes(4, "big") + body
+
+    for brokers, found in (([1, 2], differs), ([], recorded != now)):
+        told = list(Ids(brokers=brokers).compared(request, answer(recorded), answer(now)))
+        assert bool(told) is found
 
 
 def test_a_recording_of_a_cluster_is_listed_and_masked(
