@@ -14,7 +14,7 @@ from itertools import zip_longest
 from typing import Any
 
 from pykafka_broker.control.traffic.exchange import decoded_request, decoded_response, encoded_request
-from pykafka_broker.protocol.api_keys import SPECS
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.runtime import EncodeError, Fields, leaves, uuid_text
 from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
 from pykafka_broker.records.header import HEADER_SIZE, Buffer, batch_of, iter_batches
@@ -53,9 +53,10 @@ _OF_ITS_PAST = frozenset(
         *("committed_leader_epoch", "producer_epoch", "ongoing_txn_producer_epoch"),
     }
 )
-# How far the followers of a cluster are.
-_OF_FOLLOWERS = frozenset({"high_watermark", "last_stable_offset", "isr_nodes", "offline_replicas"})
-_LISTS_OF_NODES = ("brokers", "node_endpoints")  # in the order in which they came to the cluster
+# How far the followers of a cluster are, and which nodes are there at the moment.
+_OF_FOLLOWERS = frozenset(
+    {"high_watermark", "last_stable_offset", "isr_nodes", "offline_replicas", "brokers", "node_endpoints"}
+)
 # Ids of producers, and the epochs that go with them.
 _EPOCHS = {
     "producer_id": "producer_epoch",
@@ -137,7 +138,26 @@ class Ids:
             if recorded[4:] != replayed[4:]:
                 yield "", f"{len(recorded)} bytes", f"{len(replayed)} other bytes"
             return
+        if self._of_cluster and spec is not None and spec.api_key == ApiKey.FETCH:
+            self._keep_news(first, second)
         yield from self._fields(first, second, "")
+
+    def _keep_news(self, recorded: Any, replayed: Any) -> None:
+        """Leave errors in a cluster's answers to a Fetch, and partitions of which records were recorded."""
+        wanted: set[tuple[Any, int]] = set()
+        for answer, is_recorded in ((recorded, True), (replayed, False)):
+            for topic in answer.responses:
+                topic_id = getattr(topic, "topic_id", b"")
+                name = topic.topic or (self._of.get(("topic id", topic_id), topic_id) if is_recorded else topic_id)
+                if is_recorded:
+                    kept = [each for each in topic.partitions if each.error_code or each.records]
+                    wanted |= {(name, each.partition_index) for each in kept}
+                else:
+                    kept = [
+                        each for each in topic.partitions if each.error_code or (name, each.partition_index) in wanted
+                    ]
+                topic.partitions = sorted(kept, key=_partition)
+            answer.responses = [each for each in answer.responses if each.partitions]
 
     def learn(self, request: bytes, recorded: bytes, replayed: bytes) -> None:
         """Learn the ids of two answers that are not compared."""
@@ -166,8 +186,6 @@ class Ids:
                 yield path, f"{len(recorded)} of them", str(len(replayed))
             if all(isinstance(getattr(each, "name", None), str) for each in (*recorded, *replayed)):
                 recorded, replayed = (sorted(each, key=_name) for each in (recorded, replayed))  # in no order
-            elif name in _LISTS_OF_NODES and self._of_cluster:
-                recorded, replayed = (sorted(each, key=_node_id) for each in (recorded, replayed))
             for index, (one, other) in enumerate(zip(recorded, replayed, strict=False)):
                 yield from self._values(name, one, other, f"{path}[{index}]")
         elif name in CHOSEN:
@@ -187,8 +205,8 @@ def _name(struct: Any) -> str:
     return str(struct.name)
 
 
-def _node_id(struct: Any) -> int:
-    return int(getattr(struct, "node_id", -1))
+def _partition(struct: Any) -> int:
+    return int(struct.partition_index)
 
 
 def _records(recorded: Any, replayed: Any, path: str, of_cluster: bool) -> Iterator[tuple[str, str, str]]:

@@ -136,7 +136,10 @@ def test_the_answer_that_differs_is_told_with_its_node(
 
 @pytest.mark.parametrize(
     ("recorded", "now", "differs"),
-    [((b"a",), (b"a", b"b"), False), ((b"a", b"b"), (b"a",), False), ((b"a",), (), True), ((b"a",), (b"b",), True)],
+    [
+        *(((b"a",), (b"a", b"b"), False), ((b"a", b"b"), (b"a",), False), ((), (b"a",), False)),
+        *(((b"a",), (), True), ((b"a",), (b"b",), True)),
+    ],
 )
 def test_how_many_records_a_fetch_got_is_of_the_followers(
     recorded: tuple[bytes, ...], now: tuple[bytes, ...], differs: bool
