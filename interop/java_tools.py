@@ -54,6 +54,7 @@ TOOLS = {
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
     "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
+    "kafka-verifiable-share-consumer": "org.apache.kafka.tools.VerifiableShareConsumer",
 }
 EXIT = "org.apache.kafka.common.utils.internals.Exit"
 # What has moved to where it is now, by the first release in which it is there: its class before.
@@ -61,7 +62,8 @@ _MOVED = {
     "org.apache.kafka.tools.ConfigCommand": ((4, 4), "kafka.admin.ConfigCommand"),
     EXIT: ((4, 4), "org.apache.kafka.common.utils.Exit"),
 }
-ALONE = {"kafka-verifiable-consumer", "kafka-verifiable-producer"}  # they print from threads until their JVM ends
+# They print from threads until their JVM ends.
+ALONE = {"kafka-verifiable-consumer", "kafka-verifiable-producer", "kafka-verifiable-share-consumer"}
 
 _LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('tools_log.properties')}"
 UNWOUND = "the tool asked to exit"
@@ -100,7 +102,8 @@ def name_in(release: str, name: str) -> str:
 def run_alone(tool: str, *arguments: str, stdin: str = "", release: str = KAFKA_VERSION) -> Outcome:
     """Run one tool of a release in a JVM of its own."""
     main = name_in(release, TOOLS[tool])
-    command = [*java_command("-XX:TieredStopAtLevel=1", _LOGGING, "-cp", _classpath(release)), main, *arguments]
+    quiet = ("-Xlog:disable", "-XX:TieredStopAtLevel=1")  # the JVM's own warnings would be on standard output
+    command = [*java_command(*quiet, _LOGGING, "-cp", _classpath(release)), main, *arguments]
     ended = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
     return Outcome(ended.returncode, ended.stdout, ended.stderr)
 

@@ -26,6 +26,6 @@ def replayed(broker: KafkaBroker, path: Path) -> Iterator[tuple[KafkaBroker, lis
     with path.open(encoding="utf-8") as file:
         recording = read_recording(file)
     with KafkaBroker(history=True) as target:
-        player = RecordingPlayer(recording, target.host, target.port, ControlledTarget(target.control))
+        player = RecordingPlayer(recording, ControlledTarget(target.control, target.host, target.port))
         asyncio.run(player.run())
         yield target, player.differences

@@ -1,4 +1,4 @@
-"""kafka-consumer-groups and the console consumer in a group, as Kafka 4.3.1 ships them."""
+"""kafka-consumer-groups and the console consumer in a group, as Kafka ships them."""
 
 import re
 from collections.abc import Callable, Iterator

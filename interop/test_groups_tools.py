@@ -1,4 +1,4 @@
-"""What an operator does to a group with Kafka 4.3.1's own tools, and Java's verifiable clients."""
+"""What an operator does to a group with Kafka's own tools, and Java's verifiable clients."""
 
 import json
 import re

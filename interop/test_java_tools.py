@@ -1,4 +1,4 @@
-"""Kafka 4.3.1's own command-line tools, as an operator types them. The Java admin client throws where an answer leaves
+"""Kafka's own command-line tools, as an operator types them. The Java admin client throws where an answer leaves
 out what a real broker always fills in, so these are also the strictest readers of our answers.
 """
 

@@ -11,6 +11,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -646,6 +648,61 @@ def test_a_cluster_is_seen_as_one(browser: Browser) -> None:
         tab.open("groups")
         see(tab.page, "readers")
         tab.close()
+
+
+def record_a_run(path: Path) -> None:
+    """Three orders, and a consumer that has read and committed them and is still there."""
+    with KafkaBroker() as broker:
+        broker.create_topic("orders")
+        broker.start_recording()
+        for _ in range(3):
+            produce(broker, "orders")
+        settings = {"group.id": "billing", "client.id": "biller", "auto.offset.reset": "earliest"}
+        consumer = Consumer({**broker.client_config("confluent"), **settings, "enable.auto.commit": False})
+        consumer.subscribe(["orders"])
+        for _ in range(3):
+            order = consumer.poll(60)
+            assert order is not None
+            consumer.commit(message=order, asynchronous=False)
+        broker.save_recording(path)
+        consumer.close()
+
+
+def test_a_recording_is_seen_moment_by_moment(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    record_a_run(path)
+    command = [sys.executable, "-m", "pykafka_broker", "replay", str(path), "--page"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().split(" requests: ")[1].split()[0]
+        tab = Tab(browser, SimpleNamespace(control_url=url))  # type: ignore[arg-type]
+        page = tab.open("groups/billing")
+        see(page, "biller")
+        line = page.get_by_label("Request", exact=True)
+        offsets = page.get_by_role("table", name="Offsets").locator("tbody tr")
+        playwright.expect(offsets.locator("td").nth(2)).to_have_text("3")
+        says = page.locator(".timeline button.link")
+        while "OffsetCommit" not in says.inner_text():
+            before = says.inner_text()
+            page.get_by_role("button", name="Request before").click()
+            playwright.expect(says).not_to_have_text(before)
+        playwright.expect(page.locator(".timeline pre").first).to_be_hidden()
+        says.click()
+        playwright.expect(page.locator(".timeline pre").first).to_contain_text('"group_id": "billing"')
+        page.screenshot(path=str(tmp_path / "timeline.png"))
+        page.get_by_role("button", name="Request before").click()
+        playwright.expect(offsets.locator("td").nth(2)).to_have_text("2")
+        line.focus()
+        page.keyboard.press("Home")
+        playwright.expect(page.locator(".timeline output")).to_contain_text("0 of ")
+        tab.open("topics")
+        playwright.expect(page.locator("tr", has_text="orders").locator("td").nth(3)).to_have_text("0")
+        line.press("End")
+        playwright.expect(page.locator("tr", has_text="orders").locator("td").nth(3)).to_have_text("3")
+        tab.close()
+        assert tab.wrongs == []
+        process.communicate("\n")
+        assert process.returncode == 0
 
 
 def test_a_token_is_asked_for_once(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:

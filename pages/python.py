@@ -21,6 +21,8 @@ _HEAD = """# Python
 
 def _classes() -> dict[str, type]:
     """The public classes by the way to them. Imported here: the asynchronous form may be out of date."""
+    from pykafka_broker.testing.simulation.broker import SimulatedBroker
+
     return {
         "KafkaBroker": testing.KafkaBroker,
         "broker.clock": BrokerClock,
@@ -30,6 +32,7 @@ def _classes() -> dict[str, type]:
         "NewRecord": testing.NewRecord,
         "KafkaCluster": testing.KafkaCluster,
         "SimulatedCluster": testing.SimulatedCluster,
+        "SimulatedBroker": SimulatedBroker,
         "AsyncKafkaBroker": testing.AsyncKafkaBroker,
         "KafkaBrokerTestCase": testing.KafkaBrokerTestCase,
         "RemoteBroker": testing.RemoteBroker,
@@ -43,7 +46,8 @@ _ONLY_TOLD = {
     "KafkaBrokerTestCase",
     "RemoteBroker",
 }  # they have the methods of another
-_NOT_MADE = {testing.Record, testing.KafkaBrokerTestCase}  # by who writes a test
+_OWN_METHODS = {"SimulatedCluster", "SimulatedBroker"}  # the others are of a class that stands here as well
+_NOT_MADE = {"Record", "KafkaBrokerTestCase", "SimulatedBroker"}  # by who writes a test
 _ANSWERS = """Dicts that calls return, such as `broker.topic("orders")["partitions"]`. Their types are in
 `pykafka_broker.testing.answers`.
 """
@@ -68,19 +72,26 @@ def _answers() -> str:
 
 def _described(name: str, kind: type) -> str:
     text = f"## {name}\n\n"
-    if name == kind.__name__ and kind not in _NOT_MADE:
+    if name == kind.__name__ and name not in _NOT_MADE:
         text += f"```text\n{name}{_signature(vars(kind)['__init__'], wide=True)}\n```\n\n"
     text += f"{_told(kind)}\n"
-    members = [] if name in _ONLY_TOLD else list(_members(kind))
+    members = [] if name in _ONLY_TOLD else list(_members(kind, own=name in _OWN_METHODS))
     return text + "".join(
         f"\n### {name}.{each.partition('(')[0]}\n" + "".join(f"\n{line}\n" for line in (f"`{each}`", said) if line)
         for each, said in members
     )
 
 
-def _members(kind: type) -> Iterator[tuple[str, str]]:
-    """Yield the signature and the text of each method and property, inherited ones too."""
-    for name in sorted({name for each in kind.__mro__[:-1] for name in vars(each) if not name.startswith("_")}):
+def _members(kind: type, *, own: bool) -> Iterator[tuple[str, str]]:
+    """Yield the signature and the text of each method and property, inherited ones too unless `own`."""
+    for name in sorted(
+        {
+            name
+            for each in (kind.__mro__[:1] if own else kind.__mro__[:-1])
+            for name in vars(each)
+            if not name.startswith("_")
+        }
+    ):
         member = inspect.getattr_static(kind, name)
         if isinstance(member, property):
             yield name, _told(_with_text(kind, name).fget)

@@ -51,8 +51,8 @@ MARKER = (
 )
 CLUSTER_MARKER = (
     "kafka_cluster(brokers=3, racks=None, controllers=1, config=None, configs=None, quick=True, security=None, "
-    "users=(), acls=None, schema_registry=False, history=False): what the test's `kafka_cluster` is made of, by the "
-    "arguments of `KafkaCluster`"
+    "users=(), acls=None, schema_registry=False, history=False, in_process=False): what the test's `kafka_cluster` is "
+    "made of, by the arguments of `KafkaCluster`"
 )
 CHAOS_MARKER = (
     "kafka_chaos(seeds=20, rate=0.05, events=False, shrink_runs=60, trouble=(), mean_ms=1000, most_down=1): a test is "
@@ -98,7 +98,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kafka-chaos-seeds", metavar="N", type=int, help="how many seeds tests marked kafka_chaos run with"
     )
     group.addoption(
-        "--kafka-record", metavar="DIR", help="leave a recording of each failed test with `kafka_broker` in this folder"
+        "--kafka-record",
+        metavar="DIR",
+        help="leave a recording of each failed test with a broker or a cluster in this folder",
     )
     group.addoption("--kafka-emulate", metavar="RELEASE", help="the release of Kafka that `kafka_broker` is")
     group.addoption("--kafka-in-process", action="store_true", help="run `kafka_broker` in the process of the tests")
@@ -329,6 +331,9 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     own = request.node.stash.setdefault(_OWN, [])
     with KafkaCluster(*(marker.args if marker else ()), **(marker.kwargs if marker else {})) as cluster:
         own.extend(cluster.nodes.values())
+        if request.config.getoption("--kafka-record"):
+            cluster.start_recording()
+            request.node.stash[_RECORDED] = cluster
         if (run := request.node.stash.get(_CHAOS, None)) is not None:
             run.begin("kafka_cluster", cluster.faults, cluster)
         yield cluster

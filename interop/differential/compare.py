@@ -46,7 +46,8 @@ CHANCE = re.compile(
 CHANCE_AFTER_JOIN = {
     0: re.compile(r"ConsumerGroup(Heartbeat|Describe) v\d+\..*\bassignment\b.*\.partitions\b"),
     25: re.compile(
-        r"ConsumerGroupHeartbeat v\d+\.member_epoch: Kafka 2, found [3-9]"
+        r"ConsumerGroupHeartbeat v\d+\.member_epoch: Kafka 2, found ([3-9]|\d\d)"
+        r"|StreamsGroup(Heartbeat|Describe) v\d+\."
         r"|OffsetDelete v\d+\.error_code: Kafka 69, found 0"
         r"|DeleteGroups v\d+\.results\[\d+\]\.error_code: Kafka 69, found 0"
         r"|ShareGroupHeartbeat v\d+\.error_code: Kafka 0, found 69"

@@ -15,6 +15,7 @@ from pykafka_broker.protocol.messages.share_fetch_response import ShareFetchResp
 from pykafka_broker.protocol.runtime import ZERO_UUID, Fields
 
 KEPT = ("producer_id", "producer_epoch", "member_id", "generation_id", "member_epoch", "session_id")
+KEPT_TASKS = ("active_tasks", "standby_tasks", "warmup_tasks")  # None in an answer says that they are as before
 MEMBER_ID_REQUIRED = 79
 NOW_FROM = 1_700_000_000_000  # steps write earlier times, so anything later came from a clock
 LEFT_OUT = {"throttle_time_ms", "min_version"}  # old versions are served that Kafka 4 has given up
@@ -28,6 +29,7 @@ NEVER = {
     "generation_id": 77,
     "member_epoch": 77,
     "session_id": 987_654_321,
+    **dict.fromkeys(KEPT_TASKS, ()),
 }
 # The answers that list all that there is, and the field that says which sequence an item belongs to.
 LISTED = {
@@ -37,6 +39,9 @@ LISTED = {
 }
 # Most lists of Kafka's answers come from hash tables, and no client minds; the order of these means something.
 IN_ORDER = {"records", "synonyms", "replica_nodes", "isr_nodes"}
+# A streams group is told in the order of tables whose keys are all known: ids of members, subtopologies, partitions.
+OF_STREAMS = ".streams_group_"
+IN_ORDER_OF_STREAMS = {"members", "active_tasks", "standby_tasks", "partitions", "partitions_by_user_endpoint"}
 OF_A_SEQUENCE = re.compile(r"d\d{7}-")
 
 
@@ -71,6 +76,9 @@ class World:
                     self._given[f"{kind} {step.keep}"] = value
                     if not kind.endswith(("epoch", "generation_id")):
                         self._names.setdefault((kind, value), f"<{kind} {step.keep}>")
+            for role in KEPT_TASKS:
+                if getattr(answer, role, None) is not None:
+                    self._given[f"{role} {step.keep}"] = getattr(answer, role)
 
     def _count_partitions(self, step: Step, answer: Any) -> None:
         if step.fields.get("validate_only"):
@@ -93,7 +101,7 @@ class World:
             self._names["topic_id", topic_id] = f"<topic_id {name} {self._lives[name]}>"
         self._given[f"topic_id {name}"] = topic_id
 
-    def plain(self, value: Any, field: str = "") -> Any:
+    def plain(self, value: Any, field: str = "", in_order: bool = False) -> Any:
         """An answer as JSON can hold it, without what may differ and without what other sequences have made."""
         if field == "records" and value is not None:
             return plain_batches(value, self)
@@ -101,20 +109,20 @@ class World:
             value.responses = with_news(value.responses)
         if field == "acquired_records":
             return runs(value)
-        if type(value).__name__ == "TaskIds":
-            return {"subtopology_id": value.subtopology_id, "partitions": len(value.partitions)}
         if type(value).__name__ == "TopicPartitions":
             # Who of several members gets which of a topic's partitions comes from the order of a hash table.
             return {"topic_id": self.plain(value.topic_id, "topic_id"), "partitions": len(value.partitions)}
         if isinstance(value, Fields):
-            return {s: self.plain(getattr(value, s), s) for s in type(value).__match_args__ if s not in LEFT_OUT}
+            ordered = IN_ORDER_OF_STREAMS if OF_STREAMS in type(value).__module__ else IN_ORDER
+            names = (name for name in type(value).__match_args__ if name not in LEFT_OUT)
+            return {name: self.plain(getattr(value, name), name, name in ordered) for name in names}
         if field == "responses" and value and type(value[0]).__name__ == "FetchableTopicResponse":
             value = merged(value)
         if isinstance(value, list | tuple):
             if field == "members":
                 self._name_members(value)
             items = [self.plain(item, field) for item in value if not self._is_others(item)]
-            return items if field in IN_ORDER else sorted(items, key=repr)
+            return items if in_order else sorted(items, key=repr)
         return self._scalar(value, field)
 
     def _name_members(self, members: Sequence[Any]) -> None:

@@ -1,8 +1,8 @@
 """`pykafka-broker replay`: a recording or a capture played again, the answers that differ, and what a check finds.
 
-Rule: without a target the recording is played against a broker of its own, which may be another release
-(`--emulate`). The exit code is 0 where all answers are as recorded and nothing is found, 3 where an answer differs, 4
-where `--check` finds something, 1 where the recording can't be played.
+Rule: without a target the recording is played against a broker of its own, a recording of a cluster against a cluster,
+which may be another release (`--emulate`). The exit code is 0 where all answers are as recorded and nothing is found, 3
+where an answer differs, 4 where `--check` finds something, 1 where the recording can't be played.
 """
 
 from __future__ import annotations
@@ -10,29 +10,28 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.cli.addresses import TOKEN_VARIABLE
 from pykafka_broker.cli.check import add_questions, questions
 from pykafka_broker.cli.commands import CommandParser
+from pykafka_broker.cli.recorded_events import lines
 from pykafka_broker.cli.trace import Conversation, conversations, read_packets
-from pykafka_broker.control.history.findings import clock
-from pykafka_broker.control.traffic.exchange import Exchange, Mark
-from pykafka_broker.control.traffic.readable import line, seen
-from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, RemoteBroker
+from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, RemoteBroker
+from pykafka_broker.testing.cluster_recording import NodeRecording, joined
 from pykafka_broker.testing.history import Checks
 from pykafka_broker.testing.masking import Mask
 from pykafka_broker.testing.partial_recordings import completed
 from pykafka_broker.testing.recording import Recorded, Recording, lines_of, read_recording
 from pykafka_broker.testing.replay import RecordingPlayer
+from pykafka_broker.testing.replay_cluster import ClusterTarget
 from pykafka_broker.testing.replay_targets import ControlledTarget, PlainTarget, Target
 
 DIFFERS = 3
 FOUND = 4
-_OTHER = " " * 7  # in the place of a request's number
 _OF_A_CAPTURE = "a capture tells nothing of what was there before: topics are made as clients were told of them"
 
 
@@ -41,6 +40,8 @@ def main(arguments: Sequence[str]) -> int:
     own = parser()
     options = own.parse_args(arguments[1:])
     asked = questions(own, options) if options.check or options.input or options.output else None
+    if options.page and (options.to or asked is not None):
+        own.error("--page plays on a broker of its own, and checks nothing")
     if asked is not None and options.to and not options.url:
         own.error("--check asks the target's control API: --url is missing")
     try:
@@ -50,14 +51,12 @@ def main(arguments: Sequence[str]) -> int:
             Path(options.masked).write_text("\n".join([*lines_of(masked), ""]), encoding="utf-8")
             return 0
         if options.list:
-            print("\n".join(_lines(recording)))
+            print("\n".join(lines(recording)))
             return 0
         if options.to is None:
-            with KafkaBroker(emulate=options.emulate, history=asked is not None) as broker:
-                target: Target = ControlledTarget(broker.control)
-                keep = str(broker.control_url) if options.keep else None
-                player = _played(recording, broker.host, broker.port, target, options.until, keep)
-                return _told(player, options.all, target, recording, broker, asked)
+            return _on_its_own(recording, options, asked)
+        if recording.nodes:
+            raise ValueError("a recording of a cluster is played against a cluster of its own: leave out --to")
         host, _, port = options.to.rpartition(":")
         if not port.isdecimal():
             raise ValueError(f"--to {options.to}: it must be HOST:PORT")
@@ -66,9 +65,10 @@ def main(arguments: Sequence[str]) -> int:
             remote = RemoteBroker(options.url, os.environ.get(TOKEN_VARIABLE))
             if asked is not None:
                 remote.history.start()
-        target = PlainTarget(host, int(port)) if remote is None else ControlledTarget(remote.control)
-        keep = (options.url or options.to) if options.keep else None
-        player = _played(recording, host, int(port), target, options.until, keep)
+        target: Target = PlainTarget(host, int(port))
+        if remote is not None:
+            target = ControlledTarget(remote.control, host, int(port))
+        player = _played(recording, target, options, options.url or options.to)
         return _told(player, options.all, target, recording, remote, asked)
     except (OSError, ValueError, ControlError, BrokerError) as error:
         print(f"pykafka-broker replay: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
@@ -80,13 +80,18 @@ def parser() -> CommandParser:
         prog="pykafka-broker replay",
         description="Play a recording again, and print the first answer that differs.",
     )
-    command.add_argument("recording", help="a file of `save_recording` or of a failing test; a pcap or pcapng file")
+    recording = "a file of `save_recording` or of a failing test; a pcap or pcapng file; of a cluster one of each node"
+    command.add_argument("recording", nargs="+", help=recording)
     command.option("--emulate RELEASE", "play it against this release; by default against the newest")
     command.option("--to HOST:PORT", "play it against this broker, or this Kafka")
+    brokers = "play it on so many brokers; by default on those of the recording"
+    command.add_argument("--brokers", type=int, metavar="N", help=brokers)
     command.add_argument("--url", help="address of that broker's control API, for faults and the clock; Kafka has none")
     command.option("--list", "play nothing: print the requests with their numbers, and what else happened")
     command.add_argument("--until", type=int, metavar="NUMBER", help="the last request to play")
     command.option("--keep", "let the broker run at the end, with all connections, until Enter is pressed")
+    page = "show a line of time in the broker's page, which can be moved: the broker is as it was at each request"
+    command.option("--page", page)
     command.option("--all", "print all answers that differ, and not only the first")
     masked = "play nothing: write the recording there without addresses, ids, passwords and the content of records"
     command.option("--masked FILE", masked)
@@ -95,9 +100,13 @@ def parser() -> CommandParser:
     return command
 
 
-def _read(path: str) -> Recording:
-    """Return the recording in a file, which may be a capture. Raises OSError or ValueError."""
-    data = Path(path).read_bytes()
+def _read(paths: Sequence[str]) -> Recording:
+    """Return the recording in a file, which may be a capture, or in those of a cluster's nodes. Raises OSError or
+    ValueError.
+    """
+    data = Path(paths[0]).read_bytes()
+    if len(paths) > 1 or b'"topics_then"' in data.partition(b"\n")[0]:
+        return joined([NodeRecording(Path(path).read_text(encoding="utf-8")) for path in paths])
     if not data.startswith(b"{"):
         return completed(Recording([], _captured(conversations(read_packets(data))), _OF_A_CAPTURE))
     recording = read_recording(data.decode().splitlines())
@@ -119,37 +128,54 @@ def _captured(found: list[Conversation]) -> list[Recorded]:
     return sorted(events, key=lambda each: each.at)
 
 
-def _played(
-    recording: Recording, host: str, port: int, target: Target, until: int | None, keep: str | None
-) -> RecordingPlayer:
-    """Play a recording. keep: where to look at the broker at the end, until Enter is pressed."""
-    player = RecordingPlayer(recording, host, port, target)
+def _on_its_own(recording: Recording, options: Namespace, asked: dict[str, Any] | None) -> int:
+    """Play a recording on a broker of its own, or on a cluster; return the exit code."""
+    history = asked is not None
+    if not recording.nodes and options.brokers is None:
+        with KafkaBroker(emulate=options.emulate, history=history) as broker:
+            if options.page:
+                return _shown(
+                    recording, options, broker, lambda: ControlledTarget(broker.control, broker.host, broker.port)
+                )
+            target: Target = ControlledTarget(broker.control, broker.host, broker.port)
+            player = _played(recording, target, options, str(broker.control_url))
+            return _told(player, options.all, target, recording, broker, asked)
+    count = max(recording.brokers, default=1) if options.brokers is None else options.brokers
+    controllers = 0 if recording.nodes and not recording.controller else 1
+    with KafkaCluster(count, controllers=controllers, emulate=options.emulate, history=history) as cluster:
+        if options.page:
+            return _shown(recording, options, cluster, lambda: ClusterTarget(cluster))
+        target = ClusterTarget(cluster)
+        player = _played(recording, target, options, str(cluster.broker(1).control_url))
+        return _told(player, options.all, target, recording, cluster, asked)
+
+
+def _shown(
+    recording: Recording, options: Namespace, played_on: KafkaBroker | KafkaCluster, target: Callable[[], Target]
+) -> int:
+    """Show the page until Enter is pressed; return the exit code."""
+    from pykafka_broker.cli.replay_page import ReplayPage
+
+    async def show() -> None:
+        async with ReplayPage(recording, played_on, target) as page:
+            await page.move(page.requests if options.until is None else options.until)
+            print(f"{page.requests} requests: {page.url} has the line of time; Enter ends it", flush=True)
+            await asyncio.to_thread(sys.stdin.readline)
+
+    asyncio.run(show())
+    return 0
+
+
+def _played(recording: Recording, target: Target, options: Namespace, shown_at: str) -> RecordingPlayer:
+    """Play a recording. shown_at: where to look at the broker at the end, until Enter is pressed."""
+    player = RecordingPlayer(recording, target)
 
     async def hold() -> None:
-        print(f"{player.played} requests played: {keep} shows the broker; Enter ends it", flush=True)
+        print(f"{player.played} requests played: {shown_at} shows the broker; Enter ends it", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
 
-    asyncio.run(player.run(until, None if keep is None else hold))
+    asyncio.run(player.run(options.until, hold if options.keep else None))
     return player
-
-
-def _lines(recording: Recording) -> Iterator[str]:
-    """Yield what happened, with the time since the beginning and the number of each request."""
-    number = 0
-    for each in recording.events:
-        if each.call is not None:
-            method, target, body = each.call
-            yield f"{_OTHER}{clock(each.at // 1000)} control API: {method} {target} {body}".rstrip()
-        elif each.is_close:
-            yield f"{_OTHER}{clock(each.at // 1000)} connection:{each.connection} is closed"
-        else:
-            number += 1
-            context = ConnectionContext(each.connection, "", ("", 0), ("connection", each.connection))
-            answer = None if each.response is None else (len(each.response).to_bytes(4, "big"), each.response)
-            took_ns = 0 if answer is None else (each.answered - each.at) * 1000
-            mark = Mark(len(each.request), each.fault)
-            exchange = Exchange((each.at // 1000, context, each.request, answer, took_ns), number, mark)
-            yield f"{number:6} {line(seen(exchange, False))}"
 
 
 def _told(

@@ -1,16 +1,16 @@
 """A consumer in a share group (KIP-932): records go to one member at a time, which acknowledges each.
 
 Rule: each broker has a share session with the member, and at most one request in flight, which is sent when the caller
-polls and no earlier records are left. Acknowledgements go with the next request, or with the last one of the session,
-which releases all other records. Offsets without a record (control batches) are acknowledged as gaps. The module stands
-alone, since the messages of share groups take 12 ms to import, which no other consumer needs.
+polls and no earlier records are left. Acknowledgements go with the next request, a commit, or the last request of the
+session, which releases all other records. Offsets without a record (control batches) are acknowledged as gaps.
+The module stands alone, since the messages of share groups take 12 ms to import, which no other consumer needs.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -30,6 +30,7 @@ from pykafka_broker.protocol.messages.share_acknowledge_request import (
     AcknowledgeTopic,
     ShareAcknowledgeRequest,
 )
+from pykafka_broker.protocol.messages.share_acknowledge_response import ShareAcknowledgeResponse
 from pykafka_broker.protocol.messages.share_fetch_request import (
     AcknowledgementBatch,
     FetchPartition,
@@ -40,15 +41,16 @@ from pykafka_broker.protocol.messages.share_fetch_request import (
 from pykafka_broker.protocol.messages.share_fetch_response import PartitionData, ShareFetchResponse
 from pykafka_broker.records.record import BatchRecord
 
-GAP, ACCEPT, RELEASE, REJECT = 0, 1, 2, 3
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 _FIRST_EPOCH, _LAST_EPOCH = 0, -1
-_VERSIONS = (1, 2)
+_VERSIONS, _RENEWING = (1, 2), (2, 2)
 _SESSION_GONE = (ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH)
 _PASSING = LEADER_ERRORS | {
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.SHARE_SESSION_LIMIT_REACHED,
 }
+_Told = dict[TopicPartition, list[tuple[int, int]]]  # acknowledgements by offset, sorted
 
 
 class Delivered(NamedTuple):
@@ -72,7 +74,7 @@ class _Session:
         self.partitions: set[TopicPartition] = set()
         self.acknowledged: dict[TopicPartition, dict[int, int]] = {}  # by offset
 
-    def pop_acknowledgements(self) -> dict[TopicPartition, list[tuple[int, int]]]:
+    def pop_acknowledgements(self) -> _Told:
         """Take out the acknowledgements to send, sorted."""
         found = {partition: sorted(kinds.items()) for partition, kinds in self.acknowledged.items()}
         self.acknowledged = {}
@@ -84,21 +86,27 @@ class _Session:
         self.partitions, self.acknowledged = set(), {}
 
 
+OnAcknowledged = Callable[[TopicPartition, dict[int, int], ClientError | None], None]  # kinds by offset
+
+
 class ShareConsumer:
     """A share consumer: `async with ShareConsumer(client, topics) as consumer`, `poll`, `acknowledge` each record."""
 
-    def __init__(self, client: Client, topics: list[str]) -> None:
+    def __init__(self, client: Client, topics: list[str], on_acknowledged: OnAcknowledged | None = None) -> None:
+        """Create the consumer; on_acknowledged: called with what came of the acknowledgements of a partition."""
         self.settings = ConsumerSettings(client.properties)
         self.group_id = client.properties.get("group.id", "")
         if not self.group_id:
             raise Unusable("a share consumer needs a group.id")
         self._client = client
+        self._on_acknowledged = on_acknowledged
         self._leaders = Leaders(client)
         self._member = ShareGroupMembership(client, self.group_id, topics, self._assigned)
         self._assignment: set[TopicPartition] = set()
         self._sessions: dict[int, _Session] = {}
         self._fetches: dict[int, asyncio.Task[None]] = {}
         self._waiting: deque[Delivered] = deque()
+        self._renewed: dict[tuple[TopicPartition, int], Delivered] = {}  # until the broker has answered
         self._arrived = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._error: ClientError | None = None
@@ -118,7 +126,7 @@ class ShareConsumer:
         for leader, session in self._sessions.items():
             if session.epoch != _FIRST_EPOCH:
                 with suppress(ClientError, LinkError):  # the broker notices, and releases the records
-                    await self._close(leader, session)
+                    await self._acknowledge(leader, session, _LAST_EPOCH)
         await self._member.leave()
 
     def _assigned(self, partitions: set[TopicPartition]) -> None:
@@ -141,10 +149,25 @@ class ShareConsumer:
         return [self._waiting.popleft() for _ in range(min(max_records, len(self._waiting)))]
 
     def acknowledge(self, delivered: Delivered, kind: int) -> None:
-        """Acknowledge a record: ACCEPT, RELEASE for another member, or REJECT for good."""
+        """Acknowledge a record: ACCEPT, RELEASE for another member, or REJECT for good.
+
+        RENEW keeps the record for longer, and `poll` returns the record again; such acknowledgements need a `commit`.
+        """
         session = self._sessions.get(self._leaders.leader(delivered.partition))
         if session is not None:
             session.acknowledged.setdefault(delivered.partition, {})[delivered.record.offset] = kind
+        if kind == RENEW:
+            self._renewed[delivered.partition, delivered.record.offset] = delivered
+
+    async def commit(self) -> None:
+        """Send the acknowledgements now, and wait until the brokers have answered."""
+        await asyncio.gather(*self._fetches.values(), return_exceptions=True)
+        for leader, session in self._sessions.items():
+            if session.acknowledged and session.epoch != _FIRST_EPOCH:
+                try:
+                    await self._acknowledge(leader, session, session.epoch)
+                except LinkError:
+                    session.reset()
 
     def _raise(self) -> None:
         assert self._running is not None
@@ -169,12 +192,15 @@ class ShareConsumer:
 
     async def _fetch(self, leader: int, partitions: set[TopicPartition]) -> None:
         session = self._sessions.setdefault(leader, _Session())
-        request = self._request(session, partitions)
+        told = session.pop_acknowledgements()
+        request = self._request(session, partitions, told)
         try:
             wait_ms = self._client.request_timeout_ms + self.settings.fetch_max_wait_ms
             answer = await self._client.ask_once(request, leader, versions=_VERSIONS, timeout_ms=wait_ms, line="fetch")
+            self._report(told, answer)
             self._fetched(answer, session, partitions)
-        except LinkError:
+        except LinkError as error:
+            self._report(told, error)
             session.reset()
             for each in partitions:
                 self._leaders.forget(each.topic)
@@ -184,8 +210,8 @@ class ShareConsumer:
             del self._fetches[leader]
             self._arrived.set()
 
-    def _request(self, session: _Session, partitions: set[TopicPartition]) -> ShareFetchRequest:
-        told, settings = session.pop_acknowledgements(), self.settings
+    def _request(self, session: _Session, partitions: set[TopicPartition], told: _Told) -> ShareFetchRequest:
+        settings = self.settings
         topics: dict[str, list[FetchPartition]] = {}
         for each in sorted(partitions | told.keys()):
             batches = [AcknowledgementBatch(offset, offset, [kind]) for offset, kind in told.get(each, ())]
@@ -243,20 +269,63 @@ class ShareConsumer:
         if held:
             session.acknowledged.setdefault(partition, {}).update(dict.fromkeys(held, GAP))
 
-    async def _close(self, leader: int, session: _Session) -> None:
+    # -- acknowledging
+
+    async def _acknowledge(self, leader: int, session: _Session, epoch: int) -> None:
         told = session.pop_acknowledgements()
         ids = {name: topic_id for topic_id, name in self._member.names.items()}
-        request = ShareAcknowledgeRequest(
-            self.group_id,
-            self._member.member_id,
-            _LAST_EPOCH,
-            topics=[AcknowledgeTopic(ids[name], each) for name, each in _by_topic(told)],
-        )
-        await self._client.ask_once(request, leader, versions=_VERSIONS, timeout_ms=5_000, line="fetch")
+        topics = [AcknowledgeTopic(ids[name], each) for name, each in _by_topic(told)]
+        renews = any(kind == RENEW for kinds in told.values() for _, kind in kinds)
+        request = ShareAcknowledgeRequest(self.group_id, self._member.member_id, epoch, renews, topics)
+        try:
+            answer: ShareAcknowledgeResponse = await self._client.ask_once(
+                request, leader, versions=_RENEWING if renews else _VERSIONS, timeout_ms=5_000, line="fetch"
+            )
+        except (ClientError, LinkError) as error:
+            self._report(told, error)
+            raise
+        self._report(told, answer)
+        if answer.error_code in _SESSION_GONE:
+            session.reset()
+        else:
+            session.epoch += 1
+
+    def _report(
+        self, told: _Told, outcome: ShareFetchResponse | ShareAcknowledgeResponse | ClientError | LinkError
+    ) -> None:
+        """Tell the caller of each partition whether the acknowledgements count; renewed records come again."""
+        if isinstance(outcome, ClientError | LinkError):
+            error = outcome if isinstance(outcome, ClientError) else KafkaError(ErrorCode.NETWORK_EXCEPTION)
+            refused: dict[TopicPartition, ClientError] = dict.fromkeys(told, error)
+        elif outcome.error_code:
+            refused = dict.fromkeys(told, KafkaError(outcome.error_code, outcome.error_message))
+        else:
+            refused = dict(_refused(outcome, self._member.names))
+        for partition, kinds in told.items():
+            renewed = [self._renewed.pop((partition, offset), None) for offset, kind in kinds if kind == RENEW]
+            if partition not in refused:
+                self._waiting.extend(filter(None, renewed))
+            of_records = {offset: kind for offset, kind in kinds if kind != GAP}
+            if of_records and self._on_acknowledged is not None:
+                self._on_acknowledged(partition, of_records, refused.get(partition))
+
+
+def _refused(
+    answer: ShareFetchResponse | ShareAcknowledgeResponse, names: Mapping[bytes, str]
+) -> Iterator[tuple[TopicPartition, ClientError]]:
+    """Yield the partitions whose acknowledgements the broker has refused."""
+    for topic in answer.responses:
+        for each in topic.partitions:
+            if isinstance(each, PartitionData):
+                code, message = each.acknowledge_error_code, each.acknowledge_error_message
+            else:
+                code, message = each.error_code, each.error_message
+            if code and topic.topic_id in names:
+                yield TopicPartition(names[topic.topic_id], each.partition_index), KafkaError(code, message)
 
 
 def _by_topic(
-    told: dict[TopicPartition, list[tuple[int, int]]],
+    told: _Told,
 ) -> Iterable[tuple[str, list[AcknowledgePartition]]]:
     topics: dict[str, list[AcknowledgePartition]] = {}
     for partition, kinds in sorted(told.items()):

@@ -46,13 +46,15 @@ class OtherNodes:
         if is_nodes(f"/{rest}"):
             raise Problem(404, f"node {name} is not asked for another node: ask for that one here")
         try:
-            return await _answer(address, request._replace(target=f"/{rest}"))
+            return await hand_on(address, request._replace(target=f"/{rest}"))
         except (OSError, TimeoutError, h11.RemoteProtocolError):
             raise Problem(502, f"node {name} does not answer") from None
 
 
-async def _answer(address: tuple[str, int], request: Request) -> Response:
-    """Ask another control API on a connection of its own. Raises OSError, TimeoutError and h11's errors."""
+async def hand_on(address: tuple[str, int], request: Request) -> Response:
+    """Return the answer of another control API, on a connection of its own. Raises OSError, TimeoutError and h11's
+    errors.
+    """
     host, port = address
     async with asyncio.timeout(_SILENCE_S):
         reader, writer = await asyncio.open_connection(host, port)

@@ -127,7 +127,7 @@ def settings_taken_back(node: ServerNode, keep: Collection[str]) -> list[ApiMess
     """
     image, controller = node.image, node.led_metadata.controller
     directory = node.logs.directory_of_metadata_log().path
-    begun = first_records(controller, bootstrap_records(OsFileSystem(), directory, node.clock.wall, controller.config))
+    begun = first_records(controller, bootstrap_records(node.logs.fs, directory, node.clock.wall, controller.config))
     there = image_records(image, controller.partition_record_version(), controller.broker_record_version())
     first, now = _settings(begun, keep), _settings(there, keep)
     removed = [_removal(message) for message in now if message not in first]

@@ -355,7 +355,7 @@ async def serve(
         log.info("stopping")
         clock.release()  # the controller is asked again after a while, which would not pass
         server.release_timer()
-        if waiting is not None:
+        if waiting is not None and not server.killed:
             await waiting.leave()
     finally:
         if beside is not None:

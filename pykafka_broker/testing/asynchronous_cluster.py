@@ -6,12 +6,13 @@ Rule: as in `asynchronous`: processes and settings are those of a `KafkaCluster`
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
 from pykafka_broker.testing.aio.cluster_data import AsyncClusterData
-from pykafka_broker.testing.answers import Snapshot
+from pykafka_broker.testing.answers import RecordingState, Snapshot
 from pykafka_broker.testing.async_client import entered, in_thread
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker, made_as
 from pykafka_broker.testing.cluster import KafkaCluster
@@ -88,6 +89,14 @@ class AsyncKafkaCluster(AsyncClusterData):
     async def calm(self) -> None:
         """End all trouble, start all nodes, and wait until all replicas are in sync."""
         await in_thread(self._cluster.calm)
+
+    async def start_recording(self) -> RecordingState:
+        """Record all requests of clients and all answers, as of `KafkaCluster.start_recording`."""
+        return await in_thread(self._cluster.start_recording)
+
+    async def save_recording(self, path: str | os.PathLike[str]) -> RecordingState:
+        """Write the recording into a file for `pykafka-broker replay`, and stop recording."""
+        return await in_thread(lambda: self._cluster.save_recording(path))
 
     async def snapshot(self, name: str) -> Snapshot:
         """Keep the whole state of all nodes at one moment under a name. Returns name and size_bytes."""

@@ -1,4 +1,4 @@
-"""Several brokers, each a separate process.
+"""Several brokers, each a separate process or in a thread of the test's.
 
 Rule: a node is a `KafkaBroker` with the settings of its place, so a test may do the same to it as to a broker alone;
 operations on several brokers are here. The controllers are nodes of their own unless there shall be none, so any broker
@@ -32,7 +32,7 @@ from pykafka_broker.log.checkpoints import LOCK, META_PROPERTIES, id_text, read_
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.platform import NEEDS_REUSEADDR, SHARES_BOUND_PORTS, file_path
 from pykafka_broker.releases.release import is_ahead, release
-from pykafka_broker.testing.answers import Snapshot
+from pykafka_broker.testing.answers import RecordingState, Snapshot
 from pykafka_broker.testing.cluster_data import ClusterData
 from pykafka_broker.testing.cluster_nodes import SESSION, SESSION_MS, FaultHandles
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
@@ -42,6 +42,7 @@ from pykafka_broker.testing.trouble import DEFAULT_MEAN_MS, Blow, ClusterTrouble
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
+    from pykafka_broker.testing.cluster_recording import ClusterRecorder
     from pykafka_broker.testing.security_spec import SecuritySpec
 
 
@@ -139,6 +140,7 @@ class KafkaCluster(ClusterData):
         history: as of `KafkaBroker`; `check` takes the histories of all brokers together.
         emulate, strict, security, users, acls, mechanisms, client_auth, allow_unknown_config: as of `KafkaBroker`, for
             all brokers.
+        in_process: run the nodes in the test's own process, in a thread for each (docs/in-process.md).
     """
 
     def __init__(
@@ -164,6 +166,7 @@ class KafkaCluster(ClusterData):
         port: int = 0,
         log_level: str = "info",
         start_timeout_s: float = 30,
+        in_process: bool = False,
         allow_unknown_config: bool = False,
     ) -> None:
         if isinstance(brokers, bool) or not isinstance(brokers, int):
@@ -197,6 +200,7 @@ class KafkaCluster(ClusterData):
             "log_level": log_level,
             "start_timeout_s": start_timeout_s,
             "strict": strict,
+            "in_process": in_process,
             "allow_unknown_config": allow_unknown_config,
         }
         self._schema_registry, self._history = schema_registry, history
@@ -211,6 +215,7 @@ class KafkaCluster(ClusterData):
         self._racks = dict(zip(self._ids, racks or (), strict=False))
         self._troubles: list[ClusterTrouble] = []
         self._fault_handles = FaultHandles()
+        self._recorder: ClusterRecorder | None = None
 
     def __repr__(self) -> str:
         return f"<KafkaCluster of {len(self._ids)} brokers at {self.bootstrap_servers or 'no address yet'}>"
@@ -334,6 +339,8 @@ class KafkaCluster(ClusterData):
     def close(self) -> None:
         """Stop all nodes, the controller last, and remove temporary files."""
         self._end_troubles()
+        if self._recorder is not None:
+            self._recorder.forget()
         try:
             brokers = (node for id_, node in self._nodes.items() if id_ != self._controller_id)
             all_at_once(brokers, KafkaBroker.close)
@@ -406,6 +413,32 @@ class KafkaCluster(ClusterData):
     def _end_troubles(self) -> None:
         while self._troubles:
             self._troubles.pop().end()
+
+    # -- recordings
+
+    def start_recording(self) -> RecordingState:
+        """Record all requests of clients and all answers, whole, of all nodes, and what the test does to nodes, leaders
+        and clocks, after the topics, records and offsets that are there.
+
+        The topics of coordinators are created, where no client has asked for a coordinator yet.
+        """
+        from pykafka_broker.testing.cluster_recording import ClusterRecorder
+
+        self._recorder = ClusterRecorder(self)
+        return RecordingState(exchanges=0, size_bytes=0, full=False)
+
+    def save_recording(self, path: str | os.PathLike[str]) -> RecordingState:
+        """Write the recording into a file for `pykafka-broker replay`, and stop recording.
+
+        A broker that was killed or stopped has its part in it; one that has ended by itself has not.
+
+        Raises:
+            ControlError: nothing is recorded.
+        """
+        if self._recorder is None:
+            raise ControlError(404, "nothing is recorded: start_recording starts it")
+        recorder, self._recorder = self._recorder, None
+        return recorder.save(path)
 
     # -- the whole state
 

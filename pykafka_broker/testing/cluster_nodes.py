@@ -357,10 +357,6 @@ class ClusterNodes(Controlled):
 
     dump = _refused(Controlled.dump, "Refuse: `records` reads a topic of a cluster, `snapshot` keeps all.", _NO_DUMP)
     metrics = _refused(Controlled.metrics, "Refuse: metrics belong to a broker.", _ONE_BROKER)
-    start_recording = _refused(
-        Controlled.start_recording, "Refuse: a recording belongs to a broker: `cluster.broker(1)`.", _ONE_BROKER
-    )
-    save_recording = _refused(Controlled.save_recording, "Refuse, as `start_recording`.", _ONE_BROKER)
     fill_disk = _refused(Controlled.fill_disk, "Refuse: a disk belongs to a broker.", _ONE_BROKER)
     free_disk = _refused(Controlled.free_disk, "Refuse: a disk belongs to a broker.", _ONE_BROKER)
     break_disk = _refused(Controlled.break_disk, "Refuse: a disk belongs to a broker.", _ONE_BROKER)

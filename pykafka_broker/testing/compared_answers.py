@@ -2,18 +2,19 @@
 
 Rule: ids that a broker chooses (of topics, members, producers, fetch sessions, nodes, the cluster) are learnt from the
 answers and put into later requests. What differs by nature is not compared: addresses, throttling, the epoch of the
-features, and of batches how records are gathered in them, times, checksums and producer ids.
+features, and of batches how records are gathered in them, times, checksums and producer ids. In a cluster it is also
+how far followers are at the moment; nodes are the same there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
 from pykafka_broker.control.traffic.exchange import decoded_request, decoded_response, encoded_request
-from pykafka_broker.protocol.api_keys import SPECS
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.runtime import EncodeError, Fields, leaves, uuid_text
 from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
 from pykafka_broker.records.header import HEADER_SIZE, Buffer, batch_of, iter_batches
@@ -52,6 +53,10 @@ _OF_ITS_PAST = frozenset(
         *("committed_leader_epoch", "producer_epoch", "ongoing_txn_producer_epoch"),
     }
 )
+# How far the followers of a cluster are, and which nodes are there at the moment.
+_OF_FOLLOWERS = frozenset(
+    {"high_watermark", "last_stable_offset", "isr_nodes", "offline_replicas", "brokers", "node_endpoints"}
+)
 # Ids of producers, and the epochs that go with them.
 _EPOCHS = {
     "producer_id": "producer_epoch",
@@ -66,12 +71,15 @@ class Ids:
     """Ids that the recorded broker chose, and those of the target.
 
     of_partial: the recording does not tell the state before it.
+    brokers: the ids of a cluster's brokers, which are the same in both; empty for a broker alone.
     """
 
-    def __init__(self, of_partial: bool = False) -> None:
+    def __init__(self, of_partial: bool = False, brokers: Iterable[int] = ()) -> None:
         self._of_partial = of_partial
-        self._ignored = _NOT_COMPARED | _OF_ITS_PAST if of_partial else _NOT_COMPARED
-        self._of: dict[tuple[str, Any], Any] = {}
+        self._of: dict[tuple[str, Any], Any] = {(NODE, each): each for each in brokers}
+        self._of_cluster = bool(self._of)
+        self._ignored = _NOT_COMPARED | (_OF_FOLLOWERS if self._of_cluster else frozenset())
+        self._ignored |= _OF_ITS_PAST if of_partial else frozenset()
 
     def put_into(self, frame: bytes) -> bytes:
         """Return a recorded request with the target's ids."""
@@ -130,7 +138,26 @@ class Ids:
             if recorded[4:] != replayed[4:]:
                 yield "", f"{len(recorded)} bytes", f"{len(replayed)} other bytes"
             return
+        if self._of_cluster and spec is not None and spec.api_key == ApiKey.FETCH:
+            self._keep_news(first, second)
         yield from self._fields(first, second, "")
+
+    def _keep_news(self, recorded: Any, replayed: Any) -> None:
+        """Leave errors in a cluster's answers to a Fetch, and partitions of which records were recorded."""
+        wanted: set[tuple[Any, int]] = set()
+        for answer, is_recorded in ((recorded, True), (replayed, False)):
+            for topic in answer.responses:
+                topic_id = getattr(topic, "topic_id", b"")
+                name = topic.topic or (self._of.get(("topic id", topic_id), topic_id) if is_recorded else topic_id)
+                if is_recorded:
+                    kept = [each for each in topic.partitions if each.error_code or each.records]
+                    wanted |= {(name, each.partition_index) for each in kept}
+                else:
+                    kept = [
+                        each for each in topic.partitions if each.error_code or (name, each.partition_index) in wanted
+                    ]
+                topic.partitions = sorted(kept, key=_partition)
+            answer.responses = [each for each in answer.responses if each.partitions]
 
     def learn(self, request: bytes, recorded: bytes, replayed: bytes) -> None:
         """Learn the ids of two answers that are not compared."""
@@ -169,7 +196,7 @@ class Ids:
             elif (recorded if known is None else known) != replayed:
                 yield path, _shown(recorded), _shown(replayed)
         elif name == "records":
-            yield from _records(recorded, replayed, path)
+            yield from _records(recorded, replayed, path, self._of_cluster)
         elif recorded != replayed:
             yield path, _shown(recorded), _shown(replayed)
 
@@ -178,9 +205,15 @@ def _name(struct: Any) -> str:
     return str(struct.name)
 
 
-def _records(recorded: Any, replayed: Any, path: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the first record that differs."""
-    for one, other in zip_longest(_outline(recorded), _outline(replayed)):
+def _partition(struct: Any) -> int:
+    return int(struct.partition_index)
+
+
+def _records(recorded: Any, replayed: Any, path: str, of_cluster: bool) -> Iterator[tuple[str, str, str]]:
+    """Yield the first record that differs. How many there were already depends on the followers of a cluster."""
+    for index, (one, other) in enumerate(zip_longest(_outline(recorded), _outline(replayed))):
+        if of_cluster and (one is None or (other is None and index)):
+            return
         if one != other:
             first, second = ("no further record" if each is None else _shown(each) for each in (one, other))
             yield path, first, second
@@ -196,7 +229,8 @@ def _outline(records: Any) -> Iterator[Any]:
             at += len(batch)
             try:
                 for record in iter_records(batch, header):
-                    yield record.offset, record.key, record.value, record.headers
+                    value = None if header.is_control else record.value  # of a marker: the epoch of its coordinator
+                    yield record.offset, record.key, value, record.headers
             except CorruptBatch:
                 yield header.base_offset, bytes(batch[HEADER_SIZE:])
     except TruncatedBatch:  # what was fetched ends anywhere

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pykafka_broker.server.serving import BrokerShare, ProcessExtension
 
 LOGGER = logging.getLogger("pykafka_broker")
+_JOB_S = 0.001
 _parser: Callable[[], ArgumentParser] = cache(command.parser)
 _broker: ContextVar[BrokerInProcess | None] = ContextVar("broker", default=None)  # the one whose turn it is
 
@@ -180,7 +181,32 @@ class BrokerInProcess:
             assert isinstance(files, DisposableFiles)
             files.revoke()
             self.running.server.kill()
+            if (peers := self.running.peers) is not None:
+                peers.admits = lambda address: False
+                peers.cut()
         self._ask()
+
+    @contextmanager
+    def standing_still(self, timeout_s: float) -> Iterator[None]:
+        """Let the broker stand still between two turns, with no job under way. Raises BrokerError."""
+        still, go_on = threading.Event(), threading.Event()
+
+        def stand() -> None:
+            if self.running is not None and not self.running.jobs.is_idle:
+                self._loop.call_later(_JOB_S, stand)
+                return
+            still.set()
+            go_on.wait()
+
+        if self._thread is None:
+            raise BrokerError("a broker on the loop of the test can't stand still: make it with `with`")
+        self._on_loop(stand)
+        try:
+            if not still.wait(timeout_s):
+                raise BrokerError(f"the broker does not stand still within {timeout_s} s")
+            yield
+        finally:
+            go_on.set()
 
     def _ask(self) -> None:
         with self._guard:

@@ -22,7 +22,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
 from pykafka_broker.platform import CREATION_FLAGS, KILL, STOP, file_path, memory_directory, resume, suspend
 from pykafka_broker.testing.client_settings import client_settings
@@ -49,6 +49,16 @@ SCHEMA_REGISTRY = "schema registry on "
 STOP_LINE = b"stop\n"  # on standard input, where no signal can be sent
 LOG_TAIL_BYTES = 16_000
 LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+class ProcessWatch(Protocol):
+    """An onlooker of a broker's process."""
+
+    def ending(self, how: str) -> None:
+        """Hear that the process is about to be ended. how: "stop" or "kill"."""
+
+    def started(self) -> None:
+        """Hear that a process has started."""
 
 
 class KafkaBroker(Controlled):
@@ -134,6 +144,7 @@ class KafkaBroker(Controlled):
         self._process: subprocess.Popen[bytes] | BrokerInProcess | None = None
         self._control: ControlClient | None = None
         self._control_at, self._control_nodes = "127.0.0.1:0", ""
+        self._watch: ProcessWatch | None = None
         self._own_directory()
 
     def _own_directory(self) -> None:
@@ -230,7 +241,15 @@ class KafkaBroker(Controlled):
         if self._security is not None:
             self._write_security(self._security)
         if self.in_process:
-            return self._start_in_process()
+            self._start_in_process()
+        else:
+            self._start_process()
+        if self._watch is not None:
+            self._watch.started()
+        return self
+
+    def _start_process(self) -> None:
+        __tracebackhide__ = True
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command(),
@@ -248,9 +267,8 @@ class KafkaBroker(Controlled):
         except BaseException:
             self.kill()
             raise
-        return self
 
-    def _start_in_process(self) -> Self:
+    def _start_in_process(self) -> None:
         __tracebackhide__ = True
         from pykafka_broker.testing.in_process import BrokerInProcess
 
@@ -269,7 +287,6 @@ class KafkaBroker(Controlled):
         self._control = ControlClient(lines[CONTROL])
         self._schema_registry_url = lines.get(SCHEMA_REGISTRY, "")
         self._take_address(lines[READY])
-        return self
 
     def _command(self) -> list[str]:
         # -P: modules in the current directory belong to the tests, not to the broker
@@ -374,10 +391,14 @@ class KafkaBroker(Controlled):
 
     def stop(self, timeout: float = 30) -> None:
         """End the broker as SIGTERM does: everything is flushed and marked as cleanly shut down."""
+        if self._watch is not None and self.running:
+            self._watch.ending("stop")
         self._end(STOP, timeout)
 
     def kill(self) -> None:
         """End the broker as kill -9 does."""
+        if self._watch is not None and self.running:
+            self._watch.ending("kill")
         self._end(KILL, 10)
 
     def give_up(self) -> None:
@@ -393,8 +414,13 @@ class KafkaBroker(Controlled):
 
     @contextlib.contextmanager
     def _suspended(self) -> Iterator[None]:
-        """Let the process stand still, between two of its instructions."""
+        """Let the process stand still, between two of its instructions; one in the test's, between two turns."""
         assert self._process is not None
+        if self.in_process:
+            running: Any = self._process
+            with running.standing_still(self.start_timeout_s):
+                yield
+            return
         suspend(self._process)
         try:
             yield
@@ -427,7 +453,8 @@ class KafkaBroker(Controlled):
 
     def _go_on(self) -> None:
         assert self._process is not None
-        resume(self._process)
+        if not self.in_process:
+            resume(self._process)
         self.unpause()
         self.free_disk()
 

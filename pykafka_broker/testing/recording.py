@@ -1,13 +1,15 @@
 """Recordings of a broker's traffic, as they are read.
 
 Rule: the lines are those of `control/traffic/recorder.py`. Events stand in the order in which they came to the broker.
+The recording of a cluster has the node of each event, and in its first line where replicas and leaders were
+(`cluster_recording.py` writes it).
 """
 
 from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 FORMAT = 1
@@ -24,6 +26,7 @@ class Recorded(NamedTuple):
     at, answered: microseconds since the start; `answered` is NEVER without an answer.
     fault: the number of the fault that the exchange met.
     served: the request that the broker carried out; None if a fault kept it from carrying out any.
+    node: of a cluster, where it happened; 0 for a broker alone.
     """
 
     at: int
@@ -34,6 +37,7 @@ class Recorded(NamedTuple):
     call: tuple[str, str, str] | None = None
     fault: int | None = None
     served: bytes | None = None
+    node: int = 0
 
     @classmethod
     def exchange(cls, at: int, answered: int, connection: int, request: bytes, response: bytes | None) -> Recorded:
@@ -51,18 +55,37 @@ class Recorded(NamedTuple):
         return not self.request and self.call is None
 
 
+class Placement(NamedTuple):
+    """The brokers of a partition. leader_epoch: -1 where it is not known."""
+
+    replicas: list[int]
+    leader: int
+    leader_epoch: int = -1
+
+
 class Recording(NamedTuple):
     """A recording in the order in which its requests came.
 
     state: lines for `seed`.
     unknown: what the recording does not tell, in words.
     last_fault: the id of the last fault that was added before; the next one has the next id.
+    nodes: of a cluster, the last fault of each node.
+    controller: of a cluster, the node that is the controller.
+    placements: of a cluster, the partitions of each topic: as they were at the beginning, or when the topic came.
     """
 
     state: list[str]
     events: list[Recorded]
     unknown: str = ""
     last_fault: int = 0
+    nodes: Mapping[int, int] = {}
+    controller: int = 0
+    placements: Mapping[str, list[Placement]] = {}
+
+    @property
+    def brokers(self) -> list[int]:
+        """The brokers of the cluster that clients may have asked; empty for a broker alone."""
+        return sorted({*self.nodes} - {self.controller} | {each.node for each in self.events if each.request} - {0})
 
 
 def read_recording(lines: Iterable[str]) -> Recording:
@@ -73,41 +96,45 @@ def read_recording(lines: Iterable[str]) -> Recording:
     """
     state: list[str] = []
     events: list[Recorded] = []
-    unknown, last_fault = "", 0
+    head: dict[str, Any] = {}
     for number, line in enumerate(lines, 1):
         try:
             entry = json.loads(line)
             if number == 1:
                 if entry["recording"] != FORMAT:
                     raise BadRecording(f"recordings of format {entry['recording']} are not read, those of {FORMAT} are")
-                unknown, last_fault = str(entry.get("unknown", "")), int(entry.get("last_fault", 0))
+                head = _head(entry)
             elif "state" in entry:
                 state.append(json.dumps(entry["state"]))
             elif "full" not in entry:
                 events.append(_event(entry))
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             if isinstance(error, BadRecording):
                 raise
             raise BadRecording(f"line {number} is no line of a recording") from None
     events.sort(key=lambda each: each.at)
-    return Recording(state, events, unknown, last_fault)
+    return Recording(state, events, **head)
 
 
 def lines_of(recording: Recording) -> Iterator[str]:
     """Yield the lines of a recording, without line ends."""
-    head = {"recording": FORMAT, "last_fault": recording.last_fault}
-    yield json.dumps(head | ({"unknown": recording.unknown} if recording.unknown else {}))
+    head: dict[str, Any] = {"recording": FORMAT, "last_fault": recording.last_fault}
+    head |= {"unknown": recording.unknown} if recording.unknown else {}
+    if recording.nodes:
+        head |= {"nodes": recording.nodes, "controller": recording.controller, "placements": recording.placements}
+    yield json.dumps(head)
     for line in recording.state:
         yield f'{{"state":{line}}}'
     for each in recording.events:
+        node = {"node": each.node} if each.node else {}
         if each.call is not None:
             method, target, body = each.call
-            yield json.dumps({"call": method, "target": target, "body": body, "at": each.at})
+            yield json.dumps({"call": method, "target": target, "body": body, "at": each.at, **node})
         elif each.is_close:
-            yield json.dumps({"closed": each.connection, "at": each.at})
+            yield json.dumps({"closed": each.connection, "at": each.at, **node})
         else:
             answered = each.at if each.response is None else each.answered
-            entry: dict[str, Any] = {"connection": each.connection, "at": each.at, "answered": answered}
+            entry: dict[str, Any] = {"connection": each.connection, "at": each.at, "answered": answered, **node}
             entry |= {"request": _in_base64(each.request), "response": _in_base64(each.response)}
             if each.fault is not None:
                 entry |= {"fault": each.fault, "served": _in_base64(each.served)}
@@ -118,15 +145,27 @@ def _in_base64(frame: bytes | None) -> str | None:
     return None if frame is None else b64encode(frame).decode()
 
 
+def _head(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return what the first line tells, as fields of a recording."""
+    head: dict[str, Any] = {"unknown": str(entry.get("unknown", "")), "last_fault": int(entry.get("last_fault", 0))}
+    if "nodes" in entry:
+        head["nodes"] = {int(node): int(last_fault) for node, last_fault in entry["nodes"].items()}
+        head["controller"] = int(entry["controller"])
+        places = {name: [Placement(*each) for each in of_topic] for name, of_topic in entry["placements"].items()}
+        head["placements"] = places
+    return head
+
+
 def _event(entry: dict[str, Any]) -> Recorded:
+    node = int(entry.get("node", 0))
     if "call" in entry:
         call = entry["call"], entry["target"], entry["body"]
-        return Recorded(entry["at"], entry["at"], 0, b"", None, call)
+        return Recorded(entry["at"], entry["at"], 0, b"", None, call, node=node)
     if "closed" in entry:
-        return Recorded.close(entry["at"], entry["closed"])
+        return Recorded.close(entry["at"], entry["closed"])._replace(node=node)
     answer = None if entry["response"] is None else b64decode(entry["response"])
     request = b64decode(entry["request"], validate=True)
-    event = Recorded.exchange(entry["at"], entry["answered"], entry["connection"], request, answer)
+    event = Recorded.exchange(entry["at"], entry["answered"], entry["connection"], request, answer)._replace(node=node)
     if "fault" not in entry:
         return event
     served = entry.get("served", entry["request"])

@@ -6,14 +6,15 @@ seen that before anything else is sent. A target without a control API can't be 
 that the recorded broker carried out, and answers that met a fault are not compared. Its coordinators are there from the
 beginning, so the answer that the recorded one was not there yet is not compared either, and neither are the versions of
 requests that it offers: a request of a version that it does not serve shows that. What it can't do at the moment and
-the recorded broker could is asked again, as every client does.
+the recorded broker could is asked again, as every client does. The brokers of a cluster hear of changes at their own
+pace: a question that changes nothing is asked again for a while until its answer is as recorded.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from struct import unpack_from
@@ -30,39 +31,63 @@ from pykafka_broker.testing.replay_targets import Target
 _PATIENCE_S = 30.0
 _CLOSE_S = 5.0
 _PAUSE_S = 0.02
+_LATE_S = 10.0  # that an answer may be late in a cluster
+_MOST_LATE_S = 30.0  # that all answers together may be late
 _NO_COORDINATOR = ErrorCode.COORDINATOR_NOT_AVAILABLE
 # Kafka answers the end of a transaction before its markers are written, and has no ids of producers at first.
 _PASSING = {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+# What a broker of a cluster answers until it has heard of a change; nothing was done then.
+_NOT_HEARD_OF = _PASSING | {
+    *(ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.LEADER_NOT_AVAILABLE),
+    *(ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_ENOUGH_REPLICAS),
+    *(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.BROKER_NOT_AVAILABLE),
+}
+_QUESTIONS = frozenset(
+    {
+        *(ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FETCH, ApiKey.DESCRIBE_GROUPS),
+        *(ApiKey.LIST_GROUPS, ApiKey.DESCRIBE_CONFIGS, ApiKey.DESCRIBE_CLUSTER, ApiKey.DESCRIBE_TOPIC_PARTITIONS),
+        *(ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.DESCRIBE_TRANSACTIONS),
+    }
+)
 
 
 class Difference(NamedTuple):
-    """An answer that differs. number: of the request, from 1; path: the field within the answer."""
+    """An answer that differs.
+
+    number: of the request, from 1; path: the field within the answer; node: of a cluster, the broker that was asked.
+    """
 
     number: int
     request: str
     path: str
     recorded: str
     replayed: str
+    node: int = 0
 
     def __str__(self) -> str:
         where = f" at {self.path}" if self.path else ""
-        return f"request {self.number}, {self.request}: recorded{where} {self.recorded}, now {self.replayed}"
+        asked = f"{self.request} to node {self.node}" if self.node else self.request
+        return f"request {self.number}, {asked}: recorded{where} {self.recorded}, now {self.replayed}"
 
 
 class RecordingPlayer:
     """A recording on its way through a broker.
 
+    number: of the last request that was reached.
     played: how many requests were sent.
     disturbed: how many answers had met a fault that the target can't be given.
     """
 
-    def __init__(self, recording: Recording, host: str, port: int, target: Target) -> None:
+    def __init__(self, recording: Recording, target: Target) -> None:
         self._recording = recording
-        self._address = host, port
         self._target = target
         self._connections: dict[int, _Connection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ids = Ids(of_partial=bool(recording.unknown))
+        self._ids = Ids(of_partial=bool(recording.unknown), brokers=target.brokers)
+        self._late_s = _MOST_LATE_S
+        self._events: deque[Recorded] = deque()
+        self._pending: list[tuple[Recorded, asyncio.Task[None]]] = []
+        self.number = 0
         self.played = 0
         self.disturbed = 0
         self.differences: list[Difference] = []
@@ -78,32 +103,48 @@ class RecordingPlayer:
             BadRecording: the target can't begin with the recorded state.
             OSError: the target can't be reached.
         """
-        pending: list[tuple[Recorded, asyncio.Task[None]]] = []
         try:
-            await self._target.begin(self._recording)
-            number = 0
-            for event in self._recording.events:
-                if number == until:
-                    pending = [each for each in pending if each[0].answered < event.at]
-                    break
-                await _done(task for before, task in pending if before.answered < event.at)
-                pending = [each for each in pending if not each[1].done()]
-                if event.call is not None:
-                    await self._target.call(*event.call)
-                elif event.is_close:
-                    await self._close(event.connection)
-                else:
-                    number += 1
-                    pending += await self._send(number, event)
-            await _done(task for event, task in pending if event.response is not None)
+            await self.begin()
+            await self.play(until)
             if hold is not None:
                 await hold()
         finally:
-            for task in self._tasks:
-                task.cancel()
-            for connection in self._connections.values():
-                connection.close()
-            await self._target.end()
+            await self.end()
+
+    async def begin(self) -> None:
+        """Make the state that the recording begins with. Raises BadRecording and OSError."""
+        self._events = deque((await self._target.begin(self._recording)).events)
+
+    async def play(self, until: int | None = None) -> None:
+        """Play on, up to the request of a number; all connections stay open. Raises OSError."""
+        while self._events and self.number != until:
+            event = self._events.popleft()
+            await self._answered(event.at)
+            if event.call is not None:
+                await self._target.call(event)
+            elif event.is_close:
+                await self._close(event.connection)
+            else:
+                self.number += 1
+                self._pending += await self._send(self.number, event)
+        if self._events:
+            await self._answered(self._events[0].at)
+        else:
+            await _done(task for event, task in self._pending if event.response is not None)
+
+    async def _answered(self, at: int) -> None:
+        """Wait for all that was answered before a time of the recording."""
+        await _done(task for event, task in self._pending if event.answered < at)
+        self._pending = [each for each in self._pending if not each[1].done()]
+
+    async def end(self) -> None:
+        """Close all connections."""
+        for task in self._tasks:
+            task.cancel()
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+        await self._target.end()
         self.differences.sort(key=lambda each: each.number)
 
     async def _send(self, number: int, event: Recorded) -> list[tuple[Recorded, asyncio.Task[None]]]:
@@ -116,7 +157,7 @@ class RecordingPlayer:
             return []
         connection = self._connections.get(event.connection)
         if connection is None or connection.is_closed:
-            connection = self._connections[event.connection] = await _Connection.open(*self._address)
+            connection = self._connections[event.connection] = await _Connection.open(*self._target.address(event.node))
         frame = self._ids.put_into(request)
         answer = connection.send(frame)
         self.played += 1
@@ -137,16 +178,44 @@ class RecordingPlayer:
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE_S):
                 found = await answer
-                while not self._target.knows_faults and _only_passes_now(event, found):
+                while self._target.lags and self._only_passes_now(event, found):
                     await asyncio.sleep(_PAUSE_S)
                     found = await again()
-        if not self._target.knows_faults and (event.fault is not None or _is_of_a_broker(event)):
-            if found is not None:
-                self._ids.learn(event.request, event.response, found)
-            return
-        for path, recorded, replayed in self._ids.compared(event.request, event.response, found):
-            self.differences.append(Difference(number, _named(event.request), path, recorded, replayed))
-            break  # what follows in an answer mostly follows from it
+        first = None if self._is_left_out(event) else next(self._differing(event, found), None)
+        until = asyncio.get_running_loop().time() + min(_LATE_S, self._late_s)
+        while first is not None and self._may_be_late(event, found) and asyncio.get_running_loop().time() < until:
+            await asyncio.sleep(_PAUSE_S)
+            self._late_s -= _PAUSE_S
+            found = await again()
+            first = next(self._differing(event, found), None)
+        if first is not None:
+            self.differences.append(Difference(number, _named(event.request), *first, node=event.node))
+        elif found is not None and self._is_left_out(event):
+            self._ids.learn(event.request, event.response, found)
+
+    def _differing(self, event: Recorded, found: bytes | None) -> Iterator[tuple[str, str, str]]:
+        """Yield what differs; the rest of an answer mostly follows from the first of it."""
+        assert event.response is not None
+        return self._ids.compared(event.request, event.response, found)
+
+    def _is_left_out(self, event: Recorded) -> bool:
+        """Return whether an answer is not compared."""
+        if self._target.lags and _has_no_coordinator(event):
+            return True
+        of_kafka = not self._target.knows_faults
+        return of_kafka and (event.fault is not None or _api_key(event.request) == ApiKey.API_VERSIONS)
+
+    def _may_be_late(self, event: Recorded, found: bytes | None) -> bool:
+        """Return whether a broker of a cluster may answer as recorded once it has heard of a change."""
+        return found is not None and bool(self._target.brokers) and _api_key(event.request) in _QUESTIONS
+
+    def _only_passes_now(self, event: Recorded, answer: bytes | None) -> bool:
+        """Return whether an answer has an error that every client waits out, and the recorded answer has none."""
+        if answer is None:
+            return False
+        passing = _NOT_HEARD_OF if self._target.brokers else _PASSING
+        recorded, found = (RecordedMessages(each) for each in (event, event._replace(response=answer)))
+        return not error_codes(recorded.response) and bool(passing & error_codes(found.response).keys())
 
 
 _Answer = asyncio.Future[bytes | None]
@@ -209,19 +278,15 @@ async def _done(tasks: Iterable[asyncio.Task[None]]) -> None:
         await asyncio.gather(*waited)
 
 
-def _only_passes_now(event: Recorded, answer: bytes | None) -> bool:
-    """Return whether an answer has an error that every client waits out, and the recorded answer has none."""
-    if answer is None:
+def _has_no_coordinator(event: Recorded) -> bool:
+    """Return whether the recorded broker had no coordinator yet."""
+    if _api_key(event.request) != ApiKey.FIND_COORDINATOR:
         return False
-    recorded, found = (RecordedMessages(each) for each in (event, event._replace(response=answer)))
-    return not error_codes(recorded.response) and bool(_PASSING & error_codes(found.response).keys())
+    return _NO_COORDINATOR in error_codes(RecordedMessages(event).response)
 
 
-def _is_of_a_broker(event: Recorded) -> bool:
-    """Return whether the answer tells of the broker alone: its versions, or that it has no coordinator yet."""
-    message = RecordedMessages(event)
-    without = message.api_key == ApiKey.FIND_COORDINATOR and _NO_COORDINATOR in error_codes(message.response)
-    return without or message.api_key == ApiKey.API_VERSIONS
+def _api_key(frame: bytes) -> int:
+    return int.from_bytes(frame[:2], "big")
 
 
 def _named(frame: bytes) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
@@ -43,14 +43,23 @@ _QUESTIONS = {int(CoordinatorType.GROUP): "group", int(CoordinatorType.TRANSACTI
 
 
 class Target(Protocol):
-    """The broker that a recording is played against."""
+    """The broker or cluster that a recording is played against.
+
+    lags: whether it learns of changes later than the recorded broker did, so that it must be asked again.
+    brokers: the ids of a cluster's brokers, which are those of the recording; empty for a broker alone.
+    """
 
     knows_faults: bool
+    lags: bool
+    brokers: Sequence[int]
 
-    async def begin(self, recording: Recording) -> None:
-        """Make the state that the recording begins with. Raises BadRecording."""
+    def address(self, node: int) -> tuple[str, int]:
+        """Return host and port of the broker that plays the part of a recorded node."""
 
-    async def call(self, method: str, target: str, body: str) -> None:
+    async def begin(self, recording: Recording) -> Recording:
+        """Make the state that the recording begins with; return what is to be played. Raises BadRecording."""
+
+    async def call(self, event: Recorded) -> None:
         """Do what a call of the control API did."""
 
     async def end(self) -> None:
@@ -61,21 +70,29 @@ class ControlledTarget:
     """A broker with a control API."""
 
     knows_faults = True
+    lags = False
+    brokers: Sequence[int] = ()
 
-    def __init__(self, control: ControlClient) -> None:
+    def __init__(self, control: ControlClient, host: str, port: int, last_fault: int = 0) -> None:
         self._control = control
-        self._last_fault = 0
+        self._address = host, port
+        self._last_fault = last_fault
         self._faults: dict[int, int] = {}  # the id here, by the recorded id
 
-    async def begin(self, recording: Recording) -> None:
+    def address(self, node: int) -> tuple[str, int]:
+        return self._address
+
+    async def begin(self, recording: Recording) -> Recording:
         self._last_fault = recording.last_fault
         if recording.state:
             await asyncio.to_thread(self._control.call, "POST", "/seed", "\n".join(recording.state))
         for kind, key in sorted(coordinators(recording.events, found_at_once=True)):
             if (name := _QUESTIONS.get(kind)) is not None:
                 await asyncio.to_thread(self._control.call, "GET", "/coordinator", query={name: key})
+        return recording
 
-    async def call(self, method: str, target: str, body: str) -> None:
+    async def call(self, event: Recorded) -> None:
+        method, target, body = event.call or ("", "", "")
         path, _, query = target.partition("?")
         given: Any = body or None
         with suppress(ValueError):
@@ -99,6 +116,8 @@ class PlainTarget:
     """
 
     knows_faults = False
+    lags = True
+    brokers: Sequence[int] = ()
 
     def __init__(self, host: str, port: int) -> None:
         self._address = host, port
@@ -109,7 +128,10 @@ class PlainTarget:
         self._partitions: dict[str, int] = {}
         self._is_open = False
 
-    async def begin(self, recording: Recording) -> None:
+    def address(self, node: int) -> tuple[str, int]:
+        return self._address
+
+    async def begin(self, recording: Recording) -> Recording:
         _, writer = await asyncio.open_connection(*self._address)  # OSError at once where nobody listens
         writer.close()
         await self._client.__aenter__()
@@ -121,6 +143,7 @@ class PlainTarget:
                 await self._until_loaded(kind, key)
         except (ClientError, Problem) as error:
             raise BadRecording(f"the state before the recording can't be made there: {error}") from None
+        return recording
 
     async def end(self) -> None:
         if self._is_open:
@@ -128,7 +151,8 @@ class PlainTarget:
             await self._producer.__aexit__(None, None, None)
             await self._client.__aexit__(None, None, None)
 
-    async def call(self, method: str, target: str, body: str) -> None:
+    async def call(self, event: Recorded) -> None:
+        method, target, body = event.call or ("", "", "")
         name = f"{method} {target}"
         with suppress(ClientError, Problem):
             operation, given = find(method, target.partition("?")[0])

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
+    from pykafka_broker.cluster.records import ApiMessageAndVersion
+
 
 # -- the authority
 
@@ -344,7 +346,7 @@ class SecuritySpec:
     def write(self, folder: Path) -> dict[str, str]:
         """Write certificates into a folder; returns the broker configs for them."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        config = self._sasl_config()
+        config = self.config()
         if self.has_tls:
             for name, pem in {"ca": self._authority_pem, "broker": self._broker_pem}.items():
                 _write_secret(folder / f"{name}.pem", pem)
@@ -359,6 +361,11 @@ class SecuritySpec:
                 "ssl.enabled.protocols": "TLSv1.2,TLSv1.3",  # emulated older releases had older protocols too
                 "ssl.principal.mapping.rules": "RULE:^CN=([^,]+)$/$1/,DEFAULT",
             }
+        return config
+
+    def config(self) -> dict[str, str]:
+        """Return the broker configs for logins and rights, without certificates."""
+        config = self._sasl_config()
         if self.acls is not None:
             config["authorizer.class.name"] = AUTHORIZER
             if super_users := self.super_users:
@@ -392,15 +399,22 @@ class SecuritySpec:
         """
         if (directory / "__cluster_metadata-0").exists():
             return
+        from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, write_snapshot
+        from pykafka_broker.log.filesystem import OsFileSystem
+
+        directory.mkdir(parents=True, exist_ok=True)
+        now = int(time.time() * 1000)
+        write_snapshot(OsFileSystem(), str(directory / BOOTSTRAP_FILE), self.first_records(emulate), now=now)
+
+    def first_records(self, emulate: str | None = None) -> list[ApiMessageAndVersion]:
+        """Return the first records of a broker's metadata, with users and ACLs."""
         from pykafka_broker.cluster.bootstrap import format_records
         from pykafka_broker.cluster.features import first_levels
         from pykafka_broker.cluster.formatting import MECHANISMS as KINDS
         from pykafka_broker.cluster.records import ApiMessageAndVersion
         from pykafka_broker.cluster.scram import credential, salted_password
-        from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, write_snapshot
         from pykafka_broker.config import BrokerConfig
         from pykafka_broker.config.extensions import EMULATE
-        from pykafka_broker.log.filesystem import OsFileSystem
 
         records = format_records(first_levels(BrokerConfig({EMULATE: emulate or ""})))
         for mechanism in (each for each in self.mechanisms if each in KINDS):
@@ -410,10 +424,7 @@ class SecuritySpec:
                 salted = salted_password(kind, password, salt, _ITERATIONS)
                 records.append(ApiMessageAndVersion(credential(name, kind, salt, salted, _ITERATIONS), 0))
         entries = parse_acls(self.acls or (), self.passwords).entries
-        records += [ApiMessageAndVersion(entry, 0) for entry in entries]
-        directory.mkdir(parents=True, exist_ok=True)
-        now = int(time.time() * 1000)
-        write_snapshot(OsFileSystem(), str(directory / BOOTSTRAP_FILE), records, now=now)
+        return records + [ApiMessageAndVersion(entry, 0) for entry in entries]
 
     # -- a client's side
 

@@ -40,12 +40,14 @@ TOOLS = {
     "mirror": "mirror topics and groups from one cluster to another, by a file of MirrorMaker 2",
     "producer-perf-test": "measure how fast records are sent",
     "reassign-partitions": "move replicas of partitions between brokers and between their log directories",
+    "share-consumer-perf-test": "measure how fast records are read by members of a share group",
     "share-groups": "list, describe and delete share groups, and reset where they begin",
     "streams-groups": "list, describe and delete groups of Kafka Streams, and reset their offsets",
     "topics": "create, describe, alter, delete and list topics",
     "transactions": "list and describe transactions, and end those that hang",
     "verifiable-consumer": "read records as a member of a group, and tell of all that happens",
     "verifiable-producer": "send numbers, and tell of each whether it has arrived",
+    "verifiable-share-consumer": "read records as a member of a share group, and tell of all that happens",
 }
 
 

@@ -38,7 +38,9 @@ from pykafka_broker.tools.progress import NOTHING, Bar, bar
 FAILED = 1  # wrong usage too, as with Kafka's scripts
 INTERRUPTED = 130
 _GLADLY_HELPING = ("features", "metadata-quorum", "mirror")  # their --help ends with 0, as in Kafka
-_HELPING_AT_ONCE = ("producer-perf-test", "verifiable-consumer", "verifiable-producer")  # without any flag, with 0
+_HELPING_AT_ONCE = (  # without any flag, with 0
+    *("producer-perf-test", "verifiable-consumer", "verifiable-producer", "verifiable-share-consumer"),
+)
 _BY_ARGPARSE4J = ("cluster", "transactions", *_GLADLY_HELPING, *_HELPING_AT_ONCE)
 _LOG = logging.getLogger("pykafka_broker")
 

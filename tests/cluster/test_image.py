@@ -1,4 +1,4 @@
-"""The image: replayed from logs and snapshots of a real 4.3.1 broker, record by record, and turned into a newer one."""
+"""The image: replayed from logs and snapshots of a real 4.4.0 broker, record by record, and turned into a newer one."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_real_log_is_understood() -> None:
     assert image.config(ConfigResourceType.GROUP, "g1") == {"consumer.session.timeout.ms": "50000"}
     assert image.config(ConfigResourceType.CLIENT_METRICS, "m1") == {"interval.ms": "50000"}
     assert image.config(ConfigResourceType.BROKER, "") == {"min.insync.replicas": "1"}
-    assert image.features["metadata.version"] == 30
+    assert image.features["metadata.version"] == 33
     assert "streams.version" not in image.features  # lowered to 0
     assert image.client_quotas == {
         (("user", "u1"),): {"producer_byte_rate": 1000.0},

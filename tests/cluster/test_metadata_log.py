@@ -42,7 +42,7 @@ from pykafka_broker.records.record import iter_records
 
 DATA = Path(__file__).with_name("data")
 NOW = 1_700_000_000_000
-OF_4_3 = 30  # the metadata.version of the Kafka 4.3.1 that wrote the recorded files
+OF_4_3 = 30  # the metadata.version of the Kafka 4.3.1 that wrote bootstrap.checkpoint: kafka-storage of 4.4 writes none
 FS = OsFileSystem()
 
 
@@ -89,12 +89,12 @@ def test_a_new_log_begins_with_the_bytes_of_kafkas(node: Node) -> None:
     recorded = (DATA / "kafka.log").read_bytes()
     (first, leader_change), (second, bootstrap) = itertools.islice(iter_batches(recorded), 2)
     node.log.lead(first.base_timestamp)
-    node.log.append(first_records(node.controller, format_records(bootstrap_levels(OF_4_3))), second.base_timestamp)
+    node.log.append(first_records(node.controller, format_records()), second.base_timestamp)
     assert node.bytes == bytes(leader_change) + bytes(bootstrap)
 
 
 def test_bootstrap_checkpoint_is_what_format_writes(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    levels = bootstrap_levels(OF_4_3)  # kafka-storage of 4.4 writes these records into the metadata log
+    levels = bootstrap_levels(OF_4_3)
     monkeypatch.setitem(SUPPORTED, "metadata.version", (7, OF_4_3))
     recorded = (DATA / "bootstrap.checkpoint").read_bytes()
     written = bootstrap_records(FS, str(node.directory), NOW, node.controller.config)
@@ -102,6 +102,12 @@ def test_bootstrap_checkpoint_is_what_format_writes(node: Node, monkeypatch: pyt
     ours = (node.directory / BOOTSTRAP_FILE).read_bytes()
     assert [header.size for header, _ in iter_batches(ours)] == [header.size for header, _ in iter_batches(recorded)]
     assert list(snapshot_records(FS, str(DATA / "bootstrap.checkpoint"))) == written
+
+
+def test_the_first_snapshot_is_what_format_writes(node: Node) -> None:
+    node.folder.mkdir(exist_ok=True)
+    shutil.copy(DATA / "formatted.checkpoint", node.folder / snapshot_name(0, 0))
+    assert bootstrap_records(FS, str(node.directory), NOW, node.controller.config) == format_records()
 
 
 def test_what_format_left_is_honoured(node: Node) -> None:
@@ -224,7 +230,7 @@ def test_without_what_came_before_a_damaged_snapshot_is_refused(node: Node) -> N
         node.reopen()
 
 
-@pytest.mark.parametrize("name", ["kafka.checkpoint", "bootstrap.checkpoint", "standalone.checkpoint"])
+@pytest.mark.parametrize("name", ["kafka.checkpoint", "formatted.checkpoint", "standalone.checkpoint"])
 def test_the_control_records_of_a_snapshot_have_kafkas_bytes(name: str) -> None:
     recorded = list(iter_batches((DATA / name).read_bytes()))
     (first, header), (last, footer) = recorded[0], recorded[-1]
@@ -254,7 +260,6 @@ def standalone(tmp_path: Path) -> Node:
     folder = tmp_path / "__cluster_metadata-0"
     folder.mkdir()
     shutil.copy(DATA / "standalone.checkpoint", folder / snapshot_name(0, 0))
-    shutil.copy(DATA / "bootstrap.checkpoint", tmp_path)
     return Node(tmp_path)
 
 
@@ -269,10 +274,8 @@ def test_the_voters_of_a_formatted_directory_go_into_the_log_as_kafka_puts_them(
 
 def test_records_of_the_first_snapshot_are_no_state_before_they_are_in_the_log(standalone: Node) -> None:
     first = standalone.folder / snapshot_name(0, 0)
-    left = list(snapshot_records(FS, str(standalone.directory / BOOTSTRAP_FILE)))
-    first.write_bytes(encoded(left, now=NOW, voters=standalone.log.voters))
-    (standalone.directory / BOOTSTRAP_FILE).unlink()
-    standalone.reopen()
+    left = list(snapshot_records(FS, str(first)))
+    assert left == format_records()
     assert (standalone.log.kraft_version, standalone.controller.image.features) == (1, {})
     assert bootstrap_records(FS, str(standalone.directory), NOW, standalone.controller.config) == left
     first.unlink()

@@ -1,4 +1,4 @@
-"""SCRAM credentials: the keys are those that a real 4.3.1 broker wrote for the same salted password."""
+"""SCRAM credentials: the keys are those that a real 4.4.0 broker wrote for the same salted password."""
 
 from __future__ import annotations
 

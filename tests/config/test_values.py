@@ -1,4 +1,4 @@
-"""Every sample value gets the verdict that Kafka 4.3.1 gave it, word for word (`recorder/` made the table)."""
+"""Every sample value gets the verdict that Kafka 4.4.0 gave it, word for word (`recorder/` made the table)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records and their bytes: those that Apache Kafka 4.3.1 has written (kafka_records.json) are read, and written again
+"""Records and their bytes: those that Apache Kafka 4.4.0 has written (kafka_records.json) are read, and written again
 alike.
 """
 

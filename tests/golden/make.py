@@ -1,4 +1,4 @@
-"""Makes `messages.jsonl.gz`: `python tests/golden/make.py kafka-4.3.1/ kafka-3.9.2/` (folders of jars); needs javac.
+"""Makes `messages.jsonl.gz`: `python -m interop.record messages`, which gives it folders of jars; needs javac.
 
 Rule: the bytes come from Kafka's classes alone. A case goes to the first release that has its message in its version,
 and every case must find one.

@@ -314,8 +314,8 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "testing/test_replay.py": (
         "records and plays with it",
         """
-        cli/replay control/api/recording testing/compared_answers testing/recorded_messages testing/recording
-        testing/replay_targets
+        cli/replay cli/recorded_events control/api/recording testing/compared_answers testing/recorded_messages
+        testing/recording testing/replay_targets
         """,
     ),
     "tools/test_acls.py": (
@@ -351,7 +351,8 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "tools/test_perf_tests.py": (
         "runs them against a broker",
         """
-        tools/consumer_perf_test tools/end_to_end_latency tools/producer_perf_test tools/statistics
+        tools/consumer_perf_test tools/end_to_end_latency tools/producer_perf_test tools/share_consumer_perf_test
+        tools/statistics
         """,
     ),
     "tools/test_small_tools.py": (
@@ -370,7 +371,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "tools/test_verifiable.py": (
         "runs them against a broker",
         """
-        tools/verifiable_consumer tools/verifiable_producer
+        tools/verifiable_consumer tools/verifiable_producer tools/verifiable_share_consumer
         """,
     ),
 }

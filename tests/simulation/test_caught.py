@@ -210,7 +210,7 @@ def test_a_defect_of_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (believes_dropped_answers_known, (), BY_TIME, 0),
         (never_begins_inside_a_batch, (kill, stop, break_connections), TRIMMED, 0),
-        (believes_old_snapshots_after_beginning_anew, (stop, stop, kill), TRIMMED_WIDE, 0),
+        (believes_old_snapshots_after_beginning_anew, (stop, stop, kill), TRIMMED_WIDE, 45),
     ],
 )
 def test_a_defect_of_where_logs_begin(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -163,35 +164,75 @@ def test_the_recording_of_a_test_under_chaos_has_its_faults(pytester: pytest.Pyt
 # -- trouble for a cluster
 
 
-def test_trouble_of_a_cluster_is_cut_down_to_the_kill(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("""
-        import time
+STALE_LEADER = """
+    import time
 
-        import pytest
-        from confluent_kafka import Producer
+    import pytest
 
-        @pytest.mark.kafka_cluster(brokers=1)
-        @pytest.mark.kafka_chaos(seeds=20, rate=0, trouble=["kill", "pause"], mean_ms=50, shrink_runs=4)
-        def test_no_broker_ends(kafka_cluster):
-            kafka_cluster.create_topic("orders", 1, {"min.insync.replicas": 1})
-            started = [node.pid for node in kafka_cluster.brokers]
-            producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers, "client.id": "shop"})
-            for _ in range(40):
-                producer.produce("orders", b"x")
-                producer.poll(0)
-                time.sleep(0.01)  # trouble comes at its time
-            kafka_cluster.calm()
-            assert [node.pid for node in kafka_cluster.brokers] == started
-    """)
+    from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+    from tests.broker.support import batch
+    from tests.control.api.test_faults import Client
+
+    @pytest.mark.kafka_cluster(brokers={brokers})
+    {chaos}
+    def test_all_orders_are_written(kafka_cluster):
+        kafka_cluster.create_topic("orders", 1, {{"min.insync.replicas": 1}})
+        kafka_cluster.move_leader("orders", 1)
+        {lines}
+        leader = Client(kafka_cluster.broker(1), "shop")  # the mistake: it never looks for another leader
+        count, until = 0, time.monotonic() + {seconds}
+        while time.monotonic() < until:
+            order = PartitionProduceData(0, bytes(batch(b"%d" % count)))
+            orders = TopicProduceData(name="orders", partition_data=[order])
+            try:
+                leader.ask(ProduceRequest(None, 1, 30_000, [orders]), 9)
+            except OSError:
+                pass
+            count += 1
+            time.sleep(0.01)
+        leader.close()
+        kafka_cluster.calm()
+        assert len(kafka_cluster.records("orders")) == count
+"""
+
+
+@pytest.mark.parametrize(
+    ("brokers", "seconds", "seeds", "more"),
+    [
+        pytest.param(1, 2, [75, 38], 'trouble=["kill", "pause"], mean_ms=50', id="one broker"),
+        # a pause of two followers and a cut before the kill of the leader
+        pytest.param(
+            *(3, 5, [263, 567, 1447], 'trouble=["kill", "pause", "partition"], mean_ms=150, most_down=3'),
+            id="three brokers",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_trouble_of_a_cluster_is_cut_down_to_lines_that_make_it_fail_again(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    brokers: int,
+    seconds: int,
+    seeds: list[int],
+    more: str,
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    given = {"brokers": brokers, "seconds": seconds}
+    chaos = f"@pytest.mark.kafka_chaos(seeds={seeds}, rate=0, {more}, shrink_runs=12)"
+    pytester.makepyfile(STALE_LEADER.format(chaos=chaos, lines="", **given))
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(failed=1)
     result.stdout.re_match_lines(
         [
             r"seed \d+ with trouble failed; \d+ of \d+ faults (is|are) enough \(\d+ runs\):",
             r'    kafka_cluster\.befall\("kill", 1, after_ms=\d+, for_ms=\d+\)',
-            r'the same chaos: .*\(seeds=\[\d+\], rate=0, trouble=\["kill", "pause"\], mean_ms=50\)',
+            rf"the same chaos: .*\(seeds=\[\d+\], rate=0, {re.escape(more)}\)",
         ]
     )
+    lines = [line.strip() for line in result.stdout.lines if line.startswith("    kafka_cluster.befall(")]
+    assert 1 <= len(lines) <= 3
+    pytester.makepyfile(STALE_LEADER.format(chaos="", lines="; ".join(lines), **given))
+    pytester.runpytest_subprocess().assert_outcomes(failed=1)
 
 
 def test_trouble_needs_a_cluster(pytester: pytest.Pytester) -> None:

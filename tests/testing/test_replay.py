@@ -60,7 +60,7 @@ def recorded(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> P
 
 def played(path: Path, **options: Any) -> RecordingPlayer:
     with KafkaBroker(**options) as target, path.open() as file:
-        replay = RecordingPlayer(read_recording(file), target.host, target.port, ControlledTarget(target.control))
+        replay = RecordingPlayer(read_recording(file), ControlledTarget(target.control, target.host, target.port))
         asyncio.run(replay.run())
     return replay
 

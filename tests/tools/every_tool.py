@@ -19,6 +19,8 @@ CALLS = {
     "consumer-perf-test": "--topic a --num-records 3 --timeout 9000",
     "verifiable-consumer": "--topic a --group-id v --max-messages 3 --reset-policy earliest",
     "console-share-consumer": "--topic a --group s --max-messages 1 --timeout-ms 9000",
+    "share-consumer-perf-test": "--topic a --group s --num-records 1 --timeout 9000",
+    "verifiable-share-consumer": "--topic a --group-id s3 --max-messages 1 --offset-reset-strategy earliest",
     "end-to-end-latency": "--topic a --num-records 1 --producer-acks all --record-size 5",
     "console-producer": "--topic a",
     "acls": "--list",
@@ -43,6 +45,7 @@ CALLS = {
 ALL_THE_SAME = {
     *("console-producer", "console-consumer", "console-share-consumer", "consumer-groups", "delete-records"),
     *("producer-perf-test", "share-groups", "verifiable-consumer", "verifiable-producer"),
+    "verifiable-share-consumer",
 }
 
 

@@ -26,6 +26,22 @@ def test_what_was_measured_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         assert len({record.value_bytes for record in broker.records("new")}) == 3
 
 
+def test_members_of_a_share_group_share_the_work(capsys: pytest.CaptureFixture[str]) -> None:
+    with KafkaBroker(config={"group.share.assignment.interval.ms": "0"}) as broker:
+        broker.create_topic("t", 1)
+        asked = Asked(broker, capsys)
+        limit = ("--throughput", "-1", "--record-size", "20")
+        asked("producer-perf-test", "--topic", "t", "--num-records", "50", *limit)
+        start = ("--add-config", "share.auto.offset.reset=earliest")
+        asked("configs", "--alter", "--entity-type", "groups", "--entity-name", "g", *start)
+        read = asked(
+            "share-consumer-perf-test", "--topic", "t", "--group", "g", "--num-records", "50", "--threads", "2"
+        )
+        assert (read["records"], read["bytes"]) == (50, 1000)
+        (start_offset,) = asked("share-groups", "--describe", "--group", "g")
+        assert start_offset["lag"] == 0
+
+
 def test_figures_of_records_that_were_sent() -> None:
     stats = Stats(4, 1_000)
     for latency in (1, 2, 3, 10):

@@ -22,6 +22,7 @@ class Maker:
         self.rng = rng
         self._versions = versions
         self.sequence: dict[tuple[str, str, int], int] = {}  # (producer, topic, partition) -> next number
+        self.known: dict[str, Any] = {}  # what an area keeps for later steps of its own
         self.count = 0
         # Who gets how much of several topics depends on the order of their ids, so it is a member alone that has
         # several; the six partitions of §c can be shared evenly by up to three.

@@ -4,7 +4,7 @@ from interop.tools.steps import Step
 from pykafka_broker.tools import TOOLS
 
 _WITHOUT_VERSION = {"cluster", "end-to-end-latency", "features", "metadata-quorum", "transactions"}
-_WITHOUT_VERSION |= {"producer-perf-test", "verifiable-consumer", "verifiable-producer"}
+_WITHOUT_VERSION |= {"producer-perf-test", "verifiable-consumer", "verifiable-producer", "verifiable-share-consumer"}
 
 
 def _printed(out: str) -> str:

@@ -1,7 +1,8 @@
 """Recordings of whole requests and answers, to be played again.
 
 Rule: a recording begins with the state of the broker, so it should be started while clients are quiet. Requests that
-wait at its end are not in it, and neither are those that carry passwords.
+wait at its end are not in it, and neither are those that carry passwords. A node of a cluster says which one it is and
+where all partitions are, at the beginning and at the end, so that the recordings of all nodes can be put together.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pykafka_broker.control.control import Control
 from pykafka_broker.control.operations import Lines
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.traffic.recorder import Recorder
+from pykafka_broker.protocol.runtime import uuid_text
 
 _LINES_AT_ONCE = 50
 _OF_A_PROXY = "a proxy tells nothing of what was there before: topics are made as clients were told of them"
@@ -30,7 +32,7 @@ async def start_recording(control: Control) -> RecordingState:
     head: dict[str, Any] = {"version": __version__, "started": control.turns.clock.wall}
     head["last_fault"] = control.observing.faults.last_id
     if control.has_broker:
-        recorder = Recorder(head | {"cluster_id": control.services.cluster_id})
+        recorder = Recorder(head | {"cluster_id": control.services.cluster_id} | _place_in_cluster(control))
         async for line in dumped(control, batches=True):
             recorder.add_state(line)
     else:
@@ -44,9 +46,10 @@ async def start_recording(control: Control) -> RecordingState:
 def recording(control: Control) -> Lines:
     """Return the recording so far, as a file for `pykafka-broker replay`. 404 where nothing is recorded."""
     recorder = _recorder(control)
+    topics_then = _topics(control) if control.has_broker and _is_of_cluster(control) else None
 
     async def lines() -> AsyncIterator[str]:
-        for number, line in enumerate(recorder.lines()):
+        for number, line in enumerate(recorder.lines({} if topics_then is None else {"topics_then": topics_then})):
             if number % _LINES_AT_ONCE == 0:
                 await asyncio.sleep(0)  # clients are served meanwhile
                 if control.observing.log.recorder is not recorder:
@@ -61,6 +64,32 @@ def stop_recording(control: Control) -> RecordingState:
     state = _state(_recorder(control))
     _forget(control)
     return state
+
+
+def _is_of_cluster(control: Control) -> bool:
+    return len(control.services.image.brokers) > 1
+
+
+def _place_in_cluster(control: Control) -> dict[str, Any]:
+    """Return which node of a cluster this is, and where all partitions are; nothing of a broker alone."""
+    services = control.services
+    if not _is_of_cluster(control):
+        return {}
+    quorum = {"controller": services.metadata.quorum.leader_id, "brokers": sorted(services.image.brokers)}
+    return {"node": services.node_id, **quorum, "topics": _topics(control)}
+
+
+def _topics(control: Control) -> dict[str, Any]:
+    """Return id and partitions of each topic, a partition as replicas, leader and leader epoch."""
+    return {
+        topic.name: {
+            "id": uuid_text(topic.id),
+            "partitions": [
+                [list(each.replicas), each.leader, each.leader_epoch] for _, each in sorted(topic.partitions.items())
+            ],
+        }
+        for topic in control.services.image.topics.values()
+    }
 
 
 def _recorder(control: Control) -> Recorder:

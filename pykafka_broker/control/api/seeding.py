@@ -155,23 +155,35 @@ def dump(control: Control) -> Lines:
 
 
 async def dumped(control: Control, batches: bool = False) -> AsyncIterator[str]:
-    """Yield the lines of `dump`; with `batches` each record has the number of its batch."""
+    """Yield the lines of `dump`.
+
+    Args:
+        batches: each record has the number of its batch. Of a cluster partitions that another broker leads are left
+            out, an offset of such a partition is the log's (`log_offset`), and Kafka's own topics are there too.
+    """
     described = await topics(control)
-    for each in described:
+    inner = await topics(control, internal=True) if batches and len(control.services.image.brokers) > 1 else described
+    for each in inner:
         yield _json({"type": "topic", "name": each["name"], "partitions": each["partitions"], "config": each["config"]})
     for each in described:
         for count, line in enumerate(_records(control, each["name"], each["partitions"], batches), 1):
             yield line
             if count % _LINES_AT_ONCE == 0:
                 await asyncio.sleep(0)
-    for line in _offsets(control):
+    for line in _offsets(control, batches):
         yield line
         await asyncio.sleep(0)
 
 
 def _records(control: Control, topic: str, partitions: int, batches: bool) -> Iterator[str]:
     for index in range(partitions):
-        for found in records_from(control.services.replicas.leader(topic, index), 0, _COMMITTED):
+        try:
+            leader = control.services.replicas.leader(topic, index)
+        except ApiError:
+            if batches:
+                continue
+            raise
+        for found in records_from(leader, 0, _COMMITTED):
             record = write(shown(topic, index, found))
             line = {"type": "record", "topic": topic, "partition": index}
             if record["timestamp_type"] == "CreateTime" and record["timestamp"] >= 0:
@@ -186,27 +198,25 @@ def _records(control: Control, topic: str, partitions: int, batches: bool) -> It
             yield _json(line)
 
 
-def _offsets(control: Control) -> Iterator[str]:
+def _offsets(control: Control, batches: bool) -> Iterator[str]:
     for group in all_groups(control.services):
         offsets = control.services.groups.coordinator.offsets.partitions(group.group_id)
         for topic, index, committed in sorted(offsets, key=lambda each: each[:2]):
-            yield _json(
-                {
-                    "type": "offset",
-                    "group": group.group_id,
-                    "topic": topic,
-                    "partition": index,
-                    "offset": _records_before(control, topic, index, committed.offset),
-                    "metadata": committed.metadata,
-                }
-            )
+            line = {"type": "offset", "group": group.group_id, "topic": topic, "partition": index}
+            before = _records_before(control, topic, index, committed.offset)
+            if before is None and batches:
+                line["log_offset"] = committed.offset
+            else:
+                line["offset"] = before or 0
+            yield _json({**line, "metadata": committed.metadata})
 
 
-def _records_before(control: Control, topic: str, index: int, offset: int) -> int:
+def _records_before(control: Control, topic: str, index: int, offset: int) -> int | None:
+    """Return the number of records before an offset; None where another broker leads the partition, or nobody."""
     try:
         partition = control.services.replicas.leader(topic, index)
     except ApiError:
-        return 0
+        return None
     count, start = 0, partition.log.log_start_offset
     for header, batch in batches_from(partition, 0, _COMMITTED):
         if header.last_offset >= offset:

@@ -68,7 +68,8 @@ async function show() {
   } catch (error) {
     if (!ending.signal.aborted) content.append(el("p.problem", { role: "alert" }, error.message));
   }
-  if (!content.contains(document.activeElement)) main.focus({ preventScroll: true });
+  const there = document.activeElement;
+  if (!content.contains(there) && !there?.closest(".timeline")) main.focus({ preventScroll: true });
 }
 
 function keep(address, values, signal) {

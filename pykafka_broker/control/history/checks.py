@@ -7,7 +7,8 @@ may have been deleted, the history began later), nothing is said. The names are 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from itertools import pairwise
 
 from pykafka_broker.control.history.facts import Fetched, Produced, Registered
 from pykafka_broker.control.history.findings import (
@@ -33,9 +34,10 @@ def findings(evidence: Evidence, seen_by: str | None = None, forbid: Collection[
         forbid: what Kafka allows, and is an anomaly here.
     """
     return [
-        *_lost_writes(evidence),
+        *_writes(evidence),
         *_duplicates(evidence),
         *_out_of_order(evidence),
+        *_out_of_sequence(evidence),
         *_fenced(evidence),
         *_dirty_reads(evidence),
         *cycles(evidence, forbid),
@@ -47,14 +49,53 @@ def findings(evidence: Evidence, seen_by: str | None = None, forbid: Collection[
 # -- what is in the logs
 
 
-def _lost_writes(evidence: Evidence) -> Iterator[Finding]:
-    """Find acknowledged batches that are gone. What retention, compaction or a client has deleted is not lost."""
+_HALF_OF_ALL_SEQUENCES = 1 << 30
+_REPLACED = "another record is there now"
+
+
+def _writes(evidence: Evidence) -> Iterator[Finding]:
+    """Find acknowledged batches that are gone, and two that were acknowledged at one offset."""
+    twice: set[int] = set()
+    for first, second in _at_one_offset(evidence):
+        twice |= {id(first), id(second)}
+        where = second.topic, second.partition, second.offset
+        text = (
+            f"{place(*where)} was told to {second.who} at {clock(second.at)}, and {first.who} had been told "
+            f"{place(*where[:2], first.offset)} for other records at {clock(first.at)}"
+        )
+        yield Finding("inconsistent offsets", text, *where)
+    yield from _lost_writes(evidence, twice)
+
+
+def _at_one_offset(evidence: Evidence) -> Iterator[tuple[Produced, Produced]]:
+    """Yield pairs of different batches that were acknowledged with the same offsets."""
+    acknowledged: dict[TopicPartition, list[Produced]] = defaultdict(list)
+    for fact in evidence.of(Produced):
+        if fact.done and fact.acks and fact.offset >= 0 and fact.count:
+            acknowledged[fact.topic, fact.partition].append(fact)
+    for facts in acknowledged.values():
+        facts.sort(key=lambda each: each.offset)
+        for first, second in pairwise(facts):
+            again = first.crc == second.crc
+            if first.producer_id >= 0:  # a batch that comes again gets the offset of the first attempt
+                same = first.producer_id, first.epoch, first.sequence
+                again = again or same == (second.producer_id, second.epoch, second.sequence)
+            if second.offset < first.offset + first.count and not again:
+                yield first, second
+
+
+def _lost_writes(evidence: Evidence, twice: Collection[int]) -> Iterator[Finding]:
+    """Find acknowledged batches that are gone. What retention, compaction or a client has deleted is not lost.
+
+    Args:
+        twice: identities of facts whose offsets were told for other batches too.
+    """
     for fact in evidence.of(Produced):
         outline = evidence.outlines.get((fact.topic, fact.partition))
         if outline is None or not fact.done or not fact.acks or fact.offset < 0 or outline.compacted:
             continue
         why = _missing(fact, outline)
-        if why:
+        if why and not (why == _REPLACED and id(fact) in twice):
             where = fact.topic, fact.partition, fact.offset
             text = f"{place(*where)} was produced at {clock(fact.at)} by {fact.who} and acknowledged, and {why}"
             yield Finding("lost write", text, *where)
@@ -75,7 +116,7 @@ def _missing(fact: Produced, outline: Outline) -> str:
         same = same and batch.sequence == fact.sequence
     elif batch.is_as_sent and batch.attributes == fact.attributes:
         same = same and batch.crc == fact.crc
-    return "" if same else "another record is there now"
+    return "" if same else _REPLACED
 
 
 def _duplicates(evidence: Evidence) -> Iterator[Finding]:
@@ -113,6 +154,8 @@ def _out_of_order(evidence: Evidence) -> Iterator[Finding]:
         if fact.count and fact.producer_id < 0:
             sent[fact.topic, fact.partition][fact.address].append(fact)
     for partition, by_connection in sent.items():
+        for facts in by_connection.values():
+            yield from _told_backwards(partition, facts)
         outline = evidence.outlines.get(partition)
         if outline is None:
             continue
@@ -134,6 +177,40 @@ def _out_of_order(evidence: Evidence) -> Iterator[Finding]:
                     )
                     yield Finding("out of order", text, *partition, offset)
                     break
+
+
+def _told_backwards(partition: TopicPartition, facts: Iterable[Produced]) -> Iterator[Finding]:
+    """Find a batch that was told a smaller offset than one that was sent before it on the same connection."""
+    highest: Produced | None = None
+    for fact in facts:
+        if not fact.done or fact.offset < 0:
+            continue
+        if highest is not None and fact.offset < highest.offset:
+            text = (
+                f"{place(*partition, highest.offset)} was sent at {clock(highest.at)} by {highest.who}, before "
+                f"{place(*partition, fact.offset)}, and is behind it"
+            )
+            yield Finding("out of order", text, *partition, highest.offset)
+            return
+        highest = fact
+
+
+def _out_of_sequence(evidence: Evidence) -> Iterator[Finding]:
+    """Find batches of an idempotent producer that lie in another order than their sequence numbers."""
+    for partition, outline in evidence.outlines.items():
+        last: dict[tuple[int, int], BatchOutline] = {}
+        for batch in outline.batches:
+            if batch.producer_id < 0 or batch.outcome in MARKERS or batch.sequence < 0:
+                continue
+            before = last.get((batch.producer_id, batch.epoch), batch)
+            if 0 < before.sequence - batch.sequence < _HALF_OF_ALL_SEQUENCES:  # numbers begin anew after the highest
+                text = (
+                    f"{place(*partition, batch.base)} has number {batch.sequence} of producer {batch.producer_id}, "
+                    f"and is behind {place(*partition, before.base)} with number {before.sequence}"
+                )
+                yield Finding("out of order", text, *partition, batch.base, [evidence.written(partition, batch.base)])
+                break
+            last[batch.producer_id, batch.epoch] = batch
 
 
 def _fenced(evidence: Evidence) -> Iterator[Finding]:

@@ -27,6 +27,7 @@ TopicPartition = tuple[str, int]
 
 Anomaly = Literal[
     "lost write",
+    "inconsistent offsets",
     "duplicate",
     "out of order",
     "fenced writer",

@@ -14,7 +14,7 @@ import json
 import os
 import tempfile
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from struct import Struct
 from time import perf_counter_ns
 from typing import Any
@@ -51,11 +51,11 @@ class Recorder:
         self.size_bytes = 0
         self.is_full = False
         self._most_bytes = most_bytes
+        self._head = head
         self._began_ns = perf_counter_ns()
         self._unwritten: list[bytes] = []
         self._unwritten_bytes = 0
         self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115  # it lives as long as this
-        self._write_line(json.dumps({"recording": FORMAT, **head}))
 
     def begin(self) -> None:
         """Take exchanges from now on: of a request that came before not all may have been kept."""
@@ -137,8 +137,9 @@ class Recorder:
             self.size_bytes += size
         return not self.is_full
 
-    def lines(self) -> Iterator[str]:
-        """Yield the lines so far, without line ends."""
+    def lines(self, more: Mapping[str, Any] | None = None) -> Iterator[str]:
+        """Yield the lines so far, without line ends. more: for the first line."""
+        yield json.dumps({"recording": FORMAT, **self._head, "began_ns": self._began_ns, **(more or {})})
         at, end = 0, self.size_bytes
         while at < end:
             self._write()

@@ -38,6 +38,7 @@ from pykafka_broker.protocol.messages.streams_group_describe_response import (
     Member,
     Subtopology,
     TaskIds,
+    TaskOffset,
     TopicInfo,
     Topology,
 )
@@ -166,6 +167,10 @@ class StreamsGroupMember(ReconciledGroupMember):
             self.client_tags,
         )
 
+    def assigned_by(self) -> tuple[object, ...]:
+        """Return what an assignment may depend on."""
+        return self.rack_id, self.topology_epoch, self.process_id, self.client_tags
+
     def take_metadata(self, value: Any) -> None:
         super().take_metadata(value)
         self.topology_epoch = value.topology_epoch
@@ -217,6 +222,7 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
         self.shutdown_member_id: str | None = None
         self.endpoint_epoch = 0
         self.task_offsets: dict[str, dict[Task, int]] = {}  # by member id, as reported last
+        self.task_end_offsets: dict[str, dict[Task, int]] = {}
         self._table = JavaTable()
 
     # Questions of the table and of the offsets
@@ -255,7 +261,7 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
         return list((self.members | {member.member_id: member}).values())
 
     def in_table_order(self, members: Iterable[StreamsGroupMember]) -> list[StreamsGroupMember]:
-        """Return members in the order in which Kafka's assignor meets them: new members come last."""
+        """Return members in the order of Kafka's table of them, which its assignor meets; new members come last."""
         found = {member.member_id: member for member in members}
         known = self._table.order(member_id for member_id in self.members if member_id in found)
         return [found[member_id] for member_id in dict.fromkeys((*known, *found))]
@@ -302,6 +308,7 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
     def remove_member(self, member_id: str) -> None:
         super().remove_member(member_id)
         self.task_offsets.pop(member_id, None)
+        self.task_end_offsets.pop(member_id, None)
         if not self.members:
             self.shutdown_member_id = None
 
@@ -458,7 +465,7 @@ def describe(group: StreamsGroup) -> DescribedGroup:
 
     As in Kafka, internal topics have their numbers of partitions once a heartbeat that began a new epoch of an existing
     group has found that the topology fits; until then the numbers are the application's. Tasks that a member has to
-    give back are not shown as its own.
+    give back are not shown as its own. Members stand in the order of the group's table.
     """
     return DescribedGroup(
         group_id=group.group_id,
@@ -466,7 +473,7 @@ def describe(group: StreamsGroup) -> DescribedGroup:
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         topology=_describe_topology(group),
-        members=[_describe_member(group, member) for member in group.members.values()],
+        members=[_describe_member(group, member) for member in group.in_table_order(group.members.values())],
     )
 
 
@@ -515,9 +522,15 @@ def _describe_member(group: StreamsGroup, member: StreamsGroupMember) -> Member:
         if member.endpoint is None
         else DescribedEndpoint(member.endpoint.host, member.endpoint.port),
         client_tags=[KeyValue(key, value) for key, value in member.client_tags.items()],
+        task_offsets=_describe_offsets(group.task_offsets.get(member.member_id, {})),
+        task_end_offsets=_describe_offsets(group.task_end_offsets.get(member.member_id, {})),
         assignment=_describe_assignment(*member.assigned),
         target_assignment=_describe_assignment(*group.target_of(member)),
     )
+
+
+def _describe_offsets(offsets: Mapping[Task, int]) -> list[TaskOffset]:
+    return [TaskOffset(name, partition, offset) for (name, partition), offset in sorted(offsets.items())]
 
 
 def _describe_assignment(*roles: Mapping[str, Iterable[int]]) -> Assignment:

@@ -24,6 +24,7 @@ from pykafka_broker.coordinators.streams.group import (
     NOTHING,
     StreamsGroup,
     StreamsGroupMember,
+    Task,
     TaskReconciliation,
     Tasks,
     TasksTuple,
@@ -38,6 +39,7 @@ from pykafka_broker.coordinators.streams.group import (
 from pykafka_broker.coordinators.streams.sticky_assignor import TaskMemberSpec, assign_tasks
 from pykafka_broker.coordinators.streams.topology import (
     ASSIGNMENT_DELAYED,
+    MISSING_CLIENT_TAGS,
     MISSING_INTERNAL_TOPICS,
     SHUTDOWN_APPLICATION,
     STALE_TOPOLOGY,
@@ -54,6 +56,7 @@ from pykafka_broker.protocol.messages.create_topics_request import CreatableTopi
 from pykafka_broker.protocol.messages.streams_group_heartbeat_request import (
     StreamsGroupHeartbeatRequest,
     TaskIds,
+    TaskOffset,
     Topology,
 )
 from pykafka_broker.protocol.messages.streams_group_heartbeat_response import Endpoint as ReplyEndpoint
@@ -145,9 +148,9 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
             member.endpoint = None
         change.take_over(request)
         if request.task_offsets is not None:
-            group.task_offsets[member.member_id] = {
-                (task.subtopology_id, task.partition): task.offset for task in request.task_offsets
-            }
+            group.task_offsets[member.member_id] = _by_task(request.task_offsets)
+        if request.task_end_offsets is not None:
+            group.task_end_offsets[member.member_id] = _by_task(request.task_end_offsets)
         theirs, ours = member.topology_epoch, change.topology.epoch
         if theirs < ours:
             detail = f"The member's topology epoch {theirs} is behind the group's topology epoch {ours}."
@@ -155,12 +158,15 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         settings = self._table.group_settings(group.group_id)
         # The assignor's configs, in the form of the record of the group epoch.
         configs = {STANDBYS: str(settings.streams_num_standby_replicas)}
+        if self._table.config.is_of_4_4 and settings.streams_rack_aware_assignment_tags:
+            configs[RACK_TAGS] = ",".join(settings.streams_rack_aware_assignment_tags)
         change.bump(configs)
         is_delayed = self._is_delayed(group, settings.streams_initial_rebalance_delay_ms, now)
         epoch, target = change.retarget(configs, is_delayed, settings.streams_assignment_interval_ms)
         change.reconcile(epoch, target, request)
         if before.epoch == LEAVE_STATIC_EPOCH:  # Kafka replaces the member by itself, and what was reported is lost
             group.task_offsets.pop(member.member_id, None)
+            group.task_end_offsets.pop(member.member_id, None)
         self.follow_state(group, before, member, now)
         self.keep_alive(group, member.member_id, now + settings.streams_session_timeout_ms)
         if request.shutdown_application:
@@ -171,6 +177,7 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
             reply.task_offset_interval_ms = settings.streams_task_offset_interval_ms
             if caller.version >= _RECOVERY_LAG_FROM:
                 reply.acceptable_recovery_lag = settings.streams_acceptable_recovery_lag
+                change.statuses += _missing_tags(member, settings.streams_rack_aware_assignment_tags)
         owned = member.assigned
         if joins or owned != before.assigned:
             reply.active_tasks, reply.standby_tasks, reply.warmup_tasks = map(_task_ids, owned)
@@ -341,6 +348,22 @@ def _ask_for_shutdown(group: StreamsGroup, member_id: str) -> None:
         group.shutdown_member_id = member_id
 
 
+def _missing_tags(member: StreamsGroupMember, wanted: list[str]) -> list[Status]:
+    """Return a status if the member lacks tags by which the group's standby tasks should be spread."""
+    missing = [tag for tag in wanted if tag not in member.client_tags]
+    if not missing:
+        return []
+    detail = (
+        f"Missing required client tags for rack-aware standby assignment: [{', '.join(missing)}]. "
+        "Configure them via 'client.tag.<tagKey>' in your Streams config."
+    )
+    return [Status(MISSING_CLIENT_TAGS, detail)]
+
+
+def _by_task(offsets: list[TaskOffset]) -> dict[Task, int]:
+    return {(each.subtopology_id, each.partition): each.offset for each in offsets}
+
+
 def _task_ids(tasks: Mapping[str, Iterable[int]]) -> list[AssignedTasks]:
     return [AssignedTasks(name, sorted(tasks[name])) for name in sorted(tasks)]
 
@@ -435,6 +458,7 @@ def _invalid(message: str) -> ApiError:
 
 
 STANDBYS = "num.standby.replicas"
+RACK_TAGS = "rack.aware.assignment.tags"
 _RECOVERY_LAG_FROM = 1
 
 
@@ -502,11 +526,19 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
         )
         if is_new or self.member.metadata() != self.before.metadata():
             self.records.append(member_record(self._group.group_id, self.member))
-            self._begins_epoch = True
+            self._begins_epoch = is_new or not self._is_static_and_alike()
         self.topology = self._take_topology(request)
         self.configured = self._configure()
         if self.configured.is_ready:
             check_tasks(self.configured.task_counts, request.active_tasks, request.standby_tasks, request.warmup_tasks)
+
+    def _is_static_and_alike(self) -> bool:
+        """Return whether a static member has all that its tasks depend on as before.
+
+        Another client, timeout or endpoint then begins no epoch of the group; of a dynamic member each of them does.
+        """
+        is_static = self._group.static_member(self.member.instance_id) is not None
+        return is_static and self.member.assigned_by() == self.before.assigned_by()
 
     def _take_topology(self, request: StreamsGroupHeartbeatRequest) -> StreamsGroupTopologyValue:
         known = self._group.topology
@@ -608,13 +640,14 @@ def partitions_by_endpoint(
 ) -> list[EndpointToPartitions]:
     """Return the endpoints of all members, each with the source topics of the member's tasks.
 
-    A member without an endpoint is not listed, nor are changelogs. Kafka fails on an endpoint while source topics are
-    missing or topics have other numbers of partitions, and so do we.
+    The member that asks comes last. A member without an endpoint is not listed, nor are changelogs. Kafka fails on an
+    endpoint while source topics are missing or topics have other numbers of partitions, and so do we.
 
     Raises:
         UNKNOWN_SERVER_ERROR: The topics do not fit the topology.
     """
-    listed = [(member, member.endpoint) for member in change.members() if member.endpoint is not None]
+    others = group.in_table_order(member for member in change.members() if member is not change.member)
+    listed = [(member, member.endpoint) for member in (*others, change.member) if member.endpoint is not None]
     problem = change.configured.problem
     if listed and problem is not None and problem.status != MISSING_INTERNAL_TOPICS:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -641,6 +674,7 @@ def _partitions_read(sources: dict[str, list[str]], tasks: Tasks, topics: Cluste
         owned = tasks.get(subtopology_id, frozenset())
         for name in names if owned else ():
             topic = topics.topics.get(name)
-            if topic is not None:
-                found.append(TopicPartition(name, sorted(index for index in owned if index in topic.partitions)))
+            read = sorted(index for index in owned if topic is not None and index in topic.partitions)
+            if read:
+                found.append(TopicPartition(name, read))
     return found

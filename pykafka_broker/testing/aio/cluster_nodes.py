@@ -323,10 +323,6 @@ class AsyncClusterNodes(AsyncControlled):
 
     dump = _refused(AsyncControlled.dump, "Refuse: `records` reads a topic of a cluster, `snapshot` keeps all.", _NO_DUMP)
     metrics = _refused(AsyncControlled.metrics, "Refuse: metrics belong to a broker.", _ONE_BROKER)
-    start_recording = _refused(
-        AsyncControlled.start_recording, "Refuse: a recording belongs to a broker: `cluster.broker(1)`.", _ONE_BROKER
-    )
-    save_recording = _refused(AsyncControlled.save_recording, "Refuse, as `start_recording`.", _ONE_BROKER)
     fill_disk = _refused(AsyncControlled.fill_disk, "Refuse: a disk belongs to a broker.", _ONE_BROKER)
     free_disk = _refused(AsyncControlled.free_disk, "Refuse: a disk belongs to a broker.", _ONE_BROKER)
     break_disk = _refused(AsyncControlled.break_disk, "Refuse: a disk belongs to a broker.", _ONE_BROKER)

@@ -2,7 +2,8 @@
 
 Rule: the brokers are the real ones on virtual machines, and clients reach them by the loop's own `create_connection`.
 The same program with the same seed does the same, frame for frame, as `trace` shows; in another process too, where
-PYTHONHASHSEED is the same. Nothing leaves the process, and nothing is left of a cluster after its block.
+PYTHONHASHSEED is the same. Nothing leaves the process, and nothing is left of a cluster after its block. Operations of
+the control API are those of every cluster (`AsyncClusterData`), called in the process.
 """
 
 from __future__ import annotations
@@ -11,12 +12,18 @@ import asyncio
 import json
 import os
 import random
+import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from random import Random
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 from zlib import crc32
 
+from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, write_snapshot
 from pykafka_broker.peers import Address, LinkError
+from pykafka_broker.platform import memory_directory
 from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import (
@@ -24,19 +31,26 @@ from pykafka_broker.protocol.messages.create_topics_request import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from pykafka_broker.protocol.runtime import Message
-from pykafka_broker.testing.cluster import QUICK
+from pykafka_broker.protocol.runtime import Message, uuid_text
+from pykafka_broker.testing.aio.cluster_data import AsyncClusterData
+from pykafka_broker.testing.answers import ConfigValue, Snapshot, Topic
+from pykafka_broker.testing.client_settings import client_settings
+from pykafka_broker.testing.cluster import INTERNAL, QUICK
+from pykafka_broker.testing.cluster_nodes import SESSION, FaultHandles
+from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError, WaitTimeout
-from pykafka_broker.testing.process import check_known, config_texts
+from pykafka_broker.testing.process import check_known, config_texts, security_of
 from pykafka_broker.testing.simulation import faults
+from pykafka_broker.testing.simulation.broker import CLIENTS, CONTROLLERS, INNER, SimulatedBroker
+from pykafka_broker.testing.simulation.disk import CrashFileSystem
 from pykafka_broker.testing.simulation.faults import Trouble
 from pykafka_broker.testing.simulation.link import SimLink
 from pykafka_broker.testing.simulation.loop import APPLICATION, SimulatedLoop
-from pykafka_broker.testing.simulation.node import QUICK_DISK_MS, SimNode
+from pykafka_broker.testing.simulation.network import Network
+from pykafka_broker.testing.simulation.node import DATA, QUICK_DISK_MS, SimNode
 from pykafka_broker.testing.simulation.shrinking import SimulatedHit
-from pykafka_broker.testing.simulation.timeline import START_MS, Host
+from pykafka_broker.testing.simulation.timeline import START_MS, Host, Timeline
 
-CLIENTS, CONTROLLERS = 9092, 9093
 CONTROLLER_ID = 101
 CLUSTER_ID = "IN1VHh2cTpqjEHPzO3tzSQ"
 KINDS = {
@@ -57,7 +71,10 @@ KINDS = {
 }
 _LOOK_S = 0.02
 _REQUEST_MS = 5_000
-# Times as short as in a cluster for tests, and few partitions of internal topics: a run is made of many small steps.
+_DISKS = 64  # of that many nodes are kept
+# Times shorter than in a cluster for tests, and few partitions of internal topics: a run is made of many small steps.
+# Nothing here is late because the machine is busy, so a broker that is silent for five heartbeats is dead.
+_SESSION_MS = 1_000
 _SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
@@ -83,31 +100,58 @@ class Arrival(NamedTuple):
         return f"{self.at_ms:>7} ms {self.source} -> {self.target}: {content}"
 
 
-class SimulatedCluster:
+class SimulatedCluster(AsyncClusterData):
     """A cluster of brokers in virtual time, for `async with` on a `SimulatedLoop`.
+
+    Its methods are those of an `AsyncKafkaCluster`, and more. `cluster.broker(1)` is a `SimulatedBroker`.
 
     Args:
         brokers: how many brokers; a single one is its own controller, several have a controller of their own.
         seed: decides everything that is left to chance, in the cluster and in the test.
         config: Kafka's broker configs, for all nodes.
+        security: "sasl_plaintext", or None; TLS has bytes that no seed decides.
+        users: names, or names with passwords (`{"alice": "secret"}`); `client_config` has the settings for a login.
+        acls: rights as sentences (`["alice may read topic orders"]`).
+        mechanisms: the SASL mechanisms.
+        history: write down what clients produce, fetch and commit, for `check`.
     """
 
-    def __init__(self, brokers: int = 3, seed: int = 0, config: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        brokers: int = 3,
+        seed: int = 0,
+        config: Mapping[str, object] | None = None,
+        *,
+        security: str | None = None,
+        users: Mapping[str, str] | Iterable[str] = (),
+        acls: Iterable[str] | None = None,
+        mechanisms: Iterable[str] | None = None,
+        history: bool = False,
+    ) -> None:
         if brokers < 1:
             raise ValueError("a cluster has at least one broker")
-        self.seed = seed
+        if security is not None and security.lower().endswith("ssl"):
+            raise ValueError(f"security={security!r}: a simulation has no TLS, since no seed decides its bytes")
+        self._drawn_by = seed
         self._config = config_texts(config)
         check_known(self._config)
+        self._security = security_of("n1", security, users, acls, mechanisms, None)
         self._ids = list(range(1, brokers + 1))
+        self._controller_id = CONTROLLER_ID if brokers > 1 else 1
+        self._fault_handles = FaultHandles()
+        self._history = history
         self._nodes: dict[int, SimNode] = {}
+        self._brokers: dict[int, SimulatedBroker] = {}
+        self._folder: tempfile.TemporaryDirectory[str] | None = None  # of histories
         self._trouble: list[Trouble] = []
         self._calls: list[str] = []
+        self._snapshots: dict[str, dict[int, CrashFileSystem]] = {}
         self.arrivals: list[Arrival] = []
         self._loop: SimulatedLoop
         self._chance_before: Any = None
 
     def __repr__(self) -> str:
-        return f"<SimulatedCluster of {len(self._ids)} brokers, seed {self.seed}>"
+        return f"<SimulatedCluster of {len(self._ids)} brokers, seed {self._drawn_by}>"
 
     # -- life
 
@@ -122,17 +166,33 @@ class SimulatedCluster:
             raise BrokerError("this loop has a cluster already: a SimulatedLoop is made for one")
         self._loop = loop
         self._chance_before = random.getstate()
-        random.seed(self.seed)
-        loop.random.seed(self.seed)
+        random.seed(self._drawn_by)
+        loop.random.seed(self._drawn_by)
         loop.network.on_arrival = self._note
+        if self._history:
+            self._folder = tempfile.TemporaryDirectory(prefix="pykafka-history-", dir=memory_directory())
         for id in (*self._ids, *([CONTROLLER_ID] if len(self._ids) > 1 else ())):
-            self._nodes[id] = SimNode(loop.network, id, self._settings(id), loop.random)
+            self._add(id)
         for node in reversed(self._nodes.values()):
-            if len(self._ids) > 1:
-                node.format(CLUSTER_ID)
+            self._format(node)
             node.start()
         await self.until(self._all_serve, told="the brokers have not come up")
         return self
+
+    def _add(self, id: int) -> None:
+        loop = self._loop
+        node = self._nodes[id] = SimNode(loop.network, id, self._settings(id), loop.random)
+        history = Path(self._folder.name) / str(id) if self._folder is not None and id in self._ids else None
+        self._brokers[id] = SimulatedBroker(node, loop, lambda broker: self._serves(broker.id), history)
+
+    def _format(self, node: SimNode) -> None:
+        if len(self._ids) > 1:
+            node.put_disk(_formatted_disk(node.id, tuple(node.settings.items())))
+        if self._security is not None:
+            node.disk.make_directory(DATA)
+            records = self._security.first_records()
+            write_snapshot(node.disk, f"{DATA}/{BOOTSTRAP_FILE}", records, now=self._loop.timeline.now)
+            node.disk.sync_all("/data")
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -143,37 +203,59 @@ class SimulatedCluster:
                 at, _, what = told.partition(": ")
                 hit = SimulatedHit(index, number, f"{int(at) - START_MS} ms: {what}", self._calls[index])
                 self._loop.faults.came.append(hit)
-        for node in self._nodes.values():
-            if node.running:
-                node.kill()
+        for broker in self._brokers.values():
+            broker.end()
+        if self._folder is not None:
+            self._folder.cleanup()
         random.setstate(self._chance_before)
         if error is not None:
             hint = "" if "PYTHONHASHSEED" in os.environ else "; another process repeats it with a fixed PYTHONHASHSEED"
-            error.add_note(f"simulated with SimulatedCluster(brokers={len(self._ids)}, seed={self.seed}){hint}")
+            error.add_note(f"simulated with SimulatedCluster(brokers={len(self._ids)}, seed={self._drawn_by}){hint}")
 
     def _settings(self, id: int) -> dict[str, str]:
-        if len(self._ids) == 1:
-            return {**_SETTINGS, "listeners": f"PLAINTEXT://n{id}:{CLIENTS}", **self._config}
         is_controller = id == CONTROLLER_ID
+        security, listeners = self._security, f"PLAINTEXT://n{id}:{CLIENTS}"
+        settings, protocols = dict(_SETTINGS), {"CONTROLLER": "PLAINTEXT", "PLAINTEXT": "PLAINTEXT"}
+        if security is not None:
+            listeners = f"{security.listener}://n{id}:{CLIENTS},{INTERNAL}://n{id}:{INNER}"
+            protocols |= {security.listener: security.listener, INTERNAL: "PLAINTEXT"}
+            settings |= {**security.config(), "inter.broker.listener.name": INTERNAL}
+            settings["listener.security.protocol.map"] = ",".join(f"{name}:{each}" for name, each in protocols.items())
+            if security.acls is not None:
+                settings["super.users"] = ";".join([*security.super_users, "User:ANONYMOUS"])
+        if len(self._ids) == 1:
+            return {**settings, "listeners": listeners, **self._config}
+        replicas = str(min(3, len(self._ids)))
         return {
-            **_SETTINGS,
+            **settings,
             **QUICK,
+            SESSION: str(_SESSION_MS),
             "min.insync.replicas": "1",
             "process.roles": "controller" if is_controller else "broker",
-            "listeners": f"CONTROLLER://n{id}:{CONTROLLERS}" if is_controller else f"PLAINTEXT://n{id}:{CLIENTS}",
+            "listeners": f"CONTROLLER://n{id}:{CONTROLLERS}" if is_controller else listeners,
             "controller.quorum.voters": f"{CONTROLLER_ID}@n{CONTROLLER_ID}:{CONTROLLERS}",
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-            "default.replication.factor": str(min(3, len(self._ids))),
-            "offsets.topic.replication.factor": str(min(3, len(self._ids))),
-            "transaction.state.log.replication.factor": str(min(3, len(self._ids))),
-            "share.coordinator.state.topic.replication.factor": str(min(3, len(self._ids))),
+            "listener.security.protocol.map": ",".join(f"{name}:{each}" for name, each in protocols.items()),
+            "default.replication.factor": replicas,
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            "share.coordinator.state.topic.replication.factor": replicas,
             **self._config,
         }
 
     def _all_serve(self) -> bool:
-        image = self.controller.broker.node.image
-        return all(id in image.brokers and not image.brokers[id].fenced for id in self._ids)
+        return all(map(self._serves, self._ids))
+
+    def _serves(self, id: int) -> bool:
+        if id == CONTROLLER_ID:
+            return self._nodes[id].running
+        image = self._leader_of_metadata.broker.node.image
+        is_open = (self._nodes[id].name, CLIENTS) in self._loop.network.doors
+        return is_open and id in image.brokers and not image.brokers[id].fenced
+
+    @property
+    def _leader_of_metadata(self) -> SimNode:
+        return self._nodes[self._controller_id]
 
     async def until(self, holds: Callable[[], object], timeout: float = 60, told: str = "it is not so") -> None:
         """Wait until something holds.
@@ -200,30 +282,42 @@ class SimulatedCluster:
         return ",".join(f"n{id}:{CLIENTS}" for id in self._ids)
 
     @property
-    def brokers(self) -> list[SimNode]:
-        """All brokers."""
-        return [self._nodes[id] for id in self._ids]
+    def nodes(self) -> dict[int, SimulatedBroker]:  # type: ignore[override]
+        """All nodes by id, with the controller; empty before the start."""
+        return self._brokers
 
     @property
-    def controller(self) -> SimNode:
+    def brokers(self) -> list[SimulatedBroker]:  # type: ignore[override]
+        """All brokers."""
+        return [self._brokers[id] for id in self._ids]
+
+    @property
+    def controller(self) -> SimulatedBroker:
         """The node that leads the metadata."""
-        return self._nodes.get(CONTROLLER_ID, self._nodes[self._ids[0]])
+        return self._brokers[self._controller_id]
 
-    def broker(self, id: int) -> SimNode:
-        """Return a broker, for `kill`, `start`, `stop`, `pause`, `go_on`, `cut_power`, `break_disk`, `mend_disks`,
-        `drift`.
+    def broker(self, node_id: int) -> SimulatedBroker:
+        """Return the broker with the id, for `kill`, `start`, `stop`, `pause`, `unpause`, `cut_power`, `break_disk`,
+        `mend_disks`, `drift`, and the operations of one broker.
         """
-        if id not in self._ids:
-            raise ValueError(f"there is no broker {id}: there are {', '.join(map(str, self._ids))}")
-        return self._nodes[id]
+        broker = super().broker(node_id)
+        assert isinstance(broker, SimulatedBroker)
+        return broker
 
-    def leader(self, topic: str, partition: int = 0) -> SimNode:
+    def leader(self, topic: str, partition: int = 0) -> SimulatedBroker:
         """Return the leader of a partition. Raises BrokerError if there is none."""
-        topics = self.controller.broker.node.image.topics
+        topics = self._leader_of_metadata.broker.node.image.topics
         state = topics[topic].partitions.get(partition) if topic in topics else None
         if state is None or state.leader not in self._nodes:
             raise BrokerError(f"{topic}-{partition} has no leader")
-        return self._nodes[state.leader]
+        return self._brokers[state.leader]
+
+    def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
+        """Return the settings of a client of the cluster, as `KafkaCluster.client_config`."""
+        if self._security is None and (user is not None or mechanism is not None):
+            raise ValueError("this cluster has no users: make it with security=... and users=...")
+        login = None if self._security is None else self._security.login(Path(), user, mechanism)
+        return client_settings(client, self.bootstrap_servers, login)
 
     @property
     def now_ms(self) -> int:
@@ -248,28 +342,44 @@ class SimulatedCluster:
     async def create_topic(
         self,
         name: str,
-        partitions: int = 1,
-        replicas: int | None = None,
-        config: Mapping[str, object] | None = None,
-    ) -> None:
-        """Create a topic, and wait until all running brokers know its leaders.
+        partitions: int | None = None,
+        config: Mapping[str, ConfigValue] | None = None,
+        *,
+        replication_factor: int | None = None,
+        exist_ok: bool = False,
+    ) -> Topic:
+        """Create a topic and return it, once all running brokers know its leaders.
+
+        Args:
+            partitions: by default one.
+            config: Kafka's topic configs.
+            replication_factor: by default the number of brokers, up to three.
+            exist_ok: the topic may exist already.
 
         Raises:
-            BrokerError: the cluster refuses the topic.
+            ControlError: the cluster refuses the topic.
         """
         configs = [CreatableTopicConfig(*each) for each in config_texts(config).items()]
-        factor = min(3, len(self._ids)) if replicas is None else replicas
-        request = CreateTopicsRequest([CreatableTopic(name, partitions, factor, configs=configs)], _REQUEST_MS)
-        answer = await self.ask(request)
-        created = answer.topics[0]
-        if created.error_code:
-            raise BrokerError(f"{ErrorCode(created.error_code).name}: {created.error_message}")
+        factor = min(3, len(self._ids)) if replication_factor is None else replication_factor
+        topic = CreatableTopic(name, 1 if partitions is None else partitions, factor, configs=configs)
+        created = (await self.ask(CreateTopicsRequest([topic], _REQUEST_MS))).topics[0]
+        code = ErrorCode(created.error_code)
+        if code and not (exist_ok and code is ErrorCode.TOPIC_ALREADY_EXISTS):
+            raise ControlError(409, f"{code.name}: {created.error_message}", code.name)
 
         def is_known() -> bool:
             images = [node.broker.node.image for node in self._nodes.values() if node.running]
             return all(name in each.topics for each in images)
 
         await self.until(is_known, told=f"not all brokers know {name}")
+        image = self._leader_of_metadata.broker.node.image.topics[name]
+        return {
+            "name": name,
+            "topic_id": uuid_text(image.id),
+            "partitions": len(image.partitions),
+            "internal": False,
+            "config": dict(config_texts(config)),
+        }
 
     async def ask(self, request: Message, broker: int | None = None) -> Any:
         """Return the answer of a broker to a request of Kafka's protocol; by default of the first that runs.
@@ -280,12 +390,13 @@ class SimulatedCluster:
         running = [node for node in self.brokers if node.running]
         node = self.broker(broker) if broker is not None else next(iter(running), self.brokers[0])
         loop, answered = self._loop, self._loop.create_future()
-        link = SimLink(loop.network, loop.application, Address(node.name, CLIENTS, "PLAINTEXT"), "cluster")
+        port = CLIENTS if self._security is None else INNER
+        link = SimLink(loop.network, loop.application, Address(node.host, port, "PLAINTEXT"), "cluster")
         loop.application.turn(lambda: link.send(request, answered.set_result, _REQUEST_MS, copied=True))
         answer = await answered
         loop.application.turn(link.close)
         if isinstance(answer, LinkError):
-            raise BrokerError(f"{node.name} does not answer: {answer}")
+            raise BrokerError(f"{node.host} does not answer: {answer}")
         return answer
 
     # -- faults
@@ -314,7 +425,7 @@ class SimulatedCluster:
         self._loop.network.break_connections(lambda one, other: name in (one, other))
 
     def _machine(self, which: str | int) -> str:
-        name = self.broker(which).name if isinstance(which, int) else which
+        name = f"n{which}" if isinstance(which, int) else which
         if name not in self._loop.network.hosts:
             raise ValueError(f"there is no machine {name}: there are {', '.join(self._loop.network.hosts)}")
         return name
@@ -345,12 +456,12 @@ class SimulatedCluster:
         began = Trouble(
             loop.timeline,
             loop.network,
-            self.brokers,
-            random.Random(loop.random.getrandbits(64)),
+            [self._nodes[id] for id in self._ids],
+            Random(loop.random.getrandbits(64)),
             chosen,
             mean_ms=mean_ms,
             most_down=most_down,
-            controller=self.controller,
+            controller=self._leader_of_metadata,
             may_come=lambda number: (only is None or number in only) and loop.faults.may_come(index, number),
         )
         self._trouble.append(began)
@@ -378,6 +489,82 @@ class SimulatedCluster:
             if not node.running:
                 node.start()
         return self._all_serve() and not any(node.leaving for node in self._nodes.values())
+
+    # -- the whole state
+
+    async def snapshot(self, name: str) -> Snapshot:
+        """Keep the files of all nodes, as they are at this moment, under a name. Returns name and size_bytes.
+
+        What is on its way between nodes or to a client is lost to the snapshot, as if all processes had been killed.
+        """
+        self._snapshots[name] = {id: node.disk.after_crash(keep=True) for id, node in self._nodes.items()}
+        return self._described(name)
+
+    async def restore(self, name: str) -> None:
+        """Go back to the state of a snapshot.
+
+        All nodes are killed and start on the files of the snapshot; clients connect again, faults end, and time goes
+        on. Leader epochs are higher than any that clients have seen. A snapshot can be restored again.
+
+        Raises:
+            ControlError: there is no such snapshot.
+        """
+        disks = self._disks(name)
+        seen = self._leader_epochs()
+        for id, node in self._nodes.items():
+            if node.running:
+                node.kill()
+            node.put_disk(disks[id])
+        self._leader_of_metadata.start()
+        await asyncio.sleep(
+            int(self.controller.config.get(SESSION, _SESSION_MS)) / 1000
+        )  # it takes the brokers of the snapshot for alive
+        await self.calm()
+        for image in list(self._leader_of_metadata.broker.node.image.topics.values()):
+            for index in image.partitions:
+                await self._wait_for_running(image.name, index)
+        for (topic, index), epoch in seen.items():
+            if topic in self._leader_of_metadata.broker.node.image.topics:
+                while (state := await self.partition(topic, index))["leader_epoch"] <= epoch and state["leader"] != -1:
+                    await self.move_leader(topic, state["leader"], index)
+
+    async def snapshots(self) -> list[Snapshot]:
+        """Return name and size_bytes of each snapshot."""
+        return [self._described(name) for name in sorted(self._snapshots)]
+
+    async def delete_snapshot(self, name: str) -> None:
+        """Forget a snapshot."""
+        self._disks(name)
+        del self._snapshots[name]
+
+    def _disks(self, name: str) -> dict[int, CrashFileSystem]:
+        if name not in self._snapshots:
+            known = f"there are {', '.join(sorted(self._snapshots))}" if self._snapshots else "there is none"
+            raise ControlError(404, f"there is no snapshot {name}; {known}")
+        return self._snapshots[name]
+
+    def _described(self, name: str) -> Snapshot:
+        return {"name": name, "size_bytes": sum(disk.size_of_logs() for disk in self._disks(name).values())}
+
+    def _leader_epochs(self) -> dict[tuple[str, int], int]:
+        """Return the highest leader epoch of each partition that any node knows."""
+        found: dict[tuple[str, int], int] = {}
+        for node in self._nodes.values():
+            if node.running:
+                for topic in node.broker.node.image.topics.values():
+                    for each in topic.partitions.values():
+                        key = topic.name, each.partition
+                        found[key] = max(found.get(key, -1), each.leader_epoch)
+        return found
+
+
+@lru_cache(_DISKS)
+def _formatted_disk(id: int, settings: tuple[tuple[str, str], ...]) -> CrashFileSystem:
+    """Return the disk of a node before its first start: of each seed the same one."""
+    timeline, random = Timeline(), Random(id)
+    node = SimNode(Network(timeline, random), id, dict(settings), random)
+    node.format(CLUSTER_ID)
+    return node.disk
 
 
 __all__ = ["SimulatedCluster"]

@@ -93,6 +93,13 @@ class SimDirectory:
         return made
 
 
+def _segment_bytes(entry: tuple[str, SimFile | SimDirectory]) -> int:
+    name, node = entry
+    if isinstance(node, SimDirectory):
+        return sum(map(_segment_bytes, node.entries.items()))
+    return len(node.data) if name.endswith(".log") else 0
+
+
 def _sync_tree(directory: SimDirectory) -> None:
     directory.durable, directory.pending = dict(directory.entries), []
     for node in directory.entries.values():
@@ -200,6 +207,10 @@ class CrashFileSystem:
     def contents(self) -> Contents:
         """Return everything on the disk, to compare with another one."""
         return self._root.contents()
+
+    def size_of_logs(self) -> int:
+        """Return the bytes of all segments."""
+        return sum(map(_segment_bytes, self._root.entries.items()))
 
     def done(self, what: str) -> None:
         self.operations += 1

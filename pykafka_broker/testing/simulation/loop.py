@@ -16,7 +16,7 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sized
 from contextlib import contextmanager
 from math import ceil
 from typing import Any, TypeVar
@@ -70,6 +70,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         limit_s: the virtual seconds after which a run that does not end is given up.
     """
 
+    _ready: Sized  # asyncio's callbacks that are due, and its timers
+    _scheduled: Sized
+
     def __init__(self, limit_s: float = DEFAULT_LIMIT_S) -> None:
         super().__init__()
         self.timeline = Timeline()
@@ -96,26 +99,31 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return (self.timeline.now - START_MS) / 1000
 
     def pass_time(self, timeout_s: float | None) -> None:
-        """Let happen what is due next: all of it is at one time, and not later than after the time-out.
+        """Let happen what is due next, until a callback is ready, and not later than after the time-out.
 
-        Raises SimulationStalled.
+        What is due at one time happens together. Raises SimulationStalled.
         """
-        timeline = self.timeline
-        due = timeline.next_due
+        timeline, timers = self.timeline, len(self._scheduled)
+        until: int | None = None
         if timeout_s is not None:
             until = timeline.now + max(0, ceil((timeout_s - _TICK_S) * 1000))
             if until == timeline.now:
                 self._turns += 1
                 until += not self._turns % _TURNS_A_MS
-            due = until if due is None else min(due, until)
-        if due is None:
-            raise SimulationStalled("the simulation stands still: every task waits, and nothing is left to happen")
-        if due > self._limit_ms:
-            raise SimulationStalled(
-                f"{(self._limit_ms - START_MS) / 1000:g} virtual seconds have passed without an end: "
-                "use SimulatedLoop(limit_s=...) for a longer run"
-            )
-        timeline.run(max(due, timeline.now))
+        while True:
+            due = timeline.next_due
+            if until is not None and (due is None or due > until):
+                due = until
+            if due is None:
+                raise SimulationStalled("the simulation stands still: every task waits, and nothing is left to happen")
+            if due > self._limit_ms:
+                raise SimulationStalled(
+                    f"{(self._limit_ms - START_MS) / 1000:g} virtual seconds have passed without an end: "
+                    "use SimulatedLoop(limit_s=...) for a longer run"
+                )
+            timeline.run(max(due, timeline.now))
+            if len(self._ready) or due == until or len(self._scheduled) != timers:
+                return
 
     def run_forever(self) -> None:
         with _virtual(self):
@@ -187,6 +195,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         protocol = protocol_factory()
         transport = SimulatedTransport(self, end, protocol, (host, int(port)))
         protocol.connection_made(transport)
+        end.hear_again()  # of an end that came first
         return transport, protocol
 
 
@@ -308,6 +317,7 @@ def _virtual(loop: SimulatedLoop) -> Iterator[None]:
         (time, "monotonic", loop.time),
         (time, "monotonic_ns", lambda: (timeline.now - START_MS) * 1_000_000),
         (os, "urandom", lambda size: loop.random.randbytes(size)),
+        (random, "_urandom", lambda size: loop.random.randbytes(size)),  # of the module secrets
     ]
     collects = gc.isenabled()
     gc.disable()  # finalizers would run at times that no seed decides

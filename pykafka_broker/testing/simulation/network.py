@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Protocol
 
@@ -39,6 +40,7 @@ class End:
         self.open = True
         self._arriving: deque[tuple[int, bytes | None]] = deque()  # when it may, and what; None: the end
         self._pumping = False
+        self._unheard: list[bytes | None] = []  # that have come before there was an ear; None: the end
         self.far: End = self
 
     def send(self, frame: bytes) -> None:
@@ -89,6 +91,18 @@ class End:
     def _hear(self, frame: bytes) -> None:
         if self.open and self.ear is not None:
             self.ear.on_frame(frame)
+        elif self.open:
+            self._unheard.append(frame)
+
+    def hear_again(self) -> None:
+        """Give a new ear everything that has come before it."""
+        unheard, self._unheard = self._unheard, []
+        for frame in unheard:
+            self.host.later(0, partial(self._hear, frame) if frame is not None else self._hear_end)
+
+    def _hear_end(self) -> None:
+        if self.ear is not None:
+            self.ear.on_end("the peer has closed it")
 
     def broken(self, why: str) -> None:
         """End this side, which hears why."""
@@ -96,6 +110,11 @@ class End:
             self.open = False
             if self.ear is not None:
                 self.host.later(0, lambda: self.ear.on_end(why))  # type: ignore[union-attr]
+            else:
+                self._unheard.append(None)
+
+    def setsockopt(self, *option: object) -> None:
+        """Do nothing: a fault that resets a socket closes this side."""
 
 
 class Door(Protocol):
@@ -137,7 +156,8 @@ class Network:
 
     def delay(self, *hosts: Host) -> int:
         """Return how long a frame is on its way between hosts."""
-        return self._delay() + sum(self.slow.get(host.name, 0) for host in hosts)
+        delay = self._delay()
+        return delay + sum(self.slow.get(host.name, 0) for host in hosts) if self.slow else delay
 
     def _delay(self) -> int:
         if self.random.random() < _LONG_DELAY:
@@ -212,6 +232,12 @@ class Network:
         """Let all hosts reach each other."""
         self.cut.clear()
         self.slow.clear()
+        for end in list(self.ends):
+            end.pump()
+
+    def reconnect(self, chosen: Callable[[str, str], bool]) -> None:
+        """Let hosts reach each other again, by the names of the first and the second of a pair."""
+        self.cut = {pair for pair in self.cut if not chosen(*pair)}
         for end in list(self.ends):
             end.pump()
 

@@ -1,45 +1,40 @@
 """A node of a simulated cluster: a whole `Broker` on a disk in memory, behind a door on the virtual network.
 
-Rule: everything of the package is real but its sockets, threads, disk, clock and chance. Requests come as frames to the
-router, one after the other on each connection, as `server/connection.py` does it; the buffer of a request is wiped
-when its handler has returned. A defect that the broker would log and survive ends the simulation.
+Rule: everything of the package is real but its sockets, threads, disk, clock and chance. A defect that the broker would
+log and survive ends the simulation.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from random import Random
-from typing import Any
 
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.requests.context import ConnectionContext
-from pykafka_broker.broker.requests.controller_routes import ControllerRouter
-from pykafka_broker.broker.requests.router import PendingReply, new_router
 from pykafka_broker.broker.setup import NO_SETUP, Setup
-from pykafka_broker.broker.waiting.future import Parked
 from pykafka_broker.cluster.formatting import FormatRequest, StorageFormatter
 from pykafka_broker.cluster.formatting import StorageNode as FormatNode
 from pykafka_broker.config import BrokerConfig
-from pykafka_broker.errors import FrameError
 from pykafka_broker.log.jobs import Job
 from pykafka_broker.log.log_directory import LogDirectoryError
-from pykafka_broker.server.connection import Dispatching
 from pykafka_broker.server.listeners import Listener, listeners_of
 from pykafka_broker.server.serving import BrokerShare, start_broker
 from pykafka_broker.testing.simulation.disk import CrashFileSystem
-from pykafka_broker.testing.simulation.link import SimPeers, flat
-from pykafka_broker.testing.simulation.network import End, Network
+from pykafka_broker.testing.simulation.link import SimPeers
+from pykafka_broker.testing.simulation.network import Network
+from pykafka_broker.testing.simulation.serving import SimServer
 from pykafka_broker.testing.simulation.timeline import Event, Host, Step
 
 DATA = "/data/logs"
 QUICK_DISK_MS = 8
+_CONFIGS = 64  # of that many nodes are kept
 OnBroker = Callable[["SimNode"], None]
 
 
 class SimNode(Host):
     """A node with its disk. `settings` are those of its server.properties; `on_made` sees each new broker before the
-    broker starts.
+    broker starts, and `on_open` before clients are let in.
     """
 
     def __init__(self, network: Network, id: int, settings: Mapping[str, str], random: Random) -> None:
@@ -51,12 +46,14 @@ class SimNode(Host):
         self.directories = self.settings["log.dirs"].split(",")
         self.is_broker = "broker" in self.settings.get("process.roles", "broker")
         self.is_controller = "controller" in self.settings.get("process.roles", "controller")
-        self.disk = CrashFileSystem()
-        self.disk.now = lambda: self.clock.wall
+        self.disk: CrashFileSystem
+        self.put_disk(CrashFileSystem())
         self.disk_ms = QUICK_DISK_MS  # the longest that a job waits, and takes
         self.running = self.leaving = False
         self.has_lost_disks = False  # this process
         self.on_made: OnBroker = _nothing
+        self.on_open: OnBroker = _nothing
+        self.server: SimServer  # of the present process
         self.violations: list[str] = []
         self.cluster_id = ""  # of the last format
         self._timer: Event | None = None
@@ -77,6 +74,7 @@ class SimNode(Host):
         self._unfinished.clear()
         self.set_clock()
         self.broker = self.new_broker()
+        self.server = SimServer(self, self.broker)
         self.on_made(self)
         try:
             self.turn(self._begin)
@@ -88,7 +86,7 @@ class SimNode(Host):
     def new_broker(self, setup: Setup = NO_SETUP, share: BrokerShare | None = None) -> Broker:
         """Make a broker and do not start it. share: files and threads instead of the disk and the jobs here."""
         broker = Broker(
-            BrokerConfig(self.settings),
+            _config_of(tuple(self.settings.items())),
             self.clock,
             new_uuid=self._new_uuid,
             new_session_id=lambda: self.random.randrange(1, 1 << 31),
@@ -113,10 +111,9 @@ class SimNode(Host):
 
     def open(self, listeners: list[Listener]) -> None:
         """Let clients and other nodes in."""
+        self.on_open(self)
         for listener in listeners:
-            services = self.broker.services
-            router = ControllerRouter(services) if listener.for_controllers else new_router(services)
-            self.network.doors[listener.host, listener.port] = _Doors(self, listener, router)
+            self.network.doors[listener.host, listener.port] = self.server.listen(listener)
 
     def _refused(self, why: str) -> None:
         if self.has_lost_disks:
@@ -127,7 +124,7 @@ class SimNode(Host):
     def format(self, cluster_id: str) -> None:
         """Format the disk as `pykafka-broker format` does, for a node of a cluster."""
         self.cluster_id = cluster_id
-        config = BrokerConfig(self.settings)
+        config = _config_of(tuple(self.settings.items()))
         is_controller = "controller" in (config.process_roles or ())
         node = FormatNode(
             self.id,
@@ -148,6 +145,11 @@ class SimNode(Host):
         for _ in formatter.run():
             pass
         self.disk.sync_all("/data")
+
+    def put_disk(self, disk: CrashFileSystem) -> None:
+        """Put a copy of a disk into the machine, whose process does not run."""
+        self.disk = disk.after_crash(keep=True)
+        self.disk.now = lambda: self.clock.wall
 
     def _new_uuid(self) -> bytes:
         return bytes([self.random.randrange(128)]) + self.random.randbytes(15)
@@ -221,6 +223,9 @@ class SimNode(Host):
     def settle(self) -> None:
         if self.running:
             self.broker.settle()
+            if observers := self.server.turns.observers:
+                for look in tuple(observers):
+                    look()
             self._arm()
             if self.broker.node.replicas.hosted() and not self.broker.node.logs.topics_are_known:
                 self.violations.append(f"{self.name} has opened partitions before it knows their topics")
@@ -231,8 +236,26 @@ class SimNode(Host):
             return
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
+        if self.held and due > self.clock.now:
+            return
         self._timer = self.later(due - self.clock.now, self.broker.on_deadline)
         self._timer_due = due
+
+    def arm_anew(self) -> None:
+        """Set the timer for the next deadline, after the clock was stopped, moved or released."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self.running:
+            self._arm()
+
+    # -- jobs
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether every job was applied."""
+        return not self._unfinished
 
     def submit(self, job: Job) -> None:
         """Run a job beside the turns and apply it in one."""
@@ -253,6 +276,7 @@ class SimNode(Host):
     def replace(self, broker: Broker) -> None:
         """Put another broker in the place of the present one: new connections are the new broker's."""
         self.broker = broker
+        self.server = SimServer(self, broker)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -267,92 +291,10 @@ class SimNode(Host):
         return ConnectionContext(self._connections, listener.name, (self.name, listener.port), ("10.0.0.1", 50000))
 
 
-class _Doors:
-    """A listener of a node."""
-
-    def __init__(self, node: SimNode, listener: Listener, router: Dispatching) -> None:
-        self.host: Host = node
-        self._node = node
-        self._listener = listener
-        self._router = router
-
-    def accept(self, end: End) -> None:
-        context = self._node.next_connection(self._listener)
-        end.ear = Served(self._node, end, context, self._router)
-
-
-class Served:
-    """A connection of a client or of another node."""
-
-    def __init__(self, node: SimNode, end: End, context: ConnectionContext, router: Dispatching) -> None:
-        self._node = node
-        self._broker = node.broker
-        self._end = end
-        self._context = context
-        self._router = router
-        self._waiting: deque[bytes] = deque()
-        self._parked: PendingReply | None = None
-
-    def on_frame(self, frame: bytes) -> None:
-        self._waiting.append(frame)
-        self._serve()
-
-    def on_end(self, why: str) -> None:
-        self._waiting.clear()
-        if self._parked is not None:
-            pending, self._parked = self._parked, None
-            self._broker.services.purgatory.cancel(pending.future)
-        self._broker.connection_closed(self._context)
-
-    def _serve(self) -> None:
-        while self._waiting and self._end.open:
-            if self._parked is not None:
-                if isinstance(self._parked.future, Parked) and self._parked.yields:
-                    self._broker.services.purgatory.hurry(self._parked.future, self._node.clock.now)
-                if self._parked is not None:
-                    return
-            self._dispatch(self._waiting.popleft())
-
-    def _dispatch(self, frame: bytes) -> None:
-        buffer = bytearray(frame)
-        try:
-            result = self._router.dispatch(self._context, memoryview(buffer)[4:])
-        except FrameError as error:
-            self._refuse(error)
-            return
-        finally:
-            buffer[:] = bytes(len(buffer))
-        if isinstance(result, PendingReply):
-            self._parked = result
-            result.future.add_done_callback(self._on_reply)
-        elif result is not None:
-            self._send(result)
-
-    def _on_reply(self, _: object) -> None:
-        pending, self._parked = self._parked, None
-        if pending is None or not self._end.open:
-            return
-        try:
-            pieces = pending.pieces()
-        except FrameError as error:
-            self._refuse(error)
-            return
-        if pieces:
-            self._send(pieces)
-        self._node.soon(self._serve)
-
-    def _send(self, pieces: list[Any]) -> None:
-        try:
-            self._end.send(flat(pieces))
-        except OSError as error:  # of the disk that records come from
-            self._end.close()
-            self.on_end(str(error))
-
-    def _refuse(self, error: FrameError) -> None:
-        if "acks=0" not in str(error):  # a connection that ends is all that a producer hears of its failure then
-            self._node.violations.append(f"{self._node.name} refused a frame of {self._end.far.host.name}: {error}")
-        self._end.close()
-        self.on_end(str(error))
+@lru_cache(_CONFIGS)
+def _config_of(settings: tuple[tuple[str, str], ...]) -> BrokerConfig:
+    """Return the configuration of settings, which are the same for every seed."""
+    return BrokerConfig(dict(settings))
 
 
 def _outcome(job: Job) -> OSError | None:
@@ -373,4 +315,4 @@ def _conclude(job: Job, error: OSError | None) -> None:
 def _nothing(node: SimNode) -> None: ...
 
 
-__all__ = ["DATA", "Served", "SimNode", "Step"]
+__all__ = ["DATA", "SimNode", "Step"]

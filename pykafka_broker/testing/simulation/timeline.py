@@ -81,6 +81,7 @@ class Host:
         self.wall_ahead_ms = 0
         self.life = 0  # the number of the process
         self.paused = False
+        self.held = False  # its clock stands
         self._stalled: list[tuple[int, Step]] = []
 
     def turn(self, step: Step) -> None:
@@ -90,7 +91,9 @@ class Host:
         self.settle()
 
     def set_clock(self) -> None:
-        """Set the clock to the present time."""
+        """Set the clock to the present time, unless the clock stands."""
+        if self.held:
+            return
         now = self._shown + round((self.timeline.now - self._since) * self._rate)
         self.clock.set(now, now + self.wall_ahead_ms)
 
@@ -98,6 +101,18 @@ class Host:
         """Let the clock go by another rate from now on: its milliseconds in one of the timeline."""
         self.set_clock()
         self._rate, self._since, self._shown = rate, self.timeline.now, self.clock.now
+
+    def hold(self) -> None:
+        """Stop the clock, for `release`."""
+        self.set_clock()
+        self.held = True
+
+    def release(self) -> None:
+        """Let the clock go on from the time that it shows."""
+        if self.held:
+            self.held = False
+            self._since, self._shown = self.timeline.now, self.clock.now
+            self.wall_ahead_ms = self.clock.wall - self.clock.now
 
     def settle(self) -> None:
         """End a turn."""
@@ -125,6 +140,7 @@ class Host:
         self.life += 1
         self.paused = False
         self._stalled.clear()
+        self.release()
 
     def pause(self) -> None:
         self.paused = True

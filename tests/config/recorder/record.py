@@ -3,7 +3,8 @@
 Rule: facts only, and nothing is edited by hand afterwards; what this broker makes of a key stands in `effects.py`.
 
     record.py definitions JAR_DIRECTORY CONFIGS_JSON    data.json: names, types, defaults, limits, update modes,
-    synonyms; verdicts.json: Kafka's word on sample values of each kind of key
+    synonyms; and verdicts.json
+    record.py verdicts JAR_DIRECTORY    verdicts.json: Kafka's word on sample values of each kind of key
     record.py newer JAR_DIRECTORY 4.4    data.json: the keys that came with this release, marked with it
     record.py described JAR_DIRECTORY BOOTSTRAP PROPERTIES [FILE]    described.json, or another file: the answers of a
     fresh running broker
@@ -91,6 +92,8 @@ def verdicts(dump: dict[str, Any], data: dict[str, dict[str, Any]]) -> dict[str,
     for scope, keys in dump["verdicts"].items():
         for name, rows in keys.items():
             entry = data[scope][name]
+            if entry.get("rule") == "repeatable-list":
+                continue  # the broker takes repeated values out before Kafka's class sees them
             kind = json.dumps([entry["type"], *(entry.get(k) for k in ("min", "max", "allowed", "rule"))])
             if rows and kind not in seen:
                 seen.add(kind)
@@ -118,6 +121,11 @@ def definitions(jars: str, configs_json: str) -> None:
     VERDICTS.write_text(one_line_each(verdicts(dump, data)))
 
 
+def values(jars: str) -> None:
+    """Record what the release says of values, of keys that are known already."""
+    VERDICTS.write_text(one_line_each(verdicts(java(jars, "DumpConfigs.java"), json.loads(DATA.read_bytes()))))
+
+
 def newer(jars: str, release: str) -> None:
     """Add the keys of a release that is newer than the one this broker is."""
     data = json.loads(DATA.read_bytes())
@@ -138,5 +146,10 @@ def described(jars: str, bootstrap: str, properties: str, file: str = str(DESCRI
 
 
 if __name__ == "__main__":
-    commands: dict[str, Callable[..., None]] = {"definitions": definitions, "newer": newer, "described": described}
+    commands: dict[str, Callable[..., None]] = {
+        "definitions": definitions,
+        "verdicts": values,
+        "newer": newer,
+        "described": described,
+    }
     commands[sys.argv[1]](*sys.argv[2:])

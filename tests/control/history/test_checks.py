@@ -80,7 +80,7 @@ def test_a_batch_that_was_sent_again_in_another_form_is_not_lost(story: Story) -
     story.produced(crc=2, stored=False, **sent).offset = 0
     assert story.kinds() == []
     story.produced(stored=False, producer_id=1, epoch=0, sequence=1).offset = 0
-    assert story.kinds() == ["lost write"]
+    assert story.kinds() == ["inconsistent offsets"]
 
 
 def test_records_of_a_topic_that_was_deleted_are_not_lost(story: Story) -> None:

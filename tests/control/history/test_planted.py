@@ -119,6 +119,24 @@ def replace_a_write(run: RightRun) -> None:
     batches[index] = batches[index]._replace(crc=10**6)
 
 
+def tell_an_offset_twice(run: RightRun) -> None:
+    run.story.produced()
+    run.story.logs["orders"].pop()
+    run.story.produced(client="new")
+
+
+def swap_two_answers(run: RightRun) -> None:
+    first, second = run.story.produced(), run.story.produced()
+    first.offset, second.offset = second.offset, first.offset
+    log = run.story.logs["orders"]
+    log[-2:] = [log[-2]._replace(crc=log[-1].crc), log[-1]._replace(crc=log[-2].crc)]
+
+
+def reverse_a_sequence(run: RightRun) -> None:
+    for sequence in (1, 0):
+        run.story.produced(client="d", producer_id=7, epoch=0, sequence=sequence)
+
+
 def double_a_write(run: RightRun) -> None:
     crc = 10**6
     run.story.produced(crc=crc, answered=False)
@@ -205,6 +223,9 @@ PLANTED = [
     (read_each_other, "circular information flow"),
     (lose_a_write, "lost write"),
     (replace_a_write, "lost write"),
+    (tell_an_offset_twice, "inconsistent offsets"),
+    (swap_two_answers, "out of order"),
+    (reverse_a_sequence, "out of order"),
     (double_a_write, "duplicate"),
     (let_a_zombie_through, "fenced writer"),
     (reorder, "out of order"),

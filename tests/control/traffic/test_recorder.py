@@ -32,7 +32,8 @@ def test_lines_are_read_while_it_goes_on() -> None:
     recorder.add(second, None)
     recorder.add_call("POST", "/faults?a=b", '{"x": 1}')
     head, state, one, other, call = map(json.loads, recorder.lines())
-    assert head == {"recording": 1, "version": "1"}
+    assert head == {"recording": 1, "version": "1", "began_ns": head["began_ns"]}
+    assert head["began_ns"] > 0
     assert state == {"state": {"type": "topic"}}
     assert (b64decode(one["request"]), b64decode(one["response"])) == (first.frame, b"ab\n\xffcd")
     assert (one["connection"], other["response"], b64decode(other["request"])) == (7, None, second.frame)

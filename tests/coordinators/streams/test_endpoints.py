@@ -1,4 +1,4 @@
-"""What interactive queries go by: which member has which partitions, as Kafka 4.3.1 has answered it."""
+"""What interactive queries go by: which member has which partitions, as Kafka 4.4.0 has answered it."""
 
 from __future__ import annotations
 
@@ -40,3 +40,27 @@ def test_internal_topics_may_be_missing() -> None:
     reply = machine.join("one", word_count(), user_endpoint=Endpoint("h", 9), endpoint_information_epoch=-1)
     assert not reply.error_code
     assert listed(reply) == [("h", [])]
+
+
+def test_the_member_that_asks_comes_last() -> None:
+    machine = Machine(**AT_ONCE)
+    machine.topics.add("lines", 2)
+    epochs = {
+        name: machine.join(name, READS_LINES, user_endpoint=Endpoint(name, 9)).member_epoch for name in ("one", "two")
+    }
+    for name, others in (("one", ["two"]), ("two", ["one"])):
+        reply = machine.beat(name, epochs[name], endpoint_information_epoch=-1)
+        assert [host for host, _ in listed(reply)] == [*others, name]
+
+
+def test_a_topic_with_fewer_partitions_than_the_task_has_is_not_listed() -> None:
+    machine = Machine(**AT_ONCE)
+    machine.topics.add("lines", 2)
+    machine.topics.add("few", 1)
+    topology = Topology(0, [Subtopology("0", ["lines", "few"])])
+    machine.join("one", topology, user_endpoint=Endpoint("one", 9))
+    joined = machine.join("two", topology, user_endpoint=Endpoint("two", 9))
+    told = machine.beat("one", machine.group().members["one"].epoch, {"0": [0]}, endpoint_information_epoch=-1)
+    again = machine.beat("two", joined.member_epoch, endpoint_information_epoch=-1)
+    assert listed(told)[-1] == ("one", [("lines", [0]), ("few", [0])])
+    assert listed(again)[-1] == ("two", [("lines", [1])])

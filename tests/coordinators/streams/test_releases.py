@@ -7,8 +7,19 @@ from __future__ import annotations
 
 import pytest
 
+from pykafka_broker.coordinators.groups.group import Caller
+from pykafka_broker.coordinators.streams.group import describe
+from pykafka_broker.coordinators.streams.topology import MISSING_CLIENT_TAGS
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.streams_group_heartbeat_request import Endpoint, Subtopology, TopicInfo, Topology
+from pykafka_broker.protocol.messages.streams_group_heartbeat_request import (
+    Endpoint,
+    KeyValue,
+    StreamsGroupHeartbeatRequest,
+    Subtopology,
+    TaskOffset,
+    TopicInfo,
+    Topology,
+)
 from tests.coordinators.streams.support import Machine, Tasks, told
 
 ONE_STEP = Topology(0, [Subtopology("0", ["lines"])])
@@ -100,3 +111,50 @@ def test_a_static_member_has_its_room_under_another_id() -> None:
     machine.join("one", ONE_STEP, instance_id="i")
     machine.beat("one", -2, instance_id="i")
     assert machine.join("two", ONE_STEP, instance_id="i").error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(("release", "version", "missing"), [("4.3", 0, None), ("4.4", 0, None), ("4.4", 1, "[k, l]")])
+def test_a_member_is_told_which_tags_it_lacks(release: str, version: int, missing: str | None) -> None:
+    machine = Machine(pykafka_emulate=release, group_streams_rack_aware_assignment_tags="k,x,l")
+    machine.topic("lines", 2)
+    request = StreamsGroupHeartbeatRequest(
+        "g",
+        "one",
+        0,
+        rebalance_timeout_ms=10_000,
+        process_id="p",
+        topology=Topology(0, [Subtopology("0", ["lines"])]),
+        client_tags=[KeyValue("x", "1")],
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+    )
+    caller = Caller(version, "client", "/127.0.0.1")
+    reply = machine.run(machine.coordinator.streams.heartbeat(request, caller, machine.now))
+    told = [each.status_detail for each in reply.status if each.status_code == MISSING_CLIENT_TAGS]
+    assert [text.partition(": ")[2].partition(".")[0] for text in told] == ([] if missing is None else [missing])
+
+
+@pytest.mark.parametrize(("release", "epochs"), [("4.3", 0), ("4.4", 1)])
+def test_other_tags_begin_an_epoch(release: str, epochs: int) -> None:
+    machine = Machine(pykafka_emulate=release)
+    machine.topic("lines", 2)
+    epoch = machine.join("one", Topology(0, [Subtopology("0", ["lines"])])).member_epoch
+    machine.group_config["streams.rack.aware.assignment.tags"] = "k,l"
+    assert machine.beat("one", epoch).member_epoch == epoch + epochs
+    assert machine.group().assignment_configs.get("rack.aware.assignment.tags") == ("k,l" if epochs else None)
+
+
+def test_reported_offsets_are_described_in_order() -> None:
+    machine = Machine()
+    machine.topic("lines", 2)
+    epoch = machine.join("one", Topology(0, [Subtopology("0", ["lines"])])).member_epoch
+    offsets = [TaskOffset("1", 1, 5), TaskOffset("0", 1, 7), TaskOffset("0", 0, -1)]
+    machine.beat("one", epoch, task_offsets=offsets, task_end_offsets=offsets[:1])
+    [member] = describe(machine.group()).members
+    assert [(each.subtopology_id, each.partition, each.offset) for each in member.task_offsets] == [
+        ("0", 0, -1),
+        ("0", 1, 7),
+        ("1", 1, 5),
+    ]
+    assert [each.offset for each in member.task_end_offsets] == [5]

@@ -151,6 +151,24 @@ def streams_session_that_ends(s: Stage) -> None:
 
 
 @scenario
+def streams_static_member(s: Stage) -> None:
+    topology = one_step(s.topic("t", 2))
+    one, two = StreamsMember(s, "one", topology, "p"), StreamsMember(s, "two", topology, "p")
+    one.join(instance_id="i")
+    one.beat(instance_id="i", owned={"0": [0, 1]})
+    two.join(instance_id="i")
+    one.beat(-2, instance_id="i")
+    one.describe_streams()
+    two.join(instance_id="i")
+    one.beat(1, instance_id="i")
+    two.beat(instance_id="i", owned={"0": [0, 1]})
+    two.describe_streams()
+    two.beat(-1, instance_id="i")
+    two.describe_streams()
+    two.delete_groups()
+
+
+@scenario
 def streams_group_that_is_full(s: Stage) -> None:
     topology = one_step(s.topic("t", 2))
     members = [StreamsMember(s, f"m{number}", topology) for number in range(5)]

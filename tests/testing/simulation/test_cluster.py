@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from bench.simulation import work_through_a_kill
-from pykafka_broker.testing import BrokerError, WaitTimeout
+from pykafka_broker.testing import BrokerError, ControlError, WaitTimeout
 from pykafka_broker.testing.simulation import SimulatedCluster, SimulationStalled, simulate
 from pykafka_broker.testing.simulation.cluster import CONTROLLER_ID, KINDS
 
@@ -115,14 +116,16 @@ def test_a_client_works_on_it(brokers: int) -> None:
     simulate(main(), limit_s=LIMIT_S)
 
 
-@pytest.mark.parametrize("seed", [2, 4])
+@pytest.mark.parametrize("seed", range(4))
 def test_a_consumer_stops_whose_coordinator_was_killed(seed: int) -> None:
     """With automatic commits aiokafka 0.14 does not, here as with a real Kafka: stop() ends the search for a
-    coordinator, and then commits until it is done.
+    coordinator, and then commits until it is done. Where a fetch rests after an error, stop() ends with CancelledError,
+    as a third of these seeds do.
     """
 
     async def main() -> None:
-        async with SimulatedCluster(brokers=3, seed=seed) as cluster:
+        slow = {"broker.session.timeout.ms": 3000}  # so that for a while there is no coordinator
+        async with SimulatedCluster(brokers=3, seed=seed, config=slow) as cluster:
             await cluster.create_topic("orders", partitions=3)
             settings = {"bootstrap_servers": cluster.bootstrap_servers, "group_id": "g", "enable_auto_commit": False}
             consumers = [AIOKafkaConsumer("orders", **settings) for _ in range(2)]
@@ -131,7 +134,8 @@ def test_a_consumer_stops_whose_coordinator_was_killed(seed: int) -> None:
             cluster.broker(consumers[0]._coordinator.coordinator_id).kill()
             await cluster.until(lambda: consumers[0]._coordinator.coordinator_id is None)
             for consumer in consumers:
-                await asyncio.wait_for(consumer.stop(), 60)
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait_for(consumer.stop(), 60)
 
     simulate(main(), limit_s=LIMIT_S)
 
@@ -230,7 +234,7 @@ def test_mistakes_are_told() -> None:
                 await cluster.until(lambda: False, timeout=2)
             with pytest.raises(BrokerError, match="no leader"):
                 cluster.leader("orders")
-            with pytest.raises(BrokerError, match="INVALID_TOPIC"):
+            with pytest.raises(ControlError, match="INVALID_TOPIC"):
                 await cluster.create_topic("a/b")
 
     simulate(main())

@@ -1,6 +1,6 @@
 """Records what a real Kafka answers to `requests.txt`: python record.py JARS_DIRECTORY
 
-Needs Java and the jars of Apache Kafka 4.3.1. Each section of the file gets a fresh broker; the answers go to
+Needs Java and the jars of Apache Kafka. Each section of the file gets a fresh broker; the answers go to
 `../kafka_answers.jsonl`, which the tests compare with.
 """
 

@@ -1,0 +1,279 @@
+"""Recordings of a cluster: those of all nodes put together, with the nodes' ends and starts.
+
+Rule: each node records what comes to it, and all times are of the one clock that the processes of a machine share. What
+brokers ask each other is left out, since they ask each other again when the recording is played. A leader that the test
+has moved is moved in the recording where the old leader has learnt of it: until then it went on serving. The topics of
+coordinators are made before, so that their leaders can be placed as recorded. A process that ends by itself takes its
+part of the recording with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pykafka_broker import __version__
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import TopicPartition
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.runtime import ZERO_UUID, uuid_text
+from pykafka_broker.testing.answers import RecordingState
+from pykafka_broker.testing.control_client import ControlError
+from pykafka_broker.testing.data import BrokerError
+from pykafka_broker.testing.recorded_messages import RecordedMessages
+from pykafka_broker.testing.recording import BadRecording, Placement, Recorded, Recording, lines_of, read_recording
+
+if TYPE_CHECKING:
+    from pykafka_broker.testing.cluster import KafkaCluster
+    from pykafka_broker.testing.process import KafkaBroker
+
+PROCESS = "PROCESS"  # in the place of an HTTP method: the process of a node was ended or started
+_MOVE_LEADER = "/incidents/leader"
+# Client ids of brokers' links to other brokers, as Kafka names them.
+_OF_BROKERS = re.compile(
+    r"(broker-\d+-.+)|((AddPartitionsManager|Persister|raft)-client-\d+)|((share-dlq|end-offsets)-\d+)"
+)
+_NOT_LED = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH}
+
+
+class NodeRecording:
+    """The recording of one process of a node.
+
+    Raises:
+        BadRecording: the lines are none of a node of a cluster.
+    """
+
+    def __init__(self, text: str) -> None:
+        lines = text.splitlines()
+        self.recording = read_recording(lines)
+        try:
+            head = json.loads(lines[0])
+            self.node: int = head["node"]
+            self.controller: int = head["controller"]
+            self.brokers: list[int] = head["brokers"]
+            self.began_ns: int = head["began_ns"]
+            self.cluster_id: str = head["cluster_id"]
+            self.topics = _Topics(head["topics"])
+            self.topics_then = _Topics(head["topics_then"])
+        except (IndexError, KeyError, TypeError, ValueError):
+            raise BadRecording("a recording is of no node of a cluster, so it is played alone") from None
+        self.is_full = lines[-1] == '{"full":true}'
+        self.size_bytes = len(text)
+
+
+class _Topics:
+    """The topics of a cluster at a time: where their partitions are, and their ids."""
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.placements = {name: [Placement(*each) for each in topic["partitions"]] for name, topic in told.items()}
+        self.names = {topic["id"]: name for name, topic in told.items()}
+
+
+class ProcessEvent(NamedTuple):
+    """The end or the start of a node's process. at_ns: by the clock of the machine; how: "kill", "stop" or "start"."""
+
+    at_ns: int
+    node: int
+    how: str
+
+    def event(self, began_ns: int) -> Recorded:
+        """Return the event of a recording."""
+        at = max(0, (self.at_ns - began_ns) // 1000)
+        return Recorded(at, at, 0, b"", None, (PROCESS, f"/{self.how}", ""), node=self.node)
+
+
+class _NodeWatch:
+    """The process of a node, whose ends and starts belong to the recording."""
+
+    def __init__(self, recorder: ClusterRecorder, node_id: int) -> None:
+        self._recorder = recorder
+        self._node_id = node_id
+
+    def ending(self, how: str) -> None:
+        """Keep the part of a process that is about to end."""
+        self._recorder.keep_part(self._node_id)
+        self._recorder.note_process(self._node_id, how)
+
+    def started(self) -> None:
+        """Record what comes to the new process."""
+        self._recorder.note_process(self._node_id, "start")
+        with suppress(ControlError, BrokerError, OSError):
+            self._recorder.node(self._node_id).start_recording()
+
+
+class ClusterRecorder:
+    """A recording of a cluster that goes on."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+        self._parts: list[NodeRecording] = []
+        self._processes: list[ProcessEvent] = []
+        cluster.coordinator("recording")
+        cluster.coordinator(transactional_id="recording")
+        for topic in cluster.topics(internal=True):
+            for index in range(topic["partitions"]):
+                cluster._wait_for_running(topic["name"], index)
+        cluster.wait_for_metadata()
+        for node_id, node in cluster.nodes.items():
+            if node.running:
+                node.start_recording()
+            node._watch = _NodeWatch(self, node_id)
+
+    def node(self, node_id: int) -> KafkaBroker:
+        return self._cluster.nodes[node_id]
+
+    def note_process(self, node_id: int, how: str) -> None:
+        """Note that the process of a node ends or has started."""
+        self._processes.append(ProcessEvent(perf_counter_ns(), node_id, how))
+
+    def keep_part(self, node_id: int) -> None:
+        """Take the recording of a node's process."""
+        with suppress(ControlError, BrokerError, OSError):
+            control = self.node(node_id).control
+            self._parts.append(NodeRecording(control.call("GET", "/recording")))
+            control.call("DELETE", "/recording")
+
+    def forget(self) -> None:
+        """End the recording without keeping anything of it."""
+        for node in self._cluster.nodes.values():
+            node._watch = None
+
+    def save(self, path: str | os.PathLike[str]) -> RecordingState:
+        """End the recording, and write it into a file."""
+        self.forget()
+        for node_id, node in self._cluster.nodes.items():
+            if node.running:
+                self.keep_part(node_id)
+        whole = joined(self._parts, self._processes)
+        about = {"version": __version__, "cluster_id": self._cluster.cluster_id}
+        head, *rest = lines_of(whole)
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in (json.dumps(json.loads(head) | about), *rest))
+        return RecordingState(
+            exchanges=sum(bool(event.request) for event in whole.events),
+            size_bytes=sum(each.size_bytes for each in self._parts),
+            full=any(each.is_full for each in self._parts),
+        )
+
+
+# -- all parts together
+
+
+def joined(parts: Sequence[NodeRecording], processes: Iterable[ProcessEvent] = ()) -> Recording:
+    """Return one recording of the recordings of several nodes.
+
+    Raises:
+        BadRecording: there are none, or they are of several clusters.
+    """
+    if len({each.cluster_id for each in parts}) != 1:
+        raise BadRecording("the recordings are of no cluster, or of several")
+    first: dict[int, NodeRecording] = {}
+    for part in parts:
+        first.setdefault(part.node, part)
+    before, then = parts[0].topics, parts[-1].topics_then
+    later = {name: of for name, of in then.placements.items() if name not in before.placements}
+    began_ns = min(each.began_ns for each in parts)
+    events = [*_events(parts, began_ns), *(each.event(began_ns) for each in processes)]
+    return Recording(
+        _state(first.values()),
+        in_effect(events, before.names | then.names),
+        nodes=dict.fromkeys(parts[0].brokers, 0) | {node: each.recording.last_fault for node, each in first.items()},
+        controller=parts[0].controller if parts[0].controller not in parts[0].brokers else 0,
+        placements=before.placements
+        | {name: [each._replace(leader_epoch=-1) for each in of] for name, of in later.items()},
+    )
+
+
+def _state(parts: Iterable[NodeRecording]) -> list[str]:
+    """Return the lines of state of all nodes: topics once, and offsets as numbers of records."""
+    topics: dict[str, str] = {}
+    records: dict[TopicPartition, list[int]] = defaultdict(list)  # offsets
+    others: list[str] = []
+    offsets: list[dict[str, Any]] = []
+    for text in (text for part in parts for text in part.recording.state):
+        line = json.loads(text)
+        if line["type"] == "topic":
+            topics.setdefault(line["name"], text)
+        elif line["type"] == "offset":
+            offsets.append(line)
+        else:
+            others.append(text)
+            known = records[TopicPartition(line["topic"], line["partition"])]
+            known.append(max(line["batch"], known[-1] + 1 if known else 0))
+    for line in offsets:
+        if (at := line.pop("log_offset", None)) is not None:
+            line["offset"] = bisect_left(records[TopicPartition(line["topic"], line["partition"])], at)
+    return [*topics.values(), *others, *map(json.dumps, offsets)]
+
+
+def _events(parts: Sequence[NodeRecording], began_ns: int) -> Iterator[Recorded]:
+    """Yield the events of all nodes, with connections that have one number in the whole recording."""
+    numbers: dict[tuple[int, int], int] = {}
+    for index, part in enumerate(parts):
+        later = (part.began_ns - began_ns) // 1000
+        inner = {each.connection for each in part.recording.events if each.request and is_of_a_broker(each)}
+        for event in part.recording.events:
+            if event.call is None and (event.connection in inner or part.node not in part.brokers):
+                continue
+            connection = 0
+            if event.call is None:
+                connection = numbers.setdefault((index, event.connection), len(numbers) + 1)
+            answered = event.answered if event.request and event.response is None else event.answered + later
+            yield event._replace(at=event.at + later, answered=answered, connection=connection, node=part.node)
+
+
+def is_of_a_broker(event: Recorded) -> bool:
+    """Return whether a request is of a broker's link to another one."""
+    length = int.from_bytes(event.request[8:10], "big", signed=True)
+    name = event.request[10 : 10 + length].decode(errors="replace") if length > 0 else ""
+    return _OF_BROKERS.fullmatch(name) is not None
+
+
+def in_effect(events: list[Recorded], names: Mapping[str, str]) -> list[Recorded]:
+    """Return the events in order, with each move of a leader where the old leader has learnt of it.
+
+    Args:
+        names: of topics, by id.
+    """
+    events.sort(key=lambda each: each.at)
+    served: list[tuple[Recorded, dict[TopicPartition, bool]]] = []
+    moves = [each for each in events if each.call is not None and each.call[1] == _MOVE_LEADER]
+    if moves:
+        answers = sorted((each for each in events if each.response is not None), key=lambda each: each.answered)
+        served = [(each, dict(_served(each, names))) for each in answers]
+    for move in moves:
+        assert move.call is not None
+        given = json.loads(move.call[2])
+        place = TopicPartition(given["topic"], given.get("partition", 0))
+        at = move.at
+        for event, partitions in served:
+            if event.answered <= move.at or place not in partitions:
+                continue
+            if not partitions[place] or event.node == given["leader"]:
+                break  # it is known by then
+            at = event.answered + 1
+        events[events.index(move)] = move._replace(at=at, answered=at)
+    return sorted(events, key=lambda each: each.at)
+
+
+def _served(event: Recorded, names: Mapping[str, str]) -> Iterator[tuple[TopicPartition, bool]]:
+    """Yield the partitions that a Produce, a Fetch or a ListOffsets was for, and whether the broker led each."""
+    message = RecordedMessages(event)
+    response = message.response
+    if response is None or message.api_key not in (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS):
+        return
+    topics: list[Any] = getattr(response, "responses", None) or getattr(response, "topics", [])
+    for topic in topics:
+        topic_id: bytes = getattr(topic, "topic_id", ZERO_UUID)
+        name: str = getattr(topic, "name", "") or getattr(topic, "topic", "") or names.get(uuid_text(topic_id), "")
+        partitions: list[Any] = getattr(topic, "partition_responses", None) or getattr(topic, "partitions", [])
+        for each in partitions:
+            index = getattr(each, "partition_index", getattr(each, "index", 0))
+            yield TopicPartition(name, index), each.error_code not in _NOT_LED

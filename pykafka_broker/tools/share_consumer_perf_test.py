@@ -1,0 +1,167 @@
+"""`kafka-share-consumer-perf-test`.
+
+Rule: the members of the group (`--threads`) share the work in one event loop; each of them stops once the records of
+all together are enough. A run that takes longer than `--timeout` fails, unless no record has come at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from datetime import datetime
+
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.properties import integer, long
+from pykafka_broker.client.share_consumer import ACCEPT, Delivered, ShareConsumer
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
+from pykafka_broker.tools.java_time import date_form
+from pykafka_broker.tools.progress import NOTHING, Bar
+from pykafka_broker.tools.statistics import print_metrics
+
+_MB = 1 << 20
+_FIGURES = "start.time, end.time, data.consumed.in.MB, MB.sec, nMsg.sec, data.consumed.in.nMsg, fetch.time.ms"
+_LATE = "WARNING: Exiting before consuming the expected number of records: timeout ({} ms) exceeded. "
+_HOW = "You can use the --timeout option to increase the timeout."
+_POLL_MS, _MOST_RECORDS = 100, 500
+
+
+def options(parser: ToolParser) -> None:
+    parser.add_connection()
+    parser.option("--topic TOPIC", "whose records are read")
+    parser.option("--num-records NUMBER", "how many are read", type=long)
+    parser.option("--messages NUMBER", "the same (deprecated)", type=long)
+    parser.option("--command-property NAME=VALUE ...", "property of the share consumers")
+    parser.option("--consumer.config FILE", "as --command-config", dest="consumer_config")
+    parser.option("--group GROUP", "of the share consumers", default="perf-share-consumer")
+    parser.option("--fetch-size BYTES", "most of one request", type=integer, default=_MB)
+    parser.option("--socket-buffer-size BYTES", "has no effect here", type=integer)
+    parser.option("--threads NUMBER", "share consumers that share the work", type=integer, default=1)
+    parser.option("--timeout MS", "end when none comes for so long", type=long, default=10_000)
+    parser.option("--date-format FORMAT", "of times, as Java's", default="yyyy-MM-dd HH:mm:ss:SSS")
+    parser.option("--hide-header", "without the names of the columns")
+    parser.option("--show-detailed-stats", "a line for each --reporting-interval")
+    parser.option("--show-consumer-stats", "a line for each share consumer")
+    parser.option("--reporting-interval MS", "between lines of figures", type=long, default=5_000)
+    parser.option("--print-metrics", "print figures of the clients at the end")
+
+
+async def run(tool: Tool) -> int:
+    options = tool.options
+    tool.required("bootstrap_server", "topic")
+    tool.one_of("messages", "num_records")
+    tool.never_with("command_config", "consumer_config")
+    properties = _properties(tool)
+    if tool.given("messages"):
+        tool.print("Warning: --messages is deprecated. Use --num-records instead.")
+    if tool.given("consumer_config"):
+        tool.print("Warning: --consumer.config is deprecated. Use --command-config instead.")
+    if options.threads < 1:
+        raise ToolUsageError("--threads has to be at least 1")
+    if not options.hide_header:
+        tool.print(_FIGURES)
+    async with AsyncExitStack() as stack:
+        readers: list[_Reader] = []
+        test = _Test(tool)
+        for client_id in _client_ids(properties["client.id"], options.threads):
+            client = Client(options.bootstrap_server, properties | {"client.id": client_id})
+            await stack.enter_async_context(client)
+            consumer = await stack.enter_async_context(ShareConsumer(client, [options.topic]))
+            readers.append(_Reader(test, len(readers) + 1, client_id, client, consumer))
+        with tool.progress("reading", test.wanted, "record") as shown:
+            test.shown = shown
+            await asyncio.gather(*(reader.read() for reader in readers))
+        test.report(readers)
+    return 0
+
+
+def _properties(tool: Tool) -> dict[str, str]:
+    options = tool.options
+    found = tool.properties("command_config", "consumer_config", pairs=("command_property",))
+    found.setdefault("client.id", "perf-share-consumer-client")
+    found |= {"group.id": options.group, "fetch.max.bytes": str(options.fetch_size), "check.crcs": "false"}
+    return found
+
+
+def _client_ids(client_id: str, threads: int) -> list[str]:
+    return [client_id] if threads == 1 else [f"{client_id}-{number + 1}" for number in range(threads)]
+
+
+class _TooLong(ClientError):
+    """The time of the whole run is over."""
+
+
+class _Test:
+    """A run of all share consumers."""
+
+    def __init__(self, tool: Tool) -> None:
+        options = tool.options
+        self.tool = tool
+        self.wanted: int = options.num_records if options.num_records is not None else options.messages
+        self.count = 0
+        self.shown: Bar = NOTHING
+
+    def line(self, start: int, end: int, data: int, count: int, window: tuple[int, int]) -> str:
+        """Return a line of figures: all bytes and records so far, and their rates since the start of the line.
+
+        window: the bytes and records since the start.
+        """
+        form, elapsed = date_form(self.tool.options.date_format), end - start
+        dates = [form(datetime.fromtimestamp(moment / 1000).astimezone()) for moment in (start, end)]
+        new_bytes, new_records = window
+        rates = [amount * 1000 / max(1, elapsed) for amount in (new_bytes / _MB, new_records)]
+        return f"{', '.join(dates)}, {data / _MB:.4f}, {rates[0]:.4f}, {rates[1]:.4f}, {count}, {elapsed}"
+
+    def report(self, readers: list[_Reader]) -> None:
+        tool = self.tool
+        for reader in readers if tool.options.show_consumer_stats else ():
+            whose = f"Share consumer {reader.number} having client id {reader.client_id} consumption metrics-"
+            figures = (reader.bytes, reader.count)
+            tool.print(f"{whose} {self.line(reader.start, reader.end, *figures, figures)}")
+        figures = sum(reader.bytes for reader in readers), self.count
+        start, end = min(reader.start for reader in readers), max(reader.end for reader in readers)
+        tool.print(self.line(start, end, *figures, figures))
+        tool.result = {"records": self.count, "bytes": figures[0], "elapsed_ms": end - start}
+        if tool.options.print_metrics:
+            print_metrics(tool, "share-consumer", tool.result)
+
+
+class _Reader:
+    """A share consumer of the test. Times are milliseconds of the steady clock, which starts at the wall clock's."""
+
+    def __init__(self, test: _Test, number: int, client_id: str, client: Client, consumer: ShareConsumer) -> None:
+        self.number, self.client_id = number, client_id
+        self.count = self.bytes = 0
+        self.start = self.end = client.deadline(0)
+        self._test, self._client, self._consumer = test, client, consumer
+        self._told = (self.start, 0, 0)  # of the last line: when, bytes, records
+
+    async def read(self) -> None:
+        options, test = self._test.tool.options, self._test
+        heard = self.start
+        while test.count < test.wanted:
+            for each in await self._consumer.poll(_POLL_MS, _MOST_RECORDS):
+                self._consumer.acknowledge(each, ACCEPT)
+                heard = self._client.clock.tick()
+                self._count(each)
+            self.end = now = self._client.clock.tick()
+            if options.show_detailed_stats and now - self._told[0] >= options.reporting_interval:
+                self._detail(now)
+            if now - heard > options.timeout and not self.count:
+                test.tool.print(_LATE.format(options.timeout) + _HOW)
+                return
+            if now - self.start > options.timeout and self.count and test.count < test.wanted:
+                raise _TooLong("Timeout waiting for results from fetching records")
+
+    def _count(self, delivered: Delivered) -> None:
+        size = len(delivered.record.key or b"") + len(delivered.record.value or b"")
+        self.bytes += size
+        self.count += 1
+        self._test.count += 1
+        self._test.shown.update(1)
+
+    def _detail(self, now: int) -> None:
+        since, data, count = self._told
+        self._told = now, self.bytes, self.count
+        line = self._test.line(since, now, self.bytes, self.count, (self.bytes - data, self.count - count))
+        self._test.tool.print(f"{line} for share consumer {self.number}")

@@ -1,0 +1,98 @@
+"""A cluster whose nodes are threads of the test's process: what one with processes does, it does."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from kafka import KafkaConsumer, KafkaProducer
+
+from pykafka_broker.testing import BrokerError, KafkaCluster
+from pykafka_broker.testing.in_process import BrokerInProcess
+
+INTERNAL = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
+TIMEOUT_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[KafkaCluster]:
+    with KafkaCluster(brokers=2, config=INTERNAL, in_process=True, history=True) as cluster:
+        assert all(isinstance(node._process, BrokerInProcess) for node in cluster.nodes.values())
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared: KafkaCluster) -> KafkaCluster:
+    shared.reset()
+    shared.history.clear()
+    return shared
+
+
+def values(cluster: KafkaCluster) -> list[object]:
+    return [record.value for record in cluster.records("orders")]
+
+
+def test_clients_outlive_a_killed_leader(cluster: KafkaCluster) -> None:
+    cluster.create_topic("orders")
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, acks="all")
+    producer.send("orders", b"1").get(TIMEOUT_S)
+    leader = cluster.leader_of("orders")
+    cluster.broker(leader).kill()
+    assert not cluster.broker(leader).running
+    producer.send("orders", b"2").get(TIMEOUT_S)
+    cluster.broker(leader).start()
+    cluster.wait_for_isr("orders", size=2, timeout=TIMEOUT_S)
+    producer.close()
+    consumer = KafkaConsumer("orders", bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest")
+    assert [next(consumer).value for _ in range(2)] == [b"1", b"2"]
+    consumer.close()
+    assert cluster.check() == []
+
+
+def test_clock_and_faults(cluster: KafkaCluster) -> None:
+    cluster.create_topic("orders")
+    before = cluster.clock.now()
+    assert cluster.clock.advance(hours=1) >= before + 3_600_000
+    with cluster.faults.add(api="Produce", error="NOT_LEADER_OR_FOLLOWER", times=1) as fault:
+        producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, retries=5)
+        producer.send("orders", b"1").get(TIMEOUT_S)
+        producer.close()
+        assert fault.hits == 1
+    assert values(cluster) == ["1"]
+
+
+def test_state(cluster: KafkaCluster) -> None:
+    cluster.create_topic("orders")
+    cluster.produce("orders", ["1"])
+    cluster.snapshot("one")
+    cluster.produce("orders", ["2"])
+    with cluster.fork() as fork:
+        assert fork.broker(1).in_process
+        assert values(fork) == ["1", "2"]
+    cluster.restore("one")
+    assert values(cluster) == ["1"]
+
+
+def test_a_node_without_a_process_has_no_id(cluster: KafkaCluster) -> None:
+    with pytest.raises(BrokerError, match="in_process=True"):
+        _ = cluster.broker(1).pid
+
+
+def test_on_an_event_loop_and_nothing_is_left() -> None:
+    async def main() -> None:
+        async with KafkaCluster(brokers=1, config=INTERNAL, in_process=True) as cluster:
+            await cluster.create_topic("orders")
+            async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+                await producer.send_and_wait("orders", b"1")
+            assert [each.value for each in await cluster.records("orders")] == ["1"]
+
+    before = _brokers()
+    asyncio.run(main())
+    assert _brokers() == before
+
+
+def _brokers() -> int:
+    return sum(each.name == "pykafka-broker" for each in threading.enumerate())

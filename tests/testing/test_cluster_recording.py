@@ -1,0 +1,107 @@
+"""The recordings of a cluster's nodes, put together."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.messages.produce_response import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from pykafka_broker.protocol.runtime import uuid_text
+from pykafka_broker.server.link_codec import encode_request
+from pykafka_broker.testing.cluster_recording import in_effect, is_of_a_broker
+from pykafka_broker.testing.recording import Recorded
+
+TOPIC_ID = bytes(range(16))
+NAMES = {uuid_text(TOPIC_ID): "orders"}
+VERSION = 13  # names topics by their ids
+
+
+def asked(client_id: str = "shop") -> bytes:
+    topic = TopicProduceData(topic_id=TOPIC_ID, partition_data=[PartitionProduceData(0, b"")])
+    request = ProduceRequest(None, -1, 1000, [topic])
+    return b"".join(encode_request(request, VERSION, 1, client_id))[4:]
+
+
+def produce(at: int, node: int, error: ErrorCode = ErrorCode.NONE, answered: int | None = None) -> Recorded:
+    """A Produce that came to a node at a time, and was answered 5 µs later."""
+    answer = TopicProduceResponse(topic_id=TOPIC_ID, partition_responses=[PartitionProduceResponse(0, int(error))])
+    header = (1).to_bytes(4, "big") + b"\0" * (SPECS[ApiKey.PRODUCE].response_header_version(VERSION))
+    body = header + ProduceResponse([answer]).encode(VERSION)
+    later = at + 5 if answered is None else answered
+    return Recorded.exchange(at, later, node, asked(), body)._replace(node=node)
+
+
+def move(at: int, leader: int, topic: str = "orders") -> Recorded:
+    body = json.dumps({"topic": topic, "partition": 0, "leader": leader})
+    return Recorded(at, at, 0, b"", None, ("POST", "/incidents/leader", body), node=100)
+
+
+def order(*events: Recorded) -> list[Any]:
+    """What happens, in order: `move`, or the node of a Produce with the name of its error."""
+    told: list[Any] = []
+    for each in in_effect(list(events), NAMES):
+        refused = (
+            each.response is not None and int(ErrorCode.NOT_LEADER_OR_FOLLOWER).to_bytes(2, "big") in each.response
+        )
+        told.append("move" if each.call is not None else (each.node, refused))
+    return told
+
+
+NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_leader_moves_when_the_old_one_has_learnt_of_it() -> None:
+    """The broker 1 has served a request after the controller had decided, and refused the next one."""
+    assert order(move(10, 2), produce(20, 1), produce(30, 1, NOT_LEADER), produce(40, 2)) == [
+        (1, False),
+        "move",
+        (1, True),
+        (2, False),
+    ]
+
+
+def test_a_leader_moves_when_the_old_one_has_answered_what_waited() -> None:
+    """A Produce that had come before the move was acknowledged by the old leader, and a Fetch was refused by it."""
+    refused = produce(9, 1, NOT_LEADER, answered=18)
+    events = in_effect([produce(8, 1, answered=15), refused, move(10, 2), produce(20, 2)], NAMES)
+    assert [each.at for each in events if each.call is not None] == [16]
+
+
+def test_a_leader_moves_before_the_new_one_serves() -> None:
+    assert order(move(10, 2), produce(20, 2), produce(30, 1)) == ["move", (2, False), (1, False)]
+
+
+def test_nobody_tells_when_it_has_learnt() -> None:
+    assert order(produce(5, 1), move(10, 2), move(12, 3, "others")) == [(1, False), "move", "move"]
+
+
+def test_leaders_that_move_twice_move_one_after_the_other() -> None:
+    events = move(10, 2), produce(20, 2), produce(25, 2), move(30, 1), produce(40, 2), produce(50, 1)
+    assert order(*events) == ["move", (2, False), (2, False), (2, False), "move", (1, False)]
+
+
+@pytest.mark.parametrize(
+    ("client_id", "inner"),
+    [
+        ("broker-2-fetcher-0", True),
+        ("broker-1-txn-marker-sender", True),
+        ("AddPartitionsManager-client-1", True),
+        ("raft-client-3", True),
+        ("Persister-client-2", True),
+        ("share-dlq-1", True),
+        ("broker", False),
+        ("shop", False),
+        ("my-raft-client-3", False),
+    ],
+)
+def test_links_of_brokers_are_known_by_their_names(client_id: str, inner: bool) -> None:
+    assert is_of_a_broker(Recorded.exchange(0, 1, 1, asked(client_id), None)) is inner

@@ -1,0 +1,262 @@
+"""Recordings of clusters, played again on as many brokers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from pykafka_broker.cli import main
+from pykafka_broker.protocol.messages.fetch_request import FetchRequest
+from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from pykafka_broker.server.link_codec import encode_request
+from pykafka_broker.testing import AnomaliesFound, ControlError, KafkaCluster
+from pykafka_broker.testing.compared_answers import Ids
+from pykafka_broker.testing.recorded_messages import RecordedMessages
+from pykafka_broker.testing.recording import Recording, lines_of, read_recording
+from tests.broker.support import batch
+
+pytest_plugins = ["pytester"]
+
+ORDERS = 6
+ASKED = ["--check", "--input", "orders", "--output", "billed", "--guarantee", "at_least_once"]
+
+
+def bill(cluster: KafkaCluster, trouble: Callable[[], None]) -> None:
+    """An application that commits before it writes, and ends in between."""
+    settings = {**cluster.client_config("confluent"), "client.id": "biller"}
+    reading = {"group.id": "billing", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    consumer, producer = Consumer({**settings, **reading}), Producer(settings)
+    consumer.subscribe(["orders"])
+    for number in range(ORDERS):
+        order = consumer.poll(60)
+        assert order is not None
+        consumer.commit(message=order, asynchronous=False)
+        if number == ORDERS - 1:
+            break
+        if number == ORDERS // 2:
+            trouble()
+        producer.produce("billed", b"paid", key=order.key())
+        assert producer.flush(60) == 0
+    consumer.close()
+
+
+class Recorded3:
+    """The recording of a cluster of three brokers whose leaders move, and what a check found there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with KafkaCluster(history=True) as cluster:
+            cluster.create_topic("orders")
+            cluster.create_topic("billed")
+            cluster.move_leader("orders", cluster.leader_of("orders") % 3 + 1)
+            cluster.produce("orders", [(f"order-{number}", "{}") for number in range(ORDERS)])
+            cluster.start_recording()
+            self.leaders = [cluster.leader_of("billed")]
+
+            def move() -> None:
+                cluster.create_topic("later", 3)
+                for topic in ("billed", "orders"):
+                    cluster.move_leader(topic, cluster.leader_of(topic) % 3 + 1)
+                self.leaders.append(cluster.leader_of("billed"))
+
+            bill(cluster, move)
+            self.state = cluster.save_recording(path)
+            with pytest.raises(AnomaliesFound) as raised:
+                cluster.check(input="orders", output="billed", guarantee="at_least_once")
+        self.found = [each.text for each in raised.value.findings]
+
+    def read(self) -> Recording:
+        with self.path.open() as file:
+            return read_recording(file)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded3:
+    return Recorded3(tmp_path_factory.mktemp("recorded") / "cluster.jsonl")
+
+
+def produced(recording: Recording) -> Iterator[tuple[int, Any]]:
+    """Yield the place and the answer of each Produce that was served."""
+    for at, event in enumerate(recording.events):
+        if event.request[:2] == b"\0\0" and event.request:
+            answer = RecordedMessages(event).response.responses[0].partition_responses[0]
+            if not answer.error_code:
+                yield at, answer
+
+
+def test_a_recording_has_what_clients_asked_of_every_broker(recorded: Recorded3) -> None:
+    recording = recorded.read()
+    assert sorted(recording.nodes) == [1, 2, 3, 100]
+    assert recording.brokers == [1, 2, 3]
+    asked = [recording.events[at].node for at, _ in produced(recording)]
+    assert asked == [recorded.leaders[0]] * 3 + [recorded.leaders[1]] * 2
+    assert recorded.state["exchanges"] == sum(bool(each.request) for each in recording.events)
+    fetches = [RecordedMessages(each).request for each in recording.events if each.request[:2] == b"\0\1"]
+    assert fetches
+    assert all(each.replica_state.replica_id < 0 for each in fetches if each is not None)
+    calls = [each.call[1] for each in recording.events if each.call is not None and each.node == 100]
+    assert calls == ["/incidents/leader", "/incidents/leader"]
+    assert [len(recording.placements[name]) for name in ("orders", "billed", "later")] == [1, 1, 3]
+
+
+def test_a_cluster_gives_the_same_answers_and_the_same_verdict(
+    recorded: Recorded3, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert recorded.found == [f"orders-0@{ORDERS - 1} has no output"]
+    code = main(["replay", str(recorded.path), "--all", *ASKED])
+    told = capsys.readouterr().out
+    assert code == 4, told
+    summary, verdict, *_ = told.splitlines()
+    assert summary.endswith("requests played, all answered as recorded")
+    assert verdict == f"lost: {recorded.found[0]}"
+
+
+def test_the_answer_that_differs_is_told_with_its_node(
+    recorded: Recorded3, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last Produce has another offset in the changed recording."""
+    recording = recorded.read()
+    at, _ = list(produced(recording))[-1]
+    message = RecordedMessages(recording.events[at])
+    message.response.responses[0].partition_responses[0].base_offset = 17
+    recording.events[at] = message.rewritten()
+    path = tmp_path / "changed.jsonl"
+    path.write_text("\n".join([*lines_of(recording), ""]))
+    assert main(["replay", str(path)]) == 3
+    first, summary = capsys.readouterr().out.splitlines()
+    where = f"Produce v{message.version} to node {recorded.leaders[1]}"
+    assert f"{where}: recorded at responses[0].partition_responses[0].base_offset 17, now 4" in first
+    assert summary.endswith("requests played, 1 answered otherwise")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "now", "differs"),
+    [
+        *(((b"a",), (b"a", b"b"), False), ((b"a", b"b"), (b"a",), False), ((), (b"a",), False)),
+        *(((b"a",), (), True), ((b"a",), (b"b",), True)),
+    ],
+)
+def test_how_many_records_a_fetch_got_is_of_the_followers(
+    recorded: tuple[bytes, ...], now: tuple[bytes, ...], differs: bool
+) -> None:
+    request = b"".join(encode_request(FetchRequest(), 4, 1, "reader"))[4:]
+
+    def answer(values: tuple[bytes, ...]) -> bytes:
+        partition = PartitionData(0, records=memoryview(batch(*values)) if values else None)
+        body = FetchResponse(responses=[FetchableTopicResponse("orders", partitions=[partition])]).encode(4)
+        return (1).to_bytes(4, "big") + body
+
+    for brokers, found in (([1, 2], differs), ([], recorded != now)):
+        told = list(Ids(brokers=brokers).compared(request, answer(recorded), answer(now)))
+        assert bool(told) is found
+
+
+def test_a_recording_of_a_cluster_is_listed_and_masked(
+    recorded: Recorded3, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay", str(recorded.path), "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("/incidents/leader" in line and line.endswith("(node 100)") for line in lines) == 2
+    masked = tmp_path / "masked.jsonl"
+    assert main(["replay", str(recorded.path), "--masked", str(masked)]) == 0
+    with masked.open() as file:
+        read = read_recording(file)
+    whole = recorded.read()
+    assert (read.nodes, read.controller, read.placements) == (whole.nodes, whole.controller, whole.placements)
+    assert [each.node for each in read.events] == [each.node for each in whole.events]
+
+
+def test_a_cluster_needs_the_recorded_brokers(recorded: Recorded3, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(recorded.path), "--to", "127.0.0.1:9"]) == 1
+    assert "against a cluster of its own" in capsys.readouterr().err
+    assert main(["replay", str(recorded.path), "--brokers", "2"]) == 1
+    assert "the recording has a broker 3, and the cluster has none" in capsys.readouterr().err
+
+
+def test_a_broker_that_is_killed_and_started_is_so_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "killed.jsonl"
+    with KafkaCluster(2) as cluster:
+        with pytest.raises(ControlError, match="nothing is recorded"):
+            cluster.save_recording(path)
+        cluster.create_topic("orders", config={"min.insync.replicas": 1})
+        cluster.start_recording()
+        producer = Producer({**cluster.client_config("confluent"), "client.id": "shop"})
+        producer.produce("orders", b"first")
+        assert producer.flush(60) == 0
+        leader = cluster.leader_of("orders")
+        cluster.broker(leader).kill()
+        producer.produce("orders", b"second")
+        assert producer.flush(60) == 0
+        cluster.broker(leader).start()
+        cluster.wait_for_isr("orders")
+        cluster.save_recording(path)
+    processes = [json.loads(line) for line in path.read_text().splitlines() if '"PROCESS"' in line]
+    assert [(each["target"], each["node"]) for each in processes] == [("/kill", leader), ("/start", leader)]
+    code = main(["replay", str(path), "--all"])
+    assert code == 0, capsys.readouterr().out
+
+
+def test_the_recordings_of_all_nodes_are_played_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a test in another language has them, from the control API of each node."""
+    with KafkaCluster(2) as cluster:
+        cluster.create_topic("orders", 2, replication_factor=1)
+        cluster.produce("orders", [("a", "1"), ("b", "2"), ("c", "3")])
+        for index in (0, 1):  # whatever leads the partitions, one of them is not led by the coordinator
+            cluster.commit("billing", "orders", len(cluster.records("orders", index)), index)
+        for node in cluster.nodes.values():
+            node.start_recording()
+        settings = {"group.id": "billing", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        consumer = Consumer({**cluster.client_config("confluent"), **settings})
+        consumer.subscribe(["orders"])
+        producer = Producer({**cluster.client_config("confluent"), "client.id": "shop", "transactional.id": "shop"})
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        for partition in (0, 1):
+            producer.produce("orders", b"4", partition=partition)
+        producer.commit_transaction(60)
+        for _ in range(2):
+            order = consumer.poll(60)
+            assert order is not None
+            assert order.value() == b"4"
+            consumer.commit(message=order, asynchronous=False)
+        consumer.close()
+        paths = []
+        for node_id, node in cluster.nodes.items():
+            paths.append(str(tmp_path / f"node-{node_id}.jsonl"))
+            node.save_recording(paths[-1])
+    code = main(["replay", *paths, "--all"])
+    told = capsys.readouterr().out
+    assert code == 0, told
+    alone = tmp_path / "alone.jsonl"
+    alone.write_text('{"recording": 1}\n')
+    assert main(["replay", *paths, str(alone)]) == 1
+    assert "a recording is of no node of a cluster" in capsys.readouterr().err
+
+
+def test_a_failed_test_with_a_cluster_leaves_its_recording(
+    pytester: pytest.Pytester, only_our_plugin: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytester.makepyfile("""
+        import pytest
+        from confluent_kafka import Producer
+
+        @pytest.mark.kafka_cluster(brokers=2)
+        def test_it(kafka_cluster):
+            kafka_cluster.create_topic("orders", 1)
+            producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
+            for leader in (1, 2):
+                kafka_cluster.move_leader("orders", leader)
+                producer.produce("orders", "paid")
+                assert producer.flush(60) == 0
+            assert False
+    """)
+    result = pytester.runpytest_subprocess("--kafka-record=recorded")
+    result.assert_outcomes(failed=1)
+    (path,) = (pytester.path / "recorded").iterdir()
+    result.stdout.re_match_lines([rf"\d+ requests: pykafka-broker replay recorded/{path.name}"])
+    assert main(["replay", str(path)]) == 0, capsys.readouterr().out
