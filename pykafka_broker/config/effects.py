@@ -59,7 +59,6 @@ _REASONS = [
         ("dead letters of share groups are written by this broker's own class", r"group\.share\.dlq"),
         ("what has to be assigned is computed at once", r".*assignor\.offload"),
         ("no streams task warms up, as in Kafka 4.4", r".*warmup"),
-        ("the one assignor of streams groups, `sticky`, looks at no tags, as in Kafka 4.4", r".*rack\.aware"),
         ("there is no tiered storage", r".*(remote\.|local\.retention)|follower\.fetch\.last\.tiered"),
         ("no quorum here has several voters", r"controller\.quorum"),
         ("nothing here depends on it yet", r"controll(er|ed)\."),

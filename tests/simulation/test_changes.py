@@ -16,7 +16,7 @@ DISKS: tuple[Fault, ...] = (break_disk, break_disk, break_disk, kill, stop, drif
 
 
 def test_a_run_does_much_of_everything() -> None:
-    history = run_changes(2, ()).history
+    history = run_changes(4, ()).history
     did = history.did
     assert did["move"] > 2
     assert did["election"] > 0
