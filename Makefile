@@ -6,8 +6,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check -q
 ARGS ?=
-# Tests run several at once, as most of them wait: for brokers, clients, JVMs. Four share two cores and 9 GB of memory.
-WORKERS ?= 4
+# Tests run several at once, as most of them wait: for brokers, clients, JVMs. Five share two cores and 11 GB of memory.
+WORKERS ?= 5
 # Beside the default, which is in pyproject.toml.
 OTHER_SPARKS := 3.5.9 4.0.5 4.2.0
 # Print where Kafka's and Spark's jars and a Java are, and fetch what is missing; JARS limits that to some sets of jars.

@@ -53,6 +53,7 @@ def test_an_unreachable_broker(job: str, start: Any, tmp_path: Path) -> None:
 def test_brokers_that_go_away(start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They answered the first request, and nobody answers the next."""
     monkeypatch.setattr(Kafka, "check_reachable", lambda _: None)
+    monkeypatch.setattr("pipeline.kafka.PATIENCE_S", 2.0)
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{nobody.getsockname()[1]}"

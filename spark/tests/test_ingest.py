@@ -22,6 +22,8 @@ from pipeline.kafka import Kafka
 from pipeline.runner import in_words
 from pipeline.settings import Settings
 
+DAYS = 366
+
 pytestmark = pytest.mark.spark
 
 
@@ -100,28 +102,33 @@ def test_keys_go_where_kafkas_own_producer_puts_them(
         assert {record.key(): record.partition() for record in context.kafka.read_all(topic)} == wanted
 
 
-def test_real_data(make_settings: Any, make_context: Any) -> None:
-    """Four years of Seattle's weather, as CSV from the package vega_datasets; a day has nothing but its date as id."""
+def test_real_data(make_settings: Any, make_context: Any, tmp_path: Path) -> None:
+    """A year of Seattle's weather, as CSV from the package vega_datasets; a day has nothing but its date as id.
+
+    The package has four years; each day is a folder of the ledger.
+    """
     package = find_spec("vega_datasets")
     assert package is not None
     assert package.submodule_search_locations is not None
-    file = Path(package.submodule_search_locations[0]) / "_data" / "seattle-weather.csv"
+    whole = Path(package.submodule_search_locations[0]) / "_data" / "seattle-weather.csv"
+    file = tmp_path / whole.name
+    file.write_text("".join(whole.read_text().splitlines(keepends=True)[: 1 + DAYS]))
     settings = make_settings(
         input=str(file), key_column="weather", schema="date TIMESTAMP, weather STRING, temp_max DOUBLE, wind DOUBLE",
         id_column="date", time_column="date", group_column="weather", value_column="wind", window="28 days",
         input_time_format="yyyy/MM/dd",
     )  # fmt: skip
-    assert ingest.run(make_context(settings))["written"] == 1461
+    assert ingest.run(make_context(settings))["written"] == DAYS
     found = {(r.key().decode(), e["date"][:10]): e for r in records(settings) if (e := json.loads(r.value()))}
     with file.open() as rows:
         for row in csv.DictReader(rows):
             event = found[row["weather"], row["date"].replace("/", "-")]
             assert (event["temp_max"], event["wind"]) == (float(row["temp_max"]), float(row["wind"]))
             assert event["precipitation"] == row["precipitation"]  # the schema does not name it: text
-    assert len(found) == 1461
+    assert len(found) == DAYS
     done = aggregate.run(make_context(settings))
     wanted = reference.expected(records(settings), done["batches_metrics"], settings)
-    assert len(wanted.accepted) == done["accepted"] == 1461
+    assert len(wanted.accepted) == done["accepted"] == DAYS
     windows = reference.windows(wanted.accepted.values(), settings)
     assert {row[:2]: row[2:] for row in report.read_windows(settings)} == windows
 

@@ -44,7 +44,9 @@ def test_refuses_every_proper_prefix(name: str) -> None:
     decode = message_class(messages()[name]).decode
     for case in golden()[name]:
         taken = []
-        for end in range(len(case.bytes)):  # a million in all, of which `pytest.raises` would be a third
+        # Of long ones every so many, as each takes as long as it is. Half a million in all, of which `pytest.raises`
+        # would be a third.
+        for end in range(0, len(case.bytes), 1 + len(case.bytes) // 4_000):
             try:
                 decode(case.bytes[:end], case.version)
             except DecodeError:
