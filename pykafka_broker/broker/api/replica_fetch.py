@@ -149,12 +149,14 @@ class ReplicaFetchAttempt(FetchAttempt):
 
     def _to_read(self, session: FetchSession, named: list[FetchedPartition]) -> list[FetchedPartition]:
         """Return the noted partitions, and the partitions that the request names."""
-        reader = self._replica_reader
-        if session.watch is not None and session.watch.broker_epoch != reader.broker_epoch:
+        reader, watch = self._replica_reader, session.watch
+        if watch is not None and watch.broker_epoch != reader.broker_epoch:
             # The follower's broker is registered anew: its positions in idle partitions count with the new epoch, too.
             named = list(session.partitions.values())
+        elif watch is not None:
+            named = [*named, *_known(session, watch.take_lost())]
         reader.named = {(each.topic, each.partition) for each in named}
-        noted = [] if session.watch is None else session.watch.take()
+        noted = [] if watch is None else watch.take()
         return _known(session, [*noted, *((each.topic, each.partition) for each in named)])
 
     def watched(self) -> Sequence[Hashable]:

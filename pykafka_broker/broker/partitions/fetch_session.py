@@ -124,13 +124,14 @@ class SessionWatch:
     touch: wakes the fetch that waits for a note.
     """
 
-    __slots__ = ("_keys", "_session", "_touch", "broker_epoch")
+    __slots__ = ("_keys", "_lost", "_session", "_touch", "broker_epoch")
 
     def __init__(self, session: FetchSession, touch: Callable[[Hashable], None]) -> None:
         self._session = session
         self._touch = touch
         self.broker_epoch = NO_EPOCH  # of the follower, as its last request names it
         self._keys: dict[Key, None] = {}  # in their order
+        self._lost: dict[Key, None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._keys)
@@ -148,6 +149,15 @@ class SessionWatch:
         """Note a partition with possible news."""
         self._keys[cast(Key, key)] = None
         self._touch(self)
+
+    def lose(self, key: Hashable) -> None:
+        """Note a partition that another session of the follower has named since."""
+        self._lost[cast(Key, key)] = None
+
+    def take_lost(self) -> list[Key]:
+        """Return the lost partitions, which the next fetch of this session names again."""
+        keys, self._lost = self._lost, {}
+        return list(keys)
 
     def put_back(self, keys: list[Key]) -> None:
         """Put partitions back for want of room in an answer; they come first the next time."""

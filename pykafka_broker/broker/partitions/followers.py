@@ -32,6 +32,9 @@ class Watch(Protocol):
     def note(self, key: Hashable) -> None:
         """Note that the partition `key` may have news."""
 
+    def lose(self, key: Hashable) -> None:
+        """Note that another listener is told of the partition `key` from now on."""
+
 
 # Whether a broker may be in sync: registered with the broker epoch, not fenced, not in a controlled shutdown, and the
 # directory of its replica not offline.
@@ -80,6 +83,12 @@ class FollowerProgress:
         if self.fetched_ms >= since:
             return True
         return self.watch is not None and self.watch[0].asked_ms >= since and self.watch[0].asks(self.watch[1])
+
+    def tell_to(self, watch: tuple[Watch, Hashable] | None) -> None:
+        """Replace the watch. A request of long ago may do so, after its connection: the former watch hears of it."""
+        former, self.watch = self.watch, watch
+        if former is not None and (watch is None or former[0] is not watch[0]):
+            former[0].lose(former[1])
 
     def tell(self) -> None:
         """Tell the follower's watch of news. A follower without a backlog was caught up as long as it kept asking."""

@@ -339,7 +339,8 @@ class Partition:
         followers = self.followers
         assert followers is not None
         follower.broker_epoch = max(broker_epoch, follower.broker_epoch)
-        follower.log_start_offset, follower.watch = log_start_offset, watch
+        follower.log_start_offset = log_start_offset
+        follower.tell_to(watch)
         follower.fetched(offset, self.log.log_end_offset, now)
         if node_id not in self.isr:
             followers.review(self.log.log_end_offset, now)

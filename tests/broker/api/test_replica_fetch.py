@@ -128,6 +128,22 @@ def test_one_that_waits_hears_of_records_once(broker: LightBroker, follower: Fol
     assert (known.fetched_ms, known.leader_end_at_fetch) == (NOW, 0), "what it has it said when it asked"
 
 
+def test_a_request_of_long_ago_takes_nothing_from_the_session_in_use(broker: LightBroker, follower: Follower) -> None:
+    """It was on its way when its connection ended, and comes after the first fetches of the next connection."""
+    append(broker, 3)
+    late = follower.request(0)
+    assert only(follower.ask(3, 0)).records == b""
+    assert fetch(broker.services, broker.context(ApiKey.FETCH, VERSION), late)
+    append(broker)
+    data = only(follower.ask(None))
+    assert data.records
+    followers = broker.partition("t", 0).followers
+    assert followers is not None
+    known = followers.get(ANOTHER_NODE)
+    assert known is not None
+    assert known.log_end_offset == 3
+
+
 @pytest.mark.parametrize(
     ("node_id", "code"), [(THIRD_NODE, ErrorCode.UNKNOWN_LEADER_EPOCH), (1, ErrorCode.UNKNOWN_LEADER_EPOCH)]
 )
