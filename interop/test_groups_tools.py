@@ -1,4 +1,4 @@
-"""What an operator does to a group with Kafka's own tools, and Java's verifiable clients."""
+"""An operator's work on groups with Kafka's own tools, and Java's verifiable clients."""
 
 import json
 import re

@@ -70,7 +70,7 @@ def test_the_state_of_a_broker_is_exchanged_elsewhere(where: str) -> None:
 
 @pytest.mark.linux("only Linux plays another system")
 def test_a_topic_on_windows_may_have_the_longest_name(tmp_path: Path) -> None:
-    """Its folder's path is longer than 259 characters, also below a snapshot and beside the data."""
+    """A folder's path may be longer than 259 characters, also below a snapshot and beside the data."""
     name = "x" * 249
     with BrokerElsewhere("windows") as broker:
         broker.create_topic(name)

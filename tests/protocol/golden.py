@@ -15,7 +15,7 @@ PATH = Path(__file__).resolve().parents[1] / "golden" / "messages.jsonl.gz"
 
 
 class Golden(NamedTuple):
-    """One message as Kafka 4.4.0 writes it (3.9.2 where 4.4.0 no longer knows the version)."""
+    """A message as Kafka 4.4.0 writes it (3.9.2 where 4.4.0 no longer knows the version)."""
 
     version: int
     values: dict[str, Any]

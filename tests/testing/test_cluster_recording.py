@@ -46,7 +46,7 @@ def move(at: int, leader: int, topic: str = "orders") -> Recorded:
 
 
 def order(*events: Recorded) -> list[Any]:
-    """What happens, in order: `move`, or the node of a Produce with the name of its error."""
+    """Return the events in order: `move`, or the node of a Produce with the name of its error."""
     told: list[Any] = []
     for each in in_effect(list(events), NAMES):
         refused = (

@@ -202,7 +202,7 @@ def test_a_broker_that_is_killed_and_started_is_so_again(tmp_path: Path, capsys:
 
 
 def test_the_recordings_of_all_nodes_are_played_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As a test in another language has them, from the control API of each node."""
+    """Return recordings as a test in another language gets them, from the control API of each node."""
     with KafkaCluster(2) as cluster:
         cluster.create_topic("orders", 2, replication_factor=1)
         cluster.produce("orders", [("a", "1"), ("b", "2"), ("c", "3")])

@@ -129,7 +129,7 @@ def test_one_that_waits_hears_of_records_once(broker: LightBroker, follower: Fol
 
 
 def test_a_request_of_long_ago_takes_nothing_from_the_session_in_use(broker: LightBroker, follower: Follower) -> None:
-    """It was on its way when its connection ended, and comes after the first fetches of the next connection."""
+    """A fetch still on its way when its connection ended comes after the first fetches of the next connection."""
     append(broker, 3)
     late = follower.request(0)
     assert only(follower.ask(3, 0)).records == b""

@@ -1,4 +1,4 @@
-"""What interactive queries go by: which member has which partitions, as Kafka 4.4.0 has answered it."""
+"""The map for interactive queries: which member has which partitions, as Kafka 4.4.0 has answered it."""
 
 from __future__ import annotations
 
