@@ -56,7 +56,8 @@ def test_in_real_time(
     settings: Settings = make_settings(trigger="realtime 5 seconds", rules=RULES)
     topic, target = make_topic(settings.bronze_topic), make_topic(f"{settings.bronze_topic}.good")
     settings = make_settings(trigger=settings.trigger, rules=RULES, bronze_topic=topic, to_topic=target)
-    consumer = Consumer({"bootstrap.servers": settings.bootstrap_servers, "group.id": target})
+    own = {"group.id": target, "auto.offset.reset": "earliest"}
+    consumer = Consumer({"bootstrap.servers": settings.bootstrap_servers, **own})
     consumer.subscribe([target])
     job = start_job(route.run, make_context(settings))
     try:
