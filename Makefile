@@ -9,7 +9,7 @@ ARGS ?=
 # Tests run several at once, as most of them wait: for brokers, clients, JVMs. Five share two cores and 11 GB of memory.
 WORKERS ?= 5
 # Beside the default, which is in pyproject.toml.
-OTHER_SPARKS := 3.5.9 4.0.5 4.2.0
+OTHER_SPARKS := 3.5.9 4.0.5 4.2.1
 # Print where Kafka's and Spark's jars and a Java are, and fetch what is missing; JARS limits that to some sets of jars.
 JARS :=
 WITH_JARS = set -eo pipefail; where="$$($(BIN)/python -m interop.jars $(JARS))"; eval "$$where";

@@ -258,7 +258,7 @@ def spark_delta(run: Running, sizes: Sizes) -> Figures:
     from pipeline.tables import formats
 
     if DELTA not in formats():
-        raise RuntimeError("no released Delta works with this PySpark; PYTHONPATH=.cache/pyspark-4.2.0 has one")
+        raise RuntimeError("no released Delta works with this PySpark; PYTHONPATH=.cache/pyspark-4.2.1 has one")
     return {"spark_delta_mb_s": mb_per_s(run.bootstrap, sizes.pipeline_records, DELTA)}
 
 
