@@ -17,12 +17,14 @@ import importlib
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any
 
+from pyspark import __version__ as PYSPARK_VERSION
 from pyspark import inheritable_thread_target
+from pyspark.sql import SparkSession
 
 from pipeline.context import Context
 from pipeline.errors import PipelineError, SettingsError
@@ -114,6 +116,14 @@ def writes(settings: Settings) -> Iterator[str]:
             yield from flow.module.writes(flow.settings)
 
 
+def in_a_thread(spark: SparkSession, work: Callable[[Flow], dict[str, Any]]) -> Callable[[Flow], dict[str, Any]]:
+    """Return the work with the session's properties for a thread of its own; PySpark 3.5 takes no session for that."""
+    wrapped: Callable[[Flow], dict[str, Any]] = (
+        inheritable_thread_target(work) if PYSPARK_VERSION < "4" else inheritable_thread_target(spark)(work)
+    )
+    return wrapped
+
+
 def run(context: Context) -> dict[str, Any]:
     flows = flows_of(context.settings)
     stop = threading.Event()  # of the flows: that of the run, or set by the first that fails
@@ -129,7 +139,7 @@ def run(context: Context) -> dict[str, Any]:
         return {"job": flow.job} | {key: value for key, value in summary.items() if key != "batches_metrics"}
 
     with ThreadPoolExecutor(len(flows), "flow") as threads:
-        target = inheritable_thread_target(context.spark)(run_flow)
+        target = in_a_thread(context.spark, run_flow)
         running = {flow.name: threads.submit(target, flow) for flow in flows}
         while not all(future.done() for future in running.values()):
             if context.stop.wait(0.1):
