@@ -36,10 +36,10 @@ def settings(make_settings: Any, table_format: str) -> Settings:
 
 
 def commits(table: Path) -> int:
-    """How often the table has changed."""
+    """How often the table has changed. Iceberg's metadata gets the name v1, v2, ... as it is committed."""
     return sum(
         1
-        for pattern in ("batch=*", "date=*/batch=*", "_delta_log/*.json", "metadata/*.metadata.json")
+        for pattern in ("batch=*", "date=*/batch=*", "_delta_log/*.json", "metadata/v*.metadata.json")
         for _ in table.glob(pattern)
     )
 
