@@ -243,6 +243,7 @@ func (o RecordsPageOptions) fields(to fields) {
 // RecordsPage reads records, of a partition or of all, each from an offset on; with a key, only
 // records with that key. No group and no offset is touched. Records come partition by partition.
 // Records of open or aborted transactions are read with read_uncommitted, and say so in `transaction`.
+// A page with much content has fewer records than `limit`.
 func (c *Client) RecordsPage(ctx context.Context, topic string, options ...RecordsPageOptions) (Records, error) {
 	given := fields{}
 	for _, each := range options {

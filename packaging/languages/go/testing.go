@@ -149,6 +149,7 @@ func (b *Broker) Coordinator(options ...CoordinatorOptions) Coordinator {
 // RecordsPage reads records, of a partition or of all, each from an offset on; with a key, only
 // records with that key. No group and no offset is touched. Records come partition by partition.
 // Records of open or aborted transactions are read with read_uncommitted, and say so in `transaction`.
+// A page with much content has fewer records than `limit`.
 func (b *Broker) RecordsPage(topic string, options ...RecordsPageOptions) Records {
 	b.t.Helper()
 	answer, err := b.server.RecordsPage(context.Background(), topic, options...)

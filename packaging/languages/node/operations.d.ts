@@ -793,7 +793,8 @@ export class Operations {
   /**
    * Read records, of a partition or of all, each from an offset on; with a key, only records with that
    * key. No group and no offset is touched. Records come partition by partition. Records of open or
-   * aborted transactions are read with read_uncommitted, and say so in `transaction`.
+   * aborted transactions are read with read_uncommitted, and say so in `transaction`. A page with much
+   * content has fewer records than `limit`.
    */
   recordsPage(topic: string, options?: RecordsPageOptions): Promise<Records>
 

@@ -226,7 +226,8 @@ namespace PykafkaBroker
         /// <summary>
         /// Read records, of a partition or of all, each from an offset on; with a key, only records with that
         /// key. No group and no offset is touched. Records come partition by partition. Records of open or
-        /// aborted transactions are read with read_uncommitted, and say so in <c>transaction</c>.
+        /// aborted transactions are read with read_uncommitted, and say so in <c>transaction</c>. A page with
+        /// much content has fewer records than <c>limit</c>.
         /// </summary>
         /// <remarks>
         /// By default: <c>fromOffset</c> 0, <c>isolationLevel</c> read_committed, <c>limit</c> 1000.

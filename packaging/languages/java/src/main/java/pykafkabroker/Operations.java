@@ -207,7 +207,8 @@ public abstract class Operations {
     /**
      * Read records, of a partition or of all, each from an offset on; with a key, only records with that
      * key. No group and no offset is touched. Records come partition by partition. Records of open or
-     * aborted transactions are read with read_uncommitted, and say so in {@code transaction}.
+     * aborted transactions are read with read_uncommitted, and say so in {@code transaction}. A page with
+     * much content has fewer records than {@code limit}.
      */
     public Answers.Records recordsPage(String topic) {
         return recordsPage(topic, options -> {});
@@ -216,7 +217,8 @@ public abstract class Operations {
     /**
      * Read records, of a partition or of all, each from an offset on; with a key, only records with that
      * key. No group and no offset is touched. Records come partition by partition. Records of open or
-     * aborted transactions are read with read_uncommitted, and say so in {@code transaction}.
+     * aborted transactions are read with read_uncommitted, and say so in {@code transaction}. A page with
+     * much content has fewer records than {@code limit}.
      */
     public Answers.Records recordsPage(String topic, Consumer<Options.RecordsPage> options) {
         Given given = Given.query();
