@@ -31,7 +31,7 @@ from pykafka_broker.client.topics import describe_topics
 from pykafka_broker.protocol.enums import EARLIEST, LATEST, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
-from pykafka_broker.tools.java_time import Unparseable, duration_ms, timestamp_ms
+from pykafka_broker.tools.java_time import Unparseable, moment_before, timestamp_ms
 
 # -- tables
 
@@ -439,7 +439,7 @@ def _moment(tool: Tool, client: Client, scenario: str) -> int:
     if scenario == "to_datetime":
         return timestamp_ms(tool.options.to_datetime)
     client.clock.tick()
-    return client.clock.wall - duration_ms(tool.options.by_duration)
+    return moment_before(client.clock.wall, tool.options.by_duration)
 
 
 async def _since(
