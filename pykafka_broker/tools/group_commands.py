@@ -339,7 +339,7 @@ async def delete_offsets_of_group(
         rows += [(topic, partition, error) for topic, partition in given]
     tool.print(_told(group, whole))
     told = [(*row[:2], "Successful" if row[2] is None else f"Error: {row[2].java}") for row in rows]
-    print_table(tool, {"TOPIC": 30, "PARTITION": 15, "STATUS": 15}, told)
+    print_table(tool, {"TOPIC": 15, "PARTITION": 10, "STATUS": 15}, told)
     tool.result = [
         {"topic": topic, "partition": partition, "error": None if error is None else str(error)}
         for topic, partition, error in rows
@@ -603,7 +603,7 @@ def print_plans(tool: Tool, plans: Mapping[str, Mapping[TopicPartition, int]], *
             tool.print(line)
         tool.print()
     else:
-        print_table(tool, {"GROUP": 30, "TOPIC": 30, "PARTITION": 10, "NEW-OFFSET": 15}, rows)
+        print_table(tool, {"GROUP": 15, "TOPIC": 15, "PARTITION": 10, "NEW-OFFSET": 10}, rows)
 
 
 # -- failures
