@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import logging
+import runpy
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import pykafka_broker
 from pykafka_broker import __version__
 from pykafka_broker.broker.setup import Setup
 from pykafka_broker.cli import main
@@ -250,3 +253,11 @@ def test_a_command_that_only_looks_ends_quietly_with_ctrl_c(
     monkeypatch.setattr("pykafka_broker.log.tool.command.run", interrupted)
     assert main(["log", "verify", "/data"]) == 130
     assert capsys.readouterr().err == ""
+
+
+def test_an_older_python_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip refuses to install there, but a clone may be on the path."""
+    with monkeypatch.context() as older:
+        older.setattr(sys, "version_info", (3, 10, 13, "final", 0))
+        with pytest.raises(ImportError, match=r"needs Python 3\.11 or newer; .* is 3\."):
+            runpy.run_path(pykafka_broker.__file__)
