@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator
 
 from pages.markdown import code, plain, table
@@ -88,8 +89,12 @@ def _meaning(action: argparse.Action) -> str:
         text = "the version"
     if action.choices:
         text += f"{'; ' if text else ''}one of {', '.join(code(str(each)) for each in action.choices)}"
-    if action.nargs != 0 and action.default and str(action.default) not in (*text.split(), argparse.SUPPRESS):
-        text += f"; {code(str(action.default))} where nothing is given"
+    if (
+        action.nargs != 0
+        and action.default
+        and str(action.default) not in (*re.split(r"[\s()]+", text), argparse.SUPPRESS)
+    ):
+        text += f"; by default {code(str(action.default))}"
     return text
 
 
