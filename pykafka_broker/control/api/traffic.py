@@ -14,7 +14,7 @@ from typing import Annotated, cast
 from pykafka_broker.control.answers import Advice, ChaosHit, ChaosState, Connected, FaultAnswer, SeenRequestAnswer
 from pykafka_broker.control.api.incidents import befall
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.problems import Problem, counted
 from pykafka_broker.control.schema import Index, TimeoutMs, ValueLimits
 from pykafka_broker.control.traffic.advice import Adviser
 from pykafka_broker.control.traffic.exchange import Exchange, error_name
@@ -197,7 +197,7 @@ async def wait_for_connections(
         ids = ", ".join(sorted({str(each["client_id"]) for each in connections(control)})) or "none"
         of = "" if client_id is None else f" of client id {client_id}"
         count = len(connections(control, client_id))
-        told = f"after {timeout_ms} ms {count} connections{of}, expected {n}; connected are: {ids}"
+        told = f"after {timeout_ms} ms {counted(count, 'connection')}{of}, expected {n}; connected are: {ids}"
         raise Problem(NOT_IN_TIME, told)
     return found
 
@@ -320,7 +320,7 @@ async def wait_for_fault(control: Control, fault: int, n: Count = 1, timeout_ms:
     """Wait until a fault has met `n` requests. 408 with fewer hits after `timeout_ms`."""
     rule = _find(control, fault)
     if await control.until(lambda: rule.hits >= n or None, timeout_ms / 1000) is None:
-        told = f"fault {fault} affected {rule.hits} requests within {timeout_ms} ms, expected {n}"
+        told = f"fault {fault} affected {counted(rule.hits, 'request')} within {timeout_ms} ms, expected {n}"
         raise Problem(NOT_IN_TIME, told + told_requests(last_requests(control)))
     return _fault(rule)
 
