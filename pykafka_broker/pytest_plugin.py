@@ -89,28 +89,40 @@ _CHAOS = pytest.StashKey["ChaosRun"]()  # the run of a test under chaos
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("kafka broker")
     group.addoption("--kafka-broker-scope", choices=SCOPES, help="how long the broker of `kafka_broker` lives")
-    group.addoption("--kafka-broker-isolation", choices=ISOLATIONS, help="whether each test finds it empty")
-    group.addoption("--kafka-broker-url", metavar="URL", help="the control API of a broker that runs, to be used")
     group.addoption(
-        "--kafka-config", metavar="KEY=VALUE", action="append", default=[], help="a broker config of `kafka_broker`"
+        "--kafka-broker-isolation", choices=ISOLATIONS, help="reset: empty it before each test; none: keep it"
+    )
+    group.addoption("--kafka-broker-url", metavar="URL", help="use the running broker with this control API")
+    group.addoption(
+        "--kafka-config",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="a config of `kafka_broker`; may be repeated",
     )
     group.addoption(
-        "--kafka-chaos-seeds", metavar="N", type=int, help="how many seeds tests marked kafka_chaos run with"
+        "--kafka-chaos-seeds", metavar="N", type=int, help="run tests marked kafka_chaos with this many seeds"
     )
     group.addoption(
         "--kafka-record",
         metavar="DIR",
-        help="leave a recording of each failed test with a broker or a cluster in this folder",
+        help="save a recording of each failed test with a broker or a cluster in this folder",
     )
-    group.addoption("--kafka-emulate", metavar="RELEASE", help="the release of Kafka that `kafka_broker` is")
+    group.addoption("--kafka-emulate", metavar="RELEASE", help="the release of Kafka that `kafka_broker` emulates")
     group.addoption("--kafka-in-process", action="store_true", help="run `kafka_broker` in the process of the tests")
     parser.addini("kafka_broker_scope", "how long the broker of `kafka_broker` lives", default="session")
-    parser.addini("kafka_broker_isolation", "whether each test finds it empty: reset or none", default="")
-    parser.addini("kafka_broker_url", "the control API of a broker that runs, to be used", default="")
-    parser.addini("kafka_broker_config", "its broker configs, one key=value a line", type="linelist")
-    parser.addini("kafka_broker_allow_unknown_config", "whether they may be unknown", type="bool", default=False)
+    parser.addini("kafka_broker_isolation", "reset: empty it before each test; none: keep it", default="")
+    parser.addini("kafka_broker_url", "use the running broker with this control API", default="")
+    parser.addini("kafka_broker_config", "configs of `kafka_broker`, one key=value a line", type="linelist")
+    parser.addini(
+        "kafka_broker_allow_unknown_config", "allow broker configs that Kafka does not know", type="bool", default=False
+    )
     parser.addini("kafka_in_process", "run `kafka_broker` in the process of the tests", type="bool", default=False)
-    parser.addini("kafka_client", "the library of kafka_producer, kafka_consumer, kafka_admin", default="")
+    parser.addini(
+        "kafka_client",
+        "the library of kafka_producer, kafka_consumer, kafka_admin: confluent or kafka-python",
+        default="",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
