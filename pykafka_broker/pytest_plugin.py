@@ -13,8 +13,9 @@ from __future__ import annotations
 import os
 import re
 import unittest
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -231,11 +232,10 @@ def _marked(item: pytest.Item) -> dict[str, Any]:
 
 def _mistake(marker: pytest.Mark) -> str:
     """Return the mistake in a marker, which would otherwise pass in silence."""
-    known = ("config", "topics", "releases", *OPTIONS)
     if marker.args:
         return f"{marker.args[0]!r} needs a name, such as config={{...}}"
-    if unknown := [name for name in marker.kwargs if name not in known]:
-        return f"unknown argument {unknown[0]}; it takes {', '.join(known)}"
+    if unknown := _unknown(marker, ("config", "topics", "releases", *OPTIONS)):
+        return unknown
     if not isinstance(marker.kwargs.get("config", {}), dict):
         return 'config must be a dict, such as config={"num.partitions": 3}'
     releases = marker.kwargs.get("releases", ())
@@ -247,6 +247,12 @@ def _mistake(marker: pytest.Mark) -> str:
     if isinstance(topics, (str, dict)) or not all(map(_is_topic, topics)):
         return 'topics must be a list of names, or of tuples as ("orders", 3) or ("orders", 3, {"retention.ms": 1000})'
     return ""
+
+
+def _unknown(marker: pytest.Mark, known: Collection[str]) -> str:
+    """Return the unknown argument of a marker in a sentence, or nothing."""
+    unknown = [name for name in marker.kwargs if name not in known]
+    return f"unknown argument {unknown[0]}; it takes {', '.join(known)}" if unknown else ""
 
 
 def _is_topic(topic: Any) -> bool:
@@ -322,8 +328,8 @@ def kafka_broker_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..
 
         def start(*args: Any, **kwargs: Any) -> KafkaBroker:
             __tracebackhide__ = True
-            broker = stack.enter_context(KafkaBroker(*args, **kwargs))
-            own.append(broker)
+            broker = KafkaBroker(*args, **kwargs).start()
+            own.append(stack.push(broker))
             return broker
 
         yield start
@@ -340,6 +346,8 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
         pytest.fail(
             f"@pytest.mark.kafka_cluster: {marker.args[1]!r} needs a name, such as config={{...}}", pytrace=False
         )
+    if marker is not None and (unknown := _unknown(marker, list(signature(KafkaCluster).parameters))):
+        pytest.fail(f"@pytest.mark.kafka_cluster: {unknown}", pytrace=False)
     own = request.node.stash.setdefault(_OWN, [])
     with KafkaCluster(*(marker.args if marker else ()), **(marker.kwargs if marker else {})) as cluster:
         own.extend(cluster.nodes.values())
@@ -362,6 +370,7 @@ def async_kafka_cluster(kafka_cluster: KafkaCluster) -> AsyncKafkaCluster:
 @pytest.fixture(autouse=True)
 def _kafka_broker_as_wished(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> None:
     """Empty a test's broker, and create the topics of the marker."""
+    __tracebackhide__ = True
     if "kafka_broker" not in request.fixturenames:
         return
     from pykafka_broker.testing.controlled import Controlled
@@ -461,6 +470,8 @@ def _chaos_of(item: pytest.Item) -> ChaosSpec | str | None:
         return "a unittest.TestCase can't be run again by pytest: make it a function"
     if not {"kafka_broker", "kafka_cluster"}.intersection(item.fixturenames):
         return "the test has neither kafka_broker nor kafka_cluster"
+    if unknown := _unknown(marker, list(signature(ChaosSpec.of).parameters)):
+        return unknown
     try:
         spec = ChaosSpec.of(*marker.args, **marker.kwargs)
     except (TypeError, ValueError) as error:

@@ -36,8 +36,9 @@ def main(arguments: Sequence[str]) -> int:
         print(f"pykafka-broker: {error}", file=sys.stderr)
         return REFUSED
     except (OSError, ValueError) as error:
-        where = getattr(error, "filename", None) or url
-        print(f"pykafka-broker: {where}: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
+        reason = getattr(error, "strerror", None)
+        told = f"{getattr(error, 'filename', None) or url}: {reason}" if reason else error
+        print(f"pykafka-broker: {told}", file=sys.stderr)
         return REFUSED
     _print(answer)
     return 0

@@ -71,7 +71,8 @@ def main(arguments: Sequence[str]) -> int:
         player = _played(recording, target, options, options.url or options.to)
         return _told(player, options.all, target, recording, remote, asked)
     except (OSError, ValueError, ControlError, BrokerError) as error:
-        print(f"pykafka-broker replay: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
+        reason, file = getattr(error, "strerror", None), getattr(error, "filename", None)
+        print(f"pykafka-broker replay: {f'{file}: {reason}' if file and reason else reason or error}", file=sys.stderr)
         return 1
 
 
