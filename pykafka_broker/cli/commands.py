@@ -17,7 +17,7 @@ STORAGE = ("format", "info", "random-uuid", "version-mapping", "feature-dependen
 SUMMARIES = {  # in the groups in which `pykafka-broker help` shows them
     "the broker": {
         "configs": "list every config key of Kafka and its effect in this broker",
-        "cluster": "start several brokers and their controller; api-versions and cluster-id behind it ask a cluster",
+        "cluster": "start several brokers and a controller; with cluster-id, api-versions and others, Kafka's tool",
         "proxy": "record the requests of clients, and inject faults, in front of another broker",
         "trace": "print the requests of clients and the answers",
         "advise": "say what clients should change, from their requests",
@@ -29,9 +29,9 @@ SUMMARIES = {  # in the groups in which `pykafka-broker help` shows them
     "control, of a broker with --control": {
         "control": "call the control API of a broker",
         "check": "find anomalies in what clients did, at a broker with --history",
-        "seed": "create the topics, records and offsets that a file lists",
+        "seed": "create the topics, records and offsets of a file of JSON lines",
         "mcp": "offer the control API as tools for agents (Model Context Protocol)",
-        "dump": "print topics, records and offsets as lines of such a file",
+        "dump": "print topics, records and offsets as JSON lines, which seed takes",
     },
     "storage": {
         "format": "prepare the data directories of a new node, and create its first users",

@@ -404,7 +404,7 @@ def _module(name: str) -> Any:
 def parser_of(name: str) -> ToolParser:
     """Return a parser with the flags of the tool."""
     module = _module(name)
-    parser = ToolParser(name, TOOLS[name])
+    parser = ToolParser(name, f"{TOOLS[name][0].upper()}{TOOLS[name][1:]}.")
     module.options(parser)
     return parser
 
