@@ -14,8 +14,8 @@ from pykafka_broker.testing.traffic import Fault, Faults
 
 _HEAD = """# Python
 
-`from pykafka_broker.testing import KafkaBroker`. The fixtures of pytest, with their options and markers, are in
-[First test](../first-test.md); what a test does with all this, [in tests](../testing.md).
+The classes, methods and errors of `pykafka_broker.testing`. The fixtures of pytest, with their options and markers,
+are in [First test](../first-test.md); what a test does with all this, [in tests](../testing.md).
 """
 
 
