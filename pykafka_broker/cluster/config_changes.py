@@ -371,7 +371,7 @@ def check_broker(controller: Controller, name: str, changed: Mapping[str, str | 
     )
     try:
         for key in known:
-            parse_value(keys[key], changed[key] or "")
+            parse_value(_once_only(keys[key], controller.config), changed[key] or "")
             _check_classes(keys[key], changed[key] or "")
     except ConfigError as error:
         raise _wrong(str(error)) from None
@@ -389,6 +389,11 @@ def check_broker(controller: Controller, name: str, changed: Mapping[str, str | 
                 check(proposed, changed.keys())
         except ConfigError as error:
             raise _dynamic(str(error)) from None
+
+
+def _once_only(key: ConfigKey, config: BrokerConfig) -> ConfigKey:
+    """Return the key as 4.4 reads its changes: members of a list that count once at a start may not be repeated."""
+    return key._replace(rule="list") if key.rule == "repeatable-list" and config.is_of_4_4 else key
 
 
 def _is_of_this_node(controller: Controller, name: str) -> bool:
