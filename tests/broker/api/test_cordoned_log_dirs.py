@@ -1,4 +1,4 @@
-"""Directories that take nothing new (KIP-1066), as a 4.4.0 broker answered to the same requests, and a 4.3.1 to some."""
+"""Directories that take nothing new (KIP-1066), as a 4.4.0 broker answered to the same requests, and 4.3.1 to some."""
 
 from __future__ import annotations
 
