@@ -52,7 +52,6 @@ _REASONS = [
         ("it is the client that looks at the broker's name", r"ssl\.endpoint"),
         ("TLS is OpenSSL's here", r"ssl\."),
         ("this broker gets tokens from files and by client credentials", r"sasl\.oauthbearer\.assertion"),
-        ("what a token must have is checked as by Kafka 4.3", r"sasl\.oauthbearer\.allow"),
         ("a token or a ticket is got when this broker logs in", r"sasl\.(login|kerberos)"),
         ("clients of mechanisms are the project's own", r"sasl\.client"),
         ("no listener has such a mechanism", r"sasl\."),

@@ -182,7 +182,7 @@ def test_a_key_has_the_shard_that_java_gives_it() -> None:
 
 
 def test_a_producer_is_told_at_once_to_come_back_while_a_dead_replica_is_in_sync(nodes: Neighbourhood) -> None:
-    """A running Kafka 4.3.1 answers so, with its follower paused."""
+    """A running Kafka 4.4.0 answers so, with its follower paused."""
     producer = begun(nodes)
     nodes.change(TRANSACTION_STATE, 0, isr=[1, 2])  # and broker 2 fetches nothing
     assert not nodes.asked(1, EndTxnRequest("x", *producer, True), 3), "the outcome is not committed"
