@@ -349,8 +349,8 @@ def _deleted(
         return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
     keys: list[ShareKey] = []
     results = []
-    for topic in request.topics:
-        result = DeleteShareGroupOffsetsResponseTopic(topic.topic_name, ZERO_UUID)
+    for name in dict.fromkeys(topic.topic_name for topic in request.topics):
+        result = DeleteShareGroupOffsetsResponseTopic(name, ZERO_UUID)
         try:
             yield from _delete(services, context, group, result, keys)
         except ApiError as error:

@@ -473,6 +473,9 @@ def test_a_topic_that_is_named_twice_is_altered_in_all_its_partitions(nodes: Nei
     [group] = nodes.call(3, request, 1).groups
     [topic] = group.topics
     assert [(one.partition_index, one.start_offset) for one in topic.partitions] == [(0, 3), (1, 4)]
+    twice = [DeleteShareGroupOffsetsRequestTopic("u")] * 2
+    deleted = nodes.call(3, DeleteShareGroupOffsetsRequest(GROUP, twice), 0)
+    assert [(topic.topic_name, topic.error_code) for topic in deleted.responses] == [("u", ErrorCode.NONE)]
 
 
 def test_offsets_are_forgotten_at_the_other_node(nodes: Neighbourhood) -> None:
