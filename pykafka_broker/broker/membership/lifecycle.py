@@ -131,14 +131,14 @@ class BrokerLifecycle:
         self._give_up_at = now + config.initial_broker_registration_timeout_ms
         self._due: int | None = now
         self._asking = False
-        self._again = False  # something is to be told that came up while a request was under way
+        self._again = False  # whether there is news since the request under way was sent
         self._trouble = ""
         self._now = now
         self._left: Callable[[], None] | None = None
         self._goodbye_until = 0
         self._told: frozenset[bytes] = frozenset()  # directories that the controller knows to be offline
-        self._tell_by: dict[bytes, int] = {}  # when it has to know of others
-        self._look = False  # for more of them
+        self._tell_by: dict[bytes, int] = {}  # other failed directories: until when the controller has to know of each
+        self._look = False  # whether more directories may have failed
         self._amends = False  # the registration is to be sent again
 
     @property
