@@ -202,16 +202,20 @@ class GroupHost:
         return effects.reply if committed.succeeded else when_committed(effects.reply, committed)
 
     def apply(self, effects: CoordinatorResult[Any]) -> None:
-        """Append, replay, and answer waiting requests. If the log refuses, nothing changes and the requests fail."""
-        if effects.records:
-            try:
+        """Append, replay, and answer waiting requests. If the log refuses, the requests fail.
+
+        Raises:
+            ApiError: the log has refused the records, which change nothing then, or the confirmation of an answer.
+        """
+        try:
+            if effects.records:
                 self._append(self.shards.index_of(effects.key), effects)
-            except ApiError as error:
-                _refuse(effects.completions, error.code)
-                raise
+            if effects.completions:
+                self.confirm_by_append(effects.key, *(getattr(one, "error_code", 0) for _, one in effects.completions))
+        except ApiError as error:
+            _refuse(effects.completions, error.code)
+            raise
         if effects.completions:
-            verdicts = (getattr(reply, "error_code", 0) for _, reply in effects.completions)
-            self.confirm_by_append(effects.key, *verdicts)
             self.committed(effects.key).add_done_callback(partial(_complete, effects.completions))
 
     def _append(
