@@ -88,7 +88,7 @@ ROUTES: dict[ApiKey, Route] = {
     ApiKey.SYNC_GROUP: Route("classic_groups"),
     ApiKey.HEARTBEAT: Route("classic_groups"),
     ApiKey.LEAVE_GROUP: Route("classic_groups"),
-    ApiKey.OFFSET_COMMIT: Route("group_offsets"),
+    ApiKey.OFFSET_COMMIT: Route("group_offsets", short="short_offset_commit"),
     ApiKey.OFFSET_FETCH: Route("group_offsets"),
     ApiKey.OFFSET_DELETE: Route("group_offsets"),
     ApiKey.LIST_GROUPS: Route("group_admin"),
