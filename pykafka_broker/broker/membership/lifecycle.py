@@ -58,10 +58,14 @@ class Stage(Enum):
 
     NEW = "not registered yet"
     FENCED = "registered, and reading the metadata"
+    OPENING = "opening its partitions"
     SERVING = "asking to be unfenced"
     UNFENCED = "serving"
     LEAVING = "asking to be shut down"
     ENDED = "done"
+
+
+_NOT_READY = (Stage.FENCED, Stage.OPENING)
 
 
 class Directories(NamedTuple):
@@ -87,8 +91,8 @@ class Situation(Protocol):
 
     def directories(self) -> Directories: ...
 
-    def caught_up(self) -> None:
-        """Make everything ready for clients: the metadata has reached the broker's registration."""
+    def caught_up(self, ready: Callable[[], None]) -> None:
+        """Make everything ready for clients, then call `ready`: the metadata has reached the broker's registration."""
 
     def unfenced(self) -> None:
         """Let clients in: the controller sends them from now on."""
@@ -139,7 +143,7 @@ class BrokerLifecycle:
     @property
     def is_fenced(self) -> bool:
         """Whether nobody but the controller may count on the broker."""
-        return self.stage in (Stage.NEW, Stage.FENCED, Stage.SERVING)
+        return self.stage in (Stage.NEW, *_NOT_READY, Stage.SERVING)
 
     # -- what comes up
 
@@ -218,10 +222,10 @@ class BrokerLifecycle:
             self._registration.broker_id,
             self.epoch,
             self._situation.applied_offset,
-            want_fence=self.stage is Stage.FENCED,
+            want_fence=self.stage in _NOT_READY,
             want_shut_down=self.stage is Stage.LEAVING,
             offline_log_dirs=list(directories.offline),
-            cordoned_log_dirs=None if self.stage is Stage.FENCED else list(directories.cordoned),
+            cordoned_log_dirs=None if self.stage in _NOT_READY else list(directories.cordoned),
         )
         self._ask(
             heartbeat, partial(self._heard, frozenset(directories.offline)), self._config.broker_session_timeout_ms
@@ -286,12 +290,16 @@ class BrokerLifecycle:
             if reply.should_shut_down:
                 self._end()
         elif self.stage is Stage.FENCED and reply.is_caught_up:
-            self._situation.caught_up()
-            self.stage = Stage.SERVING
-            self.tell()
+            self.stage = Stage.OPENING
+            self._situation.caught_up(self._ready)
         elif self.stage is Stage.SERVING and not reply.is_fenced:
             self.stage = Stage.UNFENCED
             self._situation.unfenced()
+
+    def _ready(self) -> None:
+        if self.stage is Stage.OPENING:
+            self.stage = Stage.SERVING
+            self.tell()
 
     def _say(self, trouble: str, level: int = logging.WARNING) -> None:
         """Log a trouble once, until another trouble comes up."""
@@ -398,14 +406,15 @@ class BrokerStartup:
             [each.id for each in known if logs.directory_map.is_cordoned(each)] if knows_cordoned else [],
         )
 
-    def caught_up(self) -> None:
+    def caught_up(self, ready: Callable[[], None]) -> None:
         node = self._node
         put_strays_aside(node)
         node.logs.topics_are_known = True
-        node.replicas.start(MetadataDelta(), node.new_uuid)
+        opening = node.replicas.start(MetadataDelta(), node.new_uuid)
         self._publisher.follows_partitions = True
         self._assignments.start()
         self._services.start_coordinators()
+        opening.add_done_callback(lambda _: ready())
 
     def unfenced(self) -> None:
         logger.info("unfenced: clients are sent here from now on")
