@@ -462,10 +462,11 @@ func (b *Broker) StartRecording() RecordingState {
 }
 
 // Recording returns the recording so far, as a file for `pykafka-broker replay`. 404 where nothing is
-// recorded.
-func (b *Broker) Recording() string {
+// recorded. With `is_ending` the broker is about to be killed: requests of clients that have come by
+// now are carried out and recorded, and no client is answered any more.
+func (b *Broker) Recording(options ...RecordingOptions) string {
 	b.t.Helper()
-	answer, err := b.server.Recording(context.Background())
+	answer, err := b.server.Recording(context.Background(), options...)
 	b.check(err)
 	return answer
 }

@@ -588,6 +588,11 @@ export interface AdviceOptions {
   client_id?: string | null
 }
 
+export interface RecordingOptions {
+  /** By default false. */
+  is_ending?: boolean
+}
+
 export interface WaitForRequestOptions {
   api?: string | string[] | null
   version?: number | null
@@ -1009,8 +1014,10 @@ export class Operations {
 
   /**
    * Return the recording so far, as a file for `pykafka-broker replay`. 404 where nothing is recorded.
+   * With `is_ending` the broker is about to be killed: requests of clients that have come by now are
+   * carried out and recorded, and no client is answered any more.
    */
-  recording(): Promise<string>
+  recording(options?: RecordingOptions): Promise<string>
 
   /**
    * Stop recording and forget the recording. 404 where nothing is recorded.

@@ -789,11 +789,19 @@ namespace PykafkaBroker
 
         /// <summary>
         /// Return the recording so far, as a file for <c>pykafka-broker replay</c>. 404 where nothing is
-        /// recorded.
+        /// recorded. With <c>is_ending</c> the broker is about to be killed: requests of clients that have come
+        /// by now are carried out and recorded, and no client is answered any more.
         /// </summary>
-        public virtual Task<string> RecordingAsync(CancellationToken cancellationToken = default)
+        /// <remarks>
+        /// By default: <c>isEnding</c> false.
+        /// </remarks>
+        public virtual Task<string> RecordingAsync(
+            bool? isEnding = null,
+            CancellationToken cancellationToken = default)
         {
-            return CallAsync<string>(HttpMethod.Get, "/recording", Given.Nothing, cancellationToken);
+            var given = Given.Query()
+                .Put("is_ending", isEnding);
+            return CallAsync<string>(HttpMethod.Get, "/recording", given, cancellationToken);
         }
 
         /// <summary>

@@ -677,10 +677,22 @@ public abstract class Operations {
 
     /**
      * Return the recording so far, as a file for {@code pykafka-broker replay}. 404 where nothing is
-     * recorded.
+     * recorded. With {@code is_ending} the broker is about to be killed: requests of clients that have
+     * come by now are carried out and recorded, and no client is answered any more.
      */
     public String recording() {
-        return call("GET", "/recording", Given.nothing(), new TypeToken<String>() {});
+        return recording(options -> {});
+    }
+
+    /**
+     * Return the recording so far, as a file for {@code pykafka-broker replay}. 404 where nothing is
+     * recorded. With {@code is_ending} the broker is about to be killed: requests of clients that have
+     * come by now are carried out and recorded, and no client is answered any more.
+     */
+    public String recording(Consumer<Options.Recording> options) {
+        Given given = Given.query();
+        options.accept(new Options.Recording(given));
+        return call("GET", "/recording", given, new TypeToken<String>() {});
     }
 
     /**
