@@ -1,4 +1,4 @@
-"""kill -9 in the middle of load, twenty times in a row (five hundred with --slow), while segments roll, old ones go,
+"""kill -9 in the middle of load, ten times in a row (five hundred with --slow), while segments roll, old ones go,
 others are compacted, transactions commit and abort, and groups read and commit: every acknowledged record, commit and
 transaction is there afterwards, once, in order, and the files are in order.
 """
@@ -35,7 +35,7 @@ from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.tool.verify import verify
 from pykafka_broker.testing import BrokerError, KafkaBroker
 
-KILLS = 20
+KILLS = 10
 LOAD_S = 0.2
 STARTS_KILLED_OF = 10  # every so many starts are killed themselves
 START_S = 0.4

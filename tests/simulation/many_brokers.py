@@ -53,7 +53,7 @@ class LightNode(SimNode):
     def _begin(self) -> None:
         startup = self.broker.startup
         if startup is not None:
-            startup.caught_up = lambda: None  # type: ignore[method-assign]
+            startup.caught_up = lambda ready: ready()  # type: ignore[method-assign]
         super()._begin()
 
     @property

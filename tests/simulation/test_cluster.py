@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.keeping import Keeping
 from tests.simulation.runs import KILLS, run_cluster
 
-SEEDS = 45
+SEEDS = 30
 
 
 def test_a_run_does_much_of_everything() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.keeping import Keeping
 from tests.simulation.runs import KILLS, run_groups
 
-SEEDS = 15
+SEEDS = 10
 
 
 def test_a_run_does_much_of_everything() -> None:

@@ -6,7 +6,7 @@ from tests.simulation.keeping import Keeping
 from tests.simulation.layouts import ALONE
 from tests.simulation.runs import KILLS, POWER_CUTS, SYNCED, run_alone
 
-SEEDS = 200
+SEEDS = 100
 
 
 def test_what_was_acknowledged_outlives_a_killed_process(seed: int, keeping: Keeping) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.simulation.keeping import Keeping, form_of
 from tests.simulation.runs import POWER_CUTS, run_cluster, run_groups
 
-SEEDS = 12
+SEEDS = 8
 
 
 def test_nothing_that_was_promised_is_lost(seed: int, keeping: Keeping) -> None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pykafka_broker.broker.membership.preloading import preload
 from pykafka_broker.cluster.bootstrap import SECURITY_PROTOCOLS
-from pykafka_broker.cluster.controller import CORDONED_FROM
+from pykafka_broker.cluster.controller import CORDONED_FROM, DIRECTORIES_FROM
 from pykafka_broker.cluster.features import METADATA_VERSION, abilities
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
@@ -58,10 +58,14 @@ class Stage(Enum):
 
     NEW = "not registered yet"
     FENCED = "registered, and reading the metadata"
+    OPENING = "opening its partitions"
     SERVING = "asking to be unfenced"
     UNFENCED = "serving"
     LEAVING = "asking to be shut down"
     ENDED = "done"
+
+
+_NOT_READY = (Stage.FENCED, Stage.OPENING)
 
 
 class Directories(NamedTuple):
@@ -87,8 +91,8 @@ class Situation(Protocol):
 
     def directories(self) -> Directories: ...
 
-    def caught_up(self) -> None:
-        """Make everything ready for clients: the metadata has reached the broker's registration."""
+    def caught_up(self, ready: Callable[[], None]) -> None:
+        """Make everything ready for clients, then call `ready`: the metadata has reached the broker's registration."""
 
     def unfenced(self) -> None:
         """Let clients in: the controller sends them from now on."""
@@ -127,19 +131,20 @@ class BrokerLifecycle:
         self._give_up_at = now + config.initial_broker_registration_timeout_ms
         self._due: int | None = now
         self._asking = False
-        self._again = False  # something is to be told that came up while a request was under way
+        self._again = False  # whether there is news since the request under way was sent
         self._trouble = ""
         self._now = now
         self._left: Callable[[], None] | None = None
         self._goodbye_until = 0
         self._told: frozenset[bytes] = frozenset()  # directories that the controller knows to be offline
-        self._tell_by: dict[bytes, int] = {}  # when it has to know of others
-        self._look = False  # for more of them
+        self._tell_by: dict[bytes, int] = {}  # other failed directories: until when the controller has to know of each
+        self._look = False  # whether more directories may have failed
+        self._amends = False  # the registration is to be sent again
 
     @property
     def is_fenced(self) -> bool:
         """Whether nobody but the controller may count on the broker."""
-        return self.stage in (Stage.NEW, Stage.FENCED, Stage.SERVING)
+        return self.stage in (Stage.NEW, *_NOT_READY, Stage.SERVING)
 
     # -- what comes up
 
@@ -151,6 +156,15 @@ class BrokerLifecycle:
         self._again = self._asking
         if not self._asking:
             self._due = self._now
+
+    @property
+    def incarnation_id(self) -> bytes:
+        return self._registration.incarnation_id
+
+    def amend(self) -> None:
+        """Send the registration again: the metadata has room for the log directories from now on."""
+        self._amends = True
+        self.tell()
 
     def leave(self, now: int, left: Callable[[], None]) -> None:
         """Ask to be shut down, after the broker's leaderships have moved.
@@ -207,10 +221,8 @@ class BrokerLifecycle:
 
     def _send(self) -> None:
         self._due, self._asking, self._again = None, True, False
-        if self.stage is Stage.NEW:
-            self._registration.log_dirs = list(self._situation.directories().online)
-            left_ms = max(1, self._give_up_at - self._now)
-            self._ask(self._registration, self._registered, min(left_ms, self._config.broker_session_timeout_ms))
+        if self.stage is Stage.NEW or self._amends:
+            self._register()
             return
         self._note_failures()
         directories = self._situation.directories()
@@ -218,14 +230,24 @@ class BrokerLifecycle:
             self._registration.broker_id,
             self.epoch,
             self._situation.applied_offset,
-            want_fence=self.stage is Stage.FENCED,
+            want_fence=self.stage in _NOT_READY,
             want_shut_down=self.stage is Stage.LEAVING,
             offline_log_dirs=list(directories.offline),
-            cordoned_log_dirs=None if self.stage is Stage.FENCED else list(directories.cordoned),
+            cordoned_log_dirs=None if self.stage in _NOT_READY else list(directories.cordoned),
         )
         self._ask(
             heartbeat, partial(self._heard, frozenset(directories.offline)), self._config.broker_session_timeout_ms
         )
+
+    def _register(self) -> None:
+        self._registration.log_dirs = list(self._situation.directories().online)
+        limit_ms = self._config.broker_session_timeout_ms
+        if self.stage is Stage.NEW:
+            limit_ms = min(limit_ms, max(1, self._give_up_at - self._now))
+            self._ask(self._registration, self._registered, limit_ms)
+        else:
+            self._amends = False
+            self._ask(self._registration, self._amended, limit_ms)
 
     def _note_failures(self) -> None:
         """Set a limit for each failed directory unknown to the controller, once the broker is registered."""
@@ -262,6 +284,22 @@ class BrokerLifecycle:
             self._say(f"the controller does not register this broker yet: {code.name}", level)
             self._after(_RETRY_MS)
 
+    def _amended(self, reply: Message | LinkError) -> None:
+        """Go on with heartbeats. Without an answer the registration is sent again; a refusal is only logged."""
+        self._asking = False
+        if self.stage is Stage.ENDED:
+            return
+        if isinstance(reply, LinkError):
+            self._amends = True
+            self._say(f"no controller can be reached: {reply}")
+            self._after(_WHILE_FENCED_MS)
+            return
+        assert isinstance(reply, BrokerRegistrationResponse)
+        if reply.error_code:
+            code = ErrorCode(reply.error_code).name
+            self._say(f"the controller does not take the log directories of this broker: {code}")
+        self._after(0)
+
     def _heard(self, offline: frozenset[bytes], reply: Message | LinkError) -> None:
         if self.stage is Stage.ENDED:
             return
@@ -286,12 +324,16 @@ class BrokerLifecycle:
             if reply.should_shut_down:
                 self._end()
         elif self.stage is Stage.FENCED and reply.is_caught_up:
-            self._situation.caught_up()
-            self.stage = Stage.SERVING
-            self.tell()
+            self.stage = Stage.OPENING
+            self._situation.caught_up(self._ready)
         elif self.stage is Stage.SERVING and not reply.is_fenced:
             self.stage = Stage.UNFENCED
             self._situation.unfenced()
+
+    def _ready(self) -> None:
+        if self.stage is Stage.OPENING:
+            self.stage = Stage.SERVING
+            self.tell()
 
     def _say(self, trouble: str, level: int = logging.WARNING) -> None:
         """Log a trouble once, until another trouble comes up."""
@@ -357,7 +399,26 @@ class BrokerStartup:
             self._node.clock.now,
         )
         self._assignments.on_change = lifecycle.tell
+        self._node.subscribe(self._on_metadata)
         drive(lifecycle)
+
+    def _on_metadata(self, delta: MetadataDelta) -> None:
+        """Have the registration amended once the metadata has room for log directories (KIP-858).
+
+        Without the directories the controller could not move leaderships away from one that fails. (Kafka:
+        BrokerRegistrationTracker)
+        """
+        image, lifecycle = self._node.image, self._lifecycle
+        broker = image.brokers.get(self._node.id)
+        if (
+            METADATA_VERSION in delta.features
+            and image.features.get(METADATA_VERSION, 0) >= DIRECTORIES_FROM
+            and lifecycle is not None
+            and broker is not None
+            and broker.incarnation_id == lifecycle.incarnation_id
+            and not broker.log_dirs
+        ):
+            lifecycle.amend()
 
     def _registration(self, listeners: Iterable[BoundEndpoint]) -> BrokerRegistrationRequest:
         node = self._node
@@ -398,14 +459,15 @@ class BrokerStartup:
             [each.id for each in known if logs.directory_map.is_cordoned(each)] if knows_cordoned else [],
         )
 
-    def caught_up(self) -> None:
+    def caught_up(self, ready: Callable[[], None]) -> None:
         node = self._node
         put_strays_aside(node)
         node.logs.topics_are_known = True
-        node.replicas.start(MetadataDelta(), node.new_uuid)
+        opening = node.replicas.start(MetadataDelta(), node.new_uuid)
         self._publisher.follows_partitions = True
         self._assignments.start()
         self._services.start_coordinators()
+        opening.add_done_callback(lambda _: ready())
 
     def unfenced(self) -> None:
         logger.info("unfenced: clients are sent here from now on")

@@ -2,7 +2,8 @@
 
 Rule: partitions and their leaders follow from the metadata alone, through `follow`, which never raises: committed
 metadata is a fact, and failed steps are logged and tried again. A `Partition` is made at its first request, so that ten
-thousand idle partitions cost nothing; no request is served from a log that is not the topic's own.
+thousand idle partitions cost nothing; those with several replicas are opened without a request, many in slices. No
+request is served from a log that is not the topic's own.
 
 Made by `ServerNode` alone, from which all others have the replicas; apart from the node by the size of the concept.
 """
@@ -13,11 +14,11 @@ import contextlib
 import errno
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from pykafka_broker.broker.partitions.partition import NO_EPOCH, NotLeader, Partition, Replication
-from pykafka_broker.broker.waiting.future import Slices, Steps
+from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Future, Slices, Steps
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.image import NO_LEADER, MetadataDelta, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
@@ -88,7 +89,7 @@ class Replicas:
         self._logs = logs
         self._clock = clock
         self._touch = touch
-        self.slices = slices or Slices(None)
+        self.slices = Slices(None) if slices is None else slices
         self._hosted: dict[Key, Partition] = {}
         self._going: dict[str, deque[tuple[int, Partition | None]]] = {}  # partitions of deleted topics, to be deleted
         self._given_up = False
@@ -198,11 +199,11 @@ class Replicas:
 
     # -- start
 
-    def start(self, loaded: MetadataDelta, new_uuid: Callable[[], bytes]) -> None:
-        """Bring the logs in line with the metadata. loaded: the changes read from the metadata log.
+    def start(self, loaded: MetadataDelta, new_uuid: Callable[[], bytes]) -> Future[None]:
+        """Bring the logs in line with the metadata, and return a future of the replicated partitions being open.
 
         A crash may fall between a metadata record and its effects: missing logs are made, those of deleted topics
-        deleted.
+        deleted. loaded: the changes read from the metadata log.
         """
         logs, topics = self._logs, self._metadata.image.topics
         logs.directory_map.resolve_ambiguous(new_uuid, self._assigned, self._metadata.image.topic_id)
@@ -223,21 +224,31 @@ class Replicas:
         if lost:
             logger.error("Out of service, since there is no log of them in reach: %s", ", ".join(lost))
         self._clear_up(deleted)
-        if self.replication is not None:
-            for topic in topics.values():
-                self._open_replicated((topic, state) for state in topic.partitions.values())
+        return self._open_replicated([(topic.name, index) for topic in topics.values() for index in topic.partitions])
 
-    def _open_replicated(self, some: Iterable[tuple[TopicImage, PartitionImage]]) -> None:
+    def _open_replicated(self, keys: Sequence[Key]) -> Future[None]:
         """Open the partitions with several replicas without a request: they follow a leader, or lead followers."""
-        for topic, state in some:
-            if len(state.replicas) > 1 and self._node_id in state.replicas:
-                try:
-                    self.replica(topic.name, state.partition)
-                except ApiError as error:
-                    directory = self._logs.directory_of((topic.name, state.partition))
-                    told = directory is not None and not directory.online  # the directory's failure is logged
-                    level = logging.DEBUG if told else logging.WARNING
-                    logger.log(level, "%s-%d is not replicated here: %s", topic.name, state.partition, error)
+        return self.slices.unasked(self._opened(keys if self.replication is not None else ()))
+
+    def _opened(self, keys: Sequence[Key]) -> Steps[None]:
+        """Open the partitions that have several replicas by now. A request opens a partition before its turn."""
+        for place, key in enumerate(keys, 1):
+            if self.is_replicated(key):
+                self._open_for_replication(key)
+            if not place % PARTITIONS_A_SLICE:
+                yield None
+
+    def _open_for_replication(self, key: Key) -> None:
+        state = self._metadata.image.partition(*key)
+        if self._given_up or state is None or self._node_id not in state.replicas:
+            return
+        try:
+            self.replica(*key)
+        except ApiError as error:
+            directory = self._logs.directory_of(key)
+            told = directory is not None and not directory.online  # the directory's failure is logged
+            level = logging.DEBUG if told else logging.WARNING
+            logger.log(level, "%s-%d is not replicated here: %s", *key, error)
 
     def _make_again(self, topic: TopicImage, state: PartitionImage, *, had_another: bool) -> bool:
         """Make a missing log; return whether there is a log now. had_another: an earlier topic had the name."""
@@ -291,10 +302,8 @@ class Replicas:
                 self._update(partition, state)
             elif partition is None and self.replication is not None:
                 self._delete_moved(topic, state.partition)
-        if self.replication is not None:
-            known = self._metadata.image.topics_by_id
-            changes = (*delta.new_partitions, *delta.changed_partitions)
-            self._open_replicated((topic, state) for topic, state in changes if topic.id in known)
+        changed = (*delta.new_partitions, *delta.changed_partitions)
+        self._open_replicated([(topic.name, state.partition) for topic, state in changed])
 
     def _delete(self, topic: TopicImage) -> None:
         """Hide a topic's partitions at once; fail their waiting requests and delete the logs, many in slices."""

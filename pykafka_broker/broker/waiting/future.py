@@ -496,9 +496,9 @@ class Slices:
             self._works.append(work)
             self._go_on_later()
 
-    def unasked(self, steps: Steps[object]) -> None:
-        """Do work that follows from a change, without a request that waits."""
-        self.begin(_told_of(steps), outlives_client=True)
+    def unasked(self, steps: Steps[object]) -> Future[None]:
+        """Do work that follows from a change, without a request that waits; return a future of its end."""
+        return self.begin(_told_of(steps), outlives_client=True)
 
     def reply(self, steps: Steps[Answer[R]], *, outlives_client: bool = False) -> Answer[R]:
         """Return the response, or a future of the response, that the work returns in the end; for handlers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -36,6 +37,8 @@ class World:
         self.heard: list[str] = []
         self.applied_offset = 5
         self.offline: list[bytes] = []
+        self.opens_at_once = True
+        self.ready: Callable[[], None] | None = None
         self.life = BrokerLifecycle(BrokerRegistrationRequest(broker_id=3), self.ask, self, CONFIG, self.now)
 
     def ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
@@ -44,8 +47,11 @@ class World:
     def directories(self) -> Directories:
         return Directories([ONLINE], self.offline, [])
 
-    def caught_up(self) -> None:
+    def caught_up(self, ready: Callable[[], None]) -> None:
         self.heard.append("caught up")
+        if self.opens_at_once:
+            ready()
+        self.ready = ready
 
     def unfenced(self) -> None:
         self.heard.append("unfenced")
@@ -116,6 +122,61 @@ def test_heartbeats_are_quick_until_it_has_caught_up_and_serves(world: World) ->
     assert not world.asked
     world.run(1)
     assert world.request().cordoned_log_dirs == []
+
+
+def test_it_asks_for_clients_once_its_partitions_are_open(world: World) -> None:
+    world.opens_at_once = False
+    world.register()
+    for _ in range(3):  # the session goes on meanwhile
+        world.answer(Heard(is_caught_up=True, is_fenced=True))
+        world.run(20)
+        assert world.request().want_fence
+        assert world.request().cordoned_log_dirs is None
+    assert world.heard == ["caught up"]
+    assert world.ready is not None
+    world.ready()
+    world.answer(Heard(is_caught_up=True, is_fenced=True))
+    world.run()
+    assert not world.request().want_fence
+    world.answer(Heard(is_caught_up=True, is_fenced=False))
+    assert world.heard == ["caught up", "unfenced"]
+
+
+def test_a_broker_may_leave_while_it_opens_its_partitions(world: World) -> None:
+    world.opens_at_once = False
+    world.register()
+    world.answer(Heard(is_caught_up=True, is_fenced=True))
+    left: list[bool] = []
+    world.life.leave(world.now, lambda: left.append(True))
+    assert world.ready is not None
+    world.ready()
+    world.run()
+    assert world.request().want_shut_down
+    world.answer(Heard(is_caught_up=True, is_fenced=True, should_shut_down=True))
+    assert left == [True]
+
+
+def test_a_registration_is_amended_between_heartbeats(world: World) -> None:
+    world.unfence()
+    world.life.amend()
+    world.run()
+    assert world.request().log_dirs == [ONLINE]
+    world.answer(LinkError("nobody there"))
+    world.run(20)
+    assert isinstance(world.request(), BrokerRegistrationRequest), "it was not heard"
+    world.answer(Registered(broker_epoch=13))
+    world.run()
+    assert (world.request().broker_epoch, world.request().want_fence) == (13, False)
+    world.answer(Heard(is_caught_up=True))
+    world.life.amend()
+    world.run()
+    world.answer(Registered(error_code=ErrorCode.INVALID_REGISTRATION))
+    world.run()
+    assert world.request().broker_epoch == 13
+    world.answer(Heard(is_caught_up=True))
+    world.run(500)
+    assert world.request().broker_epoch == 13
+    assert world.life.stage is Stage.UNFENCED
 
 
 def test_a_session_that_is_not_over_is_waited_for(world: World) -> None:

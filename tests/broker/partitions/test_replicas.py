@@ -15,18 +15,25 @@ from pykafka_broker.broker.api.fetch import fetch
 from pykafka_broker.broker.api.produce import produce
 from pykafka_broker.broker.partitions.partition import NotLeader, Partition
 from pykafka_broker.broker.requests.router import PendingReply
-from pykafka_broker.broker.waiting.future import Future
+from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Future, Slices
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.create_topics_request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
+from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.stored.partition_record import PartitionRecord
 from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
 from pykafka_broker.protocol.stored.topic_record import TopicRecord
 from tests.broker.api.real_broker import RealBroker
+from tests.broker.controller_node import NODE, ControllerNode
 from tests.broker.support import ANOTHER_NODE, NOW, LightBroker, batch
 
 
@@ -58,6 +65,38 @@ class Told:
 
 
 # -- what is here
+
+
+def test_many_replicated_partitions_are_opened_in_slices(tmp_path: Path) -> None:
+    """A folder for each of 5,000 took two seconds, in which nobody else was served and no heartbeat went out."""
+    node, waiting = ControllerNode(tmp_path, roles="broker,controller"), list[Callable[[], object]]()
+    node.join(1)
+    replicas = node.whole.node.replicas
+    replicas.slices = Slices(waiting.append)
+    count = 3 * PARTITIONS_A_SLICE
+    assigned = [CreatableReplicaAssignment(index, [NODE, 1]) for index in range(count)]
+    assert node.ask(CreateTopicsRequest([CreatableTopic("t", -1, -1, assigned, [])])).topics[0].error_code == 0
+
+    assert [each.index for each in replicas.hosted()] == [*range(PARTITIONS_A_SLICE)]
+    assert replicas.leader("t", count - 1).is_leader, "a request does not wait for a turn"
+    while waiting:
+        waiting.pop()()
+    assert sorted(each.index for each in replicas.hosted()) == [*range(count)]
+
+
+def test_a_deleted_topic_is_not_opened_any_more(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    node, waiting = ControllerNode(tmp_path, roles="broker,controller"), list[Callable[[], object]]()
+    node.join(1)
+    replicas = node.whole.node.replicas
+    replicas.slices = Slices(waiting.append)
+    assigned = [CreatableReplicaAssignment(index, [NODE, 1]) for index in range(2 * PARTITIONS_A_SLICE)]
+    assert node.ask(CreateTopicsRequest([CreatableTopic("t", -1, -1, assigned, [])])).topics[0].error_code == 0
+    deleted = node.ask(DeleteTopicsRequest([DeleteTopicState("t")]))
+    assert deleted.responses[0].error_code == 0
+    while waiting:
+        waiting.pop()()
+    assert not replicas.hosted()
+    assert not caplog.records
 
 
 def test_a_partition_is_made_when_it_is_first_asked_for_and_kept(broker: LightBroker) -> None:
