@@ -58,7 +58,7 @@ def run(settings: Settings, stop: threading.Event) -> dict[str, Any]:
                 metrics_topic=METRICS_TOPIC,
                 prometheus_file=str(folder / "metrics.prom"),
                 group=GROUP,
-                max_offsets_per_trigger=max(1, settings.events // 3),
+                max_offsets_per_trigger=max(1, settings.events * 2 // 5),  # three batches
                 master=settings.master or "local[2]",
                 shuffle_partitions=2,
                 spark=QUICK | settings.spark,
