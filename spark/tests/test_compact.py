@@ -39,12 +39,42 @@ def numbered(event: Any) -> Any:
 
 @pytest.fixture
 def filled(make_settings: Any, make_context: Any, make_topic: Any, put: Any, numbered: Any) -> Settings:
-    """A silver table of four batches."""
+    """A silver table of four batches, whose topic is the test's own."""
     settings: Settings = make_settings(max_offsets_per_trigger=30)
     make_topic(settings.bronze_topic)
     put(settings.bronze_topic, numbered(range(120)))
     assert silver.run(make_context(settings))["batches"] == 4
     return settings
+
+
+@pytest.fixture(scope="module")
+def originals() -> list[Settings]:
+    """What `copied` copies, once a test has asked for it."""
+    return []
+
+
+@pytest.fixture
+def copied(
+    originals: list[Settings], request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: Any
+) -> Settings:
+    """A copy of such a table. Tests share its topic, so none of them writes to that."""
+    if not originals:
+        filled: Settings = request.getfixturevalue("filled")
+        kept = dataclasses.replace(filled, data_dir=str(tmp_path_factory.mktemp("filled") / "data"))
+        originals.append(kept)
+        shutil.copytree(filled.data_dir, kept.data_dir)
+        return filled
+    settings = dataclasses.replace(originals[0], data_dir=str(tmp_path / "data"))
+    shutil.copytree(originals[0].data_dir, settings.data_dir)
+    return settings
+
+
+def read_to(settings: Settings) -> int:
+    """Return the offset that the last finished batch of silver ended at, from its checkpoint."""
+    checkpoint = Path(settings.path("checkpoints/silver"))
+    last = max(int(path.name) for path in (checkpoint / "commits").glob("[0-9]*"))
+    offsets = json.loads((checkpoint / "offsets" / str(last)).read_text().splitlines()[-1])
+    return int(offsets[settings.bronze_topic]["0"])
 
 
 def once(numbers: Any) -> Counter[str]:
@@ -89,16 +119,16 @@ def test_other_tables_and_columns_that_came_later(
     assert (aggregate.run(context)["accepted"], silver.run(context)["rows"]) == (10, 0)
 
 
-def test_an_unfinished_batch_is_left_alone(filled: Settings, make_context: Any, spark: SparkSession) -> None:
+def test_an_unfinished_batch_is_left_alone(copied: Settings, make_context: Any, spark: SparkSession) -> None:
     """The last batch may come again after a crash, and would not find what it wrote."""
-    last = max(int(path.name) for path in Path(filled.path("checkpoints/silver/commits")).glob("[0-9]*"))
-    (Path(filled.path("checkpoints/silver/commits")) / str(last)).unlink()
-    context = make_context(filled)
+    last = max(int(path.name) for path in Path(copied.path("checkpoints/silver/commits")).glob("[0-9]*"))
+    (Path(copied.path("checkpoints/silver/commits")) / str(last)).unlink()
+    context = make_context(copied)
     compact.run(context)
-    assert {path.parent.name for path in files_of(filled)} == {f"batch={last - 1}", f"batch={last}"}
+    assert {path.parent.name for path in files_of(copied)} == {f"batch={last - 1}", f"batch={last}"}
     again = silver.run(context)
     assert again["accepted"] == 30
-    assert ids(spark, filled) == once(range(120))
+    assert ids(spark, copied) == once(range(120))
 
 
 class Pulled(Exception):
@@ -106,11 +136,11 @@ class Pulled(Exception):
 
 
 def test_the_plug_is_pulled_at_every_step(
-    filled: Settings, make_context: Any, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    copied: Settings, make_context: Any, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The job ends before each change that it makes to the file system, one after the other: no row is gone, and none
     is there twice once a job has started again."""
-    context, table = make_context(filled), Path(silver.table_path(filled))
+    context, table = make_context(copied), Path(silver.table_path(copied))
     for day in range(2, DAYS + 1):
         shutil.rmtree(table / f"date=2024-05-0{day}")
     table.rename(table.with_name("before"))
@@ -136,63 +166,69 @@ def test_the_plug_is_pulled_at_every_step(
                 break
             except Pulled:
                 steps += 1
-        assert ids(spark, filled).keys() == wanted.keys()
+        found = ids(spark, copied)
+        assert found.keys() == wanted.keys()
         is_decided = bool(list(table.glob("_compacting/*.json")))
-        assert is_decided or ids(spark, filled) == wanted
+        assert is_decided or found == wanted
         journal.finish(Files(spark), str(table))  # as a stream does when it begins
-        assert ids(spark, filled) == wanted
-        assert len(files_of(filled)) == 1 or not is_decided
+        assert ids(spark, copied) == wanted
+        assert len(files_of(copied)) == 1 or not is_decided
     assert steps > 10
-    assert len(files_of(filled)) == 1
-    assert ids(spark, filled) == wanted
+    assert len(files_of(copied)) == 1
+    assert ids(spark, copied) == wanted
 
 
 def test_killed_again_and_again(
-    filled: Settings, make_context: Any, spark: SparkSession, eventually: Any, slow: bool
+    copied: Settings, make_context: Any, spark: SparkSession, eventually: Any, slow: bool
 ) -> None:
-    draw, table = random.Random(120), Path(silver.table_path(filled))
+    draw, table = random.Random(120), Path(silver.table_path(copied))
 
     def progress() -> list[Any]:
-        return [sorted(table.glob("_compacting/*")), sorted(files_of(filled))]
+        return [sorted(table.glob("_compacting/*")), sorted(files_of(copied))]
 
     for _ in range(6 if slow else 1):
-        if len(files_of(filled)) > DAYS:
-            job = start("compact", filled)
-            kill_at_random(job, filled, draw, progress, eventually, longest_s=0.4)
-        assert ids(spark, filled).keys() == once(range(120)).keys()
-    compact.run(make_context(filled))
-    assert ids(spark, filled) == once(range(120))
-    assert len(files_of(filled)) == DAYS
+        if len(files_of(copied)) > DAYS:
+            job = start("compact", copied)
+            kill_at_random(job, copied, draw, progress, eventually, longest_s=0.4)
+        assert ids(spark, copied).keys() == once(range(120)).keys()
+    compact.run(make_context(copied))
+    assert ids(spark, copied) == once(range(120))
+    assert len(files_of(copied)) == DAYS
 
 
 def test_a_running_stream_goes_on(
-    filled: Settings, make_context: Any, start_job: Any, put: Any, numbered: Any, spark: SparkSession
+    filled: Settings, make_context: Any, start_job: Any, put: Any, numbered: Any, spark: SparkSession, slow: bool
 ) -> None:
     """Events and ids from before arrive while the table is compacted again and again."""
-    running = start_job(silver.run, make_context(dataclasses.replace(filled, trigger="asap")))
+    own = dataclasses.replace(filled, trigger="asap", max_offsets_per_trigger=40)
+    running = start_job(silver.run, make_context(own))
     over, failed = threading.Event(), []
 
     def compact_often() -> None:
         while not over.is_set():
             try:
-                compact.run(make_context(filled))
+                done = compact.run(make_context(filled))["tables"]["silver"]
             except Exception as error:
                 failed.append(error)
                 return
+            if not done["removed"]:
+                over.wait(0.1)  # without a pause, looking for files would take the time of the stream
 
     thread = threading.Thread(target=compact_often)
     thread.start()
+    first, end = 120, 120
     try:
-        for first in range(120, 240, 20):
+        for _ in range(6 if slow else 3):
             put(filled.bronze_topic, numbered(range(first - 60, first + 20)))
-            running.until(lambda first=first: len(ids_or_nothing(spark, filled)) >= first + 20)
+            first, end = first + 20, end + 80
+            running.until(lambda end=end: read_to(filled) == end)
     finally:
         over.set()
         thread.join(60)
     running.stop()
     assert failed == []
     compact.run(make_context(filled))
-    assert ids(spark, filled) == once(range(240))
+    assert ids(spark, filled) == once(range(first))
 
 
 @pytest.mark.parametrize("logged", tables.formats()[1:])

@@ -14,13 +14,12 @@ from tests.killed import kill_at_random, start, stored_ids
 from tests.registered import VERSION_1, VERSION_2, avro, register, registry
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
-KILLS = {"checkpoint": 2, "kafka": 1, "store": 1}  # with --slow five of each
-MANY = 5
+MANY = 5  # kills, with --slow
 RECORDS = 6000
 AT = datetime(2024, 5, 1, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("strategy", KILLS)
+@pytest.mark.parametrize("strategy", ["checkpoint", "kafka", "store"])
 def test_killed_again_and_again(
     strategy: str, make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, eventually: Any,
     slow: bool,
@@ -29,7 +28,7 @@ def test_killed_again_and_again(
     make_topic(settings.bronze_topic, 2)
     put(settings.bronze_topic, [{"value": event(n), "partition": n % 2} for n in range(RECORDS)])
     draw = random.Random(RECORDS)
-    for _ in range(MANY if slow else KILLS[strategy]):
+    for _ in range(MANY if slow else 1):
         job = start("store", settings, offsets=strategy)
         kill_at_random(job, settings, draw, lambda: len(stored_ids(settings)), eventually)
     left = RECORDS - len(stored_ids(settings))

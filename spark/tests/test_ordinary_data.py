@@ -55,9 +55,9 @@ def test_one_event_of_the_far_future(
 
 def test_daily_files(start: Start, settings: Settings, spark: SparkSession, tmp_path: Path) -> None:
     """Six files, in order within each; they are written side by side, so the topic has their days mixed."""
-    folder, of_a_day = tmp_path / "days", 1200
+    folder, of_a_day = tmp_path / "days", 300
     for day in range(6):
-        times = [BEGIN + timedelta(days=day, seconds=72 * n) for n in range(of_a_day)]
+        times = [BEGIN + timedelta(days=day, seconds=288 * n) for n in range(of_a_day)]
         file = folder / f"dt={BEGIN.day + day}" / "part-00000.jsonl"
         file.parent.mkdir(parents=True)
         lines = [line(day * of_a_day + n, time.isoformat()) for n, time in enumerate(times)]
@@ -65,7 +65,7 @@ def test_daily_files(start: Start, settings: Settings, spark: SparkSession, tmp_
     ingest = ["ingest", "--input", str(folder), "--input-format", "jsonl"]
     assert start(*ingest)["written"] == 6 * of_a_day
     assert start(*ingest)["written"] == 0
-    done = start("silver", "--max-offsets-per-trigger", "1000")
+    done = start("silver", "--max-offsets-per-trigger", "450")
     assert (done["rows"], done["accepted"], done["rejected"]) == (6 * of_a_day, 6 * of_a_day, 0)
     table = spark.read.parquet(done["table"])
     assert {row.date.day: row["count"] for row in table.groupBy("date").count().collect()} == dict.fromkeys(
