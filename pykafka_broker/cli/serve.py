@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import logging
 import os
 import sys
@@ -249,7 +250,8 @@ def cannot_start(error: Exception) -> int:
 def reason_of(error: Exception) -> str:
     """Return a failure of the start in words, with the file where it has one."""
     if isinstance(error, OSError) and error.strerror is not None:
-        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+        hint = " (another program listens there; port 0 takes a free port)" if error.errno == errno.EADDRINUSE else ""
+        return f"{'' if error.filename is None else f'{error.filename}: '}{error.strerror}{hint}"
     return str(error)
 
 

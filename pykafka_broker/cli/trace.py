@@ -295,9 +295,11 @@ class Direction:
             at += _SIZE_BYTES + size
 
 
-def exchanges(requests: Direction, responses: Direction, client: Address, server: Address) -> list[Exchange]:
-    """Return the exchanges of a connection."""
-    connection = ConnectionContext(0, "", server, client)
+def exchanges(
+    requests: Direction, responses: Direction, client: Address, server: Address, number: int = 0
+) -> list[Exchange]:
+    """Return the exchanges of a connection, which has a number in the capture."""
+    connection = ConnectionContext(number, "", server, client)
     # A response begins with its correlation id; in a request the id follows API key and version.
     answers = {frame[:4]: (time, frame) for time, frame in responses.frames() if len(frame) >= _SIZE_BYTES}
     found: list[Exchange] = []
@@ -343,16 +345,20 @@ def conversations(packets: Iterator[Packet]) -> list[Conversation]:
     result: list[Conversation] = []
     for (source, target), direction in directions.items():
         if looks_like_requests(direction):
-            found = exchanges(direction, directions.get((target, source), Direction()), source, target)
+            answers = directions.get((target, source), Direction())
+            found = exchanges(direction, answers, source, target, len(result) + 1)
             times = [time for time, _ in direction.frames()]
             result.append(Conversation(found, times, ended.get(frozenset({source, target}))))
     return result
 
 
 def of_packets(packets: Iterator[Packet]) -> list[Exchange]:
-    """Return the exchanges of all connections in a capture, in the order of time."""
+    """Return the exchanges of all connections in a capture, in the order of time, by which they have their numbers."""
     found = [exchange for each in conversations(packets) for exchange in each.exchanges]
-    return sorted(found, key=lambda each: each.wall_ms)
+    found.sort(key=lambda each: each.wall_ms)
+    for number, exchange in enumerate(found, 1):
+        exchange.number = number
+    return found
 
 
 def joined(segments: dict[int, tuple[float, bytes]]) -> Direction:

@@ -20,6 +20,7 @@ import json
 import math
 import re
 import types
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -272,6 +273,24 @@ def _limits_schema(limits: ValueLimits) -> dict[str, Any]:
     if limits.says:
         schema["description"] = limits.says
     return schema
+
+
+def in_words(schema: Mapping[str, Any], word: Callable[[str], str] = str, text: Callable[[str], str] = str) -> str:
+    """Return a type as JSON Schema describes it, in a few words. `word` and `text` quote values and sentences."""
+    said = text(schema.get("description", ""))
+    if "$ref" in schema:
+        return f"object ({schema['$ref'].rpartition('/')[2]})"
+    if "anyOf" in schema:
+        kinds = (in_words(each, word, text) for each in schema["anyOf"] if each != {"type": "null"})
+        return " or ".join(dict.fromkeys(kinds))
+    if "enum" in schema or "const" in schema:
+        return ", ".join(word(str(each)) for each in schema.get("enum", [schema.get("const")]))
+    kind = schema.get("type", "anything")
+    if kind == "array":
+        return f"list of {in_words(schema['items'], word, text)}"
+    kind = " or ".join(each for each in kind if each != "null") if isinstance(kind, list) else kind
+    limits = [f"{name} {schema[limit]}" for name, limit in (("from", "minimum"), ("to", "maximum")) if limit in schema]
+    return ", ".join([kind, *limits, *([said] if said else [])])
 
 
 def one_line(text: str) -> str:

@@ -208,9 +208,10 @@ class Server:
         self._hold_up(broker)
 
     def _hold_up(self, broker: Broker) -> None:
-        """Let the broker mute clients above the quota."""
+        """Let the broker mute clients above the quota, and know of the turns."""
         broker.services.mute, broker.services.nanoseconds = self.mute, nanoseconds
         broker.services.time_network = self._time_network
+        broker.services.at_end_of_turn = self.turns.at_end
 
     def ways(self) -> dict[ApiKey, tuple[int, int]]:
         """Return how many requests went the short and the general way, for each API that has both."""

@@ -65,6 +65,15 @@ def _new_uuid() -> bytes:
     return uuid.uuid4().bytes
 
 
+def format_request(cluster_id: str, emulate: str | None) -> tuple[FormatRequest, KnownLevels]:
+    """Return how nodes of a cluster are formatted that passes for a release, and the levels of features they know."""
+    broker = BrokerConfig({EMULATE: emulate or ""})
+    features = first_levels(broker)
+    release_version = features.pop(METADATA_VERSION)
+    request = FormatRequest(cluster_id, [], True, release_version, features, False, False, None)
+    return request, KnownLevels(abilities(broker))
+
+
 def format_directories(config: Mapping[str, str], cluster_id: str, emulate: str | None = None) -> None:
     """Format the data directories of a node, as `pykafka-broker format`; formatted directories stay unchanged.
 
@@ -73,9 +82,7 @@ def format_directories(config: Mapping[str, str], cluster_id: str, emulate: str 
         cluster_id: the id of the cluster.
         emulate: the release that the cluster passes for, which decides the levels of features.
     """
-    broker = BrokerConfig({EMULATE: emulate or ""})
-    features = first_levels(broker)
-    release_version = features.pop(METADATA_VERSION)
+    request, known = format_request(cluster_id, emulate)
     directories = config["log.dirs"].split(",")
     node = StorageNode(
         int(config["node.id"]),
@@ -84,9 +91,8 @@ def format_directories(config: Mapping[str, str], cluster_id: str, emulate: str 
         "controller" in config["process.roles"],
         True,
         None,
-        KnownLevels(abilities(broker)),
+        known,
     )
-    request = FormatRequest(cluster_id, [], True, release_version, features, False, False, None)
     now = int(time.time() * 1000)
     formatter = StorageFormatter(
         OsFileSystem(), node, request, now=now, new_uuid=_new_uuid, new_salt=lambda: secrets.token_bytes(16)

@@ -203,8 +203,8 @@ _INTEGERS = ("batch_size", "message_send_max_retries", "request_timeout_ms", "so
 def options(parser: ToolParser) -> None:
     parser.add_connection()
     parser.add_properties(_OLD, "producer")
-    parser.option("--topic TOPIC", "where the records go")
-    parser.option("--sync", "wait for each record before the next is read")
+    parser.option("--topic TOPIC", "send records to this topic")
+    parser.option("--sync", "wait for each acknowledgement before the next line is read")
     codecs = "none, gzip (without a value), snappy, lz4 or zstd"
     parser.option("--compression-codec CODEC", codecs, nargs="?", const="gzip")
     parser.option("--request-required-acks ACKS", "0, 1 or all (default)")

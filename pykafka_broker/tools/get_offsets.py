@@ -38,8 +38,8 @@ Filter = Callable[[str, int], bool]
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()
-    parser.option("--topic REGEX", "of these topics; of all, if it is not given")
-    parser.option("--partitions ID,...", "of these partitions of each topic")
+    parser.option("--topic REGEX", "only topics whose names match")
+    parser.option("--partitions ID,...", "only these partitions of each topic")
     parser.option(
         "--topic-partitions RULE,...",
         "topic1:1,topic2:0-3,topic3,topic4:5-,topic5:-3: the end of a range is not in it; :1 is of all topics",

@@ -56,7 +56,7 @@ _STATE = {"GROUP": 15, "COORDINATOR (ID)": 25, "STATE": 15, "GROUP-EPOCH": 15, "
 def options(parser: ToolParser) -> None:
     add_group_flags(parser, "share groups", offsets="where the group begins, and its lag")
     add_scenarios(parser, _SCENARIOS)
-    parser.option("--export", "print what was reset to as CSV")
+    parser.option("--export", "print the new offsets as CSV")
 
 
 async def run(tool: Tool) -> int:

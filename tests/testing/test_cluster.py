@@ -69,7 +69,7 @@ def test_what_did_not_come_says_how_it_is_instead(monkeypatch: pytest.MonkeyPatc
     state = {"leader": 1, "leader_epoch": 0, "replicas": [1, 2], "isr": [1]}
     monkeypatch.setattr(cluster, "partition", lambda topic, partition: state)
     with pytest.raises(
-        WaitTimeout, match=r"after 0 s of replicas \[1, 2\] of orders-0 \[1\] are in sync, not all of them"
+        WaitTimeout, match=r"after 0 s of replicas \[1, 2\] of orders-0 \[1\] are in sync, expected all of them"
     ):
         cluster.wait_for_isr("orders", timeout=0)
     with pytest.raises(WaitTimeout, match="after 0 s the leader of orders-0 is still 1"):

@@ -3,7 +3,8 @@
 Rule: a recording is lines of JSON. The first line describes the broker; lines of state follow, as `seed` takes them;
 then exchanges in the order of their answers, calls of the control API and closed connections, as they come. `at` and
 `answered` are microseconds since the start; a frame is base64 without its length prefix. An exchange that met a fault
-has its number, and `served`, where the broker carried out another request than came, or none. While it goes on, frames
+has its number, and `served`, where the broker carried out another request than came, or none. A proxy tells to which
+of its addresses a connection is, as each stands for a broker. While it goes on, frames
 are kept as they are in a temporary file; one that has reached its most bytes takes nothing more and says so in its last
 line.
 """
@@ -19,6 +20,7 @@ from struct import Struct
 from time import perf_counter_ns
 from typing import Any
 
+from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.config.describe import is_secret
 from pykafka_broker.control.traffic.exchange import Exchange, decoded_request
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -129,6 +131,11 @@ class Recorder:
         self._file.write(b"".join(self._unwritten))
         self._unwritten.clear()
         self._unwritten_bytes = 0
+
+    def add_server(self, connection: ConnectionContext) -> None:
+        """Add the address that a client has connected to."""
+        server = connection.local_host, connection.local_port
+        self._write_line(json.dumps({"connection": connection.id, "server": server}))
 
     def add_close(self, connection_id: int) -> None:
         """Add the end of a client's connection."""

@@ -203,7 +203,7 @@ def test_deleted_records_do_not_come_back_where_the_log_starts_within_their_batc
     assert [each.value for each in broker.records("cut", 0, 2)] == left
     assert [each.value for each in broker.records("cut", isolation_level="read_committed")] == left
     assert [each.value for each in broker.wait_for_records("cut", 6)] == left
-    with pytest.raises(WaitTimeout, match="has 6 records, not 7"):
+    with pytest.raises(WaitTimeout, match="has 6 records, expected 7"):
         broker.wait_for_records("cut", 7, timeout=0)
     broker.produce("cut", ["10"])
     assert [each.value for each in broker.wait_for_records("cut", 7)] == [*left, "10"]

@@ -60,12 +60,14 @@ def test_faults_and_closed_connections_are_lines() -> None:
     late.fault = 5
     for each in (refused, changed, late):
         recorder.add(each, [b"\0\0\0\1a"])
+    recorder.add_server(CONNECTION)
     recorder.add_close(7)
-    _, first, second, third, closed = map(json.loads, recorder.lines())
+    _, first, second, third, server, closed = map(json.loads, recorder.lines())
     assert (first["fault"], first["served"]) == (3, None)
     assert (second["fault"], b64decode(second["served"])) == (4, b"less")
     assert third["fault"] == 5
     assert "served" not in third
+    assert server == {"connection": 7, "server": ["127.0.0.1", 9092]}
     assert closed["closed"] == 7
     assert closed["at"] >= third["at"]
     recorder.close()
