@@ -148,7 +148,7 @@ def planned(
             options.properties, environment, [*options.override, *own], options.listen, data_dir, quick_groups
         )
         config = BrokerConfig(settings)
-        beside = None if options.control is None else _control(options, say, syncs=not _are_temporary(config, options))
+        beside = _own_services(options, say, is_temporary=_are_temporary(config, options))
         if options.schema_registry is not None:
             beside = _schema_registry(options, say, beside)
         if config.zookeeper_connect:
@@ -188,6 +188,19 @@ def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals
         return cannot_start(error)
     except ConfigError as error:
         return complain([str(error)])
+
+
+def _own_services(
+    options: argparse.Namespace, say: Callable[[str], None], *, is_temporary: bool
+) -> ProcessExtension | None:
+    """Return the control API, or without one what keeps temporary data from being synced."""
+    if options.control is not None:
+        return _control(options, say, syncs=not is_temporary)
+    if not is_temporary:
+        return None
+    from pykafka_broker.server.serving import TemporaryData
+
+    return TemporaryData()
 
 
 def _control(options: argparse.Namespace, say: Callable[[str], None], *, syncs: bool) -> ProcessExtension:

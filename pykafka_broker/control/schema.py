@@ -17,6 +17,7 @@ import base64
 import binascii
 import dataclasses
 import json
+import math
 import re
 import types
 from collections.abc import Callable, Mapping
@@ -31,7 +32,7 @@ _TRUE, _FALSE = "true", "false"
 
 @dataclasses.dataclass(frozen=True)
 class ValueLimits:
-    """The limits of a number, a text or a list. `pattern` is searched for in the whole text. `says` is for people."""
+    """The limits of a number, a text or a list. `pattern` is of the whole text. `says` is for people."""
 
     minimum: int | None = None
     maximum: int | None = None
@@ -183,7 +184,7 @@ def _hold(limits: ValueLimits, value: Any, where: str) -> None:
         raise _Wrong(f"{where} must have a length of at least {limits.min_length}{says}")
     if limits.max_length is not None and len(value) > limits.max_length:
         raise _Wrong(f"{where} must have a length of at most {limits.max_length}{says}")
-    if limits.pattern is not None and not re.search(limits.pattern, value):
+    if limits.pattern is not None and not re.fullmatch(limits.pattern, value):
         raise _Wrong(f"{where} must match {limits.pattern}{says}")
 
 
@@ -198,6 +199,8 @@ def write(value: Any) -> Any:
         return {str(name): write(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [write(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None  # JSON has no such number
     return value
 
 

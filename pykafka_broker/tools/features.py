@@ -68,8 +68,8 @@ async def _describe(tool: Tool) -> None:
         level = finalized.get(each.name, 0)
         first, last, now = (_spelt(each.name, number) for number in (each.min_version, each.max_version, level))
         tool.print(
-            f"Feature: {each.name}\tSupportedMinVersion: {first}\tSupportedMaxVersion: {last}\t"
-            f"FinalizedVersionLevel: {now}\tEpoch: {'-' if epoch < 0 else epoch}"
+            f"Feature: {each.name:<42}SupportedMinVersion: {first:<17}SupportedMaxVersion: {last:<17}"
+            f"FinalizedVersionLevel: {now:<17}Epoch: {'-' if epoch < 0 else epoch}"
         )
         tool.result.append(
             {

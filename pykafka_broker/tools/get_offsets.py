@@ -125,10 +125,12 @@ def _rule(text: str) -> Filter:
 
 
 async def _partitions(client: Client, wanted: Filter, no_internal: bool) -> list[TopicPartition]:
+    """Return the wanted partitions in the order of Kafka's script, which is that of their texts: 1, 10, 2."""
     topics = [topic for topic in await list_topics(client) if not (no_internal and topic.is_internal)]
-    return [
+    found = [
         TopicPartition(topic.name or "", each.partition_index)
         for topic in topics
-        for each in sorted(topic.partitions, key=lambda each: each.partition_index)
+        for each in topic.partitions
         if wanted(topic.name or "", each.partition_index)
     ]
+    return sorted(found, key=str)

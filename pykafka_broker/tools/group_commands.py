@@ -31,7 +31,7 @@ from pykafka_broker.client.topics import describe_topics
 from pykafka_broker.protocol.enums import EARLIEST, LATEST, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
-from pykafka_broker.tools.java_time import Unparseable, duration_ms, timestamp_ms
+from pykafka_broker.tools.java_time import Unparseable, moment_before, timestamp_ms
 
 # -- tables
 
@@ -341,7 +341,7 @@ async def delete_offsets_of_group(
         rows += [(topic, partition, error) for topic, partition in given]
     tool.print(_told(group, whole))
     told = [(*row[:2], "Successful" if row[2] is None else f"Error: {row[2].java}") for row in rows]
-    print_table(tool, {"TOPIC": 30, "PARTITION": 15, "STATUS": 15}, told)
+    print_table(tool, {"TOPIC": 15, "PARTITION": 10, "STATUS": 15}, told)
     tool.result = [
         {"topic": topic, "partition": partition, "error": None if error is None else str(error)}
         for topic, partition, error in rows
@@ -441,7 +441,7 @@ def _moment(tool: Tool, client: Client, scenario: str) -> int:
     if scenario == "to_datetime":
         return timestamp_ms(tool.options.to_datetime)
     client.clock.tick()
-    return client.clock.wall - duration_ms(tool.options.by_duration)
+    return moment_before(client.clock.wall, tool.options.by_duration)
 
 
 async def _since(
@@ -605,7 +605,7 @@ def print_plans(tool: Tool, plans: Mapping[str, Mapping[TopicPartition, int]], *
             tool.print(line)
         tool.print()
     else:
-        print_table(tool, {"GROUP": 30, "TOPIC": 30, "PARTITION": 10, "NEW-OFFSET": 15}, rows)
+        print_table(tool, {"GROUP": 15, "TOPIC": 15, "PARTITION": 10, "NEW-OFFSET": 10}, rows)
 
 
 # -- failures

@@ -161,7 +161,7 @@ async def _delete_offsets(tool: Tool, client: Client) -> None:
         unknown = "Encounter some unknown error: " if isinstance(error, TimedOut) else ""
         tool.print(f"\nError: {unknown}{error.java if unknown else error}")
     rows = [(topic, "Successful" if found[topic] is None else f"Error: {found[topic]}") for topic in found]
-    print_table(tool, {"TOPIC": 30, "STATUS": 15}, rows)
+    print_table(tool, {"TOPIC": 15, "STATUS": 15}, rows)
     tool.result = [{"topic": topic, "error": None if error is None else str(error)} for topic, error in found.items()]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -131,6 +132,29 @@ def test_nothing_stays_of_a_cluster_whose_test_run_is_killed(tmp_path: Path, num
         parent.send_signal(number)
     wait_until_gone(pid)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_all_nodes_end_whatever_one_of_them_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = KafkaCluster(1, in_process=True).start()
+    broker, controller = cluster.broker(1), cluster.controller
+
+    def stop(timeout: float = 30) -> None:
+        KafkaBroker.stop(broker)
+        raise BrokerError("as if it had not ended in time")
+
+    monkeypatch.setattr(broker, "stop", stop)
+    with pytest.raises(BrokerError, match="as if it had not ended"):
+        cluster.close()
+    assert not controller.running
+    assert not any(node._cleanup.alive for node in (broker, controller))
+
+
+def test_a_start_without_its_port_leaves_no_port_reserved() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        cluster = KafkaCluster(1, port=taken.getsockname()[1] - 1)  # the controller has the next one
+        with pytest.raises(OSError, match="in use"):
+            cluster.start()
+    assert [each.fileno() for each in cluster._reserved] == [-1]
 
 
 def test_a_given_directory_has_a_folder_for_each_node(tmp_path: Path) -> None:

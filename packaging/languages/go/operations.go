@@ -243,6 +243,7 @@ func (o RecordsPageOptions) fields(to fields) {
 // RecordsPage reads records, of a partition or of all, each from an offset on; with a key, only
 // records with that key. No group and no offset is touched. Records come partition by partition.
 // Records of open or aborted transactions are read with read_uncommitted, and say so in `transaction`.
+// A page with much content has fewer records than `limit`.
 func (c *Client) RecordsPage(ctx context.Context, topic string, options ...RecordsPageOptions) (Records, error) {
 	given := fields{}
 	for _, each := range options {
@@ -800,11 +801,25 @@ func (c *Client) StartRecording(ctx context.Context) (RecordingState, error) {
 	return answer, err
 }
 
+// RecordingOptions are the parameters of Recording that may be left out.
+type RecordingOptions struct {
+	IsEnding bool
+}
+
+func (o RecordingOptions) fields(to fields) {
+	putValue(to, "is_ending", o.IsEnding)
+}
+
 // Recording returns the recording so far, as a file for `pykafka-broker replay`. 404 where nothing is
-// recorded.
-func (c *Client) Recording(ctx context.Context) (string, error) {
+// recorded. With `is_ending` the broker is about to be killed: requests of clients that have come by
+// now are carried out and recorded, and no client is answered any more.
+func (c *Client) Recording(ctx context.Context, options ...RecordingOptions) (string, error) {
+	given := fields{}
+	for _, each := range options {
+		each.fields(given)
+	}
 	var answer string
-	err := c.call(ctx, "GET", "/recording", nil, &answer)
+	err := c.call(ctx, "GET", "/recording", query(given), &answer)
 	return answer, err
 }
 

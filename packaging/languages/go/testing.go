@@ -149,6 +149,7 @@ func (b *Broker) Coordinator(options ...CoordinatorOptions) Coordinator {
 // RecordsPage reads records, of a partition or of all, each from an offset on; with a key, only
 // records with that key. No group and no offset is touched. Records come partition by partition.
 // Records of open or aborted transactions are read with read_uncommitted, and say so in `transaction`.
+// A page with much content has fewer records than `limit`.
 func (b *Broker) RecordsPage(topic string, options ...RecordsPageOptions) Records {
 	b.t.Helper()
 	answer, err := b.server.RecordsPage(context.Background(), topic, options...)
@@ -461,10 +462,11 @@ func (b *Broker) StartRecording() RecordingState {
 }
 
 // Recording returns the recording so far, as a file for `pykafka-broker replay`. 404 where nothing is
-// recorded.
-func (b *Broker) Recording() string {
+// recorded. With `is_ending` the broker is about to be killed: requests of clients that have come by
+// now are carried out and recorded, and no client is answered any more.
+func (b *Broker) Recording(options ...RecordingOptions) string {
 	b.t.Helper()
-	answer, err := b.server.Recording(context.Background())
+	answer, err := b.server.Recording(context.Background(), options...)
 	b.check(err)
 	return answer
 }

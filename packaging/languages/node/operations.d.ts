@@ -588,6 +588,11 @@ export interface AdviceOptions {
   client_id?: string | null
 }
 
+export interface RecordingOptions {
+  /** By default false. */
+  is_ending?: boolean
+}
+
 export interface WaitForRequestOptions {
   api?: string | string[] | null
   version?: number | null
@@ -793,7 +798,8 @@ export class Operations {
   /**
    * Read records, of a partition or of all, each from an offset on; with a key, only records with that
    * key. No group and no offset is touched. Records come partition by partition. Records of open or
-   * aborted transactions are read with read_uncommitted, and say so in `transaction`.
+   * aborted transactions are read with read_uncommitted, and say so in `transaction`. A page with much
+   * content has fewer records than `limit`.
    */
   recordsPage(topic: string, options?: RecordsPageOptions): Promise<Records>
 
@@ -1008,8 +1014,10 @@ export class Operations {
 
   /**
    * Return the recording so far, as a file for `pykafka-broker replay`. 404 where nothing is recorded.
+   * With `is_ending` the broker is about to be killed: requests of clients that have come by now are
+   * carried out and recorded, and no client is answered any more.
    */
-  recording(): Promise<string>
+  recording(options?: RecordingOptions): Promise<string>
 
   /**
    * Stop recording and forget the recording. 404 where nothing is recorded.

@@ -67,6 +67,7 @@ class ClientHabits:
         self._versions: defaultdict[tuple[int, int], Habit] = defaultdict(Habit)
         self._errors: defaultdict[tuple[str, str], Habit] = defaultdict(Habit)
         self._produces = Habit()
+        self._empty_fetches: defaultdict[tuple[str, int], Habit] = defaultdict(Habit)  # by address of the broker
         self._batches = 0
         self._records: defaultdict[str, Counter[int]] = defaultdict(Counter)  # by topic and partition
         self._produces_of: Counter[int] = Counter()  # by connection
@@ -118,7 +119,8 @@ class ClientHabits:
         if response is None or exchange.errors or max(request.replica_id, request.replica_state.replica_id) >= 0:
             return  # followers are no consumers
         if not any(part.records for topic in response.responses for part in topic.partitions):
-            self._habits["empty fetches"].note(exchange)
+            broker = exchange.connection.local_host, exchange.connection.local_port
+            self._empty_fetches[broker].note(exchange)  # a consumer asks each of its brokers all the time
 
     def _note_commit(self, exchange: Exchange, request: Any) -> None:
         for topic in request.topics:
@@ -225,7 +227,7 @@ class ClientHabits:
                 "commit once for each poll, or by time (auto.commit.interval.ms)",
                 commits.examples,
             )
-        empty = self._habits.get("empty fetches")
+        empty = max(self._empty_fetches.values(), key=lambda each: each.best_a_minute, default=None)
         if empty is not None and empty.best_a_minute >= _EMPTY_FETCHES_A_MINUTE:
             yield self._advice(
                 "empty-fetches",

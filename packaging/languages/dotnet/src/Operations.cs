@@ -226,7 +226,8 @@ namespace PykafkaBroker
         /// <summary>
         /// Read records, of a partition or of all, each from an offset on; with a key, only records with that
         /// key. No group and no offset is touched. Records come partition by partition. Records of open or
-        /// aborted transactions are read with read_uncommitted, and say so in <c>transaction</c>.
+        /// aborted transactions are read with read_uncommitted, and say so in <c>transaction</c>. A page with
+        /// much content has fewer records than <c>limit</c>.
         /// </summary>
         /// <remarks>
         /// By default: <c>fromOffset</c> 0, <c>isolationLevel</c> read_committed, <c>limit</c> 1000.
@@ -788,11 +789,19 @@ namespace PykafkaBroker
 
         /// <summary>
         /// Return the recording so far, as a file for <c>pykafka-broker replay</c>. 404 where nothing is
-        /// recorded.
+        /// recorded. With <c>is_ending</c> the broker is about to be killed: requests of clients that have come
+        /// by now are carried out and recorded, and no client is answered any more.
         /// </summary>
-        public virtual Task<string> RecordingAsync(CancellationToken cancellationToken = default)
+        /// <remarks>
+        /// By default: <c>isEnding</c> false.
+        /// </remarks>
+        public virtual Task<string> RecordingAsync(
+            bool? isEnding = null,
+            CancellationToken cancellationToken = default)
         {
-            return CallAsync<string>(HttpMethod.Get, "/recording", Given.Nothing, cancellationToken);
+            var given = Given.Query()
+                .Put("is_ending", isEnding);
+            return CallAsync<string>(HttpMethod.Get, "/recording", given, cancellationToken);
         }
 
         /// <summary>

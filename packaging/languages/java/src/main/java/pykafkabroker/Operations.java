@@ -207,7 +207,8 @@ public abstract class Operations {
     /**
      * Read records, of a partition or of all, each from an offset on; with a key, only records with that
      * key. No group and no offset is touched. Records come partition by partition. Records of open or
-     * aborted transactions are read with read_uncommitted, and say so in {@code transaction}.
+     * aborted transactions are read with read_uncommitted, and say so in {@code transaction}. A page with
+     * much content has fewer records than {@code limit}.
      */
     public Answers.Records recordsPage(String topic) {
         return recordsPage(topic, options -> {});
@@ -216,7 +217,8 @@ public abstract class Operations {
     /**
      * Read records, of a partition or of all, each from an offset on; with a key, only records with that
      * key. No group and no offset is touched. Records come partition by partition. Records of open or
-     * aborted transactions are read with read_uncommitted, and say so in {@code transaction}.
+     * aborted transactions are read with read_uncommitted, and say so in {@code transaction}. A page with
+     * much content has fewer records than {@code limit}.
      */
     public Answers.Records recordsPage(String topic, Consumer<Options.RecordsPage> options) {
         Given given = Given.query();
@@ -675,10 +677,22 @@ public abstract class Operations {
 
     /**
      * Return the recording so far, as a file for {@code pykafka-broker replay}. 404 where nothing is
-     * recorded.
+     * recorded. With {@code is_ending} the broker is about to be killed: requests of clients that have
+     * come by now are carried out and recorded, and no client is answered any more.
      */
     public String recording() {
-        return call("GET", "/recording", Given.nothing(), new TypeToken<String>() {});
+        return recording(options -> {});
+    }
+
+    /**
+     * Return the recording so far, as a file for {@code pykafka-broker replay}. 404 where nothing is
+     * recorded. With {@code is_ending} the broker is about to be killed: requests of clients that have
+     * come by now are carried out and recorded, and no client is answered any more.
+     */
+    public String recording(Consumer<Options.Recording> options) {
+        Given given = Given.query();
+        options.accept(new Options.Recording(given));
+        return call("GET", "/recording", given, new TypeToken<String>() {});
     }
 
     /**
