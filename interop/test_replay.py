@@ -9,9 +9,11 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from interop.kafka_cluster import THEIRS
+from interop.kafka_cluster import KafkaCluster as ClusterOfKafkas
 from interop.real_kafka import RealKafka
 from pykafka_broker.cli import main
-from pykafka_broker.testing import KafkaBroker
+from pykafka_broker.testing import KafkaBroker, KafkaCluster
 
 pytestmark = pytest.mark.ours_only
 
@@ -26,7 +28,7 @@ def kafka() -> Iterator[RealKafka]:
         kafka.stop()
 
 
-def buy(broker: KafkaBroker, name: str, transactional: bool) -> None:
+def buy(broker: KafkaBroker | KafkaCluster, name: str, transactional: bool) -> None:
     """An application that reads, writes and commits."""
     settings = {"bootstrap.servers": broker.bootstrap_servers, "client.id": "shop"}
     producer = Producer({**settings, **({"transactional.id": name} if transactional else {})})
@@ -94,3 +96,30 @@ def test_what_kafka_answers_otherwise_is_told(
     assert first.endswith("recorded at topics[0].partitions 2 of them, now 1")
     assert left_out == "not done there, as it has no control API: create_topic"
     assert "answered otherwise" in summary
+
+
+def test_a_cluster_of_kafkas_answers_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Partitions and coordinators are led by the recorded brokers, whatever Kafka had chosen."""
+    path = tmp_path / "cluster.jsonl"
+    with KafkaCluster(2) as cluster:
+        for name in ("shop-orders", "shop-billed"):
+            cluster.create_topic(name, 1)
+            cluster.move_leader(name, cluster.leader_of(name) % 2 + 1)
+        cluster.produce("shop-orders", [(f"order-{number}", "{}") for number in range(3)])
+        cluster.start_recording()
+        cluster.create_topic("later", 2)
+        cluster.move_leader("shop-billed", cluster.leader_of("shop-billed") % 2 + 1)
+        cluster.produce("shop-orders", [("order-3", "{}"), ("order-4", "{}")])
+        buy(cluster, "shop", True)
+        cluster.save_recording(path)
+    config = {
+        "group.initial.rebalance.delay.ms": "0",
+        **dict.fromkeys(("offsets.topic.num.partitions", "transaction.state.log.num.partitions"), "5"),
+        **dict.fromkeys(("offsets.topic.replication.factor", "transaction.state.log.replication.factor"), "2"),
+    }
+    with ClusterOfKafkas(controllers=[THEIRS], brokers=[THEIRS, THEIRS], config=config) as kafkas:
+        code = main(["replay", str(path), "--to", kafkas.brokers[1].address, "--all"])
+    told, problems = capsys.readouterr()
+    assert code == 0, told or problems
+    assert told.splitlines()[-1].endswith("requests played, all answered as recorded")
+    assert "not done there" not in told

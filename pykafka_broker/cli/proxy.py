@@ -373,6 +373,8 @@ class Proxy:
             if client is not None:
                 client.close(why)
 
+        if self.observing.log.recorder is not None:
+            self.observing.log.recorder.add_server(connection)
         return Upstream(self.turns, self._targets[connection.listener], lost)
 
     async def run(self, control: HttpAddress, say: Callable[[str], None], stopped: asyncio.Event) -> None:

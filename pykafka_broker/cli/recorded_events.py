@@ -12,8 +12,7 @@ from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.control.history.findings import clock
 from pykafka_broker.control.traffic.exchange import Exchange, Mark
 from pykafka_broker.control.traffic.readable import line, seen
-from pykafka_broker.testing.cluster_recording import PROCESS
-from pykafka_broker.testing.recording import Recorded, Recording
+from pykafka_broker.testing.recording import PROCESS, Recorded, Recording
 
 _OTHER = " " * 7  # in the place of a request's number
 

@@ -27,8 +27,7 @@ from pykafka_broker.testing.masking import Mask
 from pykafka_broker.testing.partial_recordings import completed
 from pykafka_broker.testing.recording import Recorded, Recording, lines_of, read_recording
 from pykafka_broker.testing.replay import RecordingPlayer
-from pykafka_broker.testing.replay_cluster import ClusterTarget
-from pykafka_broker.testing.replay_targets import ControlledTarget, PlainTarget, Target
+from pykafka_broker.testing.replay_targets import ClusterTarget, ControlledTarget, PlainTarget, Target
 
 DIFFERS = 3
 FOUND = 4
@@ -40,6 +39,8 @@ def main(arguments: Sequence[str]) -> int:
     own = parser()
     options = own.parse_args(arguments[1:])
     asked = questions(own, options) if options.check or options.input or options.output else None
+    if options.to and (options.emulate or options.brokers is not None):
+        own.error("--emulate and --brokers are for a broker or cluster of its own: leave out --to")
     if options.page and (options.to or asked is not None):
         own.error("--page plays on a broker of its own, and checks nothing")
     if asked is not None and options.to and not options.url:
@@ -55,8 +56,8 @@ def main(arguments: Sequence[str]) -> int:
             return 0
         if options.to is None:
             return _on_its_own(recording, options, asked)
-        if recording.nodes:
-            raise ValueError("a recording of a cluster is played against a cluster of its own: leave out --to")
+        if recording.nodes and options.url:
+            raise ValueError("--url is the control API of one broker: leave it out for the recording of a cluster")
         host, _, port = options.to.rpartition(":")
         if not port.isdecimal():
             raise ValueError(f"--to {options.to}: it must be HOST:PORT")
@@ -71,7 +72,8 @@ def main(arguments: Sequence[str]) -> int:
         player = _played(recording, target, options, options.url or options.to)
         return _told(player, options.all, target, recording, remote, asked)
     except (OSError, ValueError, ControlError, BrokerError) as error:
-        print(f"pykafka-broker replay: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
+        where = f"{error.filename}: " if isinstance(error, OSError) and error.filename is not None else ""
+        print(f"pykafka-broker replay: {where}{getattr(error, 'strerror', None) or error}", file=sys.stderr)
         return 1
 
 
@@ -83,7 +85,8 @@ def parser() -> CommandParser:
     recording = "a file of `save_recording` or of a failing test; a pcap or pcapng file; of a cluster one of each node"
     command.add_argument("recording", nargs="+", help=recording)
     command.option("--emulate RELEASE", "play it against this release; by default against the newest")
-    command.option("--to HOST:PORT", "play it against this broker, or this Kafka")
+    to = "play it against this broker, or this Kafka; of a cluster, any broker of another one"
+    command.option("--to HOST:PORT", to)
     brokers = "play it on so many brokers; by default on those of the recording"
     command.add_argument("--brokers", type=int, metavar="N", help=brokers)
     command.add_argument("--url", help="address of that broker's control API, for faults and the clock; Kafka has none")
@@ -108,7 +111,8 @@ def _read(paths: Sequence[str]) -> Recording:
     if len(paths) > 1 or b'"topics_then"' in data.partition(b"\n")[0]:
         return joined([NodeRecording(Path(path).read_text(encoding="utf-8")) for path in paths])
     if not data.startswith(b"{"):
-        return completed(Recording([], _captured(conversations(read_packets(data))), _OF_A_CAPTURE))
+        found = conversations(read_packets(data))
+        return completed(Recording([], _captured(found), _OF_A_CAPTURE, servers=_servers(found)))
     recording = read_recording(data.decode().splitlines())
     return completed(recording) if recording.unknown and not recording.state else recording
 
@@ -128,6 +132,12 @@ def _captured(found: list[Conversation]) -> list[Recorded]:
     return sorted(events, key=lambda each: each.at)
 
 
+def _servers(found: list[Conversation]) -> dict[int, tuple[str, int]]:
+    """Return the address that the client had connected to, of each connection that asked something."""
+    connections = ((number, each.exchanges[0].connection) for number, each in enumerate(found, 1) if each.exchanges)
+    return {number: (each.local_host, each.local_port) for number, each in connections}
+
+
 def _on_its_own(recording: Recording, options: Namespace, asked: dict[str, Any] | None) -> int:
     """Play a recording on a broker of its own, or on a cluster; return the exit code."""
     history = asked is not None
@@ -140,8 +150,8 @@ def _on_its_own(recording: Recording, options: Namespace, asked: dict[str, Any] 
             target: Target = ControlledTarget(broker.control, broker.host, broker.port)
             player = _played(recording, target, options, str(broker.control_url))
             return _told(player, options.all, target, recording, broker, asked)
-    count = max(recording.brokers, default=1) if options.brokers is None else options.brokers
-    controllers = 0 if recording.nodes and not recording.controller else 1
+    count = len(recording.brokers) or 1 if options.brokers is None else options.brokers
+    controllers = 0 if recording.nodes and not recording.controller and not recording.unknown else 1
     with KafkaCluster(count, controllers=controllers, emulate=options.emulate, history=history) as cluster:
         if options.page:
             return _shown(recording, options, cluster, lambda: ClusterTarget(cluster))
@@ -189,7 +199,10 @@ def _told(
     """Print what came of it; return the exit code."""
     for difference in player.differences if of_all else player.differences[:1]:
         print(difference)
-    for told in filter(None, (recording.unknown, _left_out(player, target))):
+    early = f"{player.early} answers of brokers that had not heard of a change yet are not compared" * bool(
+        player.early
+    )
+    for told in filter(None, (recording.unknown, _left_out(player, target), early)):
         print(told)
     differing = len(player.differences)
     print(
@@ -205,7 +218,7 @@ def _told(
 
 def _left_out(player: RecordingPlayer, target: Target) -> str:
     """Return what a target without a control API was not given; empty where nothing is missing."""
-    if not isinstance(target, PlainTarget) or not (target.left_out or player.disturbed):
+    if not isinstance(target, PlainTarget):
         return ""
     calls = [name if times == 1 else f"{name} ({times} times)" for name, times in sorted(target.left_out.items())]
     parts = [f"not done there, as it has no control API: {', '.join(calls)}"] if calls else []
@@ -213,4 +226,6 @@ def _left_out(player: RecordingPlayer, target: Target) -> str:
         parts.append("1 answer that met a fault is not compared")
     elif player.disturbed:
         parts.append(f"{player.disturbed} answers that met a fault are not compared")
+    if target.ended is not None and player.number == target.ended[0]:
+        parts.append(f"played up to request {player.number}: then {target.ended[1]}, which can't be done there")
     return "; ".join(parts)

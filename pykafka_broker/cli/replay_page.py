@@ -1,7 +1,8 @@
 """The page of a recording: the broker's own page with a line of time, which says what moment the broker is at.
 
 Rule: a move forward plays on, a move back empties the broker and plays from the beginning. Moves come one after the
-other. Everything else that the browser asks goes to the broker as it is.
+other. Everything else that the browser asks goes to the broker as it is. Apart from `replay`, since a play without a
+page must not import an HTTP server.
 """
 
 from __future__ import annotations

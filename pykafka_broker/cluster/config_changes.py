@@ -44,7 +44,7 @@ from pykafka_broker.config.registry import (
     topic_keys,
 )
 from pykafka_broker.config.topic import live_keys, parse_overrides
-from pykafka_broker.config.values import ConfigError, ConfigType, format_value, invalid, parse_value
+from pykafka_broker.config.values import ConfigError, ConfigType, format_value, invalid, java_integer, parse_value
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
@@ -457,7 +457,7 @@ def check_broker_name(controller: Controller, name: str) -> None:
     if not name:
         return
     try:
-        wanted = int(name)
+        wanted = java_integer(name)
     except ValueError:
         raise _wrong(f"Node id must be an integer, but it is: {name}") from None
     image = controller.image

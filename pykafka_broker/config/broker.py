@@ -79,6 +79,7 @@ class BrokerConfig(BrokerAttributes):
         defaults, attributes = _defaults(None if own.release is None else own.release.name)
         self._values = defaults | set_values
         self._topic_defaults: TopicConfig | None = None
+        self.topic_values: dict[str, Any] | None = None  # of a topic without overrides, by name
         self.topic_cache: dict[frozenset[tuple[str, str]], TopicConfig] = {}  # TopicConfig.resolve's, by overrides
         self.__dict__.update(attributes)
         self.__dict__.update((name.replace(".", "_"), value) for name, value in set_values.items())

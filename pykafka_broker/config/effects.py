@@ -68,7 +68,10 @@ _REASONS = [
         ("listeners open when their node may serve", r"early\.start"),
         ("one event loop serves everything", r".*threads|.*thread\.pool\.size"),
         ("there is no such buffer", r".*purgatory\.purge|queued\.max\.requests|.*(cached|load|cleaner\.io)\.buffer"),
-        ("what a coordinator writes is appended at once", r".*append\.linger|.*write\.timeout|offsets\.commit\.t"),
+        (
+            "what a coordinator writes is appended in the turn of the loop that brings it",
+            r".*append\.linger|.*write\.timeout|offsets\.commit\.t",
+        ),
         ("nothing is copied from another broker", r".*quota|.*throttle|alter\.log\.dirs"),
         ("there are no metrics reporters", r".*metric|auto\.include\.jmx"),
         ("there is no Java", r"security\.providers"),

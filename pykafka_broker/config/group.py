@@ -7,6 +7,7 @@ so that a narrowed limit holds for every group at once.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.registry import ConfigKey, broker_keys, group_keys, inherited
@@ -69,6 +70,7 @@ def parse_group_overrides(overrides: Mapping[str, str], keys: Mapping[str, Confi
     return {name: parse_value(keys[name], text) for name, text in overrides.items() if not keys[name].removed}
 
 
+@cache
 def limits_of(name: str) -> tuple[str | None, str | None]:
     """Return the broker's keys for the least and the greatest value of a group key, or of the broker-wide default."""
     protocol, _, rest = name.removeprefix("group.").partition(".")

@@ -95,11 +95,13 @@ def live_keys(broker: BrokerConfig) -> Iterable[ConfigKey]:
 
 def topic_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Value]:
     """Return the value of every topic key by name; raises `ConfigError` for a bad override."""
-    values = {key.name: inherited(key, broker) for key in (*topic_keys().values(), *live_keys(broker))}
-    retention_ms = values["retention.ms"]
-    if isinstance(retention_ms, int) and retention_ms < 0:  # -1 hours is -3600000 ms, and means "for ever" all the same
-        values["retention.ms"] = -1
-    return values | parse_overrides(overrides, _readable_keys(broker))
+    if broker.topic_values is None:
+        values = {key.name: inherited(key, broker) for key in (*topic_keys().values(), *live_keys(broker))}
+        retention_ms = values["retention.ms"]
+        if isinstance(retention_ms, int) and retention_ms < 0:  # -1 hours is -3600000 ms, and means "for ever" too
+            values["retention.ms"] = -1
+        broker.topic_values = values
+    return broker.topic_values | parse_overrides(overrides, _readable_keys(broker))
 
 
 def _readable_keys(broker: BrokerConfig) -> Mapping[str, ConfigKey]:

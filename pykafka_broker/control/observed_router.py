@@ -303,7 +303,7 @@ class ObservedRouter:
 
         During a pause the answer is kept, and sent at its end before requests of the pause are served.
         """
-        pause = self._faults.paused
+        pause = self._faults.pause_of(exchange)
         if pause is None or not answer:
             return answer
         pause.held[id(answer)] = partial(self._surroundings.send, exchange.connection.id, answer)

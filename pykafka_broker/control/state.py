@@ -31,8 +31,9 @@ from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import DisposableFiles, OsFileSystem
+from pykafka_broker.log.flush import FlushJob
 from pykafka_broker.log.image import FORMATTED, SNAPSHOTS, aside_in, lay_image, put_back, set_aside, take_image
-from pykafka_broker.log.jobs import Errand, Job, Submit
+from pykafka_broker.log.jobs import Errand, Job, Submit, run_inline
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.platform import file_path
@@ -62,7 +63,14 @@ class DataDirLease:
     @property
     def share(self) -> BrokerShare:
         """Return the broker's access to the files, and to the threads for the broker's jobs."""
-        return BrokerShare(self.files, lambda job: self._submit(self._while_it_lasts(job)))
+        return BrokerShare(self.files, self._take)
+
+    def _take(self, job: Job) -> None:
+        """Hand on a job. Data that end with the process are not synced, so their syncs need no thread."""
+        if self.syncs or not isinstance(job, FlushJob):
+            self._submit(self._while_it_lasts(job))
+        elif not self.over:
+            run_inline(job)
 
     def _while_it_lasts(self, job: Job) -> Errand:
         """Return a job that does nothing once the lease has ended."""

@@ -65,6 +65,15 @@ def _new_uuid() -> bytes:
     return uuid.uuid4().bytes
 
 
+def format_request(cluster_id: str, emulate: str | None) -> tuple[FormatRequest, KnownLevels]:
+    """Return how nodes of a cluster are formatted that passes for a release, and the levels of features they know."""
+    broker = BrokerConfig({EMULATE: emulate or ""})
+    features = first_levels(broker)
+    release_version = features.pop(METADATA_VERSION)
+    request = FormatRequest(cluster_id, [], True, release_version, features, False, False, None)
+    return request, KnownLevels(abilities(broker))
+
+
 def format_directories(config: Mapping[str, str], cluster_id: str, emulate: str | None = None) -> None:
     """Format the data directories of a node, as `pykafka-broker format`; formatted directories stay unchanged.
 
@@ -73,9 +82,7 @@ def format_directories(config: Mapping[str, str], cluster_id: str, emulate: str 
         cluster_id: the id of the cluster.
         emulate: the release that the cluster passes for, which decides the levels of features.
     """
-    broker = BrokerConfig({EMULATE: emulate or ""})
-    features = first_levels(broker)
-    release_version = features.pop(METADATA_VERSION)
+    request, known = format_request(cluster_id, emulate)
     directories = config["log.dirs"].split(",")
     node = StorageNode(
         int(config["node.id"]),
@@ -84,9 +91,8 @@ def format_directories(config: Mapping[str, str], cluster_id: str, emulate: str 
         "controller" in config["process.roles"],
         True,
         None,
-        KnownLevels(abilities(broker)),
+        known,
     )
-    request = FormatRequest(cluster_id, [], True, release_version, features, False, False, None)
     now = int(time.time() * 1000)
     formatter = StorageFormatter(
         OsFileSystem(), node, request, now=now, new_uuid=_new_uuid, new_salt=lambda: secrets.token_bytes(16)
@@ -226,14 +232,8 @@ class KafkaCluster(ClusterData):
         """Start all nodes at once and wait until clients may connect to each."""
         if self._nodes:
             raise BrokerError("the cluster was already started")
-        controller = self._reserve(self._port + len(self._ids) if self._port else 0)
-        nodes = {*self._ids, self._controller_id}
-        doors = {node_id: self._reserve(0, "127.0.0.1") for node_id in sorted(nodes)}
-        for node_id in nodes:
-            self._nodes[node_id] = self._node(node_id, controller)
-            self._nodes[node_id]._know(doors, node_id)
-        self._free_reserved()
         try:
+            self._make_nodes()
             if self._begins_with is None:
                 all_at_once(self._nodes.values(), KafkaBroker.start)
             else:
@@ -242,6 +242,15 @@ class KafkaCluster(ClusterData):
             self.close()
             raise
         return self
+
+    def _make_nodes(self) -> None:
+        controller = self._reserve(self._port + len(self._ids) if self._port else 0)
+        nodes = {*self._ids, self._controller_id}
+        doors = {node_id: self._reserve(0, "127.0.0.1") for node_id in sorted(nodes)}
+        for node_id in nodes:
+            self._nodes[node_id] = self._node(node_id, controller)
+            self._nodes[node_id]._know(doors, node_id)
+        self._free_reserved()
 
     def _reserve(self, port: int, host: str = "") -> str:
         """Reserve a port against other processes: all nodes need the controller's address before the controller starts,
@@ -338,19 +347,18 @@ class KafkaCluster(ClusterData):
 
     def close(self) -> None:
         """Stop all nodes, the controller last, and remove temporary files."""
-        self._end_troubles()
-        if self._recorder is not None:
-            self._recorder.forget()
-        try:
-            brokers = (node for id_, node in self._nodes.items() if id_ != self._controller_id)
-            all_at_once(brokers, KafkaBroker.close)
-            if self._controller_id in self._nodes:
-                self.controller.close()
-        finally:
+        with ExitStack() as steps:  # done from the last to the first, each one whatever the others raise
             for reserved in self._reserved:
-                reserved.close()
+                steps.callback(reserved.close)
             if self._snapshots is not None:
-                shutil.rmtree(file_path(str(self._snapshots)), ignore_errors=True)
+                steps.callback(shutil.rmtree, file_path(str(self._snapshots)), ignore_errors=True)
+            if self._controller_id in self._nodes:
+                steps.callback(self._nodes[self._controller_id].close)
+            brokers = [node for id_, node in self._nodes.items() if id_ != self._controller_id]
+            steps.callback(all_at_once, brokers, KafkaBroker.close)
+            if self._recorder is not None:
+                steps.callback(self._recorder.forget)
+            self._end_troubles()
 
     # -- trouble
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykafka_broker import __version__
+from pykafka_broker.control.traffic.exchange import is_of_a_broker
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
@@ -28,18 +28,21 @@ from pykafka_broker.testing.answers import RecordingState
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError
 from pykafka_broker.testing.recorded_messages import RecordedMessages
-from pykafka_broker.testing.recording import BadRecording, Placement, Recorded, Recording, lines_of, read_recording
+from pykafka_broker.testing.recording import (
+    PROCESS,
+    BadRecording,
+    Placement,
+    Recorded,
+    Recording,
+    lines_of,
+    read_recording,
+)
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.cluster import KafkaCluster
     from pykafka_broker.testing.process import KafkaBroker
 
-PROCESS = "PROCESS"  # in the place of an HTTP method: the process of a node was ended or started
-_MOVE_LEADER = "/incidents/leader"
-# Client ids of brokers' links to other brokers, as Kafka names them.
-_OF_BROKERS = re.compile(
-    r"(broker-\d+-.+)|((AddPartitionsManager|Persister|raft)-client-\d+)|((share-dlq|end-offsets)-\d+)"
-)
+MOVE_LEADER = "/incidents/leader"
 _NOT_LED = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH}
 
 
@@ -97,8 +100,8 @@ class _NodeWatch:
         self._node_id = node_id
 
     def ending(self, how: str) -> None:
-        """Keep the part of a process that is about to end."""
-        self._recorder.keep_part(self._node_id)
+        """Keep the part of a process that is about to end, and serves no client any more."""
+        self._recorder.keep_part(self._node_id, is_ending=True)
         self._recorder.note_process(self._node_id, how)
 
     def started(self) -> None:
@@ -133,11 +136,12 @@ class ClusterRecorder:
         """Note that the process of a node ends or has started."""
         self._processes.append(ProcessEvent(perf_counter_ns(), node_id, how))
 
-    def keep_part(self, node_id: int) -> None:
+    def keep_part(self, node_id: int, is_ending: bool = False) -> None:
         """Take the recording of a node's process."""
         with suppress(ControlError, BrokerError, OSError):
             control = self.node(node_id).control
-            self._parts.append(NodeRecording(control.call("GET", "/recording")))
+            told = control.call("GET", "/recording", query={"is_ending": is_ending} if is_ending else None)
+            self._parts.append(NodeRecording(told))
             control.call("DELETE", "/recording")
 
     def forget(self) -> None:
@@ -218,7 +222,7 @@ def _events(parts: Sequence[NodeRecording], began_ns: int) -> Iterator[Recorded]
     numbers: dict[tuple[int, int], int] = {}
     for index, part in enumerate(parts):
         later = (part.began_ns - began_ns) // 1000
-        inner = {each.connection for each in part.recording.events if each.request and is_of_a_broker(each)}
+        inner = {each.connection for each in part.recording.events if is_of_a_broker(each.request)}
         for event in part.recording.events:
             if event.call is None and (event.connection in inner or part.node not in part.brokers):
                 continue
@@ -229,13 +233,6 @@ def _events(parts: Sequence[NodeRecording], began_ns: int) -> Iterator[Recorded]
             yield event._replace(at=event.at + later, answered=answered, connection=connection, node=part.node)
 
 
-def is_of_a_broker(event: Recorded) -> bool:
-    """Return whether a request is of a broker's link to another one."""
-    length = int.from_bytes(event.request[8:10], "big", signed=True)
-    name = event.request[10 : 10 + length].decode(errors="replace") if length > 0 else ""
-    return _OF_BROKERS.fullmatch(name) is not None
-
-
 def in_effect(events: list[Recorded], names: Mapping[str, str]) -> list[Recorded]:
     """Return the events in order, with each move of a leader where the old leader has learnt of it.
 
@@ -243,17 +240,17 @@ def in_effect(events: list[Recorded], names: Mapping[str, str]) -> list[Recorded
         names: of topics, by id.
     """
     events.sort(key=lambda each: each.at)
-    served: list[tuple[Recorded, dict[TopicPartition, bool]]] = []
-    moves = [each for each in events if each.call is not None and each.call[1] == _MOVE_LEADER]
+    seen: list[tuple[Recorded, dict[TopicPartition, bool]]] = []
+    moves = [each for each in events if each.call is not None and each.call[1] == MOVE_LEADER]
     if moves:
         answers = sorted((each for each in events if each.response is not None), key=lambda each: each.answered)
-        served = [(each, dict(_served(each, names))) for each in answers]
+        seen = [(each, dict(served(each, names))) for each in answers]
     for move in moves:
         assert move.call is not None
         given = json.loads(move.call[2])
         place = TopicPartition(given["topic"], given.get("partition", 0))
         at = move.at
-        for event, partitions in served:
+        for event, partitions in seen:
             if event.answered <= move.at or place not in partitions:
                 continue
             if not partitions[place] or event.node == given["leader"]:
@@ -263,7 +260,7 @@ def in_effect(events: list[Recorded], names: Mapping[str, str]) -> list[Recorded
     return sorted(events, key=lambda each: each.at)
 
 
-def _served(event: Recorded, names: Mapping[str, str]) -> Iterator[tuple[TopicPartition, bool]]:
+def served(event: Recorded, names: Mapping[str, str]) -> Iterator[tuple[TopicPartition, bool]]:
     """Yield the partitions that a Produce, a Fetch or a ListOffsets was for, and whether the broker led each."""
     message = RecordedMessages(event)
     response = message.response

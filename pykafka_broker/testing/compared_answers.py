@@ -3,12 +3,12 @@
 Rule: ids that a broker chooses (of topics, members, producers, fetch sessions, nodes, the cluster) are learnt from the
 answers and put into later requests. What differs by nature is not compared: addresses, throttling, the epoch of the
 features, and of batches how records are gathered in them, times, checksums and producer ids. In a cluster it is also
-how far followers are at the moment; nodes are the same there.
+how far followers are at the moment, and nodes are known from the beginning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
@@ -71,12 +71,15 @@ class Ids:
     """Ids that the recorded broker chose, and those of the target.
 
     of_partial: the recording does not tell the state before it.
-    brokers: the ids of a cluster's brokers, which are the same in both; empty for a broker alone.
+    nodes: of a cluster, the target's broker for each recorded one; empty for a broker alone.
+
+    was_early: whether the recorded one of the last two answers told an earlier leader of a partition than the other.
     """
 
-    def __init__(self, of_partial: bool = False, brokers: Iterable[int] = ()) -> None:
+    def __init__(self, of_partial: bool = False, nodes: Mapping[int, int] | None = None) -> None:
+        self.was_early = False
         self._of_partial = of_partial
-        self._of: dict[tuple[str, Any], Any] = {(NODE, each): each for each in brokers}
+        self._of: dict[tuple[str, Any], Any] = {(NODE, each): here for each, here in (nodes or {}).items()}
         self._of_cluster = bool(self._of)
         self._ignored = _NOT_COMPARED | (_OF_FOLLOWERS if self._of_cluster else frozenset())
         self._ignored |= _OF_ITS_PAST if of_partial else frozenset()
@@ -127,6 +130,7 @@ class Ids:
 
     def compared(self, request: bytes, recorded: bytes, replayed: bytes | None) -> Iterator[tuple[str, str, str]]:
         """Yield what differs between two answers to a request: the path, and both values. New ids are learnt."""
+        self.was_early = False
         if replayed is None:
             yield "", "an answer", "none"
             return
@@ -143,21 +147,41 @@ class Ids:
         yield from self._fields(first, second, "")
 
     def _keep_news(self, recorded: Any, replayed: Any) -> None:
-        """Leave errors in a cluster's answers to a Fetch, and partitions of which records were recorded."""
-        wanted: set[tuple[Any, int]] = set()
-        for answer, is_recorded in ((recorded, True), (replayed, False)):
+        """Leave errors in a cluster's answers to a Fetch, and partitions of which records were recorded. A Fetch is
+        answered with the first records, so where it has some, other partitions may be late.
+        """
+        news = self._news(recorded, ids=True)
+        found = {
+            place: each
+            for place, each in self._news(replayed).items()
+            if each.error_code or (place in news and news[place].records)
+        }
+        late: set[tuple[Any, int]] = set()
+        if any(each.records for each in found.values()):
+            late = {
+                place
+                for place, each in news.items()
+                if each.records and (place not in found or not (found[place].records or found[place].error_code))
+            }
+        for answer, kept, ids in ((recorded, news, True), (replayed, found, False)):
             for topic in answer.responses:
-                topic_id = getattr(topic, "topic_id", b"")
-                name = topic.topic or (self._of.get(("topic id", topic_id), topic_id) if is_recorded else topic_id)
-                if is_recorded:
-                    kept = [each for each in topic.partitions if each.error_code or each.records]
-                    wanted |= {(name, each.partition_index) for each in kept}
-                else:
-                    kept = [
-                        each for each in topic.partitions if each.error_code or (name, each.partition_index) in wanted
-                    ]
-                topic.partitions = sorted(kept, key=_partition)
+                name = self._topic(topic, ids)
+                places = [(name, index) for index in sorted(each.partition_index for each in topic.partitions)]
+                topic.partitions = [kept[place] for place in places if place in kept and place not in late]
             answer.responses = [each for each in answer.responses if each.partitions]
+
+    def _news(self, answer: Any, ids: bool = False) -> dict[tuple[Any, int], Any]:
+        """Return the partitions of an answer with errors or records. ids: its topics have the recorded ids."""
+        return {
+            (self._topic(topic, ids), each.partition_index): each
+            for topic in answer.responses
+            for each in topic.partitions
+            if each.error_code or each.records or not ids
+        }
+
+    def _topic(self, topic: Any, ids: bool) -> Any:
+        topic_id = getattr(topic, "topic_id", b"")
+        return topic.topic or (self._of.get(("topic id", topic_id), topic_id) if ids else topic_id)
 
     def learn(self, request: bytes, recorded: bytes, replayed: bytes) -> None:
         """Learn the ids of two answers that are not compared."""
@@ -165,6 +189,9 @@ class Ids:
             pass
 
     def _fields(self, recorded: Any, replayed: Any, path: str) -> Iterator[tuple[str, str, str]]:
+        if self._of_cluster and _tells_earlier_leader(recorded, replayed):
+            self.was_early = True
+            return
         for name in recorded.__match_args__:
             if self._of_partial and _EPOCHS.get(name) in recorded.__match_args__:
                 self._learn_epoch(recorded, replayed, name)
@@ -201,12 +228,13 @@ class Ids:
             yield path, _shown(recorded), _shown(replayed)
 
 
+def _tells_earlier_leader(recorded: Any, replayed: Any) -> bool:
+    names = recorded.__match_args__
+    return "leader_id" in names and "leader_epoch" in names and 0 <= recorded.leader_epoch < replayed.leader_epoch
+
+
 def _name(struct: Any) -> str:
     return str(struct.name)
-
-
-def _partition(struct: Any) -> int:
-    return int(struct.partition_index)
 
 
 def _records(recorded: Any, replayed: Any, path: str, of_cluster: bool) -> Iterator[tuple[str, str, str]]:

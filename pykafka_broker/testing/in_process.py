@@ -287,7 +287,13 @@ def _keep(handler: BrokerLogHandler) -> None:
         _handlers.add(handler)
         LOGGER.addHandler(handler)
         LOGGER.propagate = False
-        LOGGER.setLevel(min(each.level for each in _handlers))
+        _set_level(min(each.level for each in _handlers))
+
+
+def _set_level(level: int) -> None:
+    """Set the level of the package's logger; each change makes all loggers of the process forget theirs."""
+    if LOGGER.level != level:
+        LOGGER.setLevel(level)
 
 
 def _drop(handler: BrokerLogHandler) -> None:
@@ -295,10 +301,10 @@ def _drop(handler: BrokerLogHandler) -> None:
         _handlers.discard(handler)
         LOGGER.removeHandler(handler)
         if _handlers:
-            LOGGER.setLevel(min(each.level for each in _handlers))
+            _set_level(min(each.level for each in _handlers))
         else:
             level, LOGGER.propagate = _before
-            LOGGER.setLevel(level)
+            _set_level(level)
     handler.close()
 
 

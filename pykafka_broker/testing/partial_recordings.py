@@ -3,27 +3,34 @@
 Rule: a capture or a proxy tells nothing of what was there before. So topics are made as metadata told them, and what
 clients read is written before they read it. Partitions begin at 0 on a fresh broker: offsets are counted from the first
 one that a client named. Of an offset that nobody has read there is an empty record, up to a bound. What only such a
-broker can know (epochs of leaders, ends of partitions, replicas) is not compared.
+broker can know (epochs of leaders, ends of partitions, replicas) is not compared. Where clients asked several brokers
+each event gets its broker, and leaders move as clients were told.
 """
 
 from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from itertools import repeat
+from typing import Any, NamedTuple
 
+from pykafka_broker.control.traffic.exchange import is_of_a_broker
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.runtime import ZERO_UUID, Fields, Message, leaves
+from pykafka_broker.protocol.enums import TopicPartition
+from pykafka_broker.protocol.runtime import ZERO_UUID, Fields, Message, leaves, uuid_text
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import BatchHeader, iter_batches
 from pykafka_broker.records.record import BatchRecord, iter_records
+from pykafka_broker.testing.cluster_recording import MOVE_LEADER, served
 from pykafka_broker.testing.control_client import in_path
 from pykafka_broker.testing.recorded_messages import RecordedMessages
-from pykafka_broker.testing.recording import Recorded, Recording
+from pykafka_broker.testing.recording import Placement, Recorded, Recording
 
 _MOST_EMPTY = 10_000  # records of a partition that nobody has read
+_MOST_EPOCHS = 20  # of a leader that clients were not told of
 _OFFSETS = frozenset(
     {
         *("base_offset", "log_start_offset", "fetch_offset", "high_watermark", "last_stable_offset", "first_offset"),
@@ -41,22 +48,119 @@ _WITH_OFFSETS = frozenset(
 )
 _LOGINS = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 _PARTITIONS = ("partition_index", "partition", "index")
+Address = tuple[str, int]
 Place = tuple[str, int]
 Visit = Callable[[Any, str, Place], None]  # a struct, the name of a field with an offset or with records, and where
 
 
 def completed(recording: Recording) -> Recording:
     """Return a recording of which a fresh broker can play all events."""
+    recording = by_node(recording)
     messages = [RecordedMessages(each) for each in recording.events if not _is_login(each)]
     found = _Found()
     for each in messages:
         found.note(each)
-    played = _Played(found)
+    played = _Played(found, forgets_epochs=not recording.nodes)
     state = found.state()
     told: list[Recorded] = []
     for each in messages:
         told += played.event(each)
     return recording._replace(state=state, events=told)
+
+
+def by_node(recording: Recording) -> Recording:
+    """Return a recording whose events have the broker that clients asked, where they asked several."""
+    if recording.nodes or len({*recording.servers.values()}) < 2:
+        return recording
+    inner = {each.connection for each in recording.events if is_of_a_broker(each.request)}
+    events = [each for each in recording.events if each.connection not in inner]
+    told = _Told(recording.servers)
+    for index, event in enumerate(events):
+        told.note(index, event)
+    nodes = {address: told.node(address) for address in {*recording.servers.values()}}
+    if len({*nodes.values()} - {0}) < 2:
+        return recording  # all addresses are of one broker
+    moves = list(told.moves(events))
+    events = [each._replace(node=nodes.get(recording.servers.get(each.connection, ("", 0)), 0)) for each in events]
+    return recording._replace(
+        events=sorted([*moves, *events], key=lambda each: each.at),  # a move is before what comes at its time
+        nodes=dict.fromkeys(sorted(told.addresses), 0),
+        placements=told.placements,
+    )
+
+
+class _Move(NamedTuple):
+    """A leader that clients were told with an event: as many leader epochs later than the one before."""
+
+    told: int
+    leader: int
+    epochs: int
+
+
+class _Told:
+    """The brokers of a cluster, as clients were told of them."""
+
+    def __init__(self, servers: Mapping[int, Address]) -> None:
+        self._servers = servers
+        self.addresses: dict[int, set[Address]] = {}  # by node
+        self.placements: dict[str, list[Placement]] = {}
+        self._names: dict[str, str] = {}  # of topics, by id
+        self._leaders: dict[TopicPartition, Placement] = {}
+        self._leading: Counter[tuple[Address, int]] = Counter()  # how often an address has led what a node leads
+        self._refused: dict[TopicPartition, list[int]] = {}
+        self._moved: dict[TopicPartition, list[_Move]] = {}
+
+    def note(self, index: int, event: Recorded) -> None:
+        """Take up what an event tells."""
+        message = RecordedMessages(event)
+        if message.api_key == ApiKey.METADATA and message.response is not None:
+            for broker in message.response.brokers:
+                self.addresses.setdefault(broker.node_id, set()).add((broker.host, broker.port))
+            for topic in message.response.topics:
+                if topic.name and not topic.error_code and not topic.is_internal:
+                    self._names[uuid_text(topic.topic_id)] = topic.name
+                    self._note_topic(index, topic)
+        for place, led in served(event, self._names):
+            if not led:
+                self._refused.setdefault(place, []).append(index)
+            elif place in self._leaders and event.connection in self._servers:
+                self._leading[self._servers[event.connection], self._leaders[place].leader] += 1
+
+    def _note_topic(self, index: int, topic: Any) -> None:
+        found = sorted(topic.partitions, key=lambda each: int(each.partition_index))
+        places = [Placement(each.replica_nodes, each.leader_id, each.leader_epoch) for each in found]
+        self.placements.setdefault(topic.name, places)
+        for each, told in zip(found, places, strict=True):
+            place = TopicPartition(topic.name, each.partition_index)
+            known = self._leaders.setdefault(place, told)
+            if told.leader < 0 or 0 <= told.leader_epoch <= known.leader_epoch:
+                continue  # a broker that has not heard of the last change
+            if told != known:
+                epochs = max(1, min(told.leader_epoch - known.leader_epoch, _MOST_EPOCHS))
+                self._moved.setdefault(place, []).append(_Move(index, told.leader, epochs))
+            self._leaders[place] = told
+
+    def node(self, address: Address) -> int:
+        """Return the node at an address, 0 where it may be any: by what clients were told, by the partitions that it
+        has led, or by its port.
+        """
+        told = [node for node, addresses in self.addresses.items() if address in addresses]
+        led = Counter({node: times for (at, node), times in self._leading.items() if at == address})
+        of_port = [node for node, each in self.addresses.items() if address[1] in {port for _, port in each}]
+        if told or led or len(of_port) != 1:
+            return told[0] if told else led.most_common(1)[0][0] if led else 0
+        return of_port[0]
+
+    def moves(self, events: Sequence[Recorded]) -> Iterator[Recorded]:
+        """Yield calls that move leaders: before the old leader first refuses a request, or before clients are told."""
+        for place, moved in self._moved.items():
+            before = -1
+            for move in moved:
+                index = min((at for at in self._refused.get(place, ()) if before < at < move.told), default=move.told)
+                body = json.dumps({"topic": place.topic, "partition": place.partition, "leader": move.leader})
+                at = events[index].at
+                yield from repeat(Recorded(at, at, 0, b"", None, ("POST", MOVE_LEADER, body)), move.epochs)
+                before = move.told
 
 
 def _is_login(event: Recorded) -> bool:
@@ -73,6 +177,8 @@ class _Found:
         self._committed: dict[tuple[str, Place], int | None] = {}  # by group; None: committed within the recording
         self.first: dict[Place, int] = {}
         self.batches: dict[Place, dict[int, tuple[BatchHeader, memoryview]]] = {}
+        self.produced: dict[Place, set[int]] = {}  # base offsets of what clients produce within the recording
+        self.ending: set[int] = set()  # producers whose transactions end within it
 
     def note(self, message: RecordedMessages) -> None:
         """Take up what a message tells."""
@@ -83,6 +189,8 @@ class _Found:
                     self._names[topic.topic_id] = topic.name
                     if not topic.is_internal:
                         self._topics.setdefault(topic.name, len(topic.partitions))
+        elif message.api_key == ApiKey.END_TXN and request is not None:
+            self.ending.add(request.producer_id)
         elif message.api_key == ApiKey.CREATE_TOPICS and response is not None:
             self._created |= {topic.name for topic in response.topics if not topic.error_code}
             self._names |= {topic.topic_id: topic.name for topic in response.topics}
@@ -105,6 +213,8 @@ class _Found:
                     self.batches.setdefault(place, {})[header.base_offset] = header, batch
                     self.first[place] = min(self.first.get(place, header.base_offset), header.base_offset)
         elif name in _NAMED_BY_CLIENTS:
+            if name == "base_offset":
+                self.produced.setdefault(place, set()).add(struct.base_offset)
             self.first[place] = min(self.first.get(place, getattr(struct, name)), getattr(struct, name))
 
     def _note_fetched(self, group_id: str, answer: Any) -> None:
@@ -149,9 +259,11 @@ class _Found:
 class _Played:
     """The partitions of a fresh broker, as far as the events have come. Offsets here are those of the recording."""
 
-    def __init__(self, found: _Found) -> None:
+    def __init__(self, found: _Found, forgets_epochs: bool) -> None:
         self._found = found
+        self._forgets_epochs = forgets_epochs  # where they can't be those of the recording
         self._ends = dict(found.first)
+        self._wanted: dict[Place, int] = {}  # ends of what a Fetch gets that came before a Produce
         self._open: dict[int, set[Place]] = {}  # partitions of open transactions, by producer
         self._empty: dict[Place, int] = {}
 
@@ -178,10 +290,15 @@ class _Played:
             for struct in (message.request, message.response):
                 if struct is not None:
                     self._found.visit(struct, self._count_from_0)
-                    _forget_epochs(struct)
+                    if self._forgets_epochs:
+                        forget_epochs(struct)
             yield message.rewritten()
         else:
             yield message.event
+        if message.api_key in (ApiKey.PRODUCE, ApiKey.END_TXN) and message.response is not None:
+            for place, end in list(self._wanted.items()):
+                del self._wanted[place]
+                yield from self._write(place, end, message.event.answered + 1)
 
     def _produced(self, message: RecordedMessages) -> Iterator[Recorded]:
         bases: dict[Place, int] = {}
@@ -207,19 +324,24 @@ class _Played:
                     self._open.setdefault(header.producer_id, set()).add(place)
 
     def _write(self, place: Place, end: int, at: int) -> Iterator[Recorded]:
-        """Yield calls that write what others had written to a partition, up to an offset."""
+        """Yield calls that write what others had written to a partition, up to an offset, or to what is still to come
+        within the recording: the client of a Fetch that waits may be the producer.
+        """
         topic, partition = place
         known = self._found.batches.get(place, {})
         offset = self._ends.get(place, end)
-        while topic and offset < end:
-            if offset in known and not known[offset][0].is_control:
-                header, batch = known[offset]
+        while topic and offset < end and self._empty.get(place, 0) <= _MOST_EMPTY:
+            header, batch = known.get(offset, (None, None))
+            comes = offset in self._found.produced.get(place, ())
+            if comes or (header is not None and header.is_control and header.producer_id in self._found.ending):
+                self._wanted[place] = max(end, self._wanted.get(place, 0))
+                end = offset
+                break
+            if header is not None and batch is not None and not header.is_control:
                 records = [_as_given(each, partition) for each in iter_records(batch, header)]
                 offset = header.last_offset + 1
             else:
                 self._empty[place] = self._empty.get(place, 0) + 1
-                if self._empty[place] > _MOST_EMPTY:
-                    break
                 records, offset = [{"partition": partition}], offset + 1
             body = json.dumps({"records": records})
             yield Recorded(at, at, 0, b"", None, ("POST", f"/topics/{in_path(topic)}/records", body))
@@ -254,7 +376,8 @@ def _base64(value: bytes | None) -> str | None:
     return None if value is None else b64encode(value).decode()
 
 
-def _forget_epochs(message: Message) -> None:
+def forget_epochs(message: Message) -> None:
+    """Let a request name no leader epochs."""
     for struct, name, _ in leaves(message):
         if name in _EPOCHS:
             setattr(struct, name, -1)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 FORMAT = 1
 NEVER = 1 << 62
+PROCESS = "PROCESS"  # in the place of an HTTP method: the process of a node was ended or started
 
 
 class BadRecording(ValueError):
@@ -72,6 +73,7 @@ class Recording(NamedTuple):
     nodes: of a cluster, the last fault of each node.
     controller: of a cluster, the node that is the controller.
     placements: of a cluster, the partitions of each topic: as they were at the beginning, or when the topic came.
+    servers: of each connection that a capture or a proxy tells of, the address that the client had connected to.
     """
 
     state: list[str]
@@ -81,6 +83,7 @@ class Recording(NamedTuple):
     nodes: Mapping[int, int] = {}
     controller: int = 0
     placements: Mapping[str, list[Placement]] = {}
+    servers: Mapping[int, tuple[str, int]] = {}
 
     @property
     def brokers(self) -> list[int]:
@@ -97,6 +100,7 @@ def read_recording(lines: Iterable[str]) -> Recording:
     state: list[str] = []
     events: list[Recorded] = []
     head: dict[str, Any] = {}
+    servers: dict[int, tuple[str, int]] = {}
     for number, line in enumerate(lines, 1):
         try:
             entry = json.loads(line)
@@ -106,6 +110,9 @@ def read_recording(lines: Iterable[str]) -> Recording:
                 head = _head(entry)
             elif "state" in entry:
                 state.append(json.dumps(entry["state"]))
+            elif "server" in entry:
+                host, port = entry["server"]
+                servers[entry["connection"]] = str(host), int(port)
             elif "full" not in entry:
                 events.append(_event(entry))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -113,7 +120,7 @@ def read_recording(lines: Iterable[str]) -> Recording:
                 raise
             raise BadRecording(f"line {number} is no line of a recording") from None
     events.sort(key=lambda each: each.at)
-    return Recording(state, events, **head)
+    return Recording(state, events, servers=servers, **head)
 
 
 def lines_of(recording: Recording) -> Iterator[str]:
@@ -157,15 +164,18 @@ def _head(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _event(entry: dict[str, Any]) -> Recorded:
-    node = int(entry.get("node", 0))
+    node, at = int(entry.get("node", 0)), int(entry["at"])
     if "call" in entry:
         call = entry["call"], entry["target"], entry["body"]
-        return Recorded(entry["at"], entry["at"], 0, b"", None, call, node=node)
+        if not all(isinstance(each, str) for each in call):
+            raise TypeError
+        return Recorded(at, at, 0, b"", None, call, node=node)
     if "closed" in entry:
-        return Recorded.close(entry["at"], entry["closed"])._replace(node=node)
+        return Recorded.close(at, int(entry["closed"]))._replace(node=node)
     answer = None if entry["response"] is None else b64decode(entry["response"])
     request = b64decode(entry["request"], validate=True)
-    event = Recorded.exchange(entry["at"], entry["answered"], entry["connection"], request, answer)._replace(node=node)
+    answered, connection = int(entry["answered"]), int(entry["connection"])
+    event = Recorded.exchange(at, answered, connection, request, answer)._replace(node=node)
     if "fault" not in entry:
         return event
     served = entry.get("served", entry["request"])

@@ -7,7 +7,8 @@ that the recorded broker carried out, and answers that met a fault are not compa
 beginning, so the answer that the recorded one was not there yet is not compared either, and neither are the versions of
 requests that it offers: a request of a version that it does not serve shows that. What it can't do at the moment and
 the recorded broker could is asked again, as every client does. The brokers of a cluster hear of changes at their own
-pace: a question that changes nothing is asked again for a while until its answer is as recorded.
+pace: a question that changes nothing is asked again for a while until its answer is as recorded, and an answer of a
+recorded broker that had not heard of a change yet is not compared.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ _QUESTIONS = frozenset(
     }
 )
 
+_READING = _QUESTIONS | {ApiKey.FETCH}
+
 
 class Difference(NamedTuple):
     """An answer that differs.
@@ -76,6 +79,7 @@ class RecordingPlayer:
     number: of the last request that was reached.
     played: how many requests were sent.
     disturbed: how many answers had met a fault that the target can't be given.
+    early: how many answers of a cluster's brokers told less than they do now, as the brokers had not heard of a change.
     """
 
     def __init__(self, recording: Recording, target: Target) -> None:
@@ -83,13 +87,14 @@ class RecordingPlayer:
         self._target = target
         self._connections: dict[int, _Connection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ids = Ids(of_partial=bool(recording.unknown), brokers=target.brokers)
+        self._ids = Ids()
         self._late_s = _MOST_LATE_S
         self._events: deque[Recorded] = deque()
         self._pending: list[tuple[Recorded, asyncio.Task[None]]] = []
         self.number = 0
         self.played = 0
         self.disturbed = 0
+        self.early = 0
         self.differences: list[Difference] = []
 
     async def run(self, until: int | None = None, hold: Callable[[], Awaitable[None]] | None = None) -> None:
@@ -114,6 +119,7 @@ class RecordingPlayer:
     async def begin(self) -> None:
         """Make the state that the recording begins with. Raises BadRecording and OSError."""
         self._events = deque((await self._target.begin(self._recording)).events)
+        self._ids = Ids(of_partial=bool(self._recording.unknown), nodes=self._target.nodes)
 
     async def play(self, until: int | None = None) -> None:
         """Play on, up to the request of a number; all connections stay open. Raises OSError."""
@@ -181,16 +187,20 @@ class RecordingPlayer:
                 while self._target.lags and self._only_passes_now(event, found):
                     await asyncio.sleep(_PAUSE_S)
                     found = await again()
-        first = None if self._is_left_out(event) else next(self._differing(event, found), None)
+        is_early = self._is_early(event, found)
+        first = None if is_early or self._is_left_out(event) else next(self._differing(event, found), None)
+        is_early |= first is None and self._ids.was_early
         until = asyncio.get_running_loop().time() + min(_LATE_S, self._late_s)
         while first is not None and self._may_be_late(event, found) and asyncio.get_running_loop().time() < until:
             await asyncio.sleep(_PAUSE_S)
             self._late_s -= _PAUSE_S
             found = await again()
             first = next(self._differing(event, found), None)
+            is_early |= first is None and self._ids.was_early
+        self.early += is_early
         if first is not None:
             self.differences.append(Difference(number, _named(event.request), *first, node=event.node))
-        elif found is not None and self._is_left_out(event):
+        elif found is not None and (is_early or self._is_left_out(event)):
             self._ids.learn(event.request, event.response, found)
 
     def _differing(self, event: Recorded, found: bytes | None) -> Iterator[tuple[str, str, str]]:
@@ -205,15 +215,22 @@ class RecordingPlayer:
         of_kafka = not self._target.knows_faults
         return of_kafka and (event.fault is not None or _api_key(event.request) == ApiKey.API_VERSIONS)
 
+    def _is_early(self, event: Recorded, found: bytes | None) -> bool:
+        """Return whether a recorded broker of a cluster answered that it had not heard of a change, and now it has."""
+        if found is None or not self._target.nodes or _api_key(event.request) not in _READING:
+            return False
+        recorded, now = (RecordedMessages(each) for each in (event, event._replace(response=found)))
+        return bool(_NOT_HEARD_OF & error_codes(recorded.response).keys()) and not error_codes(now.response)
+
     def _may_be_late(self, event: Recorded, found: bytes | None) -> bool:
         """Return whether a broker of a cluster may answer as recorded once it has heard of a change."""
-        return found is not None and bool(self._target.brokers) and _api_key(event.request) in _QUESTIONS
+        return found is not None and bool(self._target.nodes) and _api_key(event.request) in _QUESTIONS
 
     def _only_passes_now(self, event: Recorded, answer: bytes | None) -> bool:
         """Return whether an answer has an error that every client waits out, and the recorded answer has none."""
         if answer is None:
             return False
-        passing = _NOT_HEARD_OF if self._target.brokers else _PASSING
+        passing = _NOT_HEARD_OF if self._target.nodes else _PASSING
         recorded, found = (RecordedMessages(each) for each in (event, event._replace(response=answer)))
         return not error_codes(recorded.response) and bool(passing & error_codes(found.response).keys())
 

@@ -1,24 +1,29 @@
 """The brokers that a recording is played against: with a control API, or without one.
 
-Rule: a Kafka without a control API gets topics, records and offsets by Kafka's own protocol. What can't be had there
-(faults, the clock, everything else that only a control API does) is counted, so that it can be told.
+Rule: a Kafka without a control API gets topics, records, offsets and leaders by Kafka's own protocol. What can't be had
+there (faults, the clock, everything else that only a control API does) is counted, so that it can be told. The
+recording of a cluster needs as many brokers there. Its play ends where a broker was killed or stopped: everything later
+rests on that. In a cluster of our own topics get the recorded replicas, and partitions the recorded leaders and leader
+epochs; after a call of the control API nothing else is sent until all running brokers know what the controller has
+decided. A call that fails there is left out, as it failed then too or shows in the answers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl
 
+from pykafka_broker.broker.coordinators.coordinator_log import partition_for
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError, KafkaError
+from pykafka_broker.client.errors import ClientError, KafkaError, check
 from pykafka_broker.client.groups import Committed, commit_offsets, committed_offsets
 from pykafka_broker.client.producer import Producer
-from pykafka_broker.client.topics import create_topic
+from pykafka_broker.client.topics import create_partitions, create_topic, reassign
 from pykafka_broker.control.api.seeding import OffsetLine, RecordLine, TopicLine, read_line
 from pykafka_broker.control.operations import find
 from pykafka_broker.control.problems import Problem
@@ -26,10 +31,20 @@ from pykafka_broker.control.traffic.exchange import error_codes
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.create_topics_request import CreatableReplicaAssignment
 from pykafka_broker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
-from pykafka_broker.testing.control_client import ControlClient
+from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.protocol.messages.metadata_response import MetadataResponsePartition, MetadataResponseTopic
+from pykafka_broker.testing.cluster_nodes import SESSION, SESSION_MS
+from pykafka_broker.testing.control_client import ControlClient, ControlError
+from pykafka_broker.testing.data import BrokerError, WaitTimeout
+from pykafka_broker.testing.partial_recordings import forget_epochs
 from pykafka_broker.testing.recorded_messages import RecordedMessages
-from pykafka_broker.testing.recording import BadRecording, Recorded, Recording
+from pykafka_broker.testing.recording import PROCESS, BadRecording, Placement, Recorded, Recording
+
+if TYPE_CHECKING:
+    from pykafka_broker.testing.cluster import KafkaCluster
 
 # Records stay in order, and those between two flushes are one batch in each partition.
 _IN_BATCHES = {
@@ -39,19 +54,30 @@ _IN_BATCHES = {
     "batch.size": "1000000",
 }
 _PAUSE_S = 0.05
-_QUESTIONS = {int(CoordinatorType.GROUP): "group", int(CoordinatorType.TRANSACTION): "transactional_id"}
+QUESTIONS = {int(CoordinatorType.GROUP): "group", int(CoordinatorType.TRANSACTION): "transactional_id"}
+OF_COORDINATORS = {
+    int(CoordinatorType.GROUP): "__consumer_offsets",
+    int(CoordinatorType.TRANSACTION): "__transaction_state",
+}
+MOST_EPOCHS = 200  # that a leader is moved for
+_PATIENCE_MS = 20_000  # less than the player has for an answer
+_CREATE_TOPICS = int(ApiKey.CREATE_TOPICS).to_bytes(2, "big")
+_FETCH = int(ApiKey.FETCH).to_bytes(2, "big")
+_CLOCK = ("advance_clock", "set_clock")
+_ENDED = {"kill": "killed", "stop": "stopped"}
 
 
 class Target(Protocol):
     """The broker or cluster that a recording is played against.
 
     lags: whether it learns of changes later than the recorded broker did, so that it must be asked again.
-    brokers: the ids of a cluster's brokers, which are those of the recording; empty for a broker alone.
+    nodes: of a cluster, the broker that plays the part of each recorded one; empty for a broker alone. They are known
+        once the play has begun.
     """
 
     knows_faults: bool
     lags: bool
-    brokers: Sequence[int]
+    nodes: Mapping[int, int]
 
     def address(self, node: int) -> tuple[str, int]:
         """Return host and port of the broker that plays the part of a recorded node."""
@@ -71,7 +97,7 @@ class ControlledTarget:
 
     knows_faults = True
     lags = False
-    brokers: Sequence[int] = ()
+    nodes: Mapping[int, int] = {}
 
     def __init__(self, control: ControlClient, host: str, port: int, last_fault: int = 0) -> None:
         self._control = control
@@ -87,7 +113,7 @@ class ControlledTarget:
         if recording.state:
             await asyncio.to_thread(self._control.call, "POST", "/seed", "\n".join(recording.state))
         for kind, key in sorted(coordinators(recording.events, found_at_once=True)):
-            if (name := _QUESTIONS.get(kind)) is not None:
+            if (name := QUESTIONS.get(kind)) is not None:
                 await asyncio.to_thread(self._control.call, "GET", "/coordinator", query={name: key})
         return recording
 
@@ -109,27 +135,197 @@ class ControlledTarget:
         """Do nothing: a control client closes its connections by itself."""
 
 
+class ClusterTarget:
+    """A cluster with the control API, each broker of which plays the part of a recorded one."""
+
+    knows_faults = True
+    lags = True
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+        self.nodes: Mapping[int, int] = {}
+        self._targets: dict[int, ControlledTarget] = {}  # by node of the cluster here
+        self._placements: dict[str, list[Placement]] = {}
+        self._controller = 0
+
+    def address(self, node: int) -> tuple[str, int]:
+        broker = self._cluster.broker(self._here(node))
+        return broker.host, broker.port
+
+    def _here(self, node: int) -> int:
+        """Return the node that plays the part of a recorded one; the first broker for 0."""
+        return self._cluster._controller_id if node and node == self._controller else self.nodes.get(node, self._first)
+
+    async def begin(self, recording: Recording) -> Recording:
+        there = self._cluster._ids
+        self.nodes = matched(recording.brokers or there, there)
+        self._controller = recording.controller
+        for node, last_fault in (recording.nodes or {self._first: recording.last_fault}).items():
+            self._targets[self._here(node)] = self._target(self._here(node), last_fault)
+        lines = [json.loads(each) for each in recording.state]
+        topics = [each for each in lines if each["type"] == "topic"]
+        alone = [Placement([self._first], self._first)]
+        self._placements = {each["name"]: alone * each["partitions"] for each in topics}
+        self._placements |= placed(recording.placements, self.nodes)
+        try:
+            for topic in topics:
+                await self._create(topic["name"], topic["partitions"], topic.get("config", {}), leaders=True)
+        except (ClientError, ControlError, BrokerError, WaitTimeout) as error:
+            raise BadRecording(f"the state before the recording can't be made there: {error}") from None
+        await asyncio.to_thread(self._lead_coordinators, recording.events)
+        await asyncio.to_thread(self._fill, lines)
+        return recording._replace(events=[as_played(each, self._placements) for each in recording.events])
+
+    async def call(self, event: Recorded) -> None:
+        method, path, body = event.call or ("", "", "")
+        if method == PROCESS:
+            return await asyncio.to_thread(self._process, self._here(event.node), path.strip("/"))
+        name = ""
+        with suppress(Problem):
+            name, given = (found := find(method, path.partition("?")[0]))[0].name, found[1]
+        with suppress(ControlError, BrokerError, ClientError, WaitTimeout, OSError):
+            if name == "create_topic" and (asked := json.loads(body))["name"] in self._placements:
+                return await self._create(asked["name"], asked.get("partitions") or 1, asked.get("config") or {})
+            if name == "add_partitions" and given["topic"] in self._placements:
+                return await self._add_partitions(given["topic"], json.loads(body)["total"])
+            at = self._here(event.node)
+            if name == "produce":  # the producer's id is of the recorded cluster
+                asked = {key: value for key, value in json.loads(body).items() if key != "producer"}
+                event = event._replace(call=(method, path, json.dumps(asked)))
+                if not event.node:  # of a capture, which does not tell where others have produced
+                    index = asked["records"][0].get("partition") or 0
+                    at = await asyncio.to_thread(self._cluster.leader_of, given["topic"], index)
+            elif name == "move_leader":
+                asked = json.loads(body)
+                asked["leader"] = self.nodes.get(asked["leader"], asked["leader"])
+                event = event._replace(call=(method, path, json.dumps(asked)))
+                at = self._cluster._controller_id
+            if at not in self._targets:
+                self._targets[at] = self._target(at)
+            await self._targets[at].call(event)
+        await asyncio.to_thread(self._settle, name in _CLOCK)
+
+    async def end(self) -> None:
+        """Do nothing: control clients close their connections by themselves."""
+
+    @property
+    def _first(self) -> int:
+        return self._cluster._ids[0]
+
+    def _target(self, node: int, last_fault: int = 0) -> ControlledTarget:
+        broker = self._cluster.nodes[node]
+        return ControlledTarget(broker.control, broker.host, broker.port, last_fault)
+
+    def _process(self, node: int, how: str) -> None:
+        """End or start the process of a broker."""
+        broker = self._cluster.broker(node)
+        if how == "start":
+            broker.start()
+            self._targets[node] = self._target(node)
+        else:
+            {"kill": broker.kill, "stop": broker.stop}[how]()
+
+    def _settle(self, of_clock: bool) -> None:
+        """Wait until all brokers know what the controller has decided, and it has heard of them."""
+        with suppress(ControlError, BrokerError, WaitTimeout, OSError):
+            if of_clock:
+                session_ms = int(self._cluster.controller.config.get(SESSION, SESSION_MS))
+                self._cluster.clock._all_heard(session_ms // 2)
+            self._cluster.wait_for_metadata()
+
+    # -- topics where they were
+
+    async def _create(self, name: str, partitions: int, config: dict[str, Any], *, leaders: bool = False) -> None:
+        """Create a topic with the recorded replicas, and wait until all of them are in sync."""
+        places = self._placements[name][:partitions]
+        texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
+        async with Client(self._cluster.bootstrap_servers, client_id="replay") as client:
+            await create_topic(client, name, assignment=[each.replicas for each in places], configs=texts)
+        await asyncio.to_thread(self._lead, name, places, leaders)
+
+    async def _add_partitions(self, name: str, total: int) -> None:
+        before = (await asyncio.to_thread(self._cluster.topic, name))["partitions"]
+        places = [each.replicas for each in self._placements[name][before:total]]
+        async with Client(self._cluster.bootstrap_servers, client_id="replay") as client:
+            await create_partitions(client, {name: total}, {name: places} if len(places) == total - before else None)
+        await asyncio.to_thread(self._lead, name, self._placements[name][:total], False)
+
+    def _lead_coordinators(self, events: Iterable[Recorded]) -> None:
+        """Make the topics of coordinators that came within the recording, with the recorded leaders; of a capture, with
+        the coordinators that clients were told.
+        """
+        there = {each["name"] for each in self._cluster.topics(internal=True)}
+        for kind, name in OF_COORDINATORS.items():
+            if name in self._placements and name not in there:
+                self._cluster.coordinator(**{QUESTIONS[kind]: "replay"})
+                self._lead(name, self._placements[name], True)
+        for (kind, key), node in sorted(coordinators(events).items()):
+            if (name := OF_COORDINATORS.get(kind, "")) and name not in self._placements and node in self.nodes:
+                self._cluster.coordinator(**{QUESTIONS[kind]: key})
+                places = self._cluster.topic(name)["partitions"]
+                index = partition_for(key, places)
+                self._cluster.wait_for_isr(name, index)
+                self._move(name, index, Placement([], self.nodes[node]))
+                self._cluster.wait_for_metadata()
+
+    def _lead(self, name: str, places: list[Placement], leaders: bool) -> None:
+        self._cluster.wait_for_metadata()
+        for index, place in enumerate(places):
+            self._cluster.wait_for_isr(name, index)
+            if leaders and place.leader >= 0:
+                self._move(name, index, place)
+        self._cluster.wait_for_metadata()
+
+    def _move(self, name: str, index: int, wanted: Placement) -> None:
+        """Move a leader until the broker and the epoch are the recorded ones."""
+        for _ in range(MOST_EPOCHS):
+            state = self._cluster.partition(name, index)
+            if state["leader"] == wanted.leader and state["leader_epoch"] >= wanted.leader_epoch:
+                return
+            self._cluster.controller.move_leader(name, wanted.leader, index)
+
+    def _fill(self, lines: Iterable[dict[str, Any]]) -> None:
+        """Write records at their leaders, in the recorded batches, and commit offsets."""
+        records: dict[int, list[str]] = defaultdict(list)
+        offsets: list[dict[str, Any]] = []
+        for line in lines:
+            if line["type"] == "record":
+                place = self._placements[line["topic"]][line.get("partition") or 0]
+                records[place.leader].append(json.dumps(line))
+            elif line["type"] == "offset":
+                offsets.append(line)
+        for leader, texts in records.items():
+            self._cluster.broker(leader).control.call("POST", "/seed", "\n".join(texts))
+        for line in offsets:
+            at = line["partition"]
+            self._cluster.commit(line["group"], line["topic"], line["offset"], at, line.get("metadata", ""))
+
+
 class PlainTarget:
     """A Kafka without a control API.
 
     left_out: how often each operation of the control API could not be done, by its name.
+    ended: the number of the last request before a broker was killed or stopped, and what was done to it.
     """
 
     knows_faults = False
     lags = True
-    brokers: Sequence[int] = ()
 
     def __init__(self, host: str, port: int) -> None:
         self._address = host, port
+        self.nodes: Mapping[int, int] = {}
         self.left_out: Counter[str] = Counter()
+        self.ended: tuple[int, str] | None = None
         self._client = Client(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", client_id="replay")
         self._producer = Producer(self._client, _IN_BATCHES)
         self._turns: Counter[str] = Counter()  # of the partitions of a topic, for records without partition and key
         self._partitions: dict[str, int] = {}
-        self._is_open = False
+        self._placements: Mapping[str, list[Placement]] = {}
+        self._has_begun = self._is_open = False
 
     def address(self, node: int) -> tuple[str, int]:
-        return self._address
+        found = self._client.nodes.get(self.nodes.get(node, -1))
+        return self._address if found is None else (found.host, found.port)
 
     async def begin(self, recording: Recording) -> Recording:
         _, writer = await asyncio.open_connection(*self._address)  # OSError at once where nobody listens
@@ -138,12 +334,37 @@ class PlainTarget:
         await self._producer.__aenter__()
         self._is_open = True
         try:
+            if recording.nodes:
+                await self._client.refresh()
+                self.nodes = matched(recording.brokers, self._client.nodes)
+                self._placements = placed(recording.placements, self.nodes)
+                if recording.unknown:  # epochs are not compared, and each one takes an election
+                    self._placements = {
+                        name: [each._replace(leader_epoch=-1) for each in places]
+                        for name, places in self._placements.items()
+                    }
             await self._take(recording.state)
-            for kind, key in sorted(coordinators(recording.events)):
+            for (kind, key), node in sorted(coordinators(recording.events).items()):
                 await self._until_loaded(kind, key)
+                if node in self.nodes and kind in OF_COORDINATORS:
+                    await self._coordinate(OF_COORDINATORS[kind], key, self.nodes[node])
         except (ClientError, Problem) as error:
             raise BadRecording(f"the state before the recording can't be made there: {error}") from None
-        return recording
+        self._has_begun = True
+        return recording._replace(events=list(self._as_played(recording.events, bool(recording.unknown))))
+
+    def _as_played(self, events: Iterable[Recorded], is_partial: bool) -> Iterator[Recorded]:
+        """Yield the events up to the first end of a broker's process."""
+        number = 0
+        for event in events:
+            if event.call is not None and event.call[0] == PROCESS:
+                how = event.call[1].strip("/")
+                self.ended = number, f"broker {event.node} was {_ENDED.get(how, how)}"
+                return
+            number += bool(event.request)
+            if self.nodes:
+                event = as_played(_without_epochs(event) if is_partial else event, self._placements)
+            yield event
 
     async def end(self) -> None:
         if self._is_open:
@@ -162,7 +383,16 @@ class PlainTarget:
             if name == "create_topic":
                 topic = json.loads(body)
                 return await self._create(topic["name"], topic.get("partitions") or 1, topic.get("config") or {})
-            if name == "produce" and (asked := json.loads(body)).get("producer") is None:
+            if name == "add_partitions":
+                return await self._add_partitions(given["topic"], json.loads(body)["total"])
+            if name == "move_leader" and self.nodes:
+                asked = json.loads(body)
+                index, leader = asked.get("partition") or 0, self.nodes[asked["leader"]]
+                state = await self._state(asked["topic"], index)
+                return await self._lead(asked["topic"], index, Placement(list(state.replica_nodes), leader))
+            if name == "new_producer" and self.nodes:
+                return None  # records of a cluster are written by a producer of the test's, and here by another one
+            if name == "produce" and ((asked := json.loads(body)).get("producer") is None or self.nodes):
                 records = ({"type": "record", "topic": given["topic"], **each} for each in asked["records"])
                 return await self._take(map(json.dumps, records))
         self.left_out[name] += 1
@@ -200,14 +430,94 @@ class PlainTarget:
             await self._client.coordinator(kind, key)
 
     async def _create(self, name: str, partitions: int, config: dict[str, Any]) -> None:
+        if self.nodes and name in OF_COORDINATORS.values():
+            return  # the brokers there make it, with a number of partitions of their own
         texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
-        await create_topic(self._client, name, partitions=partitions, configs=texts)
+        places = self._placements.get(name, [])[:partitions]
+        replicas = [each.replicas for each in places]
+        await create_topic(
+            self._client, name, partitions=-1 if places else partitions, assignment=replicas, configs=texts
+        )
+        await self._until_led(name, len(places) or partitions)
+        if not self._has_begun:
+            for index, place in enumerate(places):
+                await self._lead(name, index, place)
+
+    async def _add_partitions(self, name: str, total: int) -> None:
+        (topic,) = (await self._client.metadata([name])).topics
+        replicas = [each.replicas for each in self._placements.get(name, [])[len(topic.partitions) : total]]
+        await create_partitions(self._client, {name: total}, {name: replicas} if replicas else None)
+        await self._until_led(name, total)
+
+    async def _until_led(self, name: str, partitions: int) -> None:
         self._partitions[name] = partitions
         until = self._client.deadline()
         while self._client.deadline(0) < until:
             (topic,) = (await self._client.metadata([name])).topics
             if len(topic.partitions) == partitions and all(each.leader_id >= 0 for each in topic.partitions):
                 return
+            await asyncio.sleep(_PAUSE_S)
+
+    # -- leaders where they were
+
+    async def _coordinate(self, topic: str, key: str, leader: int) -> None:
+        """Let a broker coordinate a group or the transactions of an id."""
+        (found,) = (await self._client.metadata([topic])).topics
+        index = partition_for(key, len(found.partitions))
+        replicas = list((await self._state(topic, index)).replica_nodes)
+        if leader not in replicas:
+            replicas[0] = leader
+        await self._lead(topic, index, Placement(replicas, leader))
+
+    async def _lead(self, topic: str, index: int, wanted: Placement) -> None:
+        """Elect a leader until the broker and the epoch are the wanted ones. Kafka elects the first replica, so the
+        replicas are in another order meanwhile.
+        """
+        for _ in range(MOST_EPOCHS):
+            state = await self._state(topic, index)
+            replicas, leader = wanted.replicas, wanted.leader
+            if leader == state.leader_id:
+                if state.leader_epoch >= wanted.leader_epoch or len(replicas) == 1:
+                    break
+                leader = next(each for each in replicas if each != leader)
+            if leader not in replicas:
+                break  # no broker led at the beginning
+            await self._reassign(topic, index, [leader, *(each for each in replicas if each != leader)])
+            request = ElectLeadersRequest(0, [TopicPartitions(topic, [index])], self._client.request_timeout_ms)
+            check((await self._client.ask_controller(request)).error_code)
+            await self._until(topic, index, leader=leader)
+        await self._reassign(topic, index, wanted.replicas)
+
+    async def _reassign(self, topic: str, index: int, replicas: list[int]) -> None:
+        if (await self._state(topic, index)).replica_nodes != replicas:
+            for error in (await reassign(self._client, {TopicPartition(topic, index): replicas})).values():
+                raise error
+            await self._until(topic, index, replicas=replicas)
+
+    async def _until(
+        self, topic: str, index: int, leader: int | None = None, replicas: list[int] | None = None
+    ) -> None:
+        """Wait until all brokers know the leader or the replicas of a partition. Raises BadRecording."""
+        until = self._client.deadline()
+        for node in self.nodes.values():
+            while True:
+                found = await self._state(topic, index, node)
+                if found.replica_nodes == replicas if leader is None else found.leader_id == leader:
+                    break
+                if self._client.deadline(0) > until:
+                    raise BadRecording(f"{topic}-{index} does not get the recorded replicas and leader there")
+                await asyncio.sleep(_PAUSE_S)
+
+    async def _state(self, topic: str, index: int, node: int | None = None) -> MetadataResponsePartition:
+        """Return a partition as a broker knows it, once the broker has heard of its topic."""
+        request = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+        until = self._client.deadline()
+        while True:
+            found: MetadataResponseTopic = (await self._client.ask(request, node, versions=(7, 13))).topics[0]
+            known = [each for each in found.partitions if each.partition_index == index]
+            if known or self._client.deadline(0) > until:
+                check(found.error_code)
+                return known[0]
             await asyncio.sleep(_PAUSE_S)
 
     async def _send(self, line: RecordLine) -> None:
@@ -221,21 +531,83 @@ class PlainTarget:
         )
 
 
-def coordinators(events: Iterable[Recorded], found_at_once: bool = False) -> set[tuple[int, str]]:
-    """Return kind and key of all coordinators that clients look for. The first question to one of a kind makes a broker
-    create the topic for it.
+def matched(recorded: Collection[int], there: Collection[int]) -> dict[int, int]:
+    """Return which broker there plays the part of each recorded one: that of its id, or else any other one.
+
+    Raises:
+        BadRecording: there are too few.
+    """
+    if len(recorded) > len(there):
+        raise BadRecording(f"the recording has {len(recorded)} brokers, and the cluster there has {len(there)}")
+    others = iter(sorted({*there} - {*recorded}))
+    return {each: each if each in there else next(others) for each in sorted(recorded)}
+
+
+def placed(placements: Mapping[str, list[Placement]], nodes: Mapping[int, int]) -> dict[str, list[Placement]]:
+    """Return recorded placements with the brokers that play the parts."""
+    return {
+        name: [
+            each._replace(
+                replicas=[nodes[node] for node in each.replicas if node in nodes], leader=nodes.get(each.leader, -1)
+            )
+            for each in places
+        ]
+        for name, places in placements.items()
+    }
+
+
+def _without_epochs(event: Recorded) -> Recorded:
+    message = RecordedMessages(event)
+    if message.api_key not in (ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH):
+        return event
+    if message.request is not None:
+        forget_epochs(message.request)
+    return message.rewritten()._replace(response=event.response)
+
+
+def as_played(event: Recorded, placements: Mapping[str, list[Placement]]) -> Recorded:
+    """Return a request of a cluster as it is played: topics get the recorded replicas, and a Fetch waits for its
+    records.
+    """
+    api_key = event.request[:2]
+    if api_key not in (_CREATE_TOPICS, _FETCH):
+        return event
+    message = RecordedMessages(event)
+    if message.request is None or message.response is None:
+        return event
+    if api_key == _FETCH:
+        if not any(each.records for topic in message.response.responses for each in topic.partitions):
+            return event
+        message.request.max_wait_ms = _PATIENCE_MS  # what it waited for may come later than it did
+        return message.rewritten()._replace(response=event.response)
+    for topic in message.request.topics:
+        places = [each.replicas for each in placements.get(topic.name, ())]
+        if places and not topic.assignments:
+            chosen = places if topic.num_partitions < 0 else places[: topic.num_partitions]
+            topic.assignments = [CreatableReplicaAssignment(index, each) for index, each in enumerate(chosen)]
+            topic.num_partitions = topic.replication_factor = -1
+    return message.rewritten()._replace(response=event.response)
+
+
+def coordinators(events: Iterable[Recorded], found_at_once: bool = False) -> dict[tuple[int, str], int]:
+    """Return the node of each coordinator that clients look for, by kind and key: the first one that they were told,
+    -1 where they were told none. The first question to one of a kind makes a broker create the topic for it.
 
     Args:
         found_at_once: only those of kinds that were there when the first client asked.
     """
-    found: set[tuple[int, str]] = set()
+    found: dict[tuple[int, str], int] = {}
     late: set[int] = set()
     for event in events:
         message = RecordedMessages(event)
-        request = message.request
+        request, response = message.request, message.response
         if message.api_key != ApiKey.FIND_COORDINATOR or request is None:
             continue
-        if ErrorCode.COORDINATOR_NOT_AVAILABLE in error_codes(message.response):
+        if ErrorCode.COORDINATOR_NOT_AVAILABLE in error_codes(response):
             late.add(request.key_type)
-        found |= {(request.key_type, key) for key in (request.coordinator_keys or [request.key])}
-    return {(kind, key) for kind, key in found if not (found_at_once and kind in late)}
+        nodes = {} if response is None else {each.key: each.node_id for each in response.coordinators}
+        alone = -1 if response is None or response.coordinators else response.node_id
+        for key in request.coordinator_keys or [request.key]:
+            if found.get((request.key_type, key), -1) < 0:
+                found[request.key_type, key] = nodes.get(key, alone)
+    return {(kind, key): node for (kind, key), node in found.items() if not (found_at_once and kind in late)}

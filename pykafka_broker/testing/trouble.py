@@ -19,6 +19,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pykafka_broker.control.problems import counted
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError, WaitTimeout
 
@@ -29,13 +30,13 @@ if TYPE_CHECKING:
     from pykafka_broker.testing.process import KafkaBroker
 
 KINDS = ("kill", "stop", "pause", "partition", "fill_disk", "break_disk", "move_leader", "move_coordinator")
-_MOVES = ("move_leader", "move_coordinator")  # over at once
+MOVES = ("move_leader", "move_coordinator")  # over at once
 _OF_COORDINATORS = ("__consumer_offsets", "__transaction_state")
 _FACTS = ("id", "hits", "held", "fitted", "spent")  # of a fault, apart from its arguments
 DEFAULT_MEAN_MS = 1000
 _AWAY_MS = range(100, 2500)
 _LOOK_S = 0.02
-_OF_CLIENTS = ("Produce", "FindCoordinator", "ListOffsets")  # the first requests of clients, which no broker sends
+OF_CLIENTS = ("Produce", "FindCoordinator", "ListOffsets")  # the first requests of clients, which no broker sends
 _GONE = (BrokerError, ControlError, OSError)  # a broker that has ended meanwhile
 
 
@@ -58,10 +59,10 @@ class Blow(NamedTuple):
     def line(self, name: str) -> str:
         """Return the line that adds this trouble to the cluster of a fixture."""
         rest: dict[str, Any] = {}
-        if self.kind in _MOVES:
+        if self.kind in MOVES:
             rest = {"group": self.group} if self.topic is None else {"topic": self.topic, "partition": self.partition}
         rest |= {"after_ms": self.after_ms} if self.at is None else {"at": dict(self.at)}
-        if self.kind not in _MOVES:
+        if self.kind not in MOVES:
             rest["for_ms"] = self.for_ms
         given = ", ".join(f"{key}={_written(value)}" for key, value in rest.items())
         return f"{name}.befall({_written(self.kind)}, {self.broker}, {given})"
@@ -74,14 +75,21 @@ def _written(value: Any) -> str:
     return json.dumps(value) if isinstance(value, str) else repr(value)
 
 
-def check_kinds(kinds: Iterable[str]) -> list[str]:
+def check_kinds(kinds: Iterable[str], known: Sequence[str] = KINDS) -> list[str]:
     """Return names of troubles as a list. Raises ValueError for an unknown one, or for none."""
     chosen = list(kinds)
-    if unknown := [kind for kind in chosen if kind not in KINDS]:
-        raise ValueError(f"there is no trouble {unknown[0]}: there are {', '.join(KINDS)}")
+    if unknown := [kind for kind in chosen if kind not in known]:
+        raise ValueError(f"there is no trouble {unknown[0]}: there are {', '.join(known)}")
     if not chosen:
-        raise ValueError(f"no trouble is named: there are {', '.join(KINDS)}")
+        raise ValueError(f"no trouble is named: there are {', '.join(known)}")
     return chosen
+
+
+def check_blow(blow: Blow, known: Sequence[str] = KINDS) -> None:
+    """Raise ValueError for a trouble that can't come: of an unknown kind, or a move of nothing."""
+    check_kinds([blow.kind], known)
+    if blow.kind in MOVES and blow.topic is None and blow.group is None:
+        raise ValueError(f"{blow.kind} needs the topic whose leader moves, or the group whose coordinator moves")
 
 
 class _Draft(NamedTuple):
@@ -125,7 +133,7 @@ class ClusterTrouble:
         """
         with self._changed:
             if not self._changed.wait_for(lambda: len(self.came) >= n, timeout):
-                raise WaitTimeout(f"after {timeout:g} s {len(self.came)} troubles have come, not {n}")
+                raise WaitTimeout(f"after {timeout:g} s {counted(len(self.came), 'trouble')} came, expected {n}")
 
     def end(self) -> None:
         """Let nothing come any more, and end what has begun."""
@@ -148,7 +156,7 @@ class ClusterTrouble:
         while not self._ended.wait(_LOOK_S):
             for node in self._cluster.brokers:
                 with suppress(*_GONE):
-                    if node.running and any(node.requests(api, limit=1) for api in _OF_CLIENTS):
+                    if node.running and any(node.requests(api, limit=1) for api in OF_CLIENTS):
                         return True
         return False
 
@@ -169,14 +177,14 @@ class ClusterTrouble:
                 with self._changed:
                     self.came.append(blow)
                     self._changed.notify_all()
-                if blow.kind not in _MOVES:
+                if blow.kind not in MOVES:
                     heapq.heappush(ends, (blow.after_ms + blow.for_ms, blow.broker))
             draft = next(self._drafts, None)
 
     def _placed(self, draft: _Draft) -> Blow | None:
         """Return what a draft is by now; None where nothing may come."""
         blow, chance = draft
-        if blow.kind in _MOVES:
+        if blow.kind in MOVES:
             with suppress(*_GONE):
                 if blow.group is not None:
                     return blow._replace(topic=_OF_COORDINATORS[0], partition=self._partition_of(blow.group))
@@ -188,7 +196,7 @@ class ClusterTrouble:
         return None if away or many or cut or not self._cluster.broker(blow.broker).running else blow
 
     def _kinds_under_way(self) -> list[str]:
-        latest = {each.broker: each.kind for each in self.came if each.kind not in _MOVES}
+        latest = {each.broker: each.kind for each in self.came if each.kind not in MOVES}
         return [latest[broker] for broker in self._undo if broker in latest]
 
     def _partition_of(self, group: str) -> int:
@@ -218,7 +226,7 @@ class ClusterTrouble:
         cluster = self._cluster
         node = cluster.broker(blow.broker)
         with suppress(*_GONE):
-            if blow.kind in _MOVES:
+            if blow.kind in MOVES:
                 assert blow.topic is not None
                 cluster.controller.move_leader(blow.topic, blow.broker, blow.partition)
             elif blow.kind == "partition":
@@ -345,10 +353,8 @@ def only(
 ) -> ClusterTrouble:
     """Begin the troubles that are given, and no others; one at a request comes alone."""
     for blow in blows:
-        check_kinds([blow.kind])
+        check_blow(blow)
         cluster.broker(blow.broker)  # raises ValueError for an unknown one
-        if blow.kind in _MOVES and blow.topic is None and blow.group is None:
-            raise ValueError(f"{blow.kind} needs the topic whose leader moves, or the group whose coordinator moves")
     if len(blows) == 1 and blows[0].at is not None:
         return TroubleAtRequest(cluster, blows[0])
     ordered = sorted(blows, key=lambda each: each.after_ms)

@@ -10,7 +10,9 @@ from confluent_kafka import Producer
 
 from pykafka_broker.cli import main
 from pykafka_broker.protocol.messages.offset_commit_request import OffsetCommitRequest
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.testing import KafkaBroker
+from tests.broker.support import batch
 from tests.cli.test_trace_capture import CLIENT, SERVER, pcap, request, segment
 
 
@@ -49,6 +51,17 @@ def test_a_capture_says_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str
         "     -> update the client; clients of Kafka 2.1 and later ask with newer versions",
         "     requests: 1",
     ]
+
+
+def test_a_capture_has_connections_and_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "seen.pcap"
+    records = TopicProduceData("orders", partition_data=[PartitionProduceData(0, batch(b"paid"))])
+    sent = request(ProduceRequest(acks=1, topic_data=[records]), 9, 1)
+    path.write_bytes(pcap([(1000 + n, segment((CLIENT[0], 50_000 + n), SERVER, 1, sent)) for n in range(10)]))
+    assert main(["advise", str(path), "--json"]) == 0
+    found = {each["rule"]: each for each in json.loads(capsys.readouterr().out)}
+    assert found["connection-a-record"]["seen"] == "10 of 10 connections were made for one Produce request"
+    assert found["acks"]["requests"] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(("content", "says"), [(b"no capture", "neither pcap nor pcapng"), (None, "No such file")])

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import errno
 import logging
+import runpy
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import pykafka_broker
 from pykafka_broker import __version__
 from pykafka_broker.broker.setup import Setup
 from pykafka_broker.cli import main
 from pykafka_broker.cli.commands import COMMANDS
+from pykafka_broker.cli.serve import reason_of
 from pykafka_broker.cli.settings import ABSENT_MEMBER_MS
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.log_directory import LogDirectoryError
@@ -78,6 +82,8 @@ def test_help_begins_with_the_commands(capsys: pytest.CaptureFixture[str]) -> No
     ("arguments", "line"),
     [
         (["--overide", "a=b"], "pykafka-broker: --overide is not a recognized option: did you mean --override?"),
+        (["--port", "9092"], "pykafka-broker: --port is not a recognized option: did you mean --listen?"),
+        (["control", "topcs"], "pykafka-broker control: there is no operation topcs; did you mean topics"),
         (["--zzz"], "pykafka-broker: --zzz is not a recognized option; pykafka-broker --help lists them"),
         (["proxy", "--to", "a:1", "--listn", "b"], "pykafka-broker proxy: --listn is not a recognized option: "),
         (["control", "topics", "--nam", "x"], "pykafka-broker control: --nam is not a recognized option: "),
@@ -200,6 +206,12 @@ def test_unknown_key_is_one_warning(served: list[BrokerConfig], caplog: pytest.L
     assert served
 
 
+def test_a_port_that_is_taken_is_told_with_the_way_out() -> None:
+    taken = OSError(errno.EADDRINUSE, "Address already in use", "127.0.0.1:9092")
+    hint = "another program listens there; port 0 takes a free port"
+    assert reason_of(taken) == f"127.0.0.1:9092: Address already in use ({hint})"
+
+
 @pytest.mark.parametrize("error", [LogDirectoryError("/data is in use"), OSError("Address already in use")])
 def test_a_start_that_fails_says_why(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -250,3 +262,11 @@ def test_a_command_that_only_looks_ends_quietly_with_ctrl_c(
     monkeypatch.setattr("pykafka_broker.log.tool.command.run", interrupted)
     assert main(["log", "verify", "/data"]) == 130
     assert capsys.readouterr().err == ""
+
+
+def test_an_older_python_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip refuses to install there, but a clone may be on the path."""
+    with monkeypatch.context() as older:
+        older.setattr(sys, "version_info", (3, 10, 13, "final", 0))
+        with pytest.raises(ImportError, match=r"needs Python 3\.11 or newer; .* is 3\."):
+            runpy.run_path(pykafka_broker.__file__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from ipaddress import ip_address
 from itertools import pairwise
 from pathlib import Path
 from struct import pack
@@ -49,7 +50,7 @@ def segment(source: tuple[str, int], target: tuple[str, int], sequence: int, dat
     tcp = pack(">HHIIBBHHH", source[1], target[1], sequence % (1 << 32), 0, 5 << 4, 0x18, 0, 0, 0) + data
     if version == 6:
         return pack(">IHBB", 6 << 28, len(tcp), 6, 64) + 2 * (bytes(15) + b"\x01") + tcp
-    addresses = bytes([127, 0, 0, 1]) * 2
+    addresses = ip_address(source[0]).packed + ip_address(target[0]).packed
     return pack(">BBHHHBBH", 0x45, 0, 20 + len(tcp), 0, 0, 64, 6, 0) + addresses + tcp
 
 
@@ -113,6 +114,10 @@ def test_only_what_is_wanted_is_traced(tmp_path: Path, capsys: pytest.CaptureFix
     assert "Heartbeat" not in shown
     assert main(["trace", str(path), "--client-id", "client-2"]) == 0
     assert capsys.readouterr().out == ""
+    assert main(["trace", str(path), "--api", "18,Heartbeat"]) == 0  # by key too, as on a broker that runs
+    assert capsys.readouterr().out.count("\n") == 3
+    assert main(["trace", str(path), "--api", "Hartbeat"]) == 1
+    assert "there is no API Hartbeat; did you mean Heartbeat" in capsys.readouterr().err
 
 
 def test_a_pair_of_raw_streams_is_traced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

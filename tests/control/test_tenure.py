@@ -7,6 +7,7 @@ import errno
 import pytest
 
 from pykafka_broker.control.state import DataDirLease
+from pykafka_broker.log.flush import FlushJob
 from pykafka_broker.log.jobs import Job
 
 
@@ -58,3 +59,30 @@ def test_its_files_are_no_concern_of_the_next_one() -> None:
         tenure.files.make_directory("/nowhere/at/all")
     assert refused.value.errno == errno.ESTALE
     assert not later.over
+
+
+class Sync(FlushJob):
+    """A sync that notes what is called."""
+
+    def __init__(self) -> None:
+        self.called: list[str] = []
+
+    def run(self) -> None:
+        self.called.append("run")
+
+    def apply(self) -> None:
+        self.called.append("apply")
+
+
+def test_data_that_end_with_the_process_are_synced_without_a_thread() -> None:
+    submitted: list[Job] = []
+    lasting, temporary = DataDirLease(submitted.append), DataDirLease(submitted.append, syncs=False)
+    first, second, late, other = Sync(), Sync(), Sync(), Recorded()
+    lasting.share.submit(first)
+    temporary.share.submit(other)
+    assert len(submitted) == 2
+    temporary.share.submit(second)
+    temporary.end()
+    temporary.share.submit(late)
+    assert len(submitted) == 2
+    assert (first.called, second.called, late.called) == ([], ["run", "apply"], [])

@@ -315,7 +315,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "records and plays with it",
         """
         cli/replay cli/recorded_events control/api/recording testing/compared_answers testing/recorded_messages
-        testing/recording testing/replay_targets
+        testing/recording
         """,
     ),
     "tools/test_acls.py": (

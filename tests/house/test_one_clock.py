@@ -57,6 +57,7 @@ MAY_WAIT = {
     "pykafka_broker.server.accepting": "until other processes have given back descriptors or memory",
     "pykafka_broker.server.tls_listener": "CPU time of what nothing else can end",
     "pykafka_broker.server.link": "what another process does takes real time",
+    "pykafka_broker.control.api.recording": "what a broker may still carry out before it is killed",
     "pykafka_broker.control.control": "how long a test waits for the broker, and for a coordinator",
     "pykafka_broker.control.http": "how long a client of the control API may be silent",
     "pykafka_broker.control.other_nodes": "how long another node may be silent",

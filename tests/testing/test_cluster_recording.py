@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.control.traffic.exchange import is_of_a_broker
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -17,7 +18,7 @@ from pykafka_broker.protocol.messages.produce_response import (
 )
 from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.server.link_codec import encode_request
-from pykafka_broker.testing.cluster_recording import in_effect, is_of_a_broker
+from pykafka_broker.testing.cluster_recording import in_effect
 from pykafka_broker.testing.recording import Recorded
 
 TOPIC_ID = bytes(range(16))
@@ -104,4 +105,4 @@ def test_leaders_that_move_twice_move_one_after_the_other() -> None:
     ],
 )
 def test_links_of_brokers_are_known_by_their_names(client_id: str, inner: bool) -> None:
-    assert is_of_a_broker(Recorded.exchange(0, 1, 1, asked(client_id), None)) is inner
+    assert is_of_a_broker(asked(client_id)) is inner

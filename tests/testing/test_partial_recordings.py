@@ -11,11 +11,10 @@ from confluent_kafka import Consumer, Producer
 
 from interop.proxied import Proxy
 from pykafka_broker.cli import main
-from pykafka_broker.testing import KafkaBroker
+from pykafka_broker.testing import KafkaBroker, KafkaCluster
 from pykafka_broker.testing.recording import Recorded, read_recording
 from tests.cli.test_trace_capture import pcap, segment
 
-SERVER = ("127.0.0.1", 9092)
 FIN = 0x11
 BEFORE = 40
 
@@ -53,20 +52,20 @@ def bill(broker: KafkaBroker, bootstrap_servers: str, group: str) -> None:
 
 
 def as_capture(events: list[Recorded]) -> bytes:
-    """The same events as tcpdump has them."""
-    sent: list[tuple[int, int, bool, bytes]] = []
+    """The same events as tcpdump has them, with an address for each broker that no broker tells of."""
+    sent: list[tuple[int, int, bool, bytes, int]] = []
     for each in events:
         if each.is_close:
-            sent.append((each.at, each.connection, True, b""))
+            sent.append((each.at, each.connection, True, b"", each.node))
         elif each.call is None:
-            sent.append((each.at, each.connection, True, each.request))
+            sent.append((each.at, each.connection, True, each.request, each.node))
             if each.response is not None:
-                sent.append((each.answered, each.connection, False, each.response))
+                sent.append((each.answered, each.connection, False, each.response, each.node))
     sequences: Counter[tuple[int, bool]] = Counter()
     packets: list[tuple[float, bytes]] = []
-    for at, connection, of_client, frame in sorted(sent, key=lambda each: each[0]):
-        client = "127.0.0.1", 40_000 + connection
-        source, target = (client, SERVER) if of_client else (SERVER, client)
+    for at, connection, of_client, frame, node in sorted(sent, key=lambda each: each[0]):
+        client, server = ("127.0.0.1", 40_000 + connection), (f"10.0.0.{node}", 9092)
+        source, target = (client, server) if of_client else (server, client)
         data = len(frame).to_bytes(4, "big") + frame if frame else b""
         made = bytearray(segment(source, target, sequences[connection, of_client], data))
         sequences[connection, of_client] += len(data)
@@ -105,3 +104,80 @@ def test_a_proxy_records(broker: KafkaBroker, tmp_path: Path, capsys: pytest.Cap
     told = capsys.readouterr().out.splitlines()
     assert code == 0, told
     assert told[0].startswith("a proxy tells nothing of what was there before: ")
+
+
+# -- of a cluster
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[KafkaCluster]:
+    with KafkaCluster(2) as running:
+        running.create_topic("orders", 2)
+        for index in (0, 1):
+            running.move_leader("orders", index + 1, index)
+        running.produce("orders", [{"value": f"before-{number}", "partition": number % 2} for number in range(6)])
+        yield running
+
+
+def buy(cluster: KafkaCluster, bootstrap_servers: str, group: str) -> None:
+    """An application whose topic is led by other brokers from its middle on."""
+    settings = {"bootstrap.servers": bootstrap_servers, "client.id": group}
+    reading = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    consumer, producer = Consumer({**settings, **reading}), Producer(settings)
+    consumer.subscribe(["orders"])
+    for number in range(8):
+        if number == 4:
+            for index in (0, 1):
+                cluster.move_leader("orders", 3 - cluster.leader_of("orders", index), index)
+        producer.produce("orders", b"paid", partition=number % 2)
+        assert producer.flush(60) == 0
+        order = consumer.poll(60)
+        assert order is not None
+        assert order.error() is None
+        consumer.commit(message=order, asynchronous=False)
+    consumer.close()
+
+
+def told(path: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Play a recording of two brokers, and return what was told after the first line."""
+    assert main(["replay", str(path), "--list"]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    for node in (1, 2):
+        assert any(" Produce " in line and line.endswith(f"(node {node})") for line in listed)
+    assert sum("/incidents/leader" in line for line in listed) == 2
+    code = main(["replay", str(path), "--all"])
+    lines = capsys.readouterr().out.splitlines()
+    assert code == 0, lines
+    return lines[1:]
+
+
+def test_a_capture_of_several_brokers_is_played_at_each(
+    cluster: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.start_recording()
+    buy(cluster, cluster.bootstrap_servers, "captured")
+    recorded, capture = (tmp_path / name for name in ("recorded.jsonl", "capture.pcap"))
+    cluster.save_recording(recorded)
+    with recorded.open() as file:
+        capture.write_bytes(as_capture(read_recording(file).events))
+    (summary,) = told(capture, capsys)
+    assert summary.endswith("requests played, all answered as recorded")
+
+
+def test_a_proxy_in_front_of_several_brokers_records_each(
+    cluster: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proxy = Proxy(cluster.broker(1).bootstrap_servers)
+    try:
+        early = Producer({"bootstrap.servers": proxy.address})  # its connections are there before the recording
+        early.list_topics(timeout=60)
+        proxy.start_recording()
+        early.produce("orders", b"early", partition=0)
+        assert early.flush(60) == 0
+        buy(cluster, proxy.address, "recorded")
+        path = tmp_path / "proxy.jsonl"
+        proxy.save_recording(path)
+    finally:
+        assert proxy.end() == 0
+    (summary,) = told(path, capsys)
+    assert summary.endswith("requests played, all answered as recorded")

@@ -217,8 +217,8 @@ class Operations {
     return this._call('POST', '/recording')
   }
 
-  async recording() {
-    return this._call('GET', '/recording')
+  async recording(options = {}) {
+    return this._call('GET', '/recording', { query: options })
   }
 
   async stopRecording() {

@@ -17,10 +17,17 @@ from pykafka_broker.control.api.seeding import dumped
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.operations import Lines
 from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.traffic.exchange import is_of_a_broker
 from pykafka_broker.control.traffic.recorder import Recorder
+from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.runtime import uuid_text
 
 _LINES_AT_ONCE = 50
+_LOOK_S, _LOOKS = 0.005, 200
+# Requests that wait for what others do.
+_WAITS_FOR_OTHERS = frozenset(
+    {ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT}
+)
 _OF_A_PROXY = "a proxy tells nothing of what was there before: topics are made as clients were told of them"
 
 
@@ -37,15 +44,27 @@ async def start_recording(control: Control) -> RecordingState:
             recorder.add_state(line)
     else:
         recorder = Recorder(head | {"unknown": _OF_A_PROXY})
+        for connection in control.server.connections:
+            recorder.add_server(connection.context)
     control.observing.faults.set_recording(True)
     control.observing.log.recorder = recorder
     recorder.begin()
     return _state(recorder)
 
 
-def recording(control: Control) -> Lines:
-    """Return the recording so far, as a file for `pykafka-broker replay`. 404 where nothing is recorded."""
+async def recording(control: Control, is_ending: bool = False) -> Lines:
+    """Return the recording so far, as a file for `pykafka-broker replay`. 404 where nothing is recorded. With
+    `is_ending` the broker is about to be killed: requests of clients that have come by now are carried out and
+    recorded, and no client is answered any more.
+    """
     recorder = _recorder(control)
+    if is_ending:
+        control.observing.faults.pause(spares=lambda exchange: is_of_a_broker(exchange.frame))
+        for _ in range(_LOOKS):
+            waiting = [each.so_far() for each in control.observing.log.waiting.values()]
+            if all(each.api_key in _WAITS_FOR_OTHERS or is_of_a_broker(each.frame) for each in waiting):
+                break
+            await asyncio.sleep(_LOOK_S)
     topics_then = _topics(control) if control.has_broker and _is_of_cluster(control) else None
 
     async def lines() -> AsyncIterator[str]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pykafka_broker.control.answers import Advice
+from pykafka_broker.control.problems import counted
 from pykafka_broker.control.traffic.exchange import Exchange, first_header
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.records.header import MAGIC_OFFSET
@@ -66,6 +67,7 @@ class ClientHabits:
         self._versions: defaultdict[tuple[int, int], Habit] = defaultdict(Habit)
         self._errors: defaultdict[tuple[str, str], Habit] = defaultdict(Habit)
         self._produces = Habit()
+        self._empty_fetches: defaultdict[tuple[str, int], Habit] = defaultdict(Habit)  # by address of the broker
         self._batches = 0
         self._records: defaultdict[str, Counter[int]] = defaultdict(Counter)  # by topic and partition
         self._produces_of: Counter[int] = Counter()  # by connection
@@ -117,7 +119,8 @@ class ClientHabits:
         if response is None or exchange.errors or max(request.replica_id, request.replica_state.replica_id) >= 0:
             return  # followers are no consumers
         if not any(part.records for topic in response.responses for part in topic.partitions):
-            self._habits["empty fetches"].note(exchange)
+            broker = exchange.connection.local_host, exchange.connection.local_port
+            self._empty_fetches[broker].note(exchange)  # a consumer asks each of its brokers all the time
 
     def _note_commit(self, exchange: Exchange, request: Any) -> None:
         for topic in request.topics:
@@ -224,7 +227,7 @@ class ClientHabits:
                 "commit once for each poll, or by time (auto.commit.interval.ms)",
                 commits.examples,
             )
-        empty = self._habits.get("empty fetches")
+        empty = max(self._empty_fetches.values(), key=lambda each: each.best_a_minute, default=None)
         if empty is not None and empty.best_a_minute >= _EMPTY_FETCHES_A_MINUTE:
             yield self._advice(
                 "empty-fetches",
@@ -266,7 +269,7 @@ class ClientHabits:
         if self.client_id in (None, ""):
             yield self._advice(
                 "no-client-id",
-                f"{len(self._connections)} connections without a client id",
+                f"{counted(len(self._connections), 'connection')} without a client id",
                 "quotas, metrics and logs tell clients by it",
                 "set client.id",
                 [],

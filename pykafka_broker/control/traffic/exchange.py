@@ -7,6 +7,7 @@ None and never an error, since the traffic may come from any client.
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from functools import cached_property
 from struct import Struct
@@ -193,6 +194,17 @@ def client_id_of(frame: bytes) -> str | None:
     """Return the client id of a request."""
     length = int.from_bytes(frame[8:10], "big", signed=True)
     return str(frame[10 : 10 + length], "utf-8", "replace") if length >= 0 else None
+
+
+# Client ids of brokers' links to other brokers, as Kafka names them.
+_OF_BROKERS = re.compile(
+    r"(broker-\d+-.+)|((AddPartitionsManager|Persister|raft)-client-\d+)|((share-dlq|end-offsets)-\d+)"
+)
+
+
+def is_of_a_broker(frame: bytes) -> bool:
+    """Return whether a request is of a broker's link to another one."""
+    return _OF_BROKERS.fullmatch(client_id_of(frame) or "") is not None
 
 
 def kept_part(frame: bytes) -> bytes:

@@ -289,6 +289,7 @@ class FaultTable:
         self._rules: dict[int, Rule] = {}
         self._ended: OrderedDict[int, Rule] = OrderedDict()
         self._paused: tuple[Rule, Rule] | None = None  # one rule holds requests, the other new connections
+        self._spares: Callable[[Exchange], bool]
         self.last_id = 0
         self.watching = False  # whether requests may meet anything, or are recorded; asked for every request
         self.disturbing = False  # whether they may meet anything
@@ -348,18 +349,18 @@ class FaultTable:
             go_on()
         rule.held.clear()
 
-    def pause(self) -> None:
-        """Hold all requests and all new connections. `clear` does not end a pause."""
+    def pause(self, spares: Callable[[Exchange], bool] = lambda exchange: False) -> None:
+        """Hold all requests, but those that it spares, and all new connections. `clear` does not end a pause."""
         if self._paused is None:
+            self._spares = spares
             self._paused = Rule(PAUSE_ID, Match(), Action(hang=True)), Rule(PAUSE_ID, Match(), Action(connect="hang"))
             self.watching = self.disturbing = True
             if self.on_added is not None:
                 self.on_added(self._paused[0])
 
-    @property
-    def paused(self) -> Rule | None:
-        """Return the rule of a pause, holding requests and answers to earlier requests."""
-        return None if self._paused is None else self._paused[0]
+    def pause_of(self, exchange: Exchange) -> Rule | None:
+        """Return the rule of a pause, holding a request or the answer to an earlier one; None where none does."""
+        return None if self._paused is None or self._spares(exchange) else self._paused[0]
 
     def unpause(self) -> None:
         """End a pause."""
@@ -382,8 +383,8 @@ class FaultTable:
 
     def on_request(self, exchange: Exchange) -> Rule | None:
         """Return the rule meeting a request on arrival."""
-        if self._paused is not None:
-            return self._paused[0]
+        if (paused := self.pause_of(exchange)) is not None:
+            return paused
         met: Rule | None = None
         for rule in self._rules.values():
             if rule.spent or (met is not None and rule.match.nth is None):

@@ -3,7 +3,8 @@
 Rule: a recording is lines of JSON. The first line describes the broker; lines of state follow, as `seed` takes them;
 then exchanges in the order of their answers, calls of the control API and closed connections, as they come. `at` and
 `answered` are microseconds since the start; a frame is base64 without its length prefix. An exchange that met a fault
-has its number, and `served`, where the broker carried out another request than came, or none. While it goes on, frames
+has its number, and `served`, where the broker carried out another request than came, or none. A proxy tells to which
+of its addresses a connection is, as each stands for a broker. While it goes on, frames
 are kept as they are in a temporary file; one that has reached its most bytes takes nothing more and says so in its last
 line.
 """
@@ -19,8 +20,10 @@ from struct import Struct
 from time import perf_counter_ns
 from typing import Any
 
-from pykafka_broker.control.traffic.exchange import Exchange
-from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.config.describe import is_secret
+from pykafka_broker.control.traffic.exchange import Exchange, decoded_request
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.runtime import Pieces
 
 FORMAT = 1
@@ -41,6 +44,15 @@ WITH_SECRETS = frozenset(
     }
 )
 _SECRET = frozenset(int(each).to_bytes(2, "big") for each in WITH_SECRETS)
+_ALTERING = frozenset(int(each).to_bytes(2, "big") for each in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS))
+
+
+def _sets_password(frame: bytes) -> bool:
+    """Return whether a request that alters configs has a password, or can't be read."""
+    request = decoded_request(frame, SPECS[int.from_bytes(frame[:2], "big")])
+    return request is None or any(
+        config.value and is_secret(config.name) for resource in request.resources for config in resource.configs
+    )
 
 
 class Recorder:
@@ -101,7 +113,7 @@ class Recorder:
             met: the fault, and the bytes of the request that was carried out.
         """
         began = self._began_ns
-        if came_ns < began or frame[:2] in _SECRET:
+        if came_ns < began or frame[:2] in _SECRET or (frame[:2] in _ALTERING and _sets_password(frame)):
             return
         sent = answer or b""
         response_bytes = len(sent) - _PREFIX_BYTES if sent else _NO_ANSWER
@@ -119,6 +131,11 @@ class Recorder:
         self._file.write(b"".join(self._unwritten))
         self._unwritten.clear()
         self._unwritten_bytes = 0
+
+    def add_server(self, connection: ConnectionContext) -> None:
+        """Add the address that a client has connected to."""
+        server = connection.local_host, connection.local_port
+        self._write_line(json.dumps({"connection": connection.id, "server": server}))
 
     def add_close(self, connection_id: int) -> None:
         """Add the end of a client's connection."""

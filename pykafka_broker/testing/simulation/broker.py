@@ -1,7 +1,8 @@
 """A broker of a simulated cluster, as a test has it in hand.
 
 Rule: it is an `AsyncKafkaBroker`, so a test of a cluster with processes reads the same. What happens at once by a plain
-call (`kill`, `start`, `pause`, a disk that fails) may be awaited as well; the rest is awaited as ever.
+call (`kill`, `start`, `pause`, a disk that fails) may be awaited as well; the rest is awaited as ever. Apart from
+`cluster`, as `asynchronous` and `asynchronous_cluster` are apart: together they would be 900 lines.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import json
 import os
 import random
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from random import Random
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Self
 from zlib import crc32
 
 from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, write_snapshot
+from pykafka_broker.config.extensions import EMULATE
 from pykafka_broker.peers import Address, LinkError
 from pykafka_broker.platform import memory_directory
 from pykafka_broker.protocol.api_keys import SPECS
@@ -32,10 +33,11 @@ from pykafka_broker.protocol.messages.create_topics_request import (
     CreateTopicsRequest,
 )
 from pykafka_broker.protocol.runtime import Message, uuid_text
+from pykafka_broker.releases.release import is_ahead, release
 from pykafka_broker.testing.aio.cluster_data import AsyncClusterData
 from pykafka_broker.testing.answers import ConfigValue, Snapshot, Topic
 from pykafka_broker.testing.client_settings import client_settings
-from pykafka_broker.testing.cluster import INTERNAL, QUICK
+from pykafka_broker.testing.cluster import INTERNAL, QUICK, format_request
 from pykafka_broker.testing.cluster_nodes import SESSION, FaultHandles
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError, WaitTimeout
@@ -43,13 +45,14 @@ from pykafka_broker.testing.process import check_known, config_texts, security_o
 from pykafka_broker.testing.simulation import faults
 from pykafka_broker.testing.simulation.broker import CLIENTS, CONTROLLERS, INNER, SimulatedBroker
 from pykafka_broker.testing.simulation.disk import CrashFileSystem
-from pykafka_broker.testing.simulation.faults import Trouble
+from pykafka_broker.testing.simulation.faults import SimulatedBlow, Trouble
 from pykafka_broker.testing.simulation.link import SimLink
 from pykafka_broker.testing.simulation.loop import APPLICATION, SimulatedLoop
 from pykafka_broker.testing.simulation.network import Network
 from pykafka_broker.testing.simulation.node import DATA, QUICK_DISK_MS, SimNode
 from pykafka_broker.testing.simulation.shrinking import SimulatedHit
 from pykafka_broker.testing.simulation.timeline import START_MS, Host, Timeline
+from pykafka_broker.testing.trouble import OF_CLIENTS, Blow
 
 CONTROLLER_ID = 101
 CLUSTER_ID = "IN1VHh2cTpqjEHPzO3tzSQ"
@@ -108,7 +111,9 @@ class SimulatedCluster(AsyncClusterData):
     Args:
         brokers: how many brokers; a single one is its own controller, several have a controller of their own.
         seed: decides everything that is left to chance, in the cluster and in the test.
+        racks: the rack of each broker.
         config: Kafka's broker configs, for all nodes.
+        emulate: the release of Kafka that clients see, as of `KafkaCluster`.
         security: "sasl_plaintext", or None; TLS has bytes that no seed decides.
         users: names, or names with passwords (`{"alice": "secret"}`); `client_config` has the settings for a login.
         acls: rights as sentences (`["alice may read topic orders"]`).
@@ -122,6 +127,8 @@ class SimulatedCluster(AsyncClusterData):
         seed: int = 0,
         config: Mapping[str, object] | None = None,
         *,
+        racks: Sequence[str] | None = None,
+        emulate: str | None = None,
         security: str | None = None,
         users: Mapping[str, str] | Iterable[str] = (),
         acls: Iterable[str] | None = None,
@@ -130,6 +137,10 @@ class SimulatedCluster(AsyncClusterData):
     ) -> None:
         if brokers < 1:
             raise ValueError("a cluster has at least one broker")
+        if racks is not None and len(racks) != brokers:
+            raise ValueError(f"{len(racks)} racks for {brokers} brokers")
+        if emulate is not None:
+            release(emulate)  # raises ValueError for an unknown one
         if security is not None and security.lower().endswith("ssl"):
             raise ValueError(f"security={security!r}: a simulation has no TLS, since no seed decides its bytes")
         self._drawn_by = seed
@@ -137,6 +148,8 @@ class SimulatedCluster(AsyncClusterData):
         check_known(self._config)
         self._security = security_of("n1", security, users, acls, mechanisms, None)
         self._ids = list(range(1, brokers + 1))
+        self._racks = dict(zip(self._ids, racks or (), strict=False))
+        self._emulate = emulate
         self._controller_id = CONTROLLER_ID if brokers > 1 else 1
         self._fault_handles = FaultHandles()
         self._history = history
@@ -144,9 +157,11 @@ class SimulatedCluster(AsyncClusterData):
         self._brokers: dict[int, SimulatedBroker] = {}
         self._folder: tempfile.TemporaryDirectory[str] | None = None  # of histories
         self._trouble: list[Trouble] = []
+        self._blows: list[SimulatedBlow] = []
         self._calls: list[str] = []
         self._snapshots: dict[str, dict[int, CrashFileSystem]] = {}
         self.arrivals: list[Arrival] = []
+        self.asked = asyncio.Event()  # whether clients have begun
         self._loop: SimulatedLoop
         self._chance_before: Any = None
 
@@ -187,16 +202,18 @@ class SimulatedCluster(AsyncClusterData):
 
     def _format(self, node: SimNode) -> None:
         if len(self._ids) > 1:
-            node.put_disk(_formatted_disk(node.id, tuple(node.settings.items())))
+            node.put_disk(_formatted_disk(node.id, tuple(node.settings.items()), self._emulate))
         if self._security is not None:
             node.disk.make_directory(DATA)
-            records = self._security.first_records()
+            records = self._security.first_records(self._emulate)
             write_snapshot(node.disk, f"{DATA}/{BOOTSTRAP_FILE}", records, now=self._loop.timeline.now)
             node.disk.sync_all("/data")
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for blow in self._blows:
+            blow.end()
         for index, each in enumerate(self._trouble):
             each.end()
             for number, told in zip(each.numbers, each.came, strict=True):
@@ -214,15 +231,22 @@ class SimulatedCluster(AsyncClusterData):
 
     def _settings(self, id: int) -> dict[str, str]:
         is_controller = id == CONTROLLER_ID
-        security, listeners = self._security, f"PLAINTEXT://n{id}:{CLIENTS}"
-        settings, protocols = dict(_SETTINGS), {"CONTROLLER": "PLAINTEXT", "PLAINTEXT": "PLAINTEXT"}
-        if security is not None:
-            listeners = f"{security.listener}://n{id}:{CLIENTS},{INTERNAL}://n{id}:{INNER}"
-            protocols |= {security.listener: security.listener, INTERNAL: "PLAINTEXT"}
-            settings |= {**security.config(), "inter.broker.listener.name": INTERNAL}
+        security, outer = self._security, "PLAINTEXT" if self._security is None else self._security.listener
+        listeners = f"{outer}://n{id}:{CLIENTS}"
+        settings, protocols = dict(_SETTINGS), {"CONTROLLER": "PLAINTEXT", outer: outer}
+        if self._has_inner_listeners:
+            listeners += f",{INTERNAL}://n{id}:{INNER}"
+            protocols[INTERNAL] = "PLAINTEXT"
+            settings["inter.broker.listener.name"] = INTERNAL
             settings["listener.security.protocol.map"] = ",".join(f"{name}:{each}" for name, each in protocols.items())
+        if security is not None:
+            settings |= security.config()
             if security.acls is not None:
                 settings["super.users"] = ";".join([*security.super_users, "User:ANONYMOUS"])
+        if self._emulate is not None and (not is_controller or is_ahead(self._emulate)):
+            settings[EMULATE] = self._emulate
+        if id in self._racks:
+            settings["broker.rack"] = self._racks[id]
         if len(self._ids) == 1:
             return {**settings, "listeners": listeners, **self._config}
         replicas = str(min(3, len(self._ids)))
@@ -242,6 +266,11 @@ class SimulatedCluster(AsyncClusterData):
             "share.coordinator.state.topic.replication.factor": replicas,
             **self._config,
         }
+
+    @property
+    def _has_inner_listeners(self) -> bool:
+        """Whether the brokers reach each other on listeners of their own, without logins and emulation."""
+        return self._security is not None or self._emulate is not None
 
     def _all_serve(self) -> bool:
         return all(map(self._serves, self._ids))
@@ -335,6 +364,8 @@ class SimulatedCluster(AsyncClusterData):
             size, checksum = len(frame), crc32(frame)
             if source.name == APPLICATION and (spec := SPECS.get(int.from_bytes(frame[4:6], "big"))) is not None:
                 api = spec.name
+                if api in OF_CLIENTS:
+                    self.asked.set()
         self.arrivals.append(Arrival(self.now_ms, source.name, target.name, size, checksum, api))
 
     # -- topics
@@ -390,7 +421,7 @@ class SimulatedCluster(AsyncClusterData):
         running = [node for node in self.brokers if node.running]
         node = self.broker(broker) if broker is not None else next(iter(running), self.brokers[0])
         loop, answered = self._loop, self._loop.create_future()
-        port = CLIENTS if self._security is None else INNER
+        port = INNER if self._has_inner_listeners else CLIENTS
         link = SimLink(loop.network, loop.application, Address(node.host, port, "PLAINTEXT"), "cluster")
         loop.application.turn(lambda: link.send(request, answered.set_result, _REQUEST_MS, copied=True))
         answer = await answered
@@ -468,8 +499,30 @@ class SimulatedCluster(AsyncClusterData):
         began.begin()
         return began
 
+    def befall(
+        self,
+        kind: str,
+        broker: int,
+        *,
+        after_ms: int = 0,
+        for_ms: int = 1000,
+        topic: str | None = None,
+        partition: int = 0,
+        group: str | None = None,
+        at: Mapping[str, object] | None = None,
+    ) -> SimulatedBlow:
+        """Let one trouble come to a broker, some virtual time after the first request of a client, or at a request.
+
+        The arguments are those of `KafkaCluster.befall`, and kinds are its kinds and "cut_power".
+        """
+        blow = Blow(kind, broker, after_ms, for_ms, topic, partition, group, at)
+        self._blows.append(SimulatedBlow(self, blow))
+        return self._blows[-1]
+
     async def calm(self) -> None:
         """End all faults, start all nodes, and wait until every broker serves clients."""
+        for blow in self._blows:
+            blow.end()
         for each in self._trouble:
             each.end()
         self._loop.network.heal()
@@ -559,11 +612,11 @@ class SimulatedCluster(AsyncClusterData):
 
 
 @lru_cache(_DISKS)
-def _formatted_disk(id: int, settings: tuple[tuple[str, str], ...]) -> CrashFileSystem:
+def _formatted_disk(id: int, settings: tuple[tuple[str, str], ...], emulate: str | None) -> CrashFileSystem:
     """Return the disk of a node before its first start: of each seed the same one."""
     timeline, random = Timeline(), Random(id)
     node = SimNode(Network(timeline, random), id, dict(settings), random)
-    node.format(CLUSTER_ID)
+    node.format(CLUSTER_ID, *format_request(CLUSTER_ID, emulate))
     return node.disk
 
 

@@ -1,4 +1,4 @@
-"""Trouble of a simulated cluster, by the seed.
+"""Trouble of a simulated cluster, by the seed, or one at a time.
 
 Rule: each kind of fault is a function that begins the fault and arranges its end; the seed chooses which come, and
 when. The run says which may come at once: data that was acknowledged must survive them all.
@@ -6,14 +6,23 @@ when. The run says which may come at once: data that was acknowledged must survi
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import copy
 from random import Random
+from typing import TYPE_CHECKING, Any
 
+from pykafka_broker.testing.control_client import ControlError
+from pykafka_broker.testing.data import BrokerError, WaitTimeout
 from pykafka_broker.testing.simulation.network import Network
 from pykafka_broker.testing.simulation.node import QUICK_DISK_MS, SimNode
 from pykafka_broker.testing.simulation.timeline import Timeline
+from pykafka_broker.testing.trouble import KINDS, MOVES, Blow, check_blow
+
+if TYPE_CHECKING:
+    from pykafka_broker.testing.simulation.cluster import SimulatedCluster
 
 Fault = Callable[["Trouble", SimNode], None]
 _LOOK_MS = 20
@@ -246,3 +255,98 @@ def drift(faults: Trouble, node: SimNode) -> None:
 CRASHES = (kill, cut_power, wipe_disk)
 HARMLESS = (break_connections, slow_disk, slow_down, drift)
 """To those who have their data on disk, and to their peers."""
+
+
+# -- one at a time
+
+_LONG_S = 3_600.0  # of virtual time
+_OF_GROUPS = "__consumer_offsets"
+_GONE = (BrokerError, ControlError, WaitTimeout)  # a broker that has ended meanwhile
+
+
+class SimulatedBlow:
+    """A single trouble of `SimulatedCluster.befall`, until `end`; `came` has it once it has come."""
+
+    def __init__(self, cluster: SimulatedCluster, blow: Blow) -> None:
+        check_blow(blow, (*KINDS, cut_power.__name__))
+        self.came: list[Blow] = []
+        self._cluster = cluster
+        self._blow = blow
+        self._node = cluster.broker(blow.broker)  # raises ValueError for an unknown one
+        self._undo: Callable[[], object] | None = None
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def wait(self, timeout: float = 30) -> None:
+        """Wait until the trouble has come. Raises WaitTimeout after the virtual seconds."""
+        await self._cluster.until(lambda: self.came, timeout, "the trouble has not come")
+
+    def end(self) -> None:
+        """Let nothing come any more, and end what has begun."""
+        if self._task is not asyncio.current_task():
+            self._task.cancel()
+        undo, self._undo = self._undo, None
+        if undo is not None:
+            undo()
+
+    async def _run(self) -> None:
+        blow = self._blow
+        if blow.at is None:
+            await self._cluster.asked.wait()
+            await self._begin()
+        else:
+            given: dict[str, Any] = {"nth": 1, **blow.at, "hang": True}
+            held = await self._cluster.faults.add(**given)
+            with suppress(*_GONE):
+                await held.wait(timeout=_LONG_S)
+                await self._begin()
+            with suppress(*_GONE):
+                await held.remove()
+        await asyncio.sleep(blow.for_ms / 1000)
+        await self._cluster.until(lambda: not (self._node.running and self._node.node.leaving))
+        self.end()
+
+    async def _begin(self) -> None:
+        await asyncio.sleep(self._blow.after_ms / 1000)
+        with suppress(*_GONE):
+            if self._blow.kind in MOVES:
+                await self._move()
+            elif self._node.running:
+                self._strike()
+            else:
+                return
+            self.came.append(self._blow)
+
+    async def _move(self) -> None:
+        """Let the broker lead a partition."""
+        from pykafka_broker.broker.coordinators.coordinator_log import partition_for
+
+        topic, partition = self._blow.topic, self._blow.partition
+        if self._blow.group is not None:
+            groups = self._cluster.controller.node.broker.node.image.topics.get(_OF_GROUPS)
+            if groups is None:
+                return
+            topic, partition = _OF_GROUPS, partition_for(self._blow.group, len(groups.partitions))
+        assert topic is not None
+        await self._cluster.controller.move_leader(topic, self._blow.broker, partition)
+
+    def _strike(self) -> None:
+        node, network, name = self._node, self._node.node.network, self._node.host
+        if self._blow.kind == partition.__name__:  # from all other nodes, not from clients
+            others = [each.host for each in self._cluster.nodes.values() if each is not node]
+            network.separate(*((name, other) for other in others), *((other, name) for other in others))
+            self._undo = lambda: network.reconnect(lambda source, target: name in (source, target))
+        elif self._blow.kind == pause.__name__:
+            node.pause()
+            self._undo = node.unpause
+        else:
+            strikes = (node.kill, node.stop, node.cut_power, node.fill_disk, node.break_disk)
+            {each.__name__: each for each in strikes}[self._blow.kind]()
+            self._undo = self._start_again
+
+    def _start_again(self) -> None:
+        """Start the broker on a sound disk, unless it is running on one."""
+        self._node.mend_disks()
+        if self._node.running and self._node.node.has_lost_disks:
+            self._node.kill()
+        if not self._node.running:
+            self._node.start()

@@ -13,7 +13,7 @@ from random import Random
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.setup import NO_SETUP, Setup
-from pykafka_broker.cluster.formatting import FormatRequest, StorageFormatter
+from pykafka_broker.cluster.formatting import FormatRequest, KnownLevels, StorageFormatter
 from pykafka_broker.cluster.formatting import StorageNode as FormatNode
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.jobs import Job
@@ -121,8 +121,13 @@ class SimNode(Host):
         else:
             self.violations.append(f"{self.name} is refused: {why}")
 
-    def format(self, cluster_id: str) -> None:
-        """Format the disk as `pykafka-broker format` does, for a node of a cluster."""
+    def format(self, cluster_id: str, request: FormatRequest | None = None, known: KnownLevels | None = None) -> None:
+        """Format the disk as `pykafka-broker format` does, for a node of a cluster.
+
+        Args:
+            request: as what; by default as the newest release.
+            known: the levels of features of the cluster's release.
+        """
         self.cluster_id = cluster_id
         config = _config_of(tuple(self.settings.items()))
         is_controller = "controller" in (config.process_roles or ())
@@ -133,11 +138,12 @@ class SimNode(Host):
             is_controller,
             bool(config["controller.quorum.voters"]),
             None,
+            known or KnownLevels(),
         )
         formatter = StorageFormatter(
             self.disk,
             node,
-            FormatRequest(cluster_id),
+            request or FormatRequest(cluster_id),
             now=self.timeline.now,
             new_uuid=self._new_uuid,
             new_salt=lambda: b"salt",

@@ -1,7 +1,8 @@
 """The control API of a simulated node, without a socket.
 
 Rule: the operations are those of every broker, and a call is one of them, with the same answer or refusal. What belongs
-to a process (its disk, the other nodes) is the simulation's. The module is imported with the first call.
+to a process (its disk, the other nodes) is the simulation's. Apart from `broker`, since a simulation without such a
+call must not import the control API: the module is imported with the first one.
 """
 
 from __future__ import annotations

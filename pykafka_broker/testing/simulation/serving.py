@@ -3,7 +3,8 @@
 Rule: requests come as frames to the router, one after the other on each connection, as `server/connection.py` does it;
 the buffer of a request is wiped when its handler has returned. A listener with SASL has the real connections of
 `server/` over a stream of bytes without a socket (`StreamEnd`). What the control API needs of a `Server` and its turns
-is here too, so that it opens on a simulated node as on a real one.
+is here too, so that it opens on a simulated node as on a real one. Apart from `node`, as `server/` is apart from
+`broker/`: a node starts, ends and has a disk; its server knows connections and turns.
 """
 
 from __future__ import annotations

@@ -52,6 +52,7 @@ class Log:
         *,
         client_id: Any = "shop",
         connection: int = 1,
+        broker: str = "127.0.0.1",
     ) -> None:
         self.count += 1
         frame = b"".join(encode_request(request, version, self.count, client_id))[4:]
@@ -59,7 +60,7 @@ class Log:
         if response is not None:
             spec = SPECS[request.API_KEY]
             answer = tuple(encoded_response(response, spec, version, self.count) or ())
-        context = ConnectionContext(connection, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 5000 + connection))
+        context = ConnectionContext(connection, "PLAINTEXT", (broker, 9092), ("127.0.0.1", 5000 + connection))
         entry = START_MS + self.count * self.step_ms, context, frame, answer, 1000
         self.adviser.note(Exchange(entry, self.count))
 
@@ -163,6 +164,10 @@ def test_fetches_that_bring_nothing(log: Log) -> None:
         busy.add(request, 11, empty)
     assert log.found() == {}
     assert busy.found() == {"empty-fetches": "600 fetches within a minute came back without records"}
+    spread = Log(step_ms=100)  # a consumer of several brokers asks each of them
+    for number in range(600):
+        spread.add(request, 11, empty, broker=f"10.0.0.{number % 3}")
+    assert spread.found() == {}
 
 
 def test_metadata_and_joins_again_and_again(log: Log) -> None:
@@ -187,7 +192,7 @@ def test_a_connection_for_each_record(log: Log) -> None:
 @pytest.mark.parametrize("client_id", [None, ""])
 def test_clients_without_an_id(log: Log, client_id: str | None) -> None:
     log.add(commit(1), 8, client_id=client_id)
-    assert log.found() == {"no-client-id": "1 connections without a client id"}
+    assert log.found() == {"no-client-id": "1 connection without a client id"}
 
 
 def test_errors_that_are_repeated(log: Log) -> None:

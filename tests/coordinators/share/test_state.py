@@ -101,13 +101,13 @@ def test_an_update_without_its_snapshot_says_nothing() -> None:
 def test_idle_partitions_get_a_snapshot_once() -> None:
     driver = Driver()
     driver.run(driver.coordinator.initialize(KEY, 1, 0, 0))
-    assert driver.coordinator.cold_snapshots(100, 100) == []
+    assert list(driver.coordinator.cold_snapshots(100, 100)) == []
     driver.now = 50
     driver.write(StateRun(0, 0, DONE, 1))
-    assert driver.coordinator.cold_snapshots(49, 100) == []
+    assert list(driver.coordinator.cold_snapshots(49, 100)) == []
     (effects,) = driver.coordinator.cold_snapshots(50, 100)
     driver.run(effects)
-    assert driver.coordinator.cold_snapshots(1000, 1000) == []
+    assert list(driver.coordinator.cold_snapshots(1000, 1000)) == []
     assert driver.reloaded(2).coordinator.states[KEY].runs == [StateRun(0, 0, DONE, 1)]
 
 

@@ -10,14 +10,23 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from bench.simulation import work_through_a_kill
+from pykafka_broker.control.traffic.exchange import decoded_response
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
+from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.releases.release import release
+from pykafka_broker.server.link_codec import encode_request
 from pykafka_broker.testing import BrokerError, ControlError, WaitTimeout
 from pykafka_broker.testing.simulation import SimulatedCluster, SimulationStalled, simulate
 from pykafka_broker.testing.simulation.cluster import CONTROLLER_ID, KINDS
+from pykafka_broker.testing.trouble import KINDS as TROUBLES
 
 ROOT = Path(__file__).resolve().parents[3]
 LIMIT_S = 300.0
@@ -177,6 +186,79 @@ def test_trouble_by_the_seed(kind: str) -> None:
     simulate(main(), limit_s=LIMIT_S)
 
 
+@pytest.mark.parametrize("kind", [*TROUBLES, "cut_power"])
+def test_one_trouble_by_its_name(kind: str) -> None:
+    """It comes some time after the first request of a client, and ends."""
+
+    async def main() -> None:
+        async with SimulatedCluster(brokers=3, seed=4) as cluster:
+            await cluster.create_topic("orders", config={"min.insync.replicas": 2})
+            await cluster.coordinator("billing")
+            broker = cluster.leader("orders").id % 3 + 1
+            topic = "orders" if kind == "move_leader" else None
+            group = "billing" if kind == "move_coordinator" else None
+            trouble = cluster.befall(kind, broker, after_ms=300, for_ms=700, topic=topic, group=group)
+            await asyncio.sleep(2)
+            assert not trouble.came  # no client has asked
+            assert await produced(cluster, 1) == [b"0"]
+            await trouble.wait()
+            assert [each.kind for each in trouble.came] == [kind]
+            if kind == "move_leader":
+                await cluster.until(lambda: cluster.leader("orders").id == broker)
+            elif kind == "move_coordinator":
+                await cluster.until(lambda: cluster.leader("__consumer_offsets").id == broker)
+            await cluster.until(cluster._all_serve)
+            await cluster.wait_for_isr("orders", size=3, timeout=60)
+            assert await produced(cluster, 2) == [b"0", b"0"]
+
+    simulate(main(), limit_s=LIMIT_S)
+
+
+def test_a_trouble_at_a_request() -> None:
+    """The request waits until the broker has gone, so its client hears of a lost connection."""
+
+    async def main() -> list[str]:
+        async with SimulatedCluster(brokers=3, seed=4) as cluster:
+            await cluster.create_topic("orders", config={"min.insync.replicas": 2})
+            leader = cluster.leader("orders")
+            trouble = cluster.befall("kill", leader.id, at={"api": "Produce", "nth": 3}, for_ms=5000)
+            async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0) as producer:
+                for number in range(4):
+                    await producer.send_and_wait("orders", b"%d" % number)
+                    assert bool(trouble.came) is (number >= 2)
+            assert not leader.running
+            await cluster.calm()
+            assert leader.running
+            return [str(each.value) for each in await cluster.records("orders")]
+
+    assert simulate(main(), limit_s=LIMIT_S) == ["0", "1", "2", "3"]
+
+
+def test_racks_and_a_release() -> None:
+    async def main() -> None:
+        async with SimulatedCluster(brokers=3, racks=["a", "b", "a"], emulate="2.8") as cluster:
+            await cluster.create_topic("orders", partitions=4, replication_factor=2)
+            for index in range(4):
+                replicas = (await cluster.partition("orders", index))["replicas"]
+                assert 2 in replicas  # of each partition one is in the rack that has a single broker
+            assert await produced(cluster, 2) == [b"0", b"1"]
+            answer = await spoken(cluster, ApiVersionsRequest("test", "1"), 3)
+            offered = {each.api_key: each.max_version for each in answer.api_keys}
+            assert ApiKey.CONSUMER_GROUP_HEARTBEAT not in offered
+            assert offered[ApiKey.PRODUCE] == release("2.8").apis[ApiKey.PRODUCE][1]
+            metadata = await spoken(cluster, MetadataRequest([]), 9)
+            assert [each.rack for each in sorted(metadata.brokers, key=lambda each: each.node_id)] == ["a", "b", "a"]
+
+    async def spoken(cluster: SimulatedCluster, request: Message, version: int) -> Any:
+        reader, writer = await asyncio.open_connection("n1", 9092)
+        writer.write(b"".join(encode_request(request, version, 1, "test")))
+        frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+        writer.close()
+        return decoded_response(frame, SPECS[request.API_KEY], version)
+
+    simulate(main(), limit_s=LIMIT_S)
+
+
 @pytest.mark.parametrize("hash_seed", [None, "7"])
 def test_a_failure_tells_how_to_repeat_it(hash_seed: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONHASHSEED", raising=False)
@@ -219,6 +301,10 @@ def test_mistakes_are_told() -> None:
         SimulatedCluster(brokers=0)
     with pytest.raises(ValueError, match="unknown config"):
         SimulatedCluster(config={"log.retension.ms": 1})
+    with pytest.raises(ValueError, match="2 racks for 3 brokers"):
+        SimulatedCluster(racks=["a", "b"])
+    with pytest.raises(ValueError, match=r"0\.1"):
+        SimulatedCluster(emulate="0.1")
 
     async def main() -> None:
         async with SimulatedCluster(brokers=1) as cluster:
@@ -230,6 +316,8 @@ def test_mistakes_are_told() -> None:
                 cluster.cut("app", "elsewhere")
             with pytest.raises(ValueError, match="no fault"):
                 cluster.trouble(["flood"])
+            with pytest.raises(ValueError, match="no trouble flood: there are kill, "):
+                cluster.befall("flood", 1)
             with pytest.raises(WaitTimeout, match="after 2 virtual seconds"):
                 await cluster.until(lambda: False, timeout=2)
             with pytest.raises(BrokerError, match="no leader"):

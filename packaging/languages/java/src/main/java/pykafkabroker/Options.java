@@ -556,6 +556,21 @@ public final class Options {
         }
     }
 
+    /** Of recording. */
+    public static final class Recording {
+        private final Given given;
+
+        Recording(Given given) {
+            this.given = given;
+        }
+
+        /** By default false. */
+        public Recording isEnding(boolean isEnding) {
+            given.put("is_ending", isEnding);
+            return this;
+        }
+    }
+
     /** Of waitForRequest. */
     public static final class WaitForRequest {
         private final Given given;

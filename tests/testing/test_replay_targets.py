@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,11 +15,19 @@ from confluent_kafka import Consumer, Producer
 from pykafka_broker.cli import main
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
 from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
+from pykafka_broker.protocol.messages.metadata_response import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from pykafka_broker.protocol.runtime import leaves
 from pykafka_broker.server.link_codec import encode_request
-from pykafka_broker.testing import AnomaliesFound, ControlError, KafkaCluster
-from pykafka_broker.testing.compared_answers import Ids
+from pykafka_broker.testing import AnomaliesFound, ControlError, KafkaBroker, KafkaCluster
+from pykafka_broker.testing.compared_answers import CHOSEN, NODE, Ids
 from pykafka_broker.testing.recorded_messages import RecordedMessages
-from pykafka_broker.testing.recording import Recording, lines_of, read_recording
+from pykafka_broker.testing.recording import BadRecording, Recorded, Recording, lines_of, read_recording
+from pykafka_broker.testing.replay_targets import matched
 from tests.broker.support import batch
 
 pytest_plugins = ["pytester"]
@@ -78,6 +88,22 @@ class Recorded3:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded3:
     return Recorded3(tmp_path_factory.mktemp("recorded") / "cluster.jsonl")
+
+
+def with_ids(event: Recorded, ids: dict[int, int]) -> Recorded:
+    """The event as brokers of other ids would have it."""
+    message = RecordedMessages(event)
+    for each in (message.request, message.response):
+        for struct, name, value in leaves(each) if each is not None else ():
+            if CHOSEN.get(name) == NODE:
+                told = [ids.get(node, node) for node in value] if isinstance(value, list) else ids.get(value, value)
+                if told != value:
+                    setattr(struct, name, told)
+    found = message.rewritten()._replace(node=ids.get(event.node, 0))
+    if event.call is None or not event.call[2].startswith("{") or "leader" not in event.call[2]:
+        return found
+    body = json.loads(event.call[2])
+    return found._replace(call=(*event.call[:2], json.dumps(body | {"leader": ids[body["leader"]]})))
 
 
 def produced(recording: Recording) -> Iterator[tuple[int, Any]]:
@@ -151,9 +177,46 @@ def test_how_many_records_a_fetch_got_is_of_the_followers(
         body = FetchResponse(responses=[FetchableTopicResponse("orders", partitions=[partition])]).encode(4)
         return (1).to_bytes(4, "big") + body
 
-    for brokers, found in (([1, 2], differs), ([], recorded != now)):
-        told = list(Ids(brokers=brokers).compared(request, answer(recorded), answer(now)))
+    for nodes, found in (({1: 1, 2: 2}, differs), ({}, recorded != now)):
+        told = list(Ids(nodes=nodes).compared(request, answer(recorded), answer(now)))
         assert bool(told) is found
+
+
+@pytest.mark.parametrize(
+    ("now", "differs"),
+    [((b"a", b"b"), False), ((b"a", b""), False), ((b"", b"b"), False), ((b"", b""), True), ((b"c", b""), True)],
+)
+def test_partitions_of_a_fetch_may_be_late(now: tuple[bytes, bytes], differs: bool) -> None:
+    """A Fetch is answered with the first records that are committed."""
+    request = b"".join(encode_request(FetchRequest(), 4, 1, "reader"))[4:]
+
+    def answer(values: tuple[bytes, bytes]) -> bytes:
+        parts = [PartitionData(n, records=memoryview(batch(each)) if each else None) for n, each in enumerate(values)]
+        body = FetchResponse(responses=[FetchableTopicResponse("orders", partitions=parts)]).encode(4)
+        return (1).to_bytes(4, "big") + body
+
+    told = list(Ids(nodes={1: 1, 2: 2}).compared(request, answer((b"a", b"b")), answer(now)))
+    assert bool(told) is differs
+
+
+@pytest.mark.parametrize(
+    ("now", "differs", "early"),
+    [((2, 5), True, False), ((2, 6), False, True), ((1, 5), False, False), ((2, 4), True, False)],
+)
+def test_a_broker_may_not_have_heard_of_a_leader(now: tuple[int, int], differs: bool, early: bool) -> None:
+    """The recorded one told leader 1 of epoch 5."""
+    request = b"".join(encode_request(MetadataRequest([]), 7, 1, "reader"))[4:]
+
+    def answer(leader: int, epoch: int) -> bytes:
+        partition = MetadataResponsePartition(partition_index=0, leader_id=leader, leader_epoch=epoch)
+        body = MetadataResponse(topics=[MetadataResponseTopic(name="orders", partitions=[partition])]).encode(7)
+        return (1).to_bytes(4, "big") + body
+
+    ids = Ids(nodes={1: 1, 2: 2})
+    told = list(ids.compared(request, answer(1, 5), answer(*now)))
+    assert bool(told) is differs
+    assert ids.was_early is early
+    assert list(Ids().compared(request, answer(1, 5), answer(1, 6)))  # of a broker alone
 
 
 def test_a_recording_of_a_cluster_is_listed_and_masked(
@@ -171,11 +234,75 @@ def test_a_recording_of_a_cluster_is_listed_and_masked(
     assert [each.node for each in read.events] == [each.node for each in whole.events]
 
 
-def test_a_cluster_needs_the_recorded_brokers(recorded: Recorded3, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["replay", str(recorded.path), "--to", "127.0.0.1:9"]) == 1
-    assert "against a cluster of its own" in capsys.readouterr().err
+def test_a_cluster_needs_as_many_brokers(recorded: Recorded3, capsys: pytest.CaptureFixture[str]) -> None:
+    few = "the recording has 3 brokers, and the cluster there has"
     assert main(["replay", str(recorded.path), "--brokers", "2"]) == 1
-    assert "the recording has a broker 3, and the cluster has none" in capsys.readouterr().err
+    assert f"{few} 2" in capsys.readouterr().err
+    with KafkaBroker() as alone:
+        assert main(["replay", str(recorded.path), "--to", alone.bootstrap_servers]) == 1
+        assert f"{few} 1" in capsys.readouterr().err
+    assert main(["replay", str(recorded.path), "--to", "127.0.0.1:9", "--url", "http://127.0.0.1:9"]) == 1
+    assert "--url is the control API of one broker" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["replay", str(recorded.path), "--to", "127.0.0.1:9", "--emulate", "2.8"])
+    assert "leave out --to" in capsys.readouterr().err
+
+
+def test_brokers_play_the_parts_of_those_of_other_ids() -> None:
+    assert matched([1, 2, 3], [3, 2, 1]) == {1: 1, 2: 2, 3: 3}
+    assert matched([0, 1, 2], [1, 2, 3, 4]) == {0: 3, 1: 1, 2: 2}
+    with pytest.raises(BadRecording, match="2 brokers, and the cluster there has 1"):
+        matched([1, 2], [1])
+
+
+def test_any_other_cluster_gives_the_same_answers(recorded: Recorded3, capsys: pytest.CaptureFixture[str]) -> None:
+    """The brokers of this one have other ids than the recorded ones, and it is not asked by its control API."""
+    recording = recorded.read()
+    ids = {1: 11, 2: 12, 3: 13, 100: 100}
+    there = recording._replace(
+        nodes={ids[node]: last for node, last in recording.nodes.items()},
+        placements={
+            name: [
+                each._replace(replicas=[ids[node] for node in each.replicas], leader=ids[each.leader]) for each in of
+            ]
+            for name, of in recording.placements.items()
+        },
+        events=[with_ids(each, ids) for each in recording.events],
+    )
+    path = recorded.path.with_name("ids.jsonl")
+    path.write_text("\n".join([*lines_of(there), ""]))
+    with KafkaCluster() as cluster:
+        code = main(["replay", str(path), "--to", cluster.broker(2).bootstrap_servers, "--all"])
+    told = capsys.readouterr().out
+    assert code == 0, told
+    assert told.splitlines()[-1].endswith("requests played, all answered as recorded")
+
+
+class Busy:
+    """A producer that never rests."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+        self._ended = threading.Event()
+        self._written = 0
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._ended.wait(0.01):
+            self._producer.produce("orders", b"paid")
+            assert self._producer.flush(60) == 0
+            self._written += 1
+
+    def wait(self) -> None:
+        """Wait until it has written a few more."""
+        wanted = self._written + 5
+        while self._written < wanted and self._thread.is_alive():
+            time.sleep(0.01)
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join()
 
 
 def test_a_broker_that_is_killed_and_started_is_so_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -186,19 +313,27 @@ def test_a_broker_that_is_killed_and_started_is_so_again(tmp_path: Path, capsys:
         cluster.create_topic("orders", config={"min.insync.replicas": 1})
         cluster.start_recording()
         producer = Producer({**cluster.client_config("confluent"), "client.id": "shop"})
-        producer.produce("orders", b"first")
-        assert producer.flush(60) == 0
+        busy = Busy(producer)
         leader = cluster.leader_of("orders")
+        busy.wait()
         cluster.broker(leader).kill()
-        producer.produce("orders", b"second")
-        assert producer.flush(60) == 0
+        busy.wait()
         cluster.broker(leader).start()
         cluster.wait_for_isr("orders")
+        busy.end()
         cluster.save_recording(path)
     processes = [json.loads(line) for line in path.read_text().splitlines() if '"PROCESS"' in line]
     assert [(each["target"], each["node"]) for each in processes] == [("/kill", leader), ("/start", leader)]
     code = main(["replay", str(path), "--all"])
-    assert code == 0, capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert code == 0, told
+    with KafkaCluster(2) as other:
+        code = main(["replay", str(path), "--all", "--to", other.bootstrap_servers.partition(",")[0]])
+    told = capsys.readouterr().out
+    assert code == 0, told
+    *_, left_out, summary = told.splitlines()
+    assert left_out.startswith(f"played up to request {summary.partition(' ')[0]}:")
+    assert left_out.endswith(f": then broker {leader} was killed, which can't be done there")
 
 
 def test_the_recordings_of_all_nodes_are_played_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
