@@ -119,7 +119,7 @@ def test_features_go_up_to_the_newer_release_and_back_where_kafka_lets_them(tmp_
 
 
 def test_tagged_fields_and_array_elements_are_bounded_alike() -> None:
-    with RealKafka(release=OTHER_VERSION) as kafka, KafkaBroker(emulate=emulated(OTHER_VERSION)) as broker:
+    with RealKafka(release=NEWEST_VERSION) as kafka, KafkaBroker(emulate=emulated(NEWEST_VERSION)) as broker:
         for address in (kafka.bootstrap_servers, broker.bootstrap_servers):
             for count in (10_000, 10_001):
                 tags = uvarint(count) + b"".join(uvarint(1000 + tag) + b"\0" for tag in range(count))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator
 
 from pages.markdown import code, plain, table
@@ -15,9 +16,9 @@ from pykafka_broker.tools.frame import parser_of as parser_of_tool
 _HEADS = ("option", "meaning")
 _HEAD = """# Options of every command
 
-Kafka's tools, which are commands too, have [a page of their own](tools.md), and so has the [control API](control.md),
-whose operations are the commands of `pykafka-broker control`. With what the commands end: [exit
-codes](exit-codes.md).
+Every option of the broker and of its own commands. Kafka's tools, which are commands too, have [a page of their
+own](tools.md), and so has the [control API](control.md), whose operations are the commands of `pykafka-broker control`.
+How the commands end is in [exit codes](exit-codes.md).
 """
 
 
@@ -31,8 +32,8 @@ def commands() -> str:
 
 def tools() -> str:
     head = (
-        "# Options of Kafka's tools\n\nWhat they are for, and how they are compared with Kafka's scripts, says"
-        " [Kafka's tools, without Java](../tools.md).\n"
+        "# Options of Kafka's tools\n\nEvery option of Kafka's tools as subcommands of `pykafka-broker`. What they"
+        " are for is in [Kafka's tools, without Java](../tools.md).\n"
     )
     return "\n".join([head, *(_tool(name, summary) for name, summary in sorted(TOOLS.items()))])
 
@@ -88,8 +89,12 @@ def _meaning(action: argparse.Action) -> str:
         text = "the version"
     if action.choices:
         text += f"{'; ' if text else ''}one of {', '.join(code(str(each)) for each in action.choices)}"
-    if action.nargs != 0 and action.default and str(action.default) not in (*text.split(), argparse.SUPPRESS):
-        text += f"; {code(str(action.default))} where nothing is given"
+    if (
+        action.nargs != 0
+        and action.default
+        and str(action.default) not in (*re.split(r"[\s()]+", text), argparse.SUPPRESS)
+    ):
+        text += f"; by default {code(str(action.default))}"
     return text
 
 

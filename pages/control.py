@@ -6,7 +6,7 @@ from typing import Any
 
 from pages.markdown import code, plain, table
 from pykafka_broker.control.operations import REQUIRED, Operation, Text, operations
-from pykafka_broker.control.schema import describe
+from pykafka_broker.control.schema import describe, in_words
 
 _HEAD = """# Control API
 
@@ -40,22 +40,4 @@ def _default(default: Any) -> str:
 
 
 def _kind(kind: Any) -> str:
-    return "text" if kind is Text else _in_words(describe(kind, {}))
-
-
-def _in_words(schema: dict[str, Any]) -> str:
-    """A type as JSON Schema says it, short."""
-    said = plain(schema.get("description", ""))
-    if "$ref" in schema:
-        name = schema["$ref"].rpartition("/")[2]
-        return f"object ({name})"
-    if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(_in_words(each) for each in schema["anyOf"] if each != {"type": "null"}))
-    if "enum" in schema or "const" in schema:
-        return ", ".join(code(str(each)) for each in schema.get("enum", [schema.get("const")]))
-    kind = schema.get("type", "anything")
-    if kind == "array":
-        return f"list of {_in_words(schema['items'])}"
-    kind = " or ".join(each for each in kind if each != "null") if isinstance(kind, list) else kind
-    limits = [f"{word} {schema[name]}" for name, word in (("minimum", "from"), ("maximum", "to")) if name in schema]
-    return ", ".join([kind, *limits, *([said] if said else [])])
+    return "text" if kind is Text else in_words(describe(kind, {}), code, plain)

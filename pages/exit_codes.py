@@ -59,7 +59,7 @@ TOOLS = (
 )
 _HEAD = """# Exit codes
 
-What went wrong stands on standard error, one line each, and never as a stack trace.
+The exit codes of all commands. Errors are on standard error, one line each, never a stack trace.
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from typing import Any, is_typeddict
 
@@ -14,8 +15,8 @@ from pykafka_broker.testing.traffic import Fault, Faults
 
 _HEAD = """# Python
 
-`from pykafka_broker.testing import KafkaBroker`. The fixtures of pytest, with their options and markers, are in
-[First test](../first-test.md); what a test does with all this, [in tests](../testing.md).
+The classes, methods and errors of `pykafka_broker.testing`. The fixtures of pytest, with their options and markers,
+are in [First test](../first-test.md); what a test does with all this, [in tests](../testing.md).
 """
 
 
@@ -51,13 +52,15 @@ _NOT_MADE = {"Record", "KafkaBrokerTestCase", "SimulatedBroker"}  # by who write
 _ANSWERS = """Dicts that calls return, such as `broker.topic("orders")["partitions"]`. Their types are in
 `pykafka_broker.testing.answers`.
 """
+_PAGE = re.compile(r"`?docs/([\w-]+\.md)`?")  # as a docstring names it
 _ERRORS = ("RecordsDiffer", "WaitTimeout", "BrokerError", "ControlError")
 
 
 def python() -> str:
     parts = [_HEAD, *(_described(name, kind) for name, kind in _classes().items())]
     errors = [f"- `{name}`: {_told(getattr(testing, name))}" for name in _ERRORS]
-    return "\n".join([*parts, _answers(), "## Errors\n\n" + "\n".join(errors) + "\n"])
+    text = "\n".join([*parts, _answers(), "## Errors\n\n" + "\n".join(errors) + "\n"])
+    return _PAGE.sub(r"[\1](../\1)", text)
 
 
 def _answers() -> str:
@@ -74,7 +77,7 @@ def _described(name: str, kind: type) -> str:
     text = f"## {name}\n\n"
     if name == kind.__name__ and name not in _NOT_MADE:
         text += f"```text\n{name}{_signature(vars(kind)['__init__'], wide=True)}\n```\n\n"
-    text += f"{_told(kind)}\n"
+    text += f"{_laid_out(kind)}\n"
     members = [] if name in _ONLY_TOLD else list(_members(kind, own=name in _OWN_METHODS))
     return text + "".join(
         f"\n### {name}.{each.partition('(')[0]}\n" + "".join(f"\n{line}\n" for line in (f"`{each}`", said) if line)
@@ -94,9 +97,9 @@ def _members(kind: type, *, own: bool) -> Iterator[tuple[str, str]]:
     ):
         member = inspect.getattr_static(kind, name)
         if isinstance(member, property):
-            yield name, _told(_with_text(kind, name).fget)
+            yield name, _laid_out(_with_text(kind, name).fget)
         elif inspect.isfunction(member):
-            yield f"{name}{_signature(member)}{_result(member)}", _told(_with_text(kind, name))
+            yield f"{name}{_signature(member)}{_result(member)}", _laid_out(_with_text(kind, name))
 
 
 def _with_text(kind: type, name: str) -> Any:
@@ -107,17 +110,40 @@ def _with_text(kind: type, name: str) -> Any:
 
 def _told(thing: Any) -> str:
     """Return a docstring as one paragraph, with its arguments, result and errors, and without examples."""
-    parts = (inspect.getdoc(thing) or "").split("\n\n")
-    return " ".join(plain(_section(part) or part) for part in parts if not _is_example(part))
+    return " ".join(plain(_section(part) or part) for part in _parts(thing))
+
+
+def _laid_out(thing: Any) -> str:
+    """Return a docstring as `_told` does, but with several arguments or errors as a list."""
+    blocks = [""]
+    for part in _parts(thing):
+        if len(items := _items(part)) > 1:
+            raises = "raises " if part.startswith("Raises:") else ""
+            blocks += ["\n".join(f"- {raises}{plain(item)}" for item in items), ""]
+        else:
+            blocks[-1] = f"{blocks[-1]} {plain(_section(part) or part)}".strip()
+    return "\n\n".join(filter(None, blocks))
+
+
+def _parts(thing: Any) -> list[str]:
+    """Return the paragraphs of a docstring without examples."""
+    return [part for part in (inspect.getdoc(thing) or "").split("\n\n") if not _is_example(part)]
 
 
 def _section(part: str) -> str:
     """Return a section of a docstring (Args, Returns, Raises) as a sentence; empty for other paragraphs."""
     head, _, rest = part.partition("\n")
-    if head not in ("Args:", "Returns:", "Raises:"):
-        return ""
     if head == "Returns:":
         return f"Returns: {rest}"
+    items = _items(part)
+    return ("Raises " if head == "Raises:" else "") + "; ".join(items) + "." if items else ""
+
+
+def _items(part: str) -> list[str]:
+    """Return the arguments or errors of a section of a docstring, none of other paragraphs."""
+    head, _, rest = part.partition("\n")
+    if head not in ("Args:", "Raises:"):
+        return []
     items: list[str] = []
     for line in rest.splitlines():
         if line.startswith("        ") or ": " not in line:
@@ -125,7 +151,7 @@ def _section(part: str) -> str:
         else:
             names, _, text = line.strip().partition(": ")
             items.append(f"{', '.join(f'`{name}`' for name in names.split(', '))}: {text}")
-    return ("" if head == "Args:" else "Raises ") + "; ".join(item.rstrip(".") for item in items) + "."
+    return [item.rstrip(".") for item in items]
 
 
 def _is_example(part: str) -> bool:

@@ -13,8 +13,9 @@ from __future__ import annotations
 import os
 import re
 import unittest
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -89,28 +90,40 @@ _CHAOS = pytest.StashKey["ChaosRun"]()  # the run of a test under chaos
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("kafka broker")
     group.addoption("--kafka-broker-scope", choices=SCOPES, help="how long the broker of `kafka_broker` lives")
-    group.addoption("--kafka-broker-isolation", choices=ISOLATIONS, help="whether each test finds it empty")
-    group.addoption("--kafka-broker-url", metavar="URL", help="the control API of a broker that runs, to be used")
     group.addoption(
-        "--kafka-config", metavar="KEY=VALUE", action="append", default=[], help="a broker config of `kafka_broker`"
+        "--kafka-broker-isolation", choices=ISOLATIONS, help="reset: empty it before each test; none: keep it"
+    )
+    group.addoption("--kafka-broker-url", metavar="URL", help="use the running broker with this control API")
+    group.addoption(
+        "--kafka-config",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="a config of `kafka_broker`; may be repeated",
     )
     group.addoption(
-        "--kafka-chaos-seeds", metavar="N", type=int, help="how many seeds tests marked kafka_chaos run with"
+        "--kafka-chaos-seeds", metavar="N", type=int, help="run tests marked kafka_chaos with this many seeds"
     )
     group.addoption(
         "--kafka-record",
         metavar="DIR",
-        help="leave a recording of each failed test with a broker or a cluster in this folder",
+        help="save a recording of each failed test with a broker or a cluster in this folder",
     )
-    group.addoption("--kafka-emulate", metavar="RELEASE", help="the release of Kafka that `kafka_broker` is")
+    group.addoption("--kafka-emulate", metavar="RELEASE", help="the release of Kafka that `kafka_broker` emulates")
     group.addoption("--kafka-in-process", action="store_true", help="run `kafka_broker` in the process of the tests")
     parser.addini("kafka_broker_scope", "how long the broker of `kafka_broker` lives", default="session")
-    parser.addini("kafka_broker_isolation", "whether each test finds it empty: reset or none", default="")
-    parser.addini("kafka_broker_url", "the control API of a broker that runs, to be used", default="")
-    parser.addini("kafka_broker_config", "its broker configs, one key=value a line", type="linelist")
-    parser.addini("kafka_broker_allow_unknown_config", "whether they may be unknown", type="bool", default=False)
+    parser.addini("kafka_broker_isolation", "reset: empty it before each test; none: keep it", default="")
+    parser.addini("kafka_broker_url", "use the running broker with this control API", default="")
+    parser.addini("kafka_broker_config", "configs of `kafka_broker`, one key=value a line", type="linelist")
+    parser.addini(
+        "kafka_broker_allow_unknown_config", "allow broker configs that Kafka does not know", type="bool", default=False
+    )
     parser.addini("kafka_in_process", "run `kafka_broker` in the process of the tests", type="bool", default=False)
-    parser.addini("kafka_client", "the library of kafka_producer, kafka_consumer, kafka_admin", default="")
+    parser.addini(
+        "kafka_client",
+        "the library of kafka_producer, kafka_consumer, kafka_admin: confluent or kafka-python",
+        default="",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -219,11 +232,10 @@ def _marked(item: pytest.Item) -> dict[str, Any]:
 
 def _mistake(marker: pytest.Mark) -> str:
     """Return the mistake in a marker, which would otherwise pass in silence."""
-    known = ("config", "topics", "releases", *OPTIONS)
     if marker.args:
         return f"{marker.args[0]!r} needs a name, such as config={{...}}"
-    if unknown := [name for name in marker.kwargs if name not in known]:
-        return f"unknown argument {unknown[0]}; it takes {', '.join(known)}"
+    if unknown := _unknown(marker, ("config", "topics", "releases", *OPTIONS)):
+        return unknown
     if not isinstance(marker.kwargs.get("config", {}), dict):
         return 'config must be a dict, such as config={"num.partitions": 3}'
     releases = marker.kwargs.get("releases", ())
@@ -235,6 +247,12 @@ def _mistake(marker: pytest.Mark) -> str:
     if isinstance(topics, (str, dict)) or not all(map(_is_topic, topics)):
         return 'topics must be a list of names, or of tuples as ("orders", 3) or ("orders", 3, {"retention.ms": 1000})'
     return ""
+
+
+def _unknown(marker: pytest.Mark, known: Collection[str]) -> str:
+    """Return the unknown argument of a marker in a sentence, or nothing."""
+    unknown = [name for name in marker.kwargs if name not in known]
+    return f"unknown argument {unknown[0]}; it takes {', '.join(known)}" if unknown else ""
 
 
 def _is_topic(topic: Any) -> bool:
@@ -310,8 +328,8 @@ def kafka_broker_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..
 
         def start(*args: Any, **kwargs: Any) -> KafkaBroker:
             __tracebackhide__ = True
-            broker = stack.enter_context(KafkaBroker(*args, **kwargs))
-            own.append(broker)
+            broker = KafkaBroker(*args, **kwargs).start()
+            own.append(stack.push(broker))
             return broker
 
         yield start
@@ -328,6 +346,8 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
         pytest.fail(
             f"@pytest.mark.kafka_cluster: {marker.args[1]!r} needs a name, such as config={{...}}", pytrace=False
         )
+    if marker is not None and (unknown := _unknown(marker, list(signature(KafkaCluster).parameters))):
+        pytest.fail(f"@pytest.mark.kafka_cluster: {unknown}", pytrace=False)
     own = request.node.stash.setdefault(_OWN, [])
     with KafkaCluster(*(marker.args if marker else ()), **(marker.kwargs if marker else {})) as cluster:
         own.extend(cluster.nodes.values())
@@ -350,6 +370,7 @@ def async_kafka_cluster(kafka_cluster: KafkaCluster) -> AsyncKafkaCluster:
 @pytest.fixture(autouse=True)
 def _kafka_broker_as_wished(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> None:
     """Empty a test's broker, and create the topics of the marker."""
+    __tracebackhide__ = True
     if "kafka_broker" not in request.fixturenames:
         return
     from pykafka_broker.testing.controlled import Controlled
@@ -449,6 +470,8 @@ def _chaos_of(item: pytest.Item) -> ChaosSpec | str | None:
         return "a unittest.TestCase can't be run again by pytest: make it a function"
     if not {"kafka_broker", "kafka_cluster"}.intersection(item.fixturenames):
         return "the test has neither kafka_broker nor kafka_cluster"
+    if unknown := _unknown(marker, list(signature(ChaosSpec.of).parameters)):
+        return unknown
     try:
         spec = ChaosSpec.of(*marker.args, **marker.kwargs)
     except (TypeError, ValueError) as error:

@@ -55,7 +55,7 @@ class StreamsMember:
             request.topology = word_count(self._group, self._sources)
             request.process_id = f"process-of-{self._member_id}"
             request.client_tags = [KeyValue("zone", "a")]
-            if self._ready:  # without a task Kafka 4.3.1 stumbles over it
+            if self._ready:  # without a task Kafka 4.4.0 stumbles over it
                 request.user_endpoint = Endpoint("localhost", 7000)
             request.active_tasks, request.standby_tasks, request.warmup_tasks = [], [], []
         elif self._told is not None:

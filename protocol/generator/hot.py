@@ -118,6 +118,9 @@ SINGLES = {
             "throttle_time_ms": DEFAULT,
         },
     ),
+    # from version 5 on there is no retention time
+    "OffsetCommitRequest": SingleForm(5, {"group_instance_id": NONE, "topics": ONE, "partitions": ONE}),
+    "OffsetCommitResponse": SingleForm(5, {"throttle_time_ms": DEFAULT, "topics": ONE, "partitions": ONE}),
     "FetchRequest": SingleForm(
         4, {"topics": AT_MOST_ONE, "partitions": ONE, "forgotten_topics_data": NONE, "rack_id": NONE}
     ),

@@ -7,6 +7,8 @@ before the call, for they write nothing.
 
 from __future__ import annotations
 
+import struct
+
 from protocol.generator.code import FunctionCode, ModuleCode
 from protocol.generator.layout import Item, Layout
 from protocol.generator.schema import FIXED, Field, Message, snake
@@ -223,6 +225,9 @@ class Writer:
 
     def tags(self, layout: Layout, var: str, owner: str) -> None:
         """Write the set tagged fields in the order of tags, each aside first, as the size comes before the field."""
+        if len(layout.tagged) == 1 and layout.tagged[0].field.type in FIXED and not layout.tagged[0].field.array:
+            self.fixed_tag(layout.tagged[0].field, f"{var}.{layout.tagged[0].field.python}")
+            return
         self.flush()
         tagged = self.code.local("tagged", owner)
         self.code.line(f"{tagged}: {self.module.use('TaggedPieces')} = []")
@@ -237,6 +242,17 @@ class Writer:
                 self.sink = outer
                 self.code.line(f"{tagged}.append(({item.field.tag}, {pieces}))")
         self.code.line(f"{self.module.use('write_tags')}({self.sink}, {tagged})")
+
+    def fixed_tag(self, field: Field, expression: str) -> None:
+        """Write a struct's one tagged field, whose size is known, together with the fields in front."""
+        before, fmt = self.pending, FIXED[field.type]
+        with self.code.block(f"if {self.is_set(field, expression)}:"):
+            heading = ("1", str(field.tag), str(struct.calcsize(f">{fmt}")))  # the count, the tag and the size
+            self.pending = [*before, *(("B", number) for number in heading), (fmt, expression)]
+            self.flush()
+        with self.code.block("else:"):
+            self.pending = [*before, ("x", None)]
+            self.flush()
 
 
 def default_name(field: Field) -> str:

@@ -63,6 +63,7 @@ class PeriodicTasks:
         self._sign_ms = max(1, sessions.timeout_ms // _SIGN)
         self._next_sign = clock.now + self._sign_ms
         self._fencing: dict[int, int] = {}  # brokers of which portions are left, with when they were last heard of
+        self._retry_at = 0  # portions are written from then on
 
     def configs_changed(self) -> None:
         """Look for partitions without a leader: an unclean leader may be allowed now."""
@@ -70,7 +71,7 @@ class PeriodicTasks:
 
     def next_deadline(self) -> int | None:
         busy = self._look_for_leaders or self._fencing or self._sessions.unfinished
-        return 0 if busy else self._next_look()
+        return min(self._retry_at, self._next_look()) if busy else self._next_look()
 
     def _next_look(self) -> int:
         due, silent, note = self._next_balance, self._sessions.next_deadline(), self._next_no_op
@@ -83,15 +84,10 @@ class PeriodicTasks:
             logger.warning("this controller was not running for a while: brokers have time to be heard of")
             self._sessions.reset_all(now)
         self._next_sign = now + self._sign_ms
-        if self._look_for_leaders:
-            found = list(islice(unclean_candidates(self._metadata.controller), heartbeats.PORTION))
-            self._look_for_leaders = self._commit(found) and len(found) == heartbeats.PORTION
         for broker_id in self._sessions.expired(now):
             self._begin_to_fence(broker_id, now)
-        for broker_id in list(self._fencing):
-            self._fence(broker_id)
-        for broker_id, following in list(self._sessions.unfinished):
-            self._continue(broker_id, following)
+        if now >= self._retry_at:
+            self._write_portions()
         if now >= self._next_balance:
             self._next_balance = now + self._balance_ms
             if self._metadata.controller.config.auto_leader_rebalance_enable:
@@ -99,6 +95,16 @@ class PeriodicTasks:
         if self._next_no_op is not None and now >= self._next_no_op:
             self._next_no_op = now + self._idle_ms
             self._write_no_op()
+
+    def _write_portions(self) -> None:
+        """Write the next portion of each change that is under way."""
+        if self._look_for_leaders:
+            found = list(islice(unclean_candidates(self._metadata.controller), heartbeats.PORTION))
+            self._look_for_leaders = not self._commit(found) or len(found) == heartbeats.PORTION
+        for broker_id in list(self._fencing):
+            self._fence(broker_id)
+        for broker_id, following in list(self._sessions.unfinished):
+            self._continue(broker_id, following)
 
     def _begin_to_fence(self, broker_id: int, now: int) -> None:
         logger.info("broker %d is fenced: nothing was heard of it for %d ms", broker_id, self._sessions.timeout_ms)
@@ -112,7 +118,7 @@ class PeriodicTasks:
         if broker is None or broker.fenced or self._sessions.last_contact(broker_id) != heard_at:
             return
         records = list(islice(heartbeats.fence_records(controller, broker), heartbeats.PORTION))
-        if self._commit(records) and len(records) == heartbeats.PORTION:
+        if not self._commit(records) or len(records) == heartbeats.PORTION:
             self._fencing[broker_id] = heard_at
 
     def _continue(self, broker_id: int, following: Following) -> None:
@@ -122,7 +128,7 @@ class PeriodicTasks:
         if broker is None or broker.epoch != epoch:
             return
         records = list(islice(following(controller, broker), heartbeats.PORTION))
-        if self._commit(records) and len(records) == heartbeats.PORTION:
+        if not self._commit(records) or len(records) == heartbeats.PORTION:
             self._sessions.unfinished[broker_id, following] = epoch
 
     def _balance(self) -> None:
@@ -139,11 +145,12 @@ class PeriodicTasks:
             self._seen_offset = self._metadata.applied_offset
 
     def _commit(self, records: list[ApiMessageAndVersion]) -> bool:
-        """Return whether the records are written."""
+        """Return whether the records are written. After a refusal the next portions wait for a moment."""
         try:
             self._metadata.commit(records)
         except ApiError as error:
             logger.error("the metadata can't be written: %s", error)
+            self._retry_at = self._clock.now + _AGAIN_MS
             return False
         return True
 

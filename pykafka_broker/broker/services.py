@@ -77,7 +77,8 @@ class Counting(Protocol):
 class CoordinatorHost(Timed, Protocol):
     """A coordinator on the node."""
 
-    shards: CoordinatorShards
+    @property
+    def shards(self) -> CoordinatorShards: ...
 
     def connection_closed(self, connection: ConnectionContext) -> None:
         """Note a closed connection, to act at the next deadline."""
@@ -115,6 +116,9 @@ class Services:
         self.mute: Callable[[int, int], None] = _nobody_to_mute
         self.time_network: Callable[[int], None] = _nobody_to_time
         self.nanoseconds: Callable[[], int] = _no_time_passes
+        # Calls a step when everything else of this turn is served, before its answers leave; returns False, without a
+        # call, where nothing else is to be served.
+        self.at_end_of_turn: Callable[[Callable[[], None]], bool] = _served_alone
         self.quorum_controller: QuorumController | None = None  # where this node is a controller for others
         self.hosts: dict[str, CoordinatorHost] = {}  # the coordinators that are in use, by topic
         self.on_close: list[Callable[[ConnectionContext], None]] = []  # called with every connection that was closed
@@ -139,7 +143,7 @@ class Services:
         """Return the host of groups and their offsets."""
         from pykafka_broker.broker.coordinators.group_host import GroupHost
 
-        return self._add(CONSUMER_OFFSETS, GroupHost(self.node))
+        return self._add(CONSUMER_OFFSETS, GroupHost(self.node, lambda step: self.at_end_of_turn(step)))
 
     @cached_property
     def transactions(self) -> TransactionHost:
@@ -324,6 +328,10 @@ class Services:
                     if name == context.connection.listener:
                         nodes.append((broker.id, host, port, broker.rack))
         return nodes
+
+
+def _served_alone(step: Callable[[], None]) -> bool:
+    return False
 
 
 def _nobody_to_mute(connection_id: int, until_ms: int) -> None: ...

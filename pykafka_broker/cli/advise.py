@@ -19,6 +19,7 @@ from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.cli.trace import of_packets, read_packets
 from pykafka_broker.control.answers import Advice
 from pykafka_broker.control.traffic.advice import Adviser
+from pykafka_broker.control.traffic.readable import printable
 from pykafka_broker.testing.control_client import ControlClient, ControlError
 
 
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return 0
     for (client_id, software), advice in groupby(found, lambda each: (each["client_id"], each["software"])):
-        print(f"{client_id or 'without a client id'}{f' ({software})' if software else ''}")
+        print(printable(f"{client_id or 'without a client id'}{f' ({software})' if software else ''}"))
         for each in advice:
             print("\n".join(f"  {line}" for line in lines(each)))
     return 0

@@ -17,7 +17,7 @@ STORAGE = ("format", "info", "random-uuid", "version-mapping", "feature-dependen
 SUMMARIES = {  # in the groups in which `pykafka-broker help` shows them
     "the broker": {
         "configs": "list every config key of Kafka and its effect in this broker",
-        "cluster": "start several brokers and their controller; api-versions and cluster-id behind it ask a cluster",
+        "cluster": "start several brokers and a controller; with cluster-id, api-versions and others, Kafka's tool",
         "proxy": "record the requests of clients, and inject faults, in front of another broker",
         "trace": "print the requests of clients and the answers",
         "advise": "say what clients should change, from their requests",
@@ -29,9 +29,9 @@ SUMMARIES = {  # in the groups in which `pykafka-broker help` shows them
     "control, of a broker with --control": {
         "control": "call the control API of a broker",
         "check": "find anomalies in what clients did, at a broker with --history",
-        "seed": "create the topics, records and offsets that a file lists",
+        "seed": "create the topics, records and offsets of a file of JSON lines",
         "mcp": "offer the control API as tools for agents (Model Context Protocol)",
-        "dump": "print topics, records and offsets as lines of such a file",
+        "dump": "print topics, records and offsets as JSON lines, which seed takes",
     },
     "storage": {
         "format": "prepare the data directories of a new node, and create its first users",
@@ -90,6 +90,7 @@ def is_like_a_command(word: str) -> bool:
 
 
 _OTHER_WORDS = {"produce": "console-producer", "consume": "console-consumer"}
+_OTHER_FLAGS = {"--port": "--listen", "--host": "--listen", "--bind": "--listen", "--bootstrap-server": "--url"}
 _SERVING = ("serve", "start", "run", "broker")
 
 
@@ -120,13 +121,25 @@ class CommandParser(OptionParser):
         print(f"{self.prog}: {message}", file=sys.stderr)
         raise SystemExit(BAD_USAGE)
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse an unknown subcommand with the nearest ones: all of them are in the help."""
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            import difflib
+
+            meant = difflib.get_close_matches(value, action.choices, n=3)
+            told = f"did you mean {' or '.join(meant)}?" if meant else f"{self.prog} --help lists them"
+            self.error(f"there is no {str(action.metavar or action.dest).lower()} {value}; {told}")
+        super()._check_value(action, value)
+
     def _meant(self, flag: str) -> str:
         import difflib  # takes 1 ms, which no other start needs
 
         known = [text for action in flags(self) for text in action.option_strings]
         for command in subcommands(self).values():
             known += [text for action in flags(command) for text in action.option_strings]
-        meant = difflib.get_close_matches(flag.partition("=")[0], known, n=1, cutoff=0.7)
+        name = flag.partition("=")[0]
+        other = _OTHER_FLAGS.get(name, "")
+        meant = [other] if other in known else difflib.get_close_matches(name, known, n=1, cutoff=0.7)
         return f": did you mean {meant[0]}?" if meant else f"; {self.prog} --help lists them"
 
 

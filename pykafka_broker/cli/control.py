@@ -17,6 +17,7 @@ from typing import Any, get_args, get_origin
 from pykafka_broker.cli.addresses import TOKEN_VARIABLE, URL_VARIABLE
 from pykafka_broker.cli.commands import parser_for
 from pykafka_broker.control.operations import REQUIRED, Operation, Parameter, Text, operations
+from pykafka_broker.control.schema import describe, in_words
 from pykafka_broker.testing.control_client import ControlClient, ControlError, in_path
 
 REFUSED = 1
@@ -36,8 +37,9 @@ def main(arguments: Sequence[str]) -> int:
         print(f"pykafka-broker: {error}", file=sys.stderr)
         return REFUSED
     except (OSError, ValueError) as error:
-        where = getattr(error, "filename", None) or url
-        print(f"pykafka-broker: {where}: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
+        reason = getattr(error, "strerror", None)
+        told = f"{getattr(error, 'filename', None) or url}: {reason}" if reason else error
+        print(f"pykafka-broker: {told}", file=sys.stderr)
         return REFUSED
     _print(answer)
     return 0
@@ -66,9 +68,16 @@ def _add(command: argparse.ArgumentParser, parameter: Parameter) -> None:
     if kind is Text:
         command.add_argument(name, metavar="FILE", help=f"a file; {_STANDARD_INPUT} is standard input")
     elif default is REQUIRED:
-        command.add_argument(name, type=_reader(kind), metavar=name.upper())
+        command.add_argument(name, type=_reader(kind), metavar=name.upper(), help=_described(kind))
     else:
-        command.add_argument(f"--{_dashed(name)}", dest=name, type=_reader(kind), metavar=name.upper())
+        usually = "" if default is None else f" (by default {json.dumps(default)})"
+        said = _described(kind, usually)
+        command.add_argument(f"--{_dashed(name)}", dest=name, type=_reader(kind), metavar=name.upper(), help=said)
+
+
+def _described(kind: Any, usually: str = "") -> str:
+    """Return the help of a parameter: the type, in the form of argparse."""
+    return f"{in_words(describe(kind, {}))}{usually}".replace("%", "%%")
 
 
 def _reader(kind: Any) -> Any:

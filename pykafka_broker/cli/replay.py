@@ -72,7 +72,8 @@ def main(arguments: Sequence[str]) -> int:
         player = _played(recording, target, options, options.url or options.to)
         return _told(player, options.all, target, recording, remote, asked)
     except (OSError, ValueError, ControlError, BrokerError) as error:
-        print(f"pykafka-broker replay: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
+        where = f"{error.filename}: " if isinstance(error, OSError) and error.filename is not None else ""
+        print(f"pykafka-broker replay: {where}{getattr(error, 'strerror', None) or error}", file=sys.stderr)
         return 1
 
 

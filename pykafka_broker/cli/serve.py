@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import logging
 import os
 import sys
@@ -147,7 +148,7 @@ def planned(
             options.properties, environment, [*options.override, *own], options.listen, data_dir, quick_groups
         )
         config = BrokerConfig(settings)
-        beside = None if options.control is None else _control(options, say, syncs=not _are_temporary(config, options))
+        beside = _own_services(options, say, is_temporary=_are_temporary(config, options))
         if options.schema_registry is not None:
             beside = _schema_registry(options, say, beside)
         if config.zookeeper_connect:
@@ -187,6 +188,19 @@ def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals
         return cannot_start(error)
     except ConfigError as error:
         return complain([str(error)])
+
+
+def _own_services(
+    options: argparse.Namespace, say: Callable[[str], None], *, is_temporary: bool
+) -> ProcessExtension | None:
+    """Return the control API, or without one what keeps temporary data from being synced."""
+    if options.control is not None:
+        return _control(options, say, syncs=not is_temporary)
+    if not is_temporary:
+        return None
+    from pykafka_broker.server.serving import TemporaryData
+
+    return TemporaryData()
 
 
 def _control(options: argparse.Namespace, say: Callable[[str], None], *, syncs: bool) -> ProcessExtension:
@@ -236,7 +250,8 @@ def cannot_start(error: Exception) -> int:
 def reason_of(error: Exception) -> str:
     """Return a failure of the start in words, with the file where it has one."""
     if isinstance(error, OSError) and error.strerror is not None:
-        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+        hint = " (another program listens there; port 0 takes a free port)" if error.errno == errno.EADDRINUSE else ""
+        return f"{'' if error.filename is None else f'{error.filename}: '}{error.strerror}{hint}"
     return str(error)
 
 

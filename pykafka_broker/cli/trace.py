@@ -28,9 +28,10 @@ from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.cli.addresses import TOKEN_VARIABLE, URL_VARIABLE
 from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.control.answers import SeenRequestAnswer
+from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.traffic.exchange import Exchange, decoded_request
 from pykafka_broker.control.traffic.faults import pattern
-from pykafka_broker.control.traffic.readable import line, seen
+from pykafka_broker.control.traffic.readable import api_keys, line, seen
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.testing.control_client import ControlClient, ControlError
 from pykafka_broker.tools import drop_output
@@ -86,17 +87,21 @@ def _seen(options: argparse.Namespace) -> Iterator[SeenRequestAnswer]:
     else:
         yield from _live(options)
         return
-    yield from _fitting((seen(each, options.bodies) for each in found), options)
+    yield from _fitting(found, options)
 
 
-def _fitting(found: Iterable[SeenRequestAnswer], options: argparse.Namespace) -> Iterator[SeenRequestAnswer]:
-    apis = {each.lower() for each in options.api.split(",")} if options.api else None
+def _fitting(found: Iterable[Exchange], options: argparse.Namespace) -> Iterator[SeenRequestAnswer]:
+    """Yield the exchanges that the options ask for. Raises ValueError for an unknown API."""
     client = options.client_id
+    try:
+        apis = api_keys(options.api.split(",") if options.api else None)
+    except Problem as problem:
+        raise ValueError(problem.detail) from None
     for each in found:
-        if apis is not None and each["api"].lower() not in apis:
+        if apis is not None and each.api_key not in apis:
             continue
-        if client is None or (each["client_id"] is not None and pattern(client).fullmatch(each["client_id"])):
-            yield each
+        if client is None or (each.client_id is not None and pattern(client).fullmatch(each.client_id)):
+            yield seen(each, options.bodies)
 
 
 def _raw(path: str | None) -> Direction:

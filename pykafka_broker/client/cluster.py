@@ -8,6 +8,7 @@ Errors in an answer are the caller's business, except a coordinator that has mov
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from types import TracebackType
@@ -26,6 +27,8 @@ from pykafka_broker.protocol.messages.metadata_response import MetadataResponse,
 from pykafka_broker.protocol.runtime import Message, leaves
 from pykafka_broker.server.event_loop import EventLoop, SystemClock
 from pykafka_broker.server.link import PLAIN, Link, LinkSettings
+
+logger = logging.getLogger(__name__)
 
 # -- brokers
 
@@ -107,6 +110,7 @@ class Client:
         self._settings = LinkSettings(client_id=self.properties.get("client.id", client_id), patient=False)
         self._links: dict[tuple[tuple[str, int], str], Link] = {}  # by address and line
         self._turns: EventLoop | None = None
+        self._silent: set[tuple[str, int]] = set()  # addresses whose first failure is logged
 
     async def __aenter__(self) -> Self:
         self._turns = EventLoop(asyncio.get_running_loop(), self.clock)
@@ -166,6 +170,7 @@ class Client:
                     raise _not_served(request, error, self._of_controllers) from None
                 except LinkError as error:
                     self._check(error, request, until, call, repeatable)
+                    self._log_silence(address, error, until)
             await asyncio.sleep(min(self.backoff_ms, max(0, until - self.deadline(0))) / 1000)
 
     async def ask_once(
@@ -206,6 +211,13 @@ class Client:
             raise TimedOut(f"{SPECS[request.API_KEY].name} was sent, and no answer came: {error}") from None
         if self.deadline(0) >= until:
             raise self._too_late(request, call) from error
+
+    def _log_silence(self, address: tuple[str, int], error: LinkError, until: int) -> None:
+        """Log the first failure at an address before any broker has answered: the next news may be a minute away."""
+        if not self.nodes and address not in self._silent:
+            self._silent.add(address)
+            left_s = max(0, until - self.deadline(0)) / 1000
+            logger.warning("%s; trying again for %.0f s", error, left_s)
 
     def _too_late(self, request: Message, call: str | None) -> TimedOut:
         name = SPECS[request.API_KEY].name

@@ -133,7 +133,7 @@ def create_acls(controller: Controller, request: CreateAclsRequest) -> Decision[
     results = []
     for one in request.creations:
         try:
-            _check(one)
+            _check(one, controller.config.is_of_4_4)
             results.append(AclCreationResult(0, ""))
             if len(records) > MAX_RECORDS_PER_OPERATION:
                 continue  # nothing will be created
@@ -165,7 +165,7 @@ def refused_filters(request: DeleteAclsRequest, error: ApiError) -> DeleteAclsRe
     )
 
 
-def _check(one: AclCreation) -> None:
+def _check(one: AclCreation, is_of_4_4: bool) -> None:
     """Check a creation. Raises ApiError: a field is wrong."""
     if one.resource_type == AclResourceType.CLUSTER and one.resource_name != CLUSTER_NAME:
         raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
@@ -184,6 +184,8 @@ def _check(one: AclCreation) -> None:
             f"Could not parse principal from `{one.principal}` "
             "(no colon is present separating the principal type from the principal name)"
         )
+    if not one.host and is_of_4_4:
+        raise _invalid("Host pattern cannot be null or empty")
 
 
 def _record(one: AclCreation) -> AccessControlEntryRecord:

@@ -44,7 +44,7 @@ from pykafka_broker.config.registry import (
     topic_keys,
 )
 from pykafka_broker.config.topic import live_keys, parse_overrides
-from pykafka_broker.config.values import ConfigError, ConfigType, format_value, invalid, parse_value
+from pykafka_broker.config.values import ConfigError, ConfigType, format_value, invalid, java_integer, parse_value
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
@@ -86,6 +86,7 @@ _PER_LISTENER = frozenset(
     for part in parts
 ) | {"ssl.key.password"}
 _OF_ALL_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
+_NEVER_NOTHING = ("max.connections", "max.connection.creation.rate")  # nobody could connect to undo it
 _LISTENER_PARTS = 3  # "listener.name.<name>."
 _CLIENT_MATCHES = (
     "client_instance_id",
@@ -370,17 +371,17 @@ def check_broker(controller: Controller, name: str, changed: Mapping[str, str | 
     )
     try:
         for key in known:
-            parse_value(keys[key], changed[key] or "")
+            parse_value(_once_only(keys[key], controller.config), changed[key] or "")
             _check_classes(keys[key], changed[key] or "")
     except ConfigError as error:
         raise _wrong(str(error)) from None
+    _check_of_listeners(controller.config, changed)
     if not name:
         of_listeners = [key for key in given if base_name(key) not in {key, *_OF_ALL_LISTENERS}]
         _refuse_all(
             [*(key for key in known if keys[key].mode == "per-broker"), *of_listeners],
             "Cannot update these configs at default cluster level, broker id must be specified",
         )
-    _check_of_listeners(changed)
     proposed = _check_broker_values(controller, name, overrides)
     if name:
         try:
@@ -388,6 +389,11 @@ def check_broker(controller: Controller, name: str, changed: Mapping[str, str | 
                 check(proposed, changed.keys())
         except ConfigError as error:
             raise _dynamic(str(error)) from None
+
+
+def _once_only(key: ConfigKey, config: BrokerConfig) -> ConfigKey:
+    """Return the key as 4.4 reads its changes: members of a list that count once at a start may not be repeated."""
+    return key._replace(rule="list") if key.rule == "repeatable-list" and config.is_of_4_4 else key
 
 
 def _is_of_this_node(controller: Controller, name: str) -> bool:
@@ -407,19 +413,34 @@ def check_of_cluster(controller: Controller, name: str, changed: Mapping[str, st
         )
 
 
-def _check_of_listeners(changed: Mapping[str, str | None]) -> None:
-    """Check settings of a listener, or of a mechanism on a listener, as the key without the prefix."""
+def _check_of_listeners(config: BrokerConfig, changed: Mapping[str, str | None]) -> None:
+    """Check settings of a listener, or of a mechanism on a listener, as the key without the prefix.
+
+    What may change while a broker runs is checked for any name of a listener, the rest for listeners that there are.
+    """
     keys = broker_keys()
+    own = tuple(f"listener.name.{name}." for name in _listeners_of_clients(config))
     for name, text in changed.items():
         base = base_name(name)
         if text is None or base == name or base not in keys:
+            continue
+        checked_anyhow = not keys[base].read_only and name.count(".") - base.count(".") == _LISTENER_PARTS
+        if not checked_anyhow and not name.startswith(own):
             continue
         try:
             parse_value(keys[base], text)
             if ":" not in text:  # otherwise a Python class, which is looked up when it is needed
                 _check_classes(keys[base], text)
         except ConfigError as error:
-            raise (_wrong if name.count(".") - base.count(".") == _LISTENER_PARTS else _dynamic)(str(error)) from None
+            raise (_wrong if checked_anyhow else _dynamic)(str(error)) from None
+        if base in _NEVER_NOTHING and name.startswith(own) and int(text) == 0:
+            raise _dynamic(f"Invalid {base} 0")
+
+
+def _listeners_of_clients(config: BrokerConfig) -> set[str]:
+    """Return the names of the listeners, but those of controllers, in lower case."""
+    names = {text.strip().lower().partition("://")[0] for text in config.listeners or ()}
+    return names.difference(name.strip().lower() for name in config.controller_listener_names or ())
 
 
 def _check_classes(key: ConfigKey, text: str) -> None:
@@ -436,7 +457,7 @@ def check_broker_name(controller: Controller, name: str) -> None:
     if not name:
         return
     try:
-        wanted = int(name)
+        wanted = java_integer(name)
     except ValueError:
         raise _wrong(f"Node id must be an integer, but it is: {name}") from None
     image = controller.image
@@ -487,8 +508,9 @@ def _check_broker_values(controller: Controller, name: str, overrides: Overrides
         )
     for problem in cordon_problems(proposed):
         raise _wrong(f"requirement failed: {problem}")
-    if proposed["max.connections"] == 0:  # nobody could connect to undo it
-        raise _dynamic("Invalid max.connections 0")
+    for key in _NEVER_NOTHING:
+        if proposed[key] == 0 != current[key]:
+            raise _dynamic(f"Invalid {key} 0")
     for entry in filter(None, str(proposed["max.connections.per.ip.overrides"] or "").split(",")):
         if not entry.rpartition(":")[2].strip().isdecimal() or ":" not in entry:
             raise _wrong(f"Error parsing configuration property 'max.connections.per.ip.overrides': {entry}")

@@ -2,7 +2,9 @@
 
 Rule: records are written as one batch for one decision, and a batch is applied whole or not at all. Every start leads a
 new epoch, which begins with a LeaderChange record as in any KRaft quorum, here with a single voter. The epoch is in the
-file `quorum-state` before anything is written in that epoch, so that no epoch is ever led twice.
+file `quorum-state` before anything is written in that epoch, so that no epoch is ever led twice. A transaction of
+records that was left open is aborted then: later records would become part of the transaction, and be lost at the next
+start.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from pykafka_broker.cluster.snapshot import (
 from pykafka_broker.log.filesystem import FileSystem, read_file, write_file
 from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.protocol.runtime import ZERO_UUID, uuid_text
+from pykafka_broker.protocol.stored.abort_transaction_record import AbortTransactionRecord
 from pykafka_broker.protocol.stored.leader_change_message import LeaderChangeMessage, Voter
 from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.header import BatchHeader, check_crc, iter_batches
@@ -153,6 +156,7 @@ class MetadataLog:
         self.voters = NO_VOTERS
         self.last_timestamp = 0
         self._voters_in_log = False
+        self._is_transaction_open = False
         self._fs = fs
         self._node_id = node_id
         self._directory_id = directory_id
@@ -204,6 +208,7 @@ class MetadataLog:
                     self.last_timestamp = header.max_timestamp
                 start = header.next_offset
         self.voters = replay.voters
+        self._is_transaction_open = replay.in_transaction
         self._voters_in_log = self.voters is not at_snapshot or any(each.end_offset for each in self.snapshots)
         return replay.delta
 
@@ -265,6 +270,9 @@ class MetadataLog:
             records += self.voters.control_records()
             self._voters_in_log = True
         self.append_encoded(control_batch(records, now), now)
+        if self._is_transaction_open:
+            self.append([ApiMessageAndVersion(AbortTransactionRecord("The controller has ended."), 0)], now)
+            self._is_transaction_open = False
 
     def raise_kraft_version(self, voters: Voters, now: int) -> None:
         """Write the voters into the log; from the next epoch on `quorum-state` says so too."""

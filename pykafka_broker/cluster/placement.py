@@ -130,11 +130,12 @@ def shuffled(items: Sequence[T], draw: Draw) -> list[T]:
     return [rest.pop(draw(len(rest))) for _ in items]
 
 
-def check_assignment(image: MetadataImage, replicas: Sequence[int], expected: int | None) -> None:
+def check_assignment(image: MetadataImage, replicas: Sequence[int], expected: int | None, *, is_of_4_4: bool) -> None:
     """Check a manual assignment. Raises INVALID_REPLICA_ASSIGNMENT.
 
     Args:
         expected: The replica count of the topic's other partitions.
+        is_of_4_4: Whether a broker whose directories are all cordoned takes no replica even where it is named.
     """
     if not replicas:
         raise _refused("The manual partition assignment includes an empty replica list.")
@@ -143,6 +144,10 @@ def check_assignment(image: MetadataImage, replicas: Sequence[int], expected: in
         if replica not in image.brokers:
             raise _refused(
                 f"The manual partition assignment includes broker {replica}, but no such broker is registered."
+            )
+        if is_of_4_4 and image.brokers[replica].all_dirs_cordoned:
+            raise _refused(
+                f"The manual partition assignment includes broker {replica}, but all its log directories are cordoned."
             )
         if position and ordered[position - 1] == replica:
             raise _refused(f"The manual partition assignment includes the broker {replica} more than once.")

@@ -2,9 +2,11 @@
 blocks of producer ids (AllocateProducerIds, KIP-730).
 
 Rule: a broker's epoch is the offset of its registration, so a newer incarnation always has a higher one. While a
-session of an incarnation runs, no other incarnation takes its place. A broker that does not name the epoch that it shut
-down with may have lost the tails of its logs (KIP-966), so it leaves every ISR and ELR before it comes back, fenced.
-Where these are many the broker leaves in portions (`Sessions.unfinished`), and comes back when it asks again.
+session of an incarnation runs, no other incarnation takes its place. The same incarnation may amend its registration,
+and keeps epoch and state: its log directories have no room in the records of the oldest levels of metadata.version
+(KIP-858). A broker that does not name the epoch that it shut down with may have lost the tails of its logs (KIP-966),
+so it leaves every ISR and ELR before it comes back, fenced. Where these are many the broker leaves in portions
+(`Sessions.unfinished`), and comes back when it asks again.
 
 No producer id is in two blocks, even where an answer was lost.
 """
@@ -79,7 +81,8 @@ def register_broker(
     _check_features(controller.image, request)
     _check_listeners(request)
     if known is not None and again:
-        return Decision([], BrokerRegistrationResponse(broker_epoch=known.epoch))
+        amended = _record(controller, request, known.epoch, known)
+        return Decision([amended], BrokerRegistrationResponse(broker_epoch=known.epoch))
     sessions.cancel_pending(request.broker_id)
     records = list(_before(controller, sessions, request.broker_id, request.previous_broker_epoch))
     if any(broker_id == request.broker_id for broker_id, _ in sessions.unfinished):
@@ -150,7 +153,10 @@ def remaining_leave_records(controller: Controller, broker: BrokerImage) -> Iter
     return broker_leaves(controller, broker.id)
 
 
-def _record(controller: Controller, request: BrokerRegistrationRequest, epoch: int) -> ApiMessageAndVersion:
+def _record(
+    controller: Controller, request: BrokerRegistrationRequest, epoch: int, known: BrokerImage | None = None
+) -> ApiMessageAndVersion:
+    """Return the record of a registration, fenced; of an amended one in the state of the `known` broker."""
     version = controller.broker_record_version()
     record = RegisterBrokerRecord(
         request.broker_id,
@@ -162,9 +168,12 @@ def _record(controller: Controller, request: BrokerRegistrationRequest, epoch: i
             for each in request.features
         ],
         rack=request.rack,
-        fenced=True,
+        fenced=known is None or known.fenced,
+        in_controlled_shutdown=known is not None and known.in_controlled_shutdown,
         log_dirs=list(request.log_dirs) if version >= 3 else [],
     )
+    if known is not None and known.cordoned_log_dirs is not None and version >= 4:
+        record.cordoned_log_dirs = list(known.cordoned_log_dirs)
     return ApiMessageAndVersion(record, version)
 
 

@@ -188,7 +188,7 @@ def _reassigned(
         )
     if wanted.replicas is None:
         return _called_off(controller, topic, partition)
-    check_assignment(controller.image, wanted.replicas, None)
+    check_assignment(controller.image, wanted.replicas, None, is_of_4_4=controller.config.is_of_4_4)
     before = len(partition.replicas) - len(partition.adding_replicas)
     if not may_change_number and len(wanted.replicas) != before:
         raise ApiError(

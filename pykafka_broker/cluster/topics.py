@@ -216,7 +216,8 @@ class _Creation:
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                     f"Found multiple manual partition assignments for partition {assignment.partition_index}",
                 )
-            check_assignment(self.controller.image, assignment.broker_ids, expected)
+            is_of_4_4 = self.controller.config.is_of_4_4
+            check_assignment(self.controller.image, assignment.broker_ids, expected, is_of_4_4=is_of_4_4)
             expected = len(assignment.broker_ids)
             assignments[assignment.partition_index] = assignment.broker_ids
         if sorted(assignments) != list(range(len(assignments))):
@@ -388,6 +389,7 @@ def _added_partitions(controller: Controller, topic: CreatePartitionsTopic) -> R
                 "were specified.",
             )
         for assignment in topic.assignments:
-            check_assignment(controller.image, assignment.broker_ids, factor)
+            is_of_4_4 = controller.config.is_of_4_4
+            check_assignment(controller.image, assignment.broker_ids, factor, is_of_4_4=is_of_4_4)
         assignments = [assignment.broker_ids for assignment in topic.assignments]
     return _partition_records(controller, image.id, present, assignments)

@@ -45,19 +45,32 @@ def invalid(name: str, value: object, reason: str) -> ConfigError:
 
 
 _BITS = {ConfigType.SHORT: 15, ConfigType.INT: 31, ConfigType.LONG: 63}
-_INTEGER = re.compile(r"[+-]?[0-9]+")
+_INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})")  # of more digits Python's `int` makes an error of its own
 _DOUBLE = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
 _COMMA = re.compile(r"\s*,\s*")
 _JAVA_BLANKS = "".join(map(chr, range(33)))  # String.trim() cuts these and nothing else
+
+
+def java_integer(text: str, bits: int = 31) -> int:
+    """Return a number as Java's parsers read one. Raises ValueError.
+
+    Args:
+        bits: of the number, without its sign.
+    """
+    match = _INTEGER.fullmatch(text)
+    if match is None or not -(1 << bits) <= (found := int("".join(match.groups()))) < 1 << bits:
+        raise ValueError(f"{text[:40]!r} is not a number of {bits + 1} bits")
+    return found
 
 
 def parse_type(name: str, text: str, kind: ConfigType) -> Value:
     """Return the typed value of `text`, not yet checked against the key's limits."""
     text = text.strip(_JAVA_BLANKS)
     if kind in _BITS:
-        if _INTEGER.fullmatch(text) and -(1 << _BITS[kind]) <= int(text) < 1 << _BITS[kind]:
-            return int(text)
-        raise invalid(name, text, f"Not a number of type {kind.name}")
+        try:
+            return java_integer(text, _BITS[kind])
+        except ValueError:
+            raise invalid(name, text, f"Not a number of type {kind.name}") from None
     if kind is ConfigType.BOOLEAN:
         if text.lower() in ("true", "false"):
             return text.lower() == "true"
@@ -198,17 +211,26 @@ _BY_DURATION = re.compile(
 )
 
 
+_SECONDS_OF = (86_400, 3_600, 60, 1)  # of a day, an hour, a minute and a second
+
+
 def reset_duration_ms(value: str) -> int | None:
     """Return the milliseconds of `by_duration:P1DT2H`, a value of `auto.offset.reset`; None for any other value.
 
-    The duration is ISO 8601 as Java's Duration reads it: months and years have no fixed length and are refused.
+    The duration is ISO 8601 as Java's Duration reads it: months and years have no fixed length and are refused, and so
+    are more seconds than 64 bits hold.
     """
     match = _BY_DURATION.fullmatch(value)
     if match is None:
         return None
     *whole, fraction = match.groups("0")
-    days, hours, minutes, seconds = map(int, whole)
-    return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + int(fraction.ljust(3, "0")[:3])
+    try:
+        parts = [java_integer(number, 63) * seconds for number, seconds in zip(whole, _SECONDS_OF, strict=True)]
+    except ValueError:
+        return None
+    if sum(parts) >= 1 << 63:
+        return None
+    return sum(parts) * 1000 + int(fraction.ljust(3, "0")[:3])
 
 
 def _check_offset_reset(key: ConfigKey, value: Value) -> None:

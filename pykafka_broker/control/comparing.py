@@ -16,6 +16,7 @@ from itertools import zip_longest
 from typing import Annotated, Any
 
 from pykafka_broker.control.api.records import Header, RecordAnswer
+from pykafka_broker.control.problems import counted
 from pykafka_broker.control.schema import Index, ValueLimits, meant
 
 _MOST_LINES = 40
@@ -166,7 +167,7 @@ def difference(found: Sequence[RecordAnswer], expected: Sequence[ExpectedRecord]
         lines = list(_ordered(wanted, seen, form))
     if not lines:
         return ""
-    head = f"{len(found)} records, expected {len(expected)} (- missing, + unexpected)"
+    head = f"{counted(len(found), 'record')}, expected {len(expected)} (- missing, + unexpected)"
     return "\n".join([head, *_cut_lines(lines)])
 
 
@@ -203,11 +204,11 @@ def _ordered(wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen], form: _Fo
     if not middle and not other:
         return
     if start > _CONTEXT:
-        yield f"  ... {start - _CONTEXT} records as expected"
+        yield f"  ... {counted(start - _CONTEXT, 'record')} as expected"
     yield from (f"  {_cut(str(each))}" for each in wanted[max(0, start - _CONTEXT) : start])
     yield from _steps(middle, other, form)
     if end > _CONTEXT:
-        yield f"  ... {end} records as expected"
+        yield f"  ... {counted(end, 'record')} as expected"
     elif end:
         yield from (f"  {_cut(str(each))}" for each in wanted[-end:])
 

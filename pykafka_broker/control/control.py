@@ -177,7 +177,8 @@ class Control:
     async def until(self, holds: Callable[[], R | None], timeout_s: float) -> R | None:
         """Return the first result of `holds` other than None, asked after every turn; None when the time is over.
 
-        An error of `holds` is raised, after a later turn too: the leader may have moved meanwhile.
+        An error of `holds` is raised, after a later turn too: the leader may have moved meanwhile. The error ends the
+        wait alone, and never the turn.
         """
         found = holds()
         if found is not None:
@@ -190,8 +191,8 @@ class Control:
             try:
                 if (now := holds()) is not None:
                     waiting.set_result(now)
-            except (Problem, ApiError) as problem:
-                waiting.set_exception(problem)
+            except Exception as error:
+                waiting.set_exception(error)
 
         self.turns.observers.append(look)
         try:

@@ -3,7 +3,8 @@
 Rule: every request gets an answer, or the connection is closed; bytes other than HTTP get 400. The head of a request is
 judged before the body is read. A refusal is sent at once. Closing the connection then would reset it and lose the
 answer, so the rest of the request is read and dropped for a while. A request is cancelled when its client has gone. The
-bytes of a request, the time between its pieces, and the number of clients are bounded.
+bytes of a request, the time between its pieces, and the number of clients are bounded. A client that takes nothing of
+its answer for a while is disconnected. When the listener closes, no client delays it by more than a moment.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ _IDLE_S = 300.0
 _BODY_S = 60.0  # between two pieces of one request
 _LINGER_S = 10.0  # how long the rest of a refused request is dropped
 _LINGER_BYTES = 1 << 30
+_WRITE_BYTES = 256 << 10
+_UNREAD_S = 60.0  # in which a client has to take a piece of `_WRITE_BYTES`
+_LAST_BYTES_S = 1.0  # for the rest of an answer when the listener closes
 _TEXT = "text/plain; charset=utf-8"
 
 
@@ -74,20 +78,32 @@ class HttpConnection:
 
     async def run(self) -> None:
         """Serve request after request until the client goes."""
+        patience_s = _UNREAD_S
         try:
             while await self._serve_one():
                 self._protocol.start_next_cycle()
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
-            pass  # the client has gone, or is silent
+            patience_s = _LAST_BYTES_S  # the client has gone, is silent, or takes no answer
         except h11.RemoteProtocolError as error:
             await self._refuse(Response(error.error_status_hint, _TEXT, f"{error}\n".encode()))
+        except asyncio.CancelledError:
+            patience_s = _LAST_BYTES_S
+            raise
         finally:
             if self._ahead is not None:
                 self._ahead.cancel()
                 await asyncio.gather(self._ahead, return_exceptions=True)
-            self._writer.close()
-            with contextlib.suppress(OSError):
-                await self._writer.wait_closed()
+            await self._close(patience_s)
+
+    async def _close(self, patience_s: float) -> None:
+        """Close the connection, once the client has taken the rest of the answer or the time is over."""
+        self._writer.close()
+        try:
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(patience_s):
+                    await self._writer.wait_closed()
+        finally:
+            self._writer.transport.abort()  # bytes that are not taken would keep the connection open for ever
 
     async def _serve_one(self) -> bool:
         """Serve a request; return whether another may follow."""
@@ -156,18 +172,25 @@ class HttpConnection:
         headers, body = [("content-type", response.content_type), *response.headers], response.body
         if isinstance(body, bytes):
             headers.append(("content-length", str(len(body))))
-        send, write = self._protocol.send, self._writer.write
+        send = self._protocol.send
         head = send(h11.Response(status_code=response.status, headers=headers)) or b""
         if isinstance(body, bytes):
             data = send(h11.Data(data=body)) if with_body else b""
-            write(head + (data or b"") + (send(h11.EndOfMessage()) or b""))
+            await self._write(head + (data or b"") + (send(h11.EndOfMessage()) or b""))
         else:
-            write(head)
-            async for piece in body:
-                write(send(h11.Data(data=piece)) or b"")
+            await self._write(head)
+            if with_body:
+                async for piece in body:
+                    await self._write(send(h11.Data(data=piece)) or b"")
+            await self._write(send(h11.EndOfMessage()) or b"")
+
+    async def _write(self, data: bytes) -> None:
+        """Send bytes. Raises TimeoutError for a client that takes none of them for a while."""
+        whole = memoryview(data)
+        for begin in range(0, len(data), _WRITE_BYTES):
+            self._writer.write(whole[begin : begin + _WRITE_BYTES])
+            async with asyncio.timeout(_UNREAD_S):
                 await self._writer.drain()
-            write(send(h11.EndOfMessage()) or b"")
-        await self._writer.drain()
 
     async def _refuse(self, response: Response, with_body: bool = True) -> None:
         """Send the last answer of the connection, even before the end of the request."""

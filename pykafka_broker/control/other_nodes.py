@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 from collections.abc import Mapping
 
 import h11
@@ -40,7 +41,7 @@ class OtherNodes:
             ids = [own_id, *sorted(self._addresses.keys() - {own_id})]
             return Response(200, "application/json", json.dumps(ids).encode())
         name, _, rest = request.target.removeprefix(f"{NODES}/").partition("/")
-        address = self._addresses.get(int(name)) if name.isascii() and name.isdigit() else None
+        address = self._addresses.get(int(name)) if re.fullmatch("[0-9]{1,10}", name) else None
         if address is None:
             raise Problem(404, f"no control API of a node {name} is known; --control-nodes names them")
         if is_nodes(f"/{rest}"):
@@ -72,7 +73,8 @@ async def hand_on(address: tuple[str, int], request: Request) -> Response:
         asked = h11.Request(method=request.method, target=request.target, headers=headers)
         writer.write(protocol.send(asked) or b"")
         writer.write((protocol.send(h11.Data(data=request.body)) or b"") + (protocol.send(h11.EndOfMessage()) or b""))
-        await writer.drain()
+        async with asyncio.timeout(_SILENCE_S):
+            await writer.drain()
         status, content_type, body = 502, "", bytearray()
         while not isinstance(event := protocol.next_event(), h11.EndOfMessage):
             if isinstance(event, h11.ConnectionClosed):
@@ -89,6 +91,6 @@ async def hand_on(address: tuple[str, int], request: Request) -> Response:
                     raise OSError("an answer without end")
         return Response(status, content_type, bytes(body))
     finally:
-        writer.close()
+        writer.transport.abort()  # a node that reads nothing would keep the connection open
         with contextlib.suppress(OSError):
             await writer.wait_closed()

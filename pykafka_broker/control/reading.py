@@ -4,6 +4,8 @@ Rule: the records are those that a consumer of the isolation level would see: no
 nothing of an aborted transaction and nothing beyond the last stable offset. The log may start within a batch
 (DeleteRecords), and records of that batch below the log's start are deleted ones. A topic that is asked again and again
 is read on from where the last reading ended, and counted by the headers of batches where these are enough.
+
+A broker takes some batches that no consumer can read, as Kafka does. Such a batch is CORRUPT_MESSAGE for its reader.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from pykafka_broker.control.problems import Problem, did_you_mean, problem_of
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.control import AbortedBatches
+from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import BatchHeader, iter_batches
 from pykafka_broker.records.record import BatchRecord, iter_records
 
@@ -40,10 +43,10 @@ def end_of(partition: Partition, isolation_level: IsolationLevel) -> int:
 
 
 def records_from(partition: Partition, offset: int, isolation_level: IsolationLevel) -> Iterator[FoundRecord]:
-    """Yield the records from an offset on. Raises ApiError where the log can't be read."""
+    """Yield the records from an offset on. Raises ApiError where the log or a batch can't be read."""
     for header, batch, transaction in _batches(partition, offset, isolation_level):
         first = max(offset, partition.log.log_start_offset)
-        for record in iter_records(batch, header):
+        for record in records_of(batch, header):
             if record.offset >= first:
                 yield FoundRecord(record, header, transaction)
 
@@ -73,14 +76,28 @@ def _batches(
         offset = max(found.end_offset(), log.log_start_offset)  # records may have been deleted meanwhile
 
 
+def records_of(batch: memoryview, header: BatchHeader) -> Iterator[BatchRecord]:
+    """Yield the records of a batch. Raises ApiError where the batch can't be read."""
+    try:
+        yield from iter_records(batch, header)
+    except CorruptBatch as damage:
+        raise unreadable(header, damage) from damage
+
+
+def unreadable(header: BatchHeader, damage: CorruptBatch) -> ApiError:
+    """Return the error for a batch that can't be read."""
+    told = f"the {header.count} records from offset {header.base_offset} on can't be read: {damage}"
+    return ApiError(ErrorCode.CORRUPT_MESSAGE, told)
+
+
 def count_from(header: BatchHeader, batch: memoryview, offset: int) -> int:
     """Return how many records of a batch lie at or above `offset`.
 
-    Records are decoded only where the offset lies within the batch.
+    Records are decoded only where the offset lies within the batch. Raises ApiError where they can't be.
     """
     if header.base_offset >= offset:
         return header.count
-    return sum(record.offset >= offset for record in iter_records(batch, header))
+    return sum(record.offset >= offset for record in records_of(batch, header))
 
 
 def outcome_of(partition: Partition, header: BatchHeader, aborted: AbortedBatches) -> Outcome | None:

@@ -17,8 +17,10 @@ import base64
 import binascii
 import dataclasses
 import json
+import math
 import re
 import types
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -30,7 +32,7 @@ _TRUE, _FALSE = "true", "false"
 
 @dataclasses.dataclass(frozen=True)
 class ValueLimits:
-    """The limits of a number, a text or a list. `pattern` is searched for in the whole text. `says` is for people."""
+    """The limits of a number, a text or a list. `pattern` is of the whole text. `says` is for people."""
 
     minimum: int | None = None
     maximum: int | None = None
@@ -182,7 +184,7 @@ def _hold(limits: ValueLimits, value: Any, where: str) -> None:
         raise _Wrong(f"{where} must have a length of at least {limits.min_length}{says}")
     if limits.max_length is not None and len(value) > limits.max_length:
         raise _Wrong(f"{where} must have a length of at most {limits.max_length}{says}")
-    if limits.pattern is not None and not re.search(limits.pattern, value):
+    if limits.pattern is not None and not re.fullmatch(limits.pattern, value):
         raise _Wrong(f"{where} must match {limits.pattern}{says}")
 
 
@@ -197,6 +199,8 @@ def write(value: Any) -> Any:
         return {str(name): write(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [write(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None  # JSON has no such number
     return value
 
 
@@ -269,6 +273,24 @@ def _limits_schema(limits: ValueLimits) -> dict[str, Any]:
     if limits.says:
         schema["description"] = limits.says
     return schema
+
+
+def in_words(schema: Mapping[str, Any], word: Callable[[str], str] = str, text: Callable[[str], str] = str) -> str:
+    """Return a type as JSON Schema describes it, in a few words. `word` and `text` quote values and sentences."""
+    said = text(schema.get("description", ""))
+    if "$ref" in schema:
+        return f"object ({schema['$ref'].rpartition('/')[2]})"
+    if "anyOf" in schema:
+        kinds = (in_words(each, word, text) for each in schema["anyOf"] if each != {"type": "null"})
+        return " or ".join(dict.fromkeys(kinds))
+    if "enum" in schema or "const" in schema:
+        return ", ".join(word(str(each)) for each in schema.get("enum", [schema.get("const")]))
+    kind = schema.get("type", "anything")
+    if kind == "array":
+        return f"list of {in_words(schema['items'], word, text)}"
+    kind = " or ".join(each for each in kind if each != "null") if isinstance(kind, list) else kind
+    limits = [f"{name} {schema[limit]}" for name, limit in (("from", "minimum"), ("to", "maximum")) if limit in schema]
+    return ", ".join([kind, *limits, *([said] if said else [])])
 
 
 def one_line(text: str) -> str:

@@ -51,6 +51,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 logger = logging.getLogger(__name__)
 
 _OPEN_FILES = 4096
+_BETWEEN_REFUSALS_MS = 60_000  # in the log, of one directory
 _HANDED_OVER = OSError(errno.ESTALE, "another broker has the directory now")
 
 
@@ -140,6 +141,7 @@ class LogManager:
         # Until topics' own settings are known, no records are deleted or compacted: the defaults may keep less.
         self.topics_are_known = True
         self.loaded: dict[TopicPartition, PartitionLog] = {}
+        self._refused_ms: dict[LogDirectory, int] = {}  # when the log last told of a directory without room
         self.damaged: dict[TopicPartition, DamagedLog] = {}  # out of service until the next start
         self.directory_map = DirectoryMap(self.directories, lambda: [*map(os.path.abspath, self.config.cordoned_dirs)])
         self._where = self.directory_map.where
@@ -607,9 +609,19 @@ class LogManager:
     # -- failure
 
     def directory_failed(self, directory: LogDirectory, error: OSError) -> ApiError:
-        if not is_passing(error):
+        if is_passing(error):
+            self._log_refusal(directory, error)
+        else:
             self.take_offline(directory, error)
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory.path}: {error}")
+
+    def _log_refusal(self, directory: LogDirectory, error: OSError) -> None:
+        """Log that a directory has no room, once a minute: clients see no more than KAFKA_STORAGE_ERROR."""
+        last = self._refused_ms.get(directory)
+        if last is None or self.clock.now - last >= _BETWEEN_REFUSALS_MS:
+            self._refused_ms[directory] = self.clock.now
+            text = "Log directory %s: %s; what needs it fails with KAFKA_STORAGE_ERROR until that has changed"
+            logger.warning(text, directory.path, error)
 
     def path_failed(self, path: str, error: OSError) -> None:
         """Handle a failed write or sync of a file in a log directory, or of the directory itself."""

@@ -201,9 +201,7 @@ class ProducerState:
         Raises:
             ApiError: it may not.
         """
-        entry = self.entries.get(marker.producer_id)
-        if entry is None:
-            return
+        entry = self.entries.get(marker.producer_id) or ProducerEntry(marker.producer_id, marker.producer_epoch)
         too_old = marker.producer_epoch < entry.epoch
         if transaction_version >= 2 and marker.producer_epoch == entry.epoch:
             # the same marker once more is harmless; the last epoch can't be raised any further

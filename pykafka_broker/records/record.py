@@ -8,12 +8,12 @@ base offset. Offsets may have gaps, which compaction leaves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from struct import Struct
 from struct import error as StructError
 
-from pykafka_broker.records.compression import MAX_DECOMPRESSED, NONE, decompress
+from pykafka_broker.records.compression import MAX_DECOMPRESSED, NONE, decompress, decompress_in_steps
 from pykafka_broker.records.errors import InvalidRecord
 from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, Buffer, read_header, require_whole
 
@@ -48,6 +48,22 @@ def iter_records(
     if header is None:
         header = read_header(batch)
     return decode_records(*records_data(batch, header, max_bytes), header)
+
+
+def iter_records_in_steps(
+    batch: Buffer, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED
+) -> Generator[None, None, tuple[int, Iterator[BatchRecord]]]:
+    """Decompress a batch in steps of about a millisecond.
+
+    Returns:
+        The size of the uncompressed records, and what `iter_records` returns.
+    """
+    if header.codec == NONE:
+        return header.size - HEADER_SIZE, iter_records(batch, header)
+    packed = memoryview(batch)[HEADER_SIZE : require_whole(batch, header)]
+    data = yield from decompress_in_steps(header.codec, packed, max_bytes)
+    check_room(header, len(data))
+    return len(data), decode_records(data, 0, len(data), header)
 
 
 def records_data(batch: Buffer, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED) -> tuple[bytes, int, int]:

@@ -7,6 +7,7 @@ only reader.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -69,7 +70,7 @@ class Call(NamedTuple):
         text = self.path["version"]
         if text in ("latest", "-1"):
             return LATEST
-        if not (text.isascii() and text.isdigit() and 1 <= int(text[:11]) <= _LAST_VERSION):
+        if not (re.fullmatch("[0-9]{1,10}", text) and 1 <= int(text) <= _LAST_VERSION):
             raise problems.INVALID_VERSION(text)
         return int(text)
 

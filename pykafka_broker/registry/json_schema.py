@@ -114,7 +114,7 @@ class SchemaDocument:
             key = part.replace("~1", "/").replace("~0", "~")
             if isinstance(found, dict) and key in found:
                 found = found[key]
-            elif isinstance(found, list) and key.isascii() and key.isdigit() and int(key) < len(found):
+            elif isinstance(found, list) and re.fullmatch("[0-9]{1,9}", key) and int(key) < len(found):
                 found = found[int(key)]
             else:
                 raise InvalidSchema(f"the reference {reference} leads nowhere")

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import os
 import re
 import tempfile
 import warnings
@@ -46,6 +45,7 @@ from pykafka_broker.registry.problems import InvalidSchema
 
 
 _GOOGLES = Path(grpc_tools.__file__).parent / "_proto"
+_LEADS_ELSEWHERE = set("\\:")  # as parts of a path on Windows
 _SYNTAX = 'syntax = "proto2";\n'  # protoc's default for a text without `syntax`, with a warning
 
 
@@ -67,7 +67,7 @@ def googles_text(name: str) -> str:
 
 
 def _write(folder: Path, name: str, text: str) -> None:
-    if not name or os.path.isabs(name) or any(part in ("", ".", "..") for part in name.split("/")) or "\\" in name:
+    if not name or any(part in ("", ".", "..") for part in name.split("/")) or set(name) & _LEADS_ELSEWHERE:
         raise InvalidSchema(f"{name} can't be the name of a file that is imported")
     path = folder / name
     try:

@@ -43,6 +43,11 @@ class ListenerSettings:
         return self._config.own.release
 
     @property
+    def is_of_4_4(self) -> bool:
+        """Whether the broker behaves as Kafka 4.4 and newer releases."""
+        return self._config.is_of_4_4
+
+    @property
     def advertised_hosts(self) -> list[str]:
         """Return the hosts, in lower case, that `advertised.listeners` names for the listener."""
         endpoints = (text.strip().lower().partition("://") for text in self._config["advertised.listeners"] or ())

@@ -195,6 +195,7 @@ class EventLoop:
         self._sources: dict[int, SocketOwner] = {}
         self._soon: list[Callable[[], None]] = []  # steps of the next turn
         self._due: list[Callable[[], None]] = []  # steps of this turn
+        self._last: list[Callable[[], None]] = []  # steps that end this turn
         self._rest: Ready = []  # sockets that a long turn did not reach; first in the next turn
         self._readiness: Readiness = readiness_of(loop)
         self._readiness.start(self._on_ready)
@@ -232,6 +233,16 @@ class EventLoop:
         if not self._soon:
             self.loop.call_soon(self._on_soon)
         self._soon.append(step)
+
+    def at_end(self, step: Callable[[], None]) -> bool:
+        """Call `step` when the sockets of this turn are served, before their answers leave; the step never raises.
+
+        Returns False, and does not call the step, outside of a turn with several ready sockets.
+        """
+        if self.answers.gathers:
+            self._last.append(step)
+            return True
+        return False
 
     def run(self, step: Callable[[], None]) -> None:
         """Run a turn for a call coming from the loop, not from a socket."""
@@ -271,6 +282,8 @@ class EventLoop:
                         source.on_ready(events)
             finally:
                 try:
+                    if self._last:
+                        self._end()
                     if gone_on or self.in_parts < count:
                         self.settle()
                 finally:
@@ -296,6 +309,12 @@ class EventLoop:
         rest, self._rest = self._rest, []
         known = {fd for fd, _ in rest}
         return rest + [pair for pair in ready if pair[0] not in known]
+
+    def _end(self) -> None:
+        """Do the last steps of a turn."""
+        last, self._last = self._last, []
+        for step in last:
+            step()
 
     def _do_due(self) -> None:
         due, self._due = self._due, []

@@ -208,9 +208,10 @@ class Server:
         self._hold_up(broker)
 
     def _hold_up(self, broker: Broker) -> None:
-        """Let the broker mute clients above the quota."""
+        """Let the broker mute clients above the quota, and know of the turns."""
         broker.services.mute, broker.services.nanoseconds = self.mute, nanoseconds
         broker.services.time_network = self._time_network
+        broker.services.at_end_of_turn = self.turns.at_end
 
     def ways(self) -> dict[ApiKey, tuple[int, int]]:
         """Return how many requests went the short and the general way, for each API that has both."""
@@ -340,9 +341,15 @@ class Server:
             log.info("closing %s:%d: max.connections.per.ip is %d", host, address[1], exceeded)
             sock.close()
             return
-        prepare(sock, self.broker.config.socket_send_buffer_bytes)
+        try:
+            prepare(sock, self.broker.config.socket_send_buffer_bytes)
+            local = sock.getsockname()
+        except OSError as error:  # macOS refuses options of a connection that its client has reset
+            log.debug("closing %s:%d: %s", host, address[1], error)
+            self._quota.leave(host, listener.name)
+            sock.close()
+            return
         self._next_id += 1
-        local = sock.getsockname()
         context = ConnectionContext(self._next_id, listener.name, (local[0], local[1]), (host, address[1]))
         if self.admit is not None and not self.admit(sock, context):
             return

@@ -28,7 +28,7 @@ from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.setup import Setup
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.roles import roles_of
-from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.filesystem import DisposableFiles, FileSystem
 from pykafka_broker.log.jobs import Job, Submit
 from pykafka_broker.server import Announce
 from pykafka_broker.server.event_loop import EventLoop, SystemClock, new_event_loop, seconds
@@ -256,6 +256,24 @@ class ProcessExtension(Protocol):
 
     async def close(self) -> None:
         """Close, before the broker stops."""
+
+
+class TemporaryData:
+    """The extension of a process whose data end with the process: nothing is synced."""
+
+    def new_clock(self) -> SystemClock:
+        return SystemClock()
+
+    def share(self, submit: Submit) -> BrokerShare:
+        files = DisposableFiles()
+        files.hasty = True
+        return BrokerShare(files, submit)
+
+    async def open(self, running: Running) -> None:
+        """Open nothing."""
+
+    async def close(self) -> None:
+        """Close nothing."""
 
 
 def run_process(

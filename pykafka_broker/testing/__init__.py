@@ -49,6 +49,9 @@ __all__ = [
 ]
 
 
+for _error in (AnomaliesFound, BrokerError, ControlError, RecordsDiffer, WaitTimeout):
+    _error.__module__ = __name__  # a report shows the name to import, with more room for the message
+
 _ON_FIRST_USE = {  # imports that most tests don't need: asyncio, unittest, clusters, simulation
     "AsyncKafkaBroker": "asynchronous",
     "AsyncKafkaCluster": "asynchronous_cluster",

@@ -14,6 +14,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pykafka_broker.testing.control_client import told_to_the_test
+
+__tracebackhide__ = told_to_the_test
+
 # -- addresses
 
 _NAMES = {

@@ -232,14 +232,8 @@ class KafkaCluster(ClusterData):
         """Start all nodes at once and wait until clients may connect to each."""
         if self._nodes:
             raise BrokerError("the cluster was already started")
-        controller = self._reserve(self._port + len(self._ids) if self._port else 0)
-        nodes = {*self._ids, self._controller_id}
-        doors = {node_id: self._reserve(0, "127.0.0.1") for node_id in sorted(nodes)}
-        for node_id in nodes:
-            self._nodes[node_id] = self._node(node_id, controller)
-            self._nodes[node_id]._know(doors, node_id)
-        self._free_reserved()
         try:
+            self._make_nodes()
             if self._begins_with is None:
                 all_at_once(self._nodes.values(), KafkaBroker.start)
             else:
@@ -248,6 +242,15 @@ class KafkaCluster(ClusterData):
             self.close()
             raise
         return self
+
+    def _make_nodes(self) -> None:
+        controller = self._reserve(self._port + len(self._ids) if self._port else 0)
+        nodes = {*self._ids, self._controller_id}
+        doors = {node_id: self._reserve(0, "127.0.0.1") for node_id in sorted(nodes)}
+        for node_id in nodes:
+            self._nodes[node_id] = self._node(node_id, controller)
+            self._nodes[node_id]._know(doors, node_id)
+        self._free_reserved()
 
     def _reserve(self, port: int, host: str = "") -> str:
         """Reserve a port against other processes: all nodes need the controller's address before the controller starts,
@@ -344,19 +347,18 @@ class KafkaCluster(ClusterData):
 
     def close(self) -> None:
         """Stop all nodes, the controller last, and remove temporary files."""
-        self._end_troubles()
-        if self._recorder is not None:
-            self._recorder.forget()
-        try:
-            brokers = (node for id_, node in self._nodes.items() if id_ != self._controller_id)
-            all_at_once(brokers, KafkaBroker.close)
-            if self._controller_id in self._nodes:
-                self.controller.close()
-        finally:
+        with ExitStack() as steps:  # done from the last to the first, each one whatever the others raise
             for reserved in self._reserved:
-                reserved.close()
+                steps.callback(reserved.close)
             if self._snapshots is not None:
-                shutil.rmtree(file_path(str(self._snapshots)), ignore_errors=True)
+                steps.callback(shutil.rmtree, file_path(str(self._snapshots)), ignore_errors=True)
+            if self._controller_id in self._nodes:
+                steps.callback(self._nodes[self._controller_id].close)
+            brokers = [node for id_, node in self._nodes.items() if id_ != self._controller_id]
+            steps.callback(all_at_once, brokers, KafkaBroker.close)
+            if self._recorder is not None:
+                steps.callback(self._recorder.forget)
+            self._end_troubles()
 
     # -- trouble
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pykafka_broker.client.partitioner import partition_of
+from pykafka_broker.control.problems import counted
 from pykafka_broker.control.schema import meant
 from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic
 from pykafka_broker.testing.cluster_nodes import WAIT_S, ClusterTraffic
@@ -160,7 +161,7 @@ class ClusterData(ClusterTraffic):
         def there() -> list[Record]:
             found = self.records(topic, isolation_level=isolation_level, limit=n)
             if len(found) < n:
-                raise NotReached(f"topic {topic} has {len(found)} records, not {n}{listing(found)}")
+                raise NotReached(f"topic {topic} has {counted(len(found), 'record')}, expected {n}{listing(found)}")
             return found
 
         return poll(there, f"the records of topic {topic} are unknown", timeout)
@@ -187,7 +188,9 @@ class ClusterData(ClusterTraffic):
         found = self._found(topic, isolation_level, timeout, lambda found: not missing(found, expected))
         if lines := missing(found, expected):
             says = "\n".join(lines)
-            raise RecordsDiffer(f"topic {topic} lacks {len(lines)} records\n{says}{listing(found)}", expected, found)
+            raise RecordsDiffer(
+                f"topic {topic} lacks {counted(len(lines), 'record')}\n{says}{listing(found)}", expected, found
+            )
 
     def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_committed") -> None:
         """Assert the end of the topic: no record is added for some time. Raises RecordsDiffer."""

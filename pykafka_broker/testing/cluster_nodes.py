@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakValueDictionary
 
+from pykafka_broker.control.problems import counted
 from pykafka_broker.testing.answers import (
     Advice,
     ChaosHit,
@@ -253,7 +254,7 @@ class ClusterNodes(Controlled):
             else:
                 found = len(isr) == (len(replicas) if size is None else size)
             if not found or not self._leader_knows(topic, partition, state):
-                raise NotReached(f"of replicas {replicas} of {topic}-{partition} {isr} are in sync, not {wanted}")
+                raise NotReached(f"of replicas {replicas} of {topic}-{partition} {isr} are in sync, expected {wanted}")
             return isr
 
         return poll(reached, f"the replicas of {topic}-{partition} are unknown", timeout)
@@ -466,7 +467,7 @@ class ClusterFault(Fault):
         def affected() -> int:
             hits = self.describe()["hits"]
             if hits < n:
-                raise NotReached(f"{self!r} has {hits} hits, not {n}")
+                raise NotReached(f"{self!r} affected {counted(hits, 'request')}, expected {n}")
             return hits
 
         return poll(affected, f"the hits of {self!r} are unknown", timeout)
@@ -600,7 +601,7 @@ class ClusterTraffic(ClusterNodes):
         def connected() -> list[Connection]:
             found = self.connections(client_id)
             if len(found) < n or (found and not n):
-                raise NotReached(f"{len(found)} connections of client id {client_id} are there, not {n}")
+                raise NotReached(f"{counted(len(found), 'connection')} of client id {client_id}, expected {n}")
             return found
 
         return poll(connected, f"the connections of client id {client_id} are unknown", timeout)
@@ -643,7 +644,7 @@ class ClusterTraffic(ClusterNodes):
         def logged() -> list[SeenRequest]:
             found = self._requests({**query, "limit": _MOST_REQUESTS})
             if len(found) < n:
-                raise NotReached(f"the logs of all brokers have {len(found)} such requests, not {n}")
+                raise NotReached(f"the logs of all brokers have {counted(len(found), 'such request')}, expected {n}")
             return found
 
         return poll(logged, "the request logs are unknown", timeout)

@@ -76,7 +76,7 @@ class ControlClient:
         target, headers, data = written_call(path, body, query, self._token)
         try:
             return read_answer(*self._exchange(method, target, data, headers, timeout_s))
-        except http.client.RemoteDisconnected as error:
+        except http.client.HTTPException as error:  # half an answer, or none
             raise ConnectionError(f"{self.url}: {error}") from error
         except ConnectionError as error:
             error.filename = self.url  # so the error names the address

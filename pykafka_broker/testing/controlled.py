@@ -162,7 +162,7 @@ class Incidents(Data):
     """Incidents of a broker."""
 
     def bump_leader_epoch(self, topic: str, partition: int = 0) -> int:
-        """Elect the partition's leader anew, so the leader epoch grows; returns the new epoch."""
+        """Elect the leader of the partition again, so the leader epoch grows; returns the new epoch."""
         body = {"topic": topic, "partition": partition}
         return int(self.control.call("POST", "/incidents/leader-epoch", body)["leader_epoch"])
 
@@ -208,7 +208,7 @@ class Incidents(Data):
 
     def break_disk(self) -> None:
         """Fail all writes to any disk with an I/O error: directories go offline, and the broker ends without another
-        directory. `restart` mends the disks.
+        directory. `restart` repairs the disks.
         """
         self.control.call("POST", "/incidents/broken-disk")
 

@@ -380,14 +380,14 @@ class KafkaBroker(Controlled):
             self.host = host.strip("[]")
 
     def _await_line(self, output: _Output, begin: str, deadline: float) -> str:
-        """Return the rest of the next line of standard output, after `begin`."""
+        """Return the rest of the line of standard output that begins so; others may have printed lines before it."""
         __tracebackhide__ = True
-        line = output.line(deadline)
-        if line is None:
-            raise BrokerError(f"the broker was not ready within {self.start_timeout_s} s\n{self.log}")
-        if not line.startswith(begin):
-            raise BrokerError(f"the broker ended with exit code {output.process.wait()}\n{self.log}")
-        return line.removeprefix(begin).strip()
+        while (line := output.line(deadline)) is not None:
+            if line.startswith(begin):
+                return line.removeprefix(begin).strip()
+            if not line:
+                raise BrokerError(f"the broker ended with exit code {output.process.wait()}\n{self.log}")
+        raise BrokerError(f"the broker was not ready within {self.start_timeout_s} s\n{self.log}")
 
     def stop(self, timeout: float = 30) -> None:
         """End the broker as SIGTERM does: everything is flushed and marked as cleanly shut down."""
@@ -518,9 +518,10 @@ class KafkaBroker(Controlled):
             self._send(process, number)
         try:
             process.wait(timeout_s)
-        except subprocess.TimeoutExpired as error:
+        except (subprocess.TimeoutExpired, TimeoutError) as error:
             process.kill()
-            process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired, TimeoutError):  # a thread that hangs can't be ended
+                process.wait(timeout_s)
             name = signal.Signals(number).name
             raise BrokerError(f"the broker did not end within {timeout_s} s of {name}\n{self.log}") from error
         finally:

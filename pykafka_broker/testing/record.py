@@ -13,6 +13,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from pykafka_broker.testing.control_client import told_to_the_test
+
+__tracebackhide__ = told_to_the_test
+
 Content = str | bytes | None
 # Text, bytes, or a JSON value; a mapping or a sequence is written as JSON.
 NewContent: TypeAlias = str | bytes | bytearray | memoryview | float | Collection[object] | None

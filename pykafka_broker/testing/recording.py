@@ -164,15 +164,18 @@ def _head(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _event(entry: dict[str, Any]) -> Recorded:
-    node = int(entry.get("node", 0))
+    node, at = int(entry.get("node", 0)), int(entry["at"])
     if "call" in entry:
         call = entry["call"], entry["target"], entry["body"]
-        return Recorded(entry["at"], entry["at"], 0, b"", None, call, node=node)
+        if not all(isinstance(each, str) for each in call):
+            raise TypeError
+        return Recorded(at, at, 0, b"", None, call, node=node)
     if "closed" in entry:
-        return Recorded.close(entry["at"], entry["closed"])._replace(node=node)
+        return Recorded.close(at, int(entry["closed"]))._replace(node=node)
     answer = None if entry["response"] is None else b64decode(entry["response"])
     request = b64decode(entry["request"], validate=True)
-    event = Recorded.exchange(entry["at"], entry["answered"], entry["connection"], request, answer)._replace(node=node)
+    answered, connection = int(entry["answered"]), int(entry["connection"])
+    event = Recorded.exchange(at, answered, connection, request, answer)._replace(node=node)
     if "fault" not in entry:
         return event
     served = entry.get("served", entry["request"])

@@ -33,6 +33,7 @@ from pykafka_broker.protocol.enums import (
 )
 from pykafka_broker.protocol.stored.access_control_entry_record import AccessControlEntryRecord
 from pykafka_broker.testing.client_settings import OAUTHBEARER, PLAIN, ClientLogin, jaas_line
+from pykafka_broker.testing.control_client import told_to_the_test
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from pykafka_broker.cluster.records import ApiMessageAndVersion
 
+__tracebackhide__ = told_to_the_test
 
 # -- the authority
 

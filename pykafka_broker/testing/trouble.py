@@ -19,6 +19,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pykafka_broker.control.problems import counted
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError, WaitTimeout
 
@@ -132,7 +133,7 @@ class ClusterTrouble:
         """
         with self._changed:
             if not self._changed.wait_for(lambda: len(self.came) >= n, timeout):
-                raise WaitTimeout(f"after {timeout:g} s {len(self.came)} troubles have come, not {n}")
+                raise WaitTimeout(f"after {timeout:g} s {counted(len(self.came), 'trouble')} came, expected {n}")
 
     def end(self) -> None:
         """Let nothing come any more, and end what has begun."""

@@ -19,7 +19,7 @@ from typing import Any
 
 TOOLS = {
     "acls": "add, list and remove ACLs",
-    "broker-api-versions": "which versions of which requests each broker serves",
+    "broker-api-versions": "print the API versions of each broker",
     "client-metrics": "list, describe, alter and delete subscriptions to the metrics of clients",
     "cluster": "print the id, nodes and API versions of a cluster, and unregister nodes",
     "configs": "describe and alter configs, quotas and credentials of topics, brokers, users and others",
@@ -32,12 +32,12 @@ TOOLS = {
     "delete-records": "delete records of partitions up to an offset",
     "end-to-end-latency": "measure how long a record takes from a producer to a consumer",
     "features": "describe, upgrade, downgrade and disable features of a cluster",
-    "get-offsets": "offsets of partitions: the first, the last, or by time",
+    "get-offsets": "print offsets of partitions: the first, the last, or by time",
     "groups": "list groups of all types",
-    "leader-election": "elect leaders of partitions: preferred ones, or unclean ones",
-    "log-dirs": "what is in the log directories of brokers, and how large it is",
+    "leader-election": "elect preferred or unclean leaders of partitions",
+    "log-dirs": "describe the log directories of brokers, with sizes",
     "metadata-quorum": "describe the controllers of a cluster, add and remove one",
-    "mirror": "mirror topics and groups from one cluster to another, by a file of MirrorMaker 2",
+    "mirror": "mirror topics and groups from one cluster to another, as MirrorMaker 2 does",
     "producer-perf-test": "measure how fast records are sent",
     "reassign-partitions": "move replicas of partitions between brokers and between their log directories",
     "share-consumer-perf-test": "measure how fast records are read by members of a share group",
@@ -45,9 +45,9 @@ TOOLS = {
     "streams-groups": "list, describe and delete groups of Kafka Streams, and reset their offsets",
     "topics": "create, describe, alter, delete and list topics",
     "transactions": "list and describe transactions, and end those that hang",
-    "verifiable-consumer": "read records as a member of a group, and tell of all that happens",
-    "verifiable-producer": "send numbers, and tell of each whether it has arrived",
-    "verifiable-share-consumer": "read records as a member of a share group, and tell of all that happens",
+    "verifiable-consumer": "read records as a member of a group, and print every event",
+    "verifiable-producer": "send numbers, and print the outcome of each",
+    "verifiable-share-consumer": "read records as a member of a share group, and print every event",
 }
 
 

@@ -56,7 +56,7 @@ class Nonsense(Exception):
 
 
 def add_flags(parser: ToolParser) -> None:
-    parser.option("--list", "list ACLs, of the resources that are named or of all")
+    parser.option("--list", "list the ACLs of the named resources, or of all")
     parser.option("--add", "add ACLs")
     parser.option("--remove", "remove ACLs")
     parser.option("--force", "do not ask before removing")
@@ -71,15 +71,15 @@ def add_flags(parser: ToolParser) -> None:
         "literal (default) or prefixed, and for --list and --remove also any or match",
         default="LITERAL",
     )
-    parser.option("--allow-principal PRINCIPAL ...", "who may, as User:name")
-    parser.option("--deny-principal PRINCIPAL ...", "who may not, as User:name")
-    parser.option("--allow-host HOST ...", "from where they may; * by default")
-    parser.option("--deny-host HOST ...", "from where they may not; * by default")
-    parser.option("--principal PRINCIPAL ...", "list only what is about this one")
-    parser.option("--operation OPERATION ...", "what they may; All by default")
+    parser.option("--allow-principal PRINCIPAL ...", "allow this principal, as User:name")
+    parser.option("--deny-principal PRINCIPAL ...", "deny this principal, as User:name")
+    parser.option("--allow-host HOST ...", "allow from this address; * by default")
+    parser.option("--deny-host HOST ...", "deny from this address; * by default")
+    parser.option("--principal PRINCIPAL ...", "list only the ACLs of this principal")
+    parser.option("--operation OPERATION ...", "the operation to allow or deny; All by default")
     parser.option("--producer", "all that a producer needs")
     parser.option("--consumer", "all that a consumer needs")
-    parser.option("--idempotent", "with --producer: an idempotent one")
+    parser.option("--idempotent", "with --producer: all that an idempotent producer needs")
 
 
 def check(tool: Tool) -> None:

@@ -22,12 +22,12 @@ def options(parser: ToolParser) -> None:
     add = parser.option
     parser.add_connection()
     add("--list", "list the subscriptions")
-    add("--describe", "what a subscription asks for, or all of them")
-    add("--alter", "make or change a subscription")
+    add("--describe", "describe one subscription, or all")
+    add("--alter", "create or change a subscription")
     add("--delete", "delete a subscription")
-    add("--name NAME", "of the subscription")
-    add("--generate-name", "with --alter: a new id is its name")
-    add("--interval MS", "between two pushes; empty for the default")
+    add("--name NAME", "name of the subscription")
+    add("--generate-name", "with --alter: make up a name")
+    add("--interval MS", "time between two pushes; empty for the default")
     add("--match K=V,K=V", "which clients, by client_id, client_software_name and others")
     add("--metrics M,M", "prefixes of the names of metrics")
 

@@ -88,13 +88,13 @@ class Entity(NamedTuple):
 def add_entities(parser: ToolParser) -> None:
     add = parser.option
     add("--entity-type TYPE ...", f"whose configs: {', '.join(TYPES)}", default=[])
-    add("--entity-name NAME ...", "the name of it", default=[], dest="entity_names")
+    add("--entity-name NAME ...", "name of the entity", default=[], dest="entity_names")
     add(
         "--entity-default",
         action="append_const",
         const=DEFAULT,
         dest="entity_names",
-        help="what holds for those of the type that have no value of their own",
+        help="the defaults of this type",
     )
     for flag, kind in _NAMED.items():
         add(f"--{flag.replace('_', '-')} NAME", f"the same as --entity-type {kind} --entity-name NAME")
@@ -305,7 +305,7 @@ IP_QUOTAS = ("connection_creation_rate",)
 _SCRAM = {each.spelt: each for each in ScramMechanism}
 _OUTSIDE = r"(?=[^\]]*(?:\[|$))"  # a place outside of square brackets
 _PAIR = re.compile(r"\s*=\s*" + _OUTSIDE)
-_CREDENTIAL = re.compile(r"(?:iterations=(-?[0-9]+),)?password=(.*)", re.DOTALL)
+_CREDENTIAL = re.compile(r"(?:iterations=(-?[0-9]{1,10}),)?password=(.*)", re.DOTALL)
 _MIN_ITERATIONS = 4096
 _KEY = re.compile(r"[a-zA-Z0-9._-]*")
 
@@ -424,12 +424,12 @@ _CHANGES = ("add_config", "add_config_file", "delete_config")
 def options(parser: ToolParser) -> None:
     add = parser.option
     parser.add_connection(controllers=True)
-    add("--describe", "what is set for the entity")
-    add("--alter", "set or remove something")
-    add("--all", "with --describe: every key, also those that nobody has set")
-    add("--add-config K=V,K=[V,V]", "what to set; square brackets hold values with commas")
-    add("--add-config-file FILE", "a file of properties with what to set")
-    add("--delete-config K,K", "what to remove")
+    add("--describe", "print the configs of the entity")
+    add("--alter", "set or remove configs")
+    add("--all", "with --describe: all keys, those with defaults too")
+    add("--add-config K=V,K=[V,V]", "configs to set; square brackets hold values with commas")
+    add("--add-config-file FILE", "a properties file with configs to set")
+    add("--delete-config K,K", "configs to remove")
     add_entities(parser)
     parser.epilog = (
         "Without any of these flags it lists every config key of Kafka and what this broker makes of it; "

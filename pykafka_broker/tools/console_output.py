@@ -322,15 +322,15 @@ Chunk = TypeVar("Chunk")
 
 
 def add_formatter(parser: ToolParser) -> None:
-    parser.option("--formatter CLASS", f"one of {_TOOLS}", default=DEFAULT)
+    parser.option("--formatter CLASS", f"how records are printed: a class of {_TOOLS.rstrip('.')}", default=DEFAULT)
     parser.option("--formatter-config FILE", "properties of the formatter")
     parser.option("--formatter-property NAME=VALUE ...", _PROPERTIES)
     parser.option("--property NAME=VALUE ...", "the same (deprecated)")
-    parser.option("--key-deserializer CLASS", "what keys mean")
-    parser.option("--value-deserializer CLASS", "what values mean")
-    parser.option("--max-messages NUMBER", "end after so many", type=integer)
-    parser.option("--timeout-ms MS", "end when none comes for so long", type=long)
-    parser.option("--enable-systest-events", "tell of start and end, too")
+    parser.option("--key-deserializer CLASS", "class that decodes keys")
+    parser.option("--value-deserializer CLASS", "class that decodes values")
+    parser.option("--max-messages NUMBER", "end after this many records", type=integer)
+    parser.option("--timeout-ms MS", "end when no record comes for this time", type=long)
+    parser.option("--enable-systest-events", "print events of start and end, too")
 
 
 def formatter_of(tool: Tool) -> Text:

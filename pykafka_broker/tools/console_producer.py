@@ -45,16 +45,17 @@ def size_of(stdin: TextIO) -> int | None:
 
 async def lines_of(stdin: TextIO) -> AsyncIterator[list[bytes]]:
     """Yield lines of standard input without line ends, as soon as possible. Raises ClientError."""
-    rest = b""
+    pieces: list[bytes] = []  # of a line without its end
+    after_cr = False  # an LF that comes now belongs to the line end before it
     async for chunk in _chunks(stdin):
-        found = _END.split(rest + chunk)
-        rest = found.pop()
-        if chunk.endswith(b"\r"):  # the LF may come later
-            rest = found.pop() + b"\r"
-        if found:
-            yield found
-    if rest:
-        yield [rest.removesuffix(b"\r")]
+        first, *others = _END.split(chunk[1:] if after_cr and chunk.startswith(b"\n") else chunk)
+        after_cr = chunk.endswith(b"\r")
+        pieces.append(first)
+        if others:
+            yield [b"".join(pieces), *others[:-1]]
+            pieces = others[-1:]
+    if any(pieces):
+        yield [b"".join(pieces)]
 
 
 async def _chunks(stdin: TextIO) -> AsyncIterator[bytes]:
@@ -202,8 +203,8 @@ _INTEGERS = ("batch_size", "message_send_max_retries", "request_timeout_ms", "so
 def options(parser: ToolParser) -> None:
     parser.add_connection()
     parser.add_properties(_OLD, "producer")
-    parser.option("--topic TOPIC", "where the records go")
-    parser.option("--sync", "wait for each record before the next is read")
+    parser.option("--topic TOPIC", "send records to this topic")
+    parser.option("--sync", "wait for each acknowledgement before the next line is read")
     codecs = "none, gzip (without a value), snappy, lz4 or zstd"
     parser.option("--compression-codec CODEC", codecs, nargs="?", const="gzip")
     parser.option("--request-required-acks ACKS", "0, 1 or all (default)")

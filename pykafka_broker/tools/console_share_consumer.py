@@ -19,11 +19,11 @@ _GROUP = "console-share-consumer"
 def options(parser: ToolParser) -> None:
     parser.add_connection()
     parser.add_properties(_OLD, "consumer")
-    parser.option("--topic TOPIC", "whose records are printed")
-    parser.option("--group GROUP", f"as a member of this share group (default: {_GROUP})")
-    parser.option("--release", "release records, so that others get them again")
-    parser.option("--reject", "reject records, so that nobody gets them again")
-    parser.option("--reject-message-on-error", "reject one that can't be printed")
+    parser.option("--topic TOPIC", "print the records of this topic")
+    parser.option("--group GROUP", f"read as a member of this share group (default: {_GROUP})")
+    parser.option("--release", "release records, so they are delivered again")
+    parser.option("--reject", "reject records, so they are not delivered again")
+    parser.option("--reject-message-on-error", "reject records that can't be printed")
     add_formatter(parser)
 
 

@@ -180,8 +180,8 @@ _RESET_BEFORE_5 = (
 def options(parser: ToolParser) -> None:
     add = parser.option
     add_group_flags(parser, "groups of consumers", offsets="offsets and lag")
-    add("--validate-regex REGEX", "whether a regular expression is one of RE2's")
-    add("--type TYPE,...", "list with their types, or those of a type", nargs="?", const=EVERYTHING)
+    add("--validate-regex REGEX", "check a regular expression of RE2")
+    add("--type TYPE,...", "list groups with their types, or only these types", nargs="?", const=EVERYTHING)
     add_scenarios(parser)
     add("--export", "print what was reset to as CSV")
 

@@ -109,15 +109,15 @@ _NEVER_WITH = {
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()
-    parser.option("--create", "make a token")
-    parser.option("--renew", "let a token live longer")
+    parser.option("--create", "create a token")
+    parser.option("--renew", "extend the life of a token")
     parser.option("--expire", "end a token, at once or later")
     parser.option("--describe", "list tokens")
     parser.option("--owner-principal PRINCIPAL ...", "owner, as User:name")
     parser.option("--renewer-principal PRINCIPAL ...", "who may renew it")
-    parser.option("--max-life-time-period MS", "how long it may live; -1: as configured", type=long)
-    parser.option("--renew-time-period MS", "for how long; -1: as configured", type=long)
-    parser.option("--expiry-time-period MS", "when it shall end; -1: now", type=long)
+    parser.option("--max-life-time-period MS", "longest life of the token; -1: as configured", type=long)
+    parser.option("--renew-time-period MS", "how long to extend it; -1: as configured", type=long)
+    parser.option("--expiry-time-period MS", "time until the token expires; -1: none", type=long)
     parser.option("--hmac BASE64", "the hash of the token")
 
 

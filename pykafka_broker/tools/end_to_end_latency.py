@@ -31,16 +31,16 @@ _LARGEST = 2**31 - 1
 
 
 def options(parser: ToolParser) -> None:
-    parser.add_argument("words", nargs="*", help="the same without names, as before Kafka 4.2")
+    parser.add_argument("words", nargs="*", help="the same values without flags, as before Kafka 4.2")
     parser.add_connection()
-    parser.option("--topic TOPIC", "where the records go")
-    parser.option("--num-records NUMBER", "how many are sent")
+    parser.option("--topic TOPIC", "send records to this topic")
+    parser.option("--num-records NUMBER", "how many records to send")
     parser.option("--producer-acks ACKS", "1 or all")
-    parser.option("--record-size BYTES", "of each value")
-    parser.option("--record-key-size BYTES", "of each key; 0: it has none", default="0")
-    parser.option("--num-headers NUMBER", "of each record", default="0")
-    parser.option("--record-header-key-size BYTES", "of the name of each header", default="0")
-    parser.option("--record-header-size BYTES", "of the value of each header", default="0")
+    parser.option("--record-size BYTES", "size of each value")
+    parser.option("--record-key-size BYTES", "size of each key; 0: no key", default="0")
+    parser.option("--num-headers NUMBER", "headers of each record", default="0")
+    parser.option("--record-header-key-size BYTES", "size of the name of each header", default="0")
+    parser.option("--record-header-size BYTES", "size of the value of each header", default="0")
 
 
 async def run(tool: Tool) -> int:

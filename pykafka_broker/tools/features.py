@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.properties import integer
 from pykafka_broker.client.quorum import api_versions, update_features
@@ -18,21 +20,21 @@ _LEVELS = KnownLevels()
 def options(parser: ToolParser) -> None:
     parser.add_connection(controllers=True)
     command = parser.add_command("describe", "the features of the cluster and their levels")
-    command.option("--node-id ID", "as this node tells them", type=integer)
+    command.option("--node-id ID", "ask this node", type=integer)
     for word in ("upgrade", "downgrade"):
         command = parser.add_command(word, f"{word} features")
-        command.option("--metadata RELEASE", "metadata.version as of this release")
-        command.option("--release-version RELEASE", "all features as of this release")
-        command.option("--feature FEATURE=LEVEL ...", "this feature", default=[])
+        command.option("--metadata RELEASE", "set metadata.version to the level of this release")
+        command.option("--release-version RELEASE", "set all features to the levels of this release")
+        command.option("--feature FEATURE=LEVEL ...", "set this feature", default=[])
         command.option("--dry-run", "only say whether it could be done")
         if word == "downgrade":
             command.option("--unsafe", "even if metadata is lost")
     command = parser.add_command("disable", "disable features")
-    command.option("--feature FEATURE ...", "this feature", default=[])
+    command.option("--feature FEATURE ...", "disable this feature", default=[])
     command.option("--dry-run", "only say whether it could be done")
     command.option("--unsafe", "even if metadata is lost")
     command = parser.add_command("version-mapping", "the features of a release")
-    command.option("--release-version RELEASE", "the latest one where nothing is given")
+    command.option("--release-version RELEASE", "the release; by default the latest")
     command = parser.add_command("feature-dependencies", "what a feature needs")
     command.option("--feature FEATURE=LEVEL ...", required=True)
 
@@ -68,8 +70,8 @@ async def _describe(tool: Tool) -> None:
         level = finalized.get(each.name, 0)
         first, last, now = (_spelt(each.name, number) for number in (each.min_version, each.max_version, level))
         tool.print(
-            f"Feature: {each.name}\tSupportedMinVersion: {first}\tSupportedMaxVersion: {last}\t"
-            f"FinalizedVersionLevel: {now}\tEpoch: {'-' if epoch < 0 else epoch}"
+            f"Feature: {each.name:<42}SupportedMinVersion: {first:<17}SupportedMaxVersion: {last:<17}"
+            f"FinalizedVersionLevel: {now:<17}Epoch: {'-' if epoch < 0 else epoch}"
         )
         tool.result.append(
             {
@@ -153,7 +155,7 @@ def _level_of(text: str) -> tuple[str, int]:
     name, equals, number = text.partition("=")
     if not equals:
         raise ToolUsageError(f"Can't parse feature=level string {text}: equals sign not found.")
-    if not number.isascii() or not number.removeprefix("-").isdigit() or int(number) > _MAX_LEVEL:
+    if not re.fullmatch("-?[0-9]{1,5}", number) or int(number) > _MAX_LEVEL:
         raise ToolUsageError(f"Can't parse feature=level string {text}: unable to parse {number} as a short.")
     if int(number) < 0:
         raise ToolUsageError("Cannot specify a negative version level.")

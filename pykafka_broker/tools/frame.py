@@ -404,7 +404,7 @@ def _module(name: str) -> Any:
 def parser_of(name: str) -> ToolParser:
     """Return a parser with the flags of the tool."""
     module = _module(name)
-    parser = ToolParser(name, TOOLS[name])
+    parser = ToolParser(name, f"{TOOLS[name][0].upper()}{TOOLS[name][1:]}.")
     module.options(parser)
     return parser
 
@@ -414,6 +414,8 @@ def main(name: str, arguments: Sequence[str]) -> int:
     module, parser = _module(name), parser_of(name)
     if not _LOG.handlers:
         _LOG.addHandler(logging.NullHandler())  # the error that ends the tool tells about connections
+        if sys.stderr.isatty():  # somebody who waits hears of them sooner
+            _LOG.getChild("client").addHandler(logging.StreamHandler())
     try:
         if not arguments and name in _HELPING_AT_ONCE:
             parser.print_help()

@@ -38,8 +38,8 @@ Filter = Callable[[str, int], bool]
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()
-    parser.option("--topic REGEX", "of these topics; of all, if it is not given")
-    parser.option("--partitions ID,...", "of these partitions of each topic")
+    parser.option("--topic REGEX", "only topics whose names match")
+    parser.option("--partitions ID,...", "only these partitions of each topic")
     parser.option(
         "--topic-partitions RULE,...",
         "topic1:1,topic2:0-3,topic3,topic4:5-,topic5:-3: the end of a range is not in it; :1 is of all topics",
@@ -125,10 +125,12 @@ def _rule(text: str) -> Filter:
 
 
 async def _partitions(client: Client, wanted: Filter, no_internal: bool) -> list[TopicPartition]:
+    """Return the wanted partitions in the order of Kafka's script, which is that of their texts: 1, 10, 2."""
     topics = [topic for topic in await list_topics(client) if not (no_internal and topic.is_internal)]
-    return [
+    found = [
         TopicPartition(topic.name or "", each.partition_index)
         for topic in topics
-        for each in sorted(topic.partitions, key=lambda each: each.partition_index)
+        for each in topic.partitions
         if wanted(topic.name or "", each.partition_index)
     ]
+    return sorted(found, key=str)

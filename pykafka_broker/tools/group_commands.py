@@ -31,7 +31,7 @@ from pykafka_broker.client.topics import describe_topics
 from pykafka_broker.protocol.enums import EARLIEST, LATEST, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
-from pykafka_broker.tools.java_time import Unparseable, duration_ms, timestamp_ms
+from pykafka_broker.tools.java_time import Unparseable, moment_before, timestamp_ms
 
 # -- tables
 
@@ -115,14 +115,16 @@ def add_group_flags(parser: ToolParser, kind: str, *, offsets: str, topics: str 
     add("--describe", "describe groups: --offsets, --members or --state")
     add("--delete", "delete groups with their offsets")
     add("--delete-offsets", "delete the offsets of one group for topics")
-    add("--group GROUP ...", "the group; may be given several times")
+    add("--group GROUP ...", "the group; may be repeated")
     add("--all-groups", f"all {kind}")
-    add(f"--{topics} TOPIC[:0,1] ...", "the topic, or partitions of it; several times")
-    add(f"--all-{topics}s", "all topics that the group has offsets of")
+    add(f"--{topics} TOPIC[:0,1] ...", "the topic, or partitions of it; may be repeated")
+    add(f"--all-{topics}s", "all topics with offsets of the group")
     add("--offsets", f"describe {offsets}; the default")
     add("--members", "describe the members")
-    add("--state STATE,...", "describe the state; list those in a state", nargs="?", const=EVERYTHING)
-    add("--verbose", "describe more of it")
+    add(
+        "--state STATE,...", "describe the state; with --list, only groups in these states", nargs="?", const=EVERYTHING
+    )
+    add("--verbose", "describe more")
     add("--timeout MS", "how long to wait for an answer")
 
 
@@ -339,7 +341,7 @@ async def delete_offsets_of_group(
         rows += [(topic, partition, error) for topic, partition in given]
     tool.print(_told(group, whole))
     told = [(*row[:2], "Successful" if row[2] is None else f"Error: {row[2].java}") for row in rows]
-    print_table(tool, {"TOPIC": 30, "PARTITION": 15, "STATUS": 15}, told)
+    print_table(tool, {"TOPIC": 15, "PARTITION": 10, "STATUS": 15}, told)
     tool.result = [
         {"topic": topic, "partition": partition, "error": None if error is None else str(error)}
         for topic, partition, error in rows
@@ -364,14 +366,14 @@ def _told(group: str, error: ClientError | None) -> str:
 
 
 _HELP = {
-    "to_earliest": "to the first offset",
-    "to_latest": "to the end",
-    "to_current": "to what is committed, or the end",
-    "to_offset": "to this offset",
-    "shift_by": "by so many, back if negative",
-    "to_datetime": "to the first record of that time, YYYY-MM-DDThh:mm:ss.sss",
-    "by_duration": "to the first record of so long ago, PnDTnHnMnS",
-    "from_file": "to what the CSV file says, as --export prints it",
+    "to_earliest": "reset to the first offset",
+    "to_latest": "reset to the end",
+    "to_current": "reset to the committed offset, or to the end",
+    "to_offset": "reset to this offset",
+    "shift_by": "shift by this number, back if negative",
+    "to_datetime": "reset to the first record at this time, YYYY-MM-DDThh:mm:ss.sss",
+    "by_duration": "reset to the first record of this long ago, PnDTnHnMnS",
+    "from_file": "reset to the offsets in this CSV file, as --export prints it",
 }
 _VALUES = {"to_offset": "N", "shift_by": "N", "to_datetime": "TIME", "by_duration": "DURATION", "from_file": "FILE"}
 ALL_SCENARIOS = tuple(_HELP)
@@ -386,8 +388,8 @@ def add_scenarios(parser: ToolParser, scenarios: Collection[str] = ALL_SCENARIOS
             parser.add_argument(flag, metavar=_VALUES[name], help=_HELP[name])
         else:
             parser.add_argument(flag, action="store_true", help=_HELP[name])
-    parser.option("--dry-run", "show what would be done")
-    parser.option("--execute", "do it")
+    parser.option("--dry-run", "only show what would be done")
+    parser.option("--execute", "carry it out")
 
 
 def scenario_of(tool: Tool, scenarios: Collection[str] = ALL_SCENARIOS) -> str:
@@ -439,7 +441,7 @@ def _moment(tool: Tool, client: Client, scenario: str) -> int:
     if scenario == "to_datetime":
         return timestamp_ms(tool.options.to_datetime)
     client.clock.tick()
-    return client.clock.wall - duration_ms(tool.options.by_duration)
+    return moment_before(client.clock.wall, tool.options.by_duration)
 
 
 async def _since(
@@ -603,7 +605,7 @@ def print_plans(tool: Tool, plans: Mapping[str, Mapping[TopicPartition, int]], *
             tool.print(line)
         tool.print()
     else:
-        print_table(tool, {"GROUP": 30, "TOPIC": 30, "PARTITION": 10, "NEW-OFFSET": 15}, rows)
+        print_table(tool, {"GROUP": 15, "TOPIC": 15, "PARTITION": 10, "NEW-OFFSET": 10}, rows)
 
 
 # -- failures

@@ -7,6 +7,7 @@ from pykafka_broker.client.groups import list_groups
 from pykafka_broker.protocol.messages.list_groups_response import ListedGroup
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 
+_LEAST_WIDTH = 20  # of a column
 _FAILURE = "Error while executing groups command : "
 
 _TYPES = ("classic", "consumer", "share", "streams")
@@ -36,9 +37,10 @@ async def run(tool: Tool) -> int:
             found = [each for each in await list_groups(client) if _is_wanted(tool, each)]
     except ClientError as error:
         return tool.fail(f"{_FAILURE}{error}", error)
-    tool.print(_row("GROUP", "TYPE", "PROTOCOL"))
+    width = max(_LEAST_WIDTH, *(len(each.group_id) for each in found), 0)  # of all columns
+    tool.print(_row(width, "GROUP", "TYPE", "PROTOCOL"))
     for each in found:
-        tool.print(_row(each.group_id, each.group_type.capitalize(), each.protocol_type))
+        tool.print(_row(width, each.group_id, each.group_type.capitalize(), each.protocol_type))
     tool.result = [
         {"group": each.group_id, "type": each.group_type or None, "protocol": each.protocol_type} for each in found
     ]
@@ -56,5 +58,5 @@ def _is_wanted(tool: Tool, group: ListedGroup) -> bool:
     return options.protocol is None or options.protocol == group.protocol_type
 
 
-def _row(group: str, kind: str, protocol: str) -> str:
-    return f"{group:<20} {kind:<20} {protocol:<20}"
+def _row(width: int, *cells: str) -> str:
+    return " ".join(f"{each:<{width}}" for each in cells)

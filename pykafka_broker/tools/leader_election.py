@@ -21,11 +21,11 @@ _TYPES = {"PREFERRED": 0, "UNCLEAN": 1}
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()
-    parser.option("--admin.config FILE", "the same, as it was called", dest="command_config")
+    parser.option("--admin.config FILE", "the same (deprecated)", dest="command_config")
     parser.add_argument("--election-type", type=str.upper, choices=_TYPES, help="preferred or unclean")
-    parser.option("--topic NAME", "with --partition: elect for this one")
+    parser.option("--topic NAME", "with --partition: elect for this partition")
     parser.option("--partition ID", "partition of --topic", type=integer)
-    parser.option("--all-topic-partitions", "elect for all that need it")
+    parser.option("--all-topic-partitions", "elect for all partitions that need it")
     parser.option(
         "--path-to-json-file FILE", 'elect for those in this file: {"partitions": [{"topic": "foo", "partition": 1}]}'
     )

@@ -29,9 +29,9 @@ _ENDPOINT = "is no endpoint of a controller"
 def options(parser: ToolParser) -> None:
     parser.add_connection(controllers=True)
     command = parser.add_command("describe", "what there is of the quorum")
-    command.option("--status", "the leader, and how far the others are behind")
-    command.option("--replication", "each replica of the log of metadata")
-    command.option("--human-readable", "with --replication: how long ago")
+    command.option("--status", "print the leader, and the lag of the others")
+    command.option("--replication", "print each replica of the metadata log")
+    command.option("--human-readable", 'with --replication: print times as "... ms ago"')
     command = parser.add_command("add-controller", "add the controller whose settings are in --command-config")
     command.option("--dry-run", "only say what would be done")
     command = parser.add_command("remove-controller", "remove a controller")

@@ -574,7 +574,7 @@ Duty = Callable[[], Coroutine[Any, Any, None]]
 
 
 def options(parser: ToolParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="properties as MirrorMaker 2 has them")
+    parser.add_argument("file", metavar="FILE", help="properties file of MirrorMaker 2")
     parser.option("--clusters ALIAS", "mirror only to these clusters", nargs="+", default=[])
 
 

@@ -33,24 +33,24 @@ _MOST_BYTES = 16 << 20  # the most bytes of values made before the first send
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()
-    parser.option("--topic TOPIC", "where the records go")
-    parser.option("--num-records NUMBER", "how many are sent", type=long)
-    parser.option("--throughput RECORDS/S", "at most so many a second; -1: no limit", type=double)
-    parser.option("--record-size BYTES", "of values of random letters", type=integer)
-    parser.option("--payload-file FILE", "values are lines of it, by chance")
-    parser.option("--payload-delimiter TEXT", "what stands between them", default="\\n")
+    parser.option("--topic TOPIC", "send records to this topic")
+    parser.option("--num-records NUMBER", "how many records to send", type=long)
+    parser.option("--throughput RECORDS/S", "at most this many records a second; -1: no limit", type=double)
+    parser.option("--record-size BYTES", "size of values of random letters", type=integer)
+    parser.option("--payload-file FILE", "take values from random lines of this file")
+    parser.option("--payload-delimiter TEXT", "the delimiter between values in the file", default="\\n")
     parser.option("--payload-monotonic", "values are rising numbers")
     for name in ("command-property", "producer-props"):
         parser.option(f"--{name} NAME=VALUE", "properties of the producer", nargs="+")
-    parser.option("--producer.config FILE", "as --command-config", dest="producer_config")
+    parser.option("--producer.config FILE", "the same as --command-config", dest="producer_config")
     parser.option("--print-metrics", "print figures of the client at the end")
     parser.option("--transactional-id ID", "send in transactions of this id")
-    parser.option("--transaction-duration-ms MS", "commit after so long", type=long)
-    parser.option("--warmup-records NUMBER", "are left out of the last line", type=long, default=0)
-    parser.option("--reporting-interval MS", "between lines of figures", type=long, default=5_000)
-    parser.option("--key-distribution KIND", "keys: none, in turn, or by chance", choices=_KEYS, default="none")
-    parser.option("--record-key-range NUMBER", "keys are numbers below it", type=integer)
-    parser.option("--random-seed NUMBER", "of keys and values by chance", type=long, default=0)
+    parser.option("--transaction-duration-ms MS", "commit each transaction after this time", type=long)
+    parser.option("--warmup-records NUMBER", "leave the first records out of the last line", type=long, default=0)
+    parser.option("--reporting-interval MS", "time between two lines of figures", type=long, default=5_000)
+    parser.option("--key-distribution KIND", "keys: none, in turn (range), or random", choices=_KEYS, default="none")
+    parser.option("--record-key-range NUMBER", "keys are numbers below this one", type=integer)
+    parser.option("--random-seed NUMBER", "seed of random keys and values", type=long, default=0)
 
 
 async def run(tool: Tool) -> int:

@@ -56,7 +56,7 @@ _STATE = {"GROUP": 15, "COORDINATOR (ID)": 25, "STATE": 15, "GROUP-EPOCH": 15, "
 def options(parser: ToolParser) -> None:
     add_group_flags(parser, "share groups", offsets="where the group begins, and its lag")
     add_scenarios(parser, _SCENARIOS)
-    parser.option("--export", "print what was reset to as CSV")
+    parser.option("--export", "print the new offsets as CSV")
 
 
 async def run(tool: Tool) -> int:
@@ -161,7 +161,7 @@ async def _delete_offsets(tool: Tool, client: Client) -> None:
         unknown = "Encounter some unknown error: " if isinstance(error, TimedOut) else ""
         tool.print(f"\nError: {unknown}{error.java if unknown else error}")
     rows = [(topic, "Successful" if found[topic] is None else f"Error: {found[topic]}") for topic in found]
-    print_table(tool, {"TOPIC": 30, "STATUS": 15}, rows)
+    print_table(tool, {"TOPIC": 15, "STATUS": 15}, rows)
     tool.result = [{"topic": topic, "error": None if error is None else str(error)} for topic, error in found.items()]
 
 

@@ -26,20 +26,20 @@ _POLL_MS = 1_000
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()
-    parser.option("--topic TOPIC", "whose records are read")
-    parser.option("--group-id GROUP", "of which it is a member")
+    parser.option("--topic TOPIC", "read the records of this topic")
+    parser.option("--group-id GROUP", "read as a member of this group")
     parser.option("--group-protocol PROTOCOL", "classic or consumer", default="classic")
     parser.option("--group-remote-assignor NAME", "assignor of the group coordinator")
-    parser.option("--group-instance-id ID", "of a static member")
-    parser.option("--max-messages NUMBER", "how many; -1: without end", type=integer, default=-1)
-    parser.option("--session-timeout MS", "of a member by the classic protocol", type=integer)
-    parser.option("--verbose", "tell of each record")
-    parser.option("--enable-autocommit", "commit from time to time only")
+    parser.option("--group-instance-id ID", "be this static member")
+    parser.option("--max-messages NUMBER", "end after this many records; -1: never", type=integer, default=-1)
+    parser.option("--session-timeout MS", "session timeout, with the classic protocol", type=integer)
+    parser.option("--verbose", "print a line for each record")
+    parser.option("--enable-autocommit", "commit periodically, not after each poll")
     parser.add_argument("--reset-policy", default="earliest", choices=("earliest", "latest", "none"), help="where a "
                         "partition without an offset begins")  # fmt: skip
-    parser.option("--close-timeout MS", "how long the end may take", type=integer, default=30_000)
+    parser.option("--close-timeout MS", "most time for closing the consumer", type=integer, default=30_000)
     parser.option("--assignment-strategy CLASS", "RangeAssignor or RoundRobinAssignor")
-    parser.option("--consumer.config FILE", "as --command-config", dest="consumer_config")
+    parser.option("--consumer.config FILE", "the same as --command-config", dest="consumer_config")
 
 
 async def run(tool: Tool) -> int:

@@ -23,16 +23,18 @@ _LATEST_MS = 2**53  # leaves room for later timestamps
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()
-    parser.option("--topic TOPIC", "where the records go")
-    parser.option("--max-messages NUMBER", "how many; -1: without end", type=integer, default=-1)
-    parser.option("--throughput RECORDS/S", "at most so many a second", type=integer, default=-1)
-    parser.add_argument(
-        "--acks", type=integer, default=-1, choices=(0, 1, -1), help="how many replicas have to have it"
+    parser.option("--topic TOPIC", "send records to this topic")
+    parser.option("--max-messages NUMBER", "end after this many records; -1: never", type=integer, default=-1)
+    parser.option(
+        "--throughput RECORDS/S", "at most this many records a second; -1: no limit", type=integer, default=-1
     )
-    parser.option("--producer.config FILE", "as --command-config", dest="producer_config")
-    parser.option("--message-create-time MS", "of the first; they rise", type=long, default=-1)
-    parser.option("--value-prefix NUMBER", "stands before each value, with a dot", type=integer)
-    parser.option("--repeating-keys NUMBER", "keys from 0 on, up to this one", type=integer)
+    parser.add_argument(
+        "--acks", type=integer, default=-1, choices=(0, 1, -1), help="how many replicas must have a record"
+    )
+    parser.option("--producer.config FILE", "the same as --command-config", dest="producer_config")
+    parser.option("--message-create-time MS", "timestamp of the first record; the others follow", type=long, default=-1)
+    parser.option("--value-prefix NUMBER", "put this number and a dot before each value", type=integer)
+    parser.option("--repeating-keys NUMBER", "repeat the keys from 0 up to this number", type=integer)
 
 
 async def run(tool: Tool) -> int:

@@ -31,10 +31,10 @@ _NEVER_ENDS = (
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()
-    parser.option("--topic TOPIC", "whose records are read")
-    parser.option("--group-id GROUP", "of which it is a member")
-    parser.option("--max-messages NUMBER", "how many; -1: without end", type=integer, default=-1)
-    parser.option("--verbose", "tell of each record")
+    parser.option("--topic TOPIC", "read the records of this topic")
+    parser.option("--group-id GROUP", "read as a member of this group")
+    parser.option("--max-messages NUMBER", "end after this many records; -1: never", type=integer, default=-1)
+    parser.option("--verbose", "print a line for each record")
     parser.add_argument("--acknowledgement-mode", default="auto", choices=_MODES, help="auto: with the next poll; sync "
                         "or async: each on its own, at once")  # fmt: skip
     parser.option("--ack-pattern KIND,KIND", "accept, release, reject or renew, for record after record")

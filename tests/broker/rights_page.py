@@ -11,15 +11,15 @@ from tests.broker.rights import NEXT_TABLE, NOTHING_TO_ASK, TABLE, Need
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "rights.md"
 _HEAD = f"""# Which request needs which right
 
-Made from `tests/broker/rights.py` by `python -m tests.broker.rights_page`. Each line was asked of this broker and of a
-real Kafka {OWN_VERSION}, with all rights and without that one (`interop/test_security_rights.py`), a line of Kafka 4.4
-of a 4.4.0. Several lines for one API are checked in their order; "or" means that any will do. A topic that may not be
-described looks like one that is not there.
+The rights that each request needs, as ACLs give them. Each line was asked of this broker and of a real Kafka
+{OWN_VERSION}, with all rights and without that one (`interop/test_security_rights.py`); the page is made from
+`tests/broker/rights.py` by `python -m tests.broker.rights_page`. Several lines for one API are checked in their order;
+"or" means that any will do. A topic that may not be described looks like one that is not there.
 
 What is implied: Describe by Read, Write, Delete and Alter; DescribeConfigs by AlterConfigs; everything by All. What is
 denied counts before what is allowed, and implies nothing.
 
-| API | needs | who lacks it is told |
+| API | needs | error without the right |
 |---|---|---|
 """
 

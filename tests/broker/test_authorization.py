@@ -150,6 +150,24 @@ def test_one_of_several_rights_will_do(node: RealBroker, asked: Asked, need: Nee
         authorized_by(node, AllowAll())
 
 
+@pytest.mark.parametrize(
+    ("api_key", "fields"),
+    [
+        (ApiKey.CONSUMER_GROUP_HEARTBEAT, {"rebalance_timeout_ms": 1000, "topic_partitions": []}),
+        (ApiKey.SHARE_GROUP_HEARTBEAT, {"member_id": "m"}),
+        (ApiKey.STREAMS_GROUP_HEARTBEAT, {"member_id": "m"}),
+    ],
+)
+def test_a_member_without_the_right_is_told_so_also_without_a_coordinator(
+    tmp_path: Path, api_key: ApiKey, fields: dict[str, Any]
+) -> None:
+    node = RealBroker(tmp_path, **SMALL)
+    asking = partial(ask, node, api_key, 1 if api_key is ApiKey.SHARE_GROUP_HEARTBEAT else 0, group_id="g", **fields)
+    assert asking().error_code == ErrorCode.NOT_COORDINATOR
+    authorized_by(node, Denies((AclOperation.READ, GROUP, "g")))
+    assert asking().error_code == GROUP_DENIED
+
+
 @pytest.mark.parametrize("asked", [one for one in TABLE if "'u'" in str(one.fields)], ids=str)
 def test_a_topic_that_is_denied_leaves_the_others_alone(node: RealBroker, asked: Asked) -> None:
     authorized_by(node, Denies(*asked.needs[-1].rights))

@@ -10,6 +10,7 @@ import pytest
 
 from pykafka_broker.cluster import heartbeats
 from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import METADATA_TOPIC_ID
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import (
@@ -211,6 +212,28 @@ def test_who_comes_back_leads_again_in_portions(node: ControllerNode, monkeypatc
     assert node.beat(2).is_fenced is False
     node.beat(2)  # an ordinary one does not end it
     assert seen_in_turns(node, lambda: led_by_2(node)) == [2, 4, 5]
+
+
+def test_a_portion_that_the_disk_refuses_is_written_in_a_moment(
+    node: ControllerNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeats, "PORTION", 2)
+    with_partitions(node, 5, replicas=(2,))
+    node.beat(2, want_fence=True)
+    seen_in_turns(node, lambda: None)
+    node.beat(2)
+
+    def refuse(records: object) -> None:
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "no room")
+
+    with monkeypatch.context() as full:
+        full.setattr(node.metadata, "commit", refuse)
+        assert seen_in_turns(node, lambda: led_by_2(node)) == [2, 2], "it is not tried again at once"
+    due = node.next_deadline()
+    assert due is not None
+    assert due <= node.clock.now + 1_000
+    node.on_deadline(node.clock.now + 1_000)
+    assert seen_in_turns(node, lambda: led_by_2(node)) == [4, 5]
 
 
 def test_another_incarnation_has_nothing_left_to_do(node: ControllerNode, monkeypatch: pytest.MonkeyPatch) -> None:

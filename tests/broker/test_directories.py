@@ -200,7 +200,7 @@ def test_a_directory_that_fails_is_told_at_once(node: Node) -> None:
     node.write(lost)
     node.broker.logs.take_offline(node.broker.logs.directories[1], OSError("gone"))
     last = node.records()[-3:]
-    # as a 4.3.1 broker does
+    # as a 4.4.0 broker does
     assert [name for name, _ in last] == [*["PartitionChangeRecord"] * 2, "BrokerRegistrationChangeRecord"]
     assert (last[0][1].leader, last[0][1].isr, last[0][1].eligible_leader_replicas) == (-1, [], [1])
     assert last[2][1].log_dirs == [node.broker.logs.directories[0].id]

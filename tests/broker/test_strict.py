@@ -1,6 +1,6 @@
 """Every switch of `pykafka.strict`: what this broker does otherwise for speed or comfort is done as Kafka does it.
 
-What is expected here is what a running Kafka 4.3.1 answered, and 2.8 where the release matters.
+What is expected here is what a running Kafka 4.4.0 answered, and 2.8 where the release matters.
 """
 
 from __future__ import annotations

@@ -87,3 +87,11 @@ def test_what_is_refused_is_one_line(
     with pytest.raises(SystemExit, match="2"):
         main(["control", "create-topic", "t", "--partitions", "three", "--url", "x"])
     assert "three is not JSON" in capsys.readouterr().err
+
+
+def test_the_help_of_an_operation_says_what_each_flag_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["control", "add-fault", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "--drop DROP before, after" in said
+    assert "--every EVERY integer, from 1, to 2147483648 (by default 1)" in said

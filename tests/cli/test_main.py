@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import errno
 import logging
+import runpy
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import pykafka_broker
 from pykafka_broker import __version__
 from pykafka_broker.broker.setup import Setup
 from pykafka_broker.cli import main
 from pykafka_broker.cli.commands import COMMANDS
+from pykafka_broker.cli.serve import reason_of
 from pykafka_broker.cli.settings import ABSENT_MEMBER_MS
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.log_directory import LogDirectoryError
@@ -78,6 +82,8 @@ def test_help_begins_with_the_commands(capsys: pytest.CaptureFixture[str]) -> No
     ("arguments", "line"),
     [
         (["--overide", "a=b"], "pykafka-broker: --overide is not a recognized option: did you mean --override?"),
+        (["--port", "9092"], "pykafka-broker: --port is not a recognized option: did you mean --listen?"),
+        (["control", "topcs"], "pykafka-broker control: there is no operation topcs; did you mean topics"),
         (["--zzz"], "pykafka-broker: --zzz is not a recognized option; pykafka-broker --help lists them"),
         (["proxy", "--to", "a:1", "--listn", "b"], "pykafka-broker proxy: --listn is not a recognized option: "),
         (["control", "topics", "--nam", "x"], "pykafka-broker control: --nam is not a recognized option: "),
@@ -174,6 +180,36 @@ def test_no_place_for_an_ephemeral_directory(
     assert capsys.readouterr().err == expected
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--listen", "{}"], "it must be HOST:PORT"),
+        (["--control", "{}"], "it must be HOST:PORT"),
+        (["--control", "0", "--control-nodes", "{}=x:1"], "it must be NODE=HOST:PORT"),
+        (["--override", "listeners=PLAINTEXT://x:{}"], "it must be NAME://HOST:PORT"),
+        (["features", "--bootstrap-server", "x:1", "upgrade", "--feature", "a={}"], "as a short"),
+        (["topics", "--bootstrap-server", "x:{}", "--list"], "Failed to create new KafkaAdminClient"),
+        (["format", "-t", "x", "-S", "SCRAM-SHA-256=[name=a,password=b,iterations={}]"], "iterations count"),
+    ],
+)
+def test_a_number_of_any_length_is_refused_in_a_line(
+    arguments: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [each.replace("{}", "9" * 5000) for each in arguments]
+    if given[0] == "format":
+        properties = {"node.id": 1, "process.roles": "broker,controller", "controller.listener.names": "C"}
+        properties |= {"log.dirs": tmp_path / "data", "listeners": "C://127.0.0.1:0"}
+        text = "\n".join(f"{name}={value}" for name, value in properties.items())
+        (tmp_path / "properties").write_text(text)
+        given += ["-c", str(tmp_path / "properties"), "--standalone"]
+    elif given[0].startswith("-"):
+        given += ["--data-dir", str(tmp_path)]
+    assert main(given) in (1, 2)
+    told = capsys.readouterr().err
+    assert says in told
+    assert "Traceback" not in told
+
+
 def test_ephemeral_with_a_directory_is_a_contradiction(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--ephemeral", "--data-dir", "/data"]) == 2
     assert "--data-dir" in capsys.readouterr().err
@@ -198,6 +234,12 @@ def test_unknown_key_is_one_warning(served: list[BrokerConfig], caplog: pytest.L
     assert main(["--override", "no.such.key=1"]) == 0
     assert [r.message for r in caplog.records if r.levelname == "WARNING"] == ["unknown config no.such.key is ignored"]
     assert served
+
+
+def test_a_port_that_is_taken_is_told_with_the_way_out() -> None:
+    taken = OSError(errno.EADDRINUSE, "Address already in use", "127.0.0.1:9092")
+    hint = "another program listens there; port 0 takes a free port"
+    assert reason_of(taken) == f"127.0.0.1:9092: Address already in use ({hint})"
 
 
 @pytest.mark.parametrize("error", [LogDirectoryError("/data is in use"), OSError("Address already in use")])
@@ -250,3 +292,11 @@ def test_a_command_that_only_looks_ends_quietly_with_ctrl_c(
     monkeypatch.setattr("pykafka_broker.log.tool.command.run", interrupted)
     assert main(["log", "verify", "/data"]) == 130
     assert capsys.readouterr().err == ""
+
+
+def test_an_older_python_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip refuses to install there, but a clone may be on the path."""
+    with monkeypatch.context() as older:
+        older.setattr(sys, "version_info", (3, 10, 13, "final", 0))
+        with pytest.raises(ImportError, match=r"needs Python 3\.11 or newer; .* is 3\."):
+            runpy.run_path(pykafka_broker.__file__)

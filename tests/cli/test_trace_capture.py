@@ -114,6 +114,10 @@ def test_only_what_is_wanted_is_traced(tmp_path: Path, capsys: pytest.CaptureFix
     assert "Heartbeat" not in shown
     assert main(["trace", str(path), "--client-id", "client-2"]) == 0
     assert capsys.readouterr().out == ""
+    assert main(["trace", str(path), "--api", "18,Heartbeat"]) == 0  # by key too, as on a broker that runs
+    assert capsys.readouterr().out.count("\n") == 3
+    assert main(["trace", str(path), "--api", "Hartbeat"]) == 1
+    assert "there is no API Hartbeat; did you mean Heartbeat" in capsys.readouterr().err
 
 
 def test_a_pair_of_raw_streams_is_traced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

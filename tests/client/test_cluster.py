@@ -36,6 +36,14 @@ def with_client(
     return asyncio.run(run())
 
 
+def test_the_first_failure_at_an_address_is_logged_and_no_further_one(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(TimedOut):
+        with_client(NOBODY, QUICK, list_topics)
+    (said,) = [record.message for record in caplog.records if record.name == "pykafka_broker.client.cluster"]
+    assert said.startswith(f"no connection to {NOBODY}: ")
+    assert said.endswith("; trying again for 0 s")
+
+
 def test_nobody_is_there() -> None:
     begun = time.monotonic()
     with pytest.raises(TimedOut, match=r"^Timed out waiting for a node assignment\. Call: listTopics$"):

@@ -91,7 +91,7 @@ def test_overrides_are_checked_together_with_those_that_stay() -> None:
     assert error.message == "conflict topic config setting min.compaction.lag.ms (5) > max.compaction.lag.ms (4)"
 
 
-# As a real 4.3.1 broker answered; those that are in the recorded answers are not repeated.
+# As a real 4.4.0 broker answered; those that are in the recorded answers are not repeated.
 @pytest.mark.parametrize(
     ("kind", "name", "key", "value", "code", "message"),
     [
@@ -184,7 +184,7 @@ def test_overrides_are_checked_together_with_those_that_stay() -> None:
         (
             BROKER,
             "1",
-            "listener.name.a.plain.connections.max.reauth.ms",
+            "listener.name.plaintext.plain.connections.max.reauth.ms",
             "soon",
             ErrorCode.INVALID_REQUEST,
             (
@@ -203,10 +203,51 @@ def test_overrides_are_checked_together_with_those_that_stay() -> None:
         (
             BROKER,
             "1",
-            "listener.name.a.connections.max.reauth.ms",
+            "listener.name.plaintext.connections.max.reauth.ms",
             "soon",
             ErrorCode.INVALID_REQUEST,
-            "Invalid value soon for configuration connections.max.reauth.ms: Not a number of type LONG",
+            (
+                "Invalid value org.apache.kafka.common.config.ConfigException: Invalid value soon for configuration "
+                "connections.max.reauth.ms: Not a number of type LONG for configuration Invalid dynamic configuration"
+            ),
+        ),
+        (
+            BROKER,
+            "",
+            "max.connection.creation.rate",
+            "0",
+            ErrorCode.INVALID_REQUEST,
+            (
+                "Invalid value org.apache.kafka.common.config.ConfigException: Invalid max.connection.creation.rate 0 "
+                "for configuration Invalid dynamic configuration"
+            ),
+        ),
+        (
+            BROKER,
+            "1",
+            "listener.name.plaintext.max.connections",
+            "0",
+            ErrorCode.INVALID_REQUEST,
+            (
+                "Invalid value org.apache.kafka.common.config.ConfigException: Invalid max.connections 0 for "
+                "configuration Invalid dynamic configuration"
+            ),
+        ),
+        (
+            BROKER,
+            "",
+            "listener.name.a.num.io.threads",
+            "soon",
+            ErrorCode.INVALID_REQUEST,
+            "Invalid value soon for configuration num.io.threads: Not a number of type INT",
+        ),
+        (
+            BROKER,
+            "",
+            "listener.name.a.principal.builder.class",
+            "foo.Bar",
+            ErrorCode.INVALID_REQUEST,
+            "Invalid value foo.Bar for configuration principal.builder.class: Class foo.Bar could not be found.",
         ),
     ],
 )
@@ -270,6 +311,11 @@ def test_the_only_limit_of_a_group_key_is_told_alone() -> None:
         (BROKER, "1", "listener.name.external.plain.sasl.jaas.config", "as it stands"),
         (BROKER, "1", "listener.name.external.plain.sasl.server.callback.handler.class", "of.python:Class"),
         (BROKER, "", "listener.name.external.max.connections", "7"),
+        (BROKER, "", "listener.name.external.max.connections", "0"),
+        (BROKER, "1", "listener.name.external.connections.max.reauth.ms", "soon"),
+        (BROKER, "1", "listener.name.external.plain.connections.max.reauth.ms", "soon"),
+        (BROKER, "1", "listener.name.PLAINTEXT.connections.max.reauth.ms", "soon"),
+        (BROKER, "1", "listener.name.controller.connections.max.reauth.ms", "soon"),
         (BROKER, "", "follower.replication.throttled.rate", "5"),
         (CLIENT_METRICS, "m", "metrics", "*"),
         (CLIENT_METRICS, "m", "metrics", "a,b,a"),

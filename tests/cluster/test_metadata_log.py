@@ -181,6 +181,19 @@ def test_what_stands_between_begin_and_end_waits_for_the_end(node: Node) -> None
     assert node.image.features == {"g": 1}
 
 
+def test_a_new_leader_aborts_a_transaction_that_was_left_open(node: Node) -> None:
+    node.log.lead(NOW)
+    node.append(BeginTransactionRecord("x"), FeatureLevelRecord("f", 1))
+    node.reopen()
+    node.log.lead(NOW)
+    node.append(FeatureLevelRecord("g", 1))
+    end = node.log.log.log_end_offset
+    node.reopen()
+    assert node.image.features == {"g": 1}
+    node.log.lead(NOW)
+    assert node.log.log.log_end_offset == end + 1, "nothing is left to be aborted"
+
+
 def test_a_real_directory_is_read(tmp_path: Path) -> None:
     folder = tmp_path / "__cluster_metadata-0"
     folder.mkdir()

@@ -88,11 +88,28 @@ def test_who_is_not_let_in(node: ControllerNode, fields: dict[str, Any], error: 
     assert (2 in node.image.brokers) == (error == ErrorCode.NONE)
 
 
-def test_the_same_incarnation_again_keeps_its_epoch(node: ControllerNode) -> None:
+def test_the_same_incarnation_again_keeps_its_epoch_and_state(node: ControllerNode) -> None:
     first = node.register(1).broker_epoch
-    end = node.metadata.applied_offset
     assert node.register(1).broker_epoch == first
-    assert node.metadata.applied_offset == end
+    assert node.image.brokers[1].fenced
+    node.beat(1, cordoned_log_dirs=[directory(1)])
+    assert node.register(1, rack="r").broker_epoch == first
+    broker = node.image.brokers[1]
+    assert (broker.fenced, broker.rack, broker.cordoned_log_dirs) == (False, "r", (directory(1),))
+    assert node.beat(1).is_fenced is False
+
+
+def test_the_same_incarnation_tells_its_directories_where_there_was_no_room_before(node: ControllerNode) -> None:
+    node.metadata.commit([ApiMessageAndVersion(FeatureLevelRecord("metadata.version", 14), 0)])
+    node.join(1, 2)
+    create(node, "t", 1, 2)
+    assert node.image.brokers[1].log_dirs == ()
+    node.metadata.commit([ApiMessageAndVersion(FeatureLevelRecord("metadata.version", 25), 0)])
+    lost, kept = directory(1), b"k" * 16
+    assert node.register(1, log_dirs=[lost, kept]).error_code == ErrorCode.NONE
+    assert node.image.brokers[1].log_dirs == (lost, kept)
+    assert node.beat(1, offline_log_dirs=[lost]).is_fenced is False
+    assert node.image.brokers[1].log_dirs == (kept,)
 
 
 def test_a_session_begins_with_the_first_heartbeat(node: ControllerNode) -> None:

@@ -69,7 +69,7 @@ def test_what_is_out_of_reach_has_no_leader_and_gets_it_back() -> None:
     cluster.create("t")
     cluster.apply(changes(cluster, LOST))
     partition = cluster.image.topics["t"].partitions[0]
-    # as a 4.3.1 broker records it
+    # as a 4.4.0 broker records it
     assert (partition.leader, partition.isr, partition.elr, partition.last_known_elr) == (-1, (), (1,), (1,))
     assert partition.directories == (DIRECTORY,)
     assert changes(cluster, LOST, leaderless=True, all_partitions=True) == []

@@ -83,6 +83,7 @@ BOUND = (
     "running KRaft with just the broker role"
 )
 UNROUTABLE = "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."
+WITH_OTHER = "OTHER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"
 NO_LISTENER = (
     "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options "
     "based on currently configured listeners are PLAINTEXT"
@@ -100,11 +101,11 @@ NO_LISTENER = (
         ({"controller.quorum.voters": "2@h:1,1@h:2"}, [VOTER]),
         ({"listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"}, [BOUND]),
         ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, [UNROUTABLE]),
-        ({"inter.broker.listener.name": "OTHER"}, [NO_LISTENER]),
+        ({"inter.broker.listener.name": "OTHER", "listener.security.protocol.map": WITH_OTHER}, [NO_LISTENER]),
     ],
 )
 def test_a_broker_finds_its_controllers_and_is_found(settings: dict[str, str], sentences: list[str]) -> None:
-    """The sentences are those of a 4.3.1 that was started with these files."""
+    """The sentences are those of a 4.4.0 that was started with these files."""
     assert list(problems(BrokerConfig(MEMBER | settings))) == sentences
 
 

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from pykafka_broker.config.registry import broker_keys, client_metrics_keys, group_keys, topic_keys
-from pykafka_broker.config.values import ConfigError, ConfigType, format_value, parse_value, reset_duration_ms
+from pykafka_broker.config.values import (
+    ConfigError,
+    ConfigType,
+    format_value,
+    java_integer,
+    parse_value,
+    reset_duration_ms,
+)
 
 VERDICTS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("verdicts.json").read_text())
 KEYS = {
@@ -48,10 +55,41 @@ def test_verdict_is_kafkas(scope: str, name: str) -> None:
         ("P1Y", None),
         ("P1DT", None),
         ("tomorrow", None),
+        ("P106751991167300D", 106_751_991_167_300 * 86_400_000),
+        ("P106751991167301D", None),
+        (f"PT{(1 << 63) - 1}S", ((1 << 63) - 1) * 1000),
+        (f"PT{1 << 63}S", None),
+        (f"PT1M{(1 << 63) - 1}S", None),
+        (f"PT{'0' * 5000}1S", 1000),
+        (f"PT{'9' * 5000}S", None),
     ],
 )
 def test_a_reset_by_duration_is_read_as_java_does(text: str, duration_ms: int | None) -> None:
     assert reset_duration_ms(f"by_duration:{text}") == duration_ms
+
+
+@pytest.mark.parametrize("digits", ["9" * 20, "9" * 5000, "-" + "9" * 5000])
+@pytest.mark.parametrize("name", ["retention.ms", "max.message.bytes"])
+def test_a_number_of_any_length_is_refused_in_kafkas_words(name: str, digits: str) -> None:
+    key = KEYS["topic"][name]
+    with pytest.raises(ConfigError) as caught:
+        parse_value(key, digits)
+    assert str(caught.value) == f"Invalid value {digits} for configuration {name}: Not a number of type {key.type.name}"
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        *[("0", 0), ("+1", 1), ("-1", -1), ("007", 7), ("0" * 5000 + "7", 7), ("-2147483648", -(1 << 31))],
+        *[(text, None) for text in ("", "+", "1_0", " 1", "1 ", "1.0", "0x1", "2147483648", "1" * 5000)],
+    ],
+)
+def test_an_integer_is_read_as_java_does(text: str, number: int | None) -> None:
+    if number is None:
+        with pytest.raises(ValueError, match="is not a number of 32 bits"):
+            java_integer(text)
+    else:
+        assert java_integer(text) == number
 
 
 @pytest.mark.parametrize("scope", KEYS)

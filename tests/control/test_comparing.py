@@ -66,7 +66,7 @@ def test_what_is_not_named_is_not_compared(record: RecordAnswer, wanted: Expecte
 )
 def test_what_is_named_has_to_be_there(record: RecordAnswer, wanted: ExpectedRecord) -> None:
     assert not ExpectedMatcher(wanted).fits(record)
-    assert difference([record], [wanted]).startswith("1 records, expected 1")
+    assert difference([record], [wanted]).startswith("1 record, expected 1")
 
 
 def test_a_value_that_is_there_twice_is_a_mistake() -> None:
@@ -76,7 +76,7 @@ def test_a_value_that_is_there_twice_is_a_mistake() -> None:
 
 def test_nothing_where_something_should_be() -> None:
     assert difference([], expected("v")) == "0 records, expected 1 (- missing, + unexpected)\n- value 'v'"
-    assert difference(found("v"), []) == "1 records, expected 0 (- missing, + unexpected)\n+ 0@0 value 'v'"
+    assert difference(found("v"), []) == "1 record, expected 0 (- missing, + unexpected)\n+ 0@0 value 'v'"
 
 
 def test_what_is_compared_is_shown_and_aborted_records_say_so() -> None:

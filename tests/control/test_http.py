@@ -12,12 +12,13 @@ import subprocess
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pykafka_broker.control import http as module
 from pykafka_broker.control.http import HttpAddress, HttpListener, Request, Response
 
 _NO_LINGER = struct.pack("ii", 1, 0)  # a close resets the connection
@@ -65,6 +66,69 @@ async def _served_until(gone: Callable[[socket.socket], None] | None) -> str:
 @pytest.mark.parametrize("gone", [_close, _reset, None], ids=["closed", "reset", "listener"])
 def test_whoever_has_gone_is_not_served_on(gone: Callable[[socket.socket], None] | None) -> None:
     assert asyncio.run(_served_until(gone)) == "cancelled"
+
+
+LONG_ANSWER = 64 << 20  # more than the system's buffers take
+
+
+async def _in_pieces() -> AsyncIterator[bytes]:
+    for _ in range(LONG_ANSWER >> 20):
+        yield bytes(1 << 20)
+
+
+async def _with_one_who_reads_nothing(body: Any, then: Callable[[HttpListener], Awaitable[object]]) -> None:
+    """Do something with a listener that has a long answer under way to a client that does not take it."""
+
+    async def serve(request: Request) -> Response:
+        return Response(200, "text/plain", body())
+
+    listener = HttpListener(serve, lambda request: 0)
+    await listener.open(HttpAddress("127.0.0.1", 0, None), "a test")
+    host, _, port = listener.url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        await asyncio.to_thread(client.recv, 1)
+        async with asyncio.timeout(60):
+            await then(listener)
+    await listener.close()
+
+
+@pytest.mark.parametrize("body", [lambda: bytes(LONG_ANSWER), _in_pieces], ids=["whole", "in pieces"])
+class TestWhoReadsNothing:
+    def test_does_not_hold_up_the_end(self, body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "_LAST_BYTES_S", 0.1, raising=False)
+        asyncio.run(_with_one_who_reads_nothing(body, lambda listener: listener.close()))
+
+    def test_gives_the_place_up_after_a_while(self, body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "_UNREAD_S", 0.1, raising=False)
+        monkeypatch.setattr(module, "_LAST_BYTES_S", 0.1, raising=False)
+
+        async def all_gone(listener: HttpListener) -> None:
+            await asyncio.wait(listener._clients)
+
+        asyncio.run(_with_one_who_reads_nothing(body, all_gone))
+
+
+@pytest.mark.parametrize("body", [lambda: bytes(9), _in_pieces], ids=["whole", "in pieces"])
+def test_a_head_is_answered_without_the_body(body: Any) -> None:
+    async def scenario() -> None:
+        async def serve(request: Request) -> Response:
+            return Response(200, "text/plain", body())
+
+        listener = HttpListener(serve, lambda request: 0)
+        await listener.open(HttpAddress("127.0.0.1", 0, None), "a test")
+        await asyncio.to_thread(ask_twice, listener.url)
+        await listener.close()
+
+    def ask_twice(url: str) -> None:
+        connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
+        with contextlib.closing(connection):
+            for _ in range(2):
+                connection.request("HEAD", "/")
+                response = connection.getresponse()
+                assert (response.status, response.read(), response.will_close) == (200, b"", False)
+
+    asyncio.run(scenario())
 
 
 # -- refusals: by the head, and so that the client gets the answer

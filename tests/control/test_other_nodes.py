@@ -57,7 +57,7 @@ def test_each_node_answers_for_all() -> None:
         assert (status, answer["detail"]) == (502, "node 2 does not answer")
 
 
-@pytest.mark.parametrize("name", ["3", "x", "", "-1", "²"])
+@pytest.mark.parametrize("name", ["3", "x", "", "-1", "²", "9" * 5000])
 def test_a_node_that_is_not_known_is_told(name: str) -> None:
     nodes = OtherNodes({2: ("127.0.0.1", 1)})
     with pytest.raises(Problem) as caught:
@@ -84,6 +84,19 @@ def test_a_node_that_is_silent_does_not_answer(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(other_nodes, "_SILENCE_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(Problem) as caught:
         asyncio.run(OtherNodes({2: server.getsockname()}).serve(1, Request("GET", "/page/nodes/2/broker", {}, b"")))
+    assert caught.value.status == 502
+
+
+def test_a_node_that_takes_no_request_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(other_nodes, "_SILENCE_S", 0.1)
+    asked = Request("POST", "/page/nodes/2/topics/t/records", {}, bytes(64 << 20))
+
+    async def ask() -> None:
+        async with asyncio.timeout(60):
+            await OtherNodes({2: server.getsockname()}).serve(1, asked)
+
+    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(Problem) as caught:
+        asyncio.run(ask())
     assert caught.value.status == 502
 
 

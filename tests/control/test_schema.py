@@ -110,3 +110,16 @@ def test_a_type_is_described_as_it_is_read() -> None:
         "maximum": 5,
     }
     assert describe(Literal["a"] | None, {}) == {"anyOf": [{"enum": ["a"]}, {"type": "null"}]}
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_json_does_not_have_is_null(number: float) -> None:
+    assert write({"quotas": [number, 1.5]}) == {"quotas": [None, 1.5]}
+
+
+@pytest.mark.parametrize("text", ["a\n", "\na", "a\nb"])
+def test_a_pattern_is_for_the_whole_text(text: str) -> None:
+    kind = Annotated[str, ValueLimits(pattern="^[a-z]+$")]
+    assert read(kind, "a", "it") == "a"
+    with pytest.raises(Problem, match="it must match"):
+        read(kind, text, "it")

@@ -43,6 +43,8 @@ def test_programs_find_every_page_as_markdown(site: Path) -> None:
     assert len(listed) == text.count("\n- ")
     pages = {path.relative_to(site).with_suffix(".md").as_posix() for path in site.rglob("*.html")} - {"404.md"}
     assert {*listed} == pages
+    vague = [line for line in re.findall(r"^- .*", text, re.MULTILINE) if len(line.split(": ", 1)[1].split()) < 6]
+    assert vague == []
     assert "def test_an_order_is_sent(kafka_broker):" in (site / "index.md").read_text(encoding="utf-8")
     assert [name for name in pages if not (site / name).read_text(encoding="utf-8").strip()] == []
 

@@ -18,6 +18,9 @@ NOT_OURS = {  # said by the operating system, or by pytest
     "Cannot assign requested address",
     "Connection refused",
     "fixture 'kafka_broker' not found",
+    "ScopeMismatch: You tried to access the function scoped fixture kafka_topic",
+    "async def functions are not natively supported",
+    "requested an async fixture",
 }
 CONSTANTS = re.compile(
     r"\.lock|__cluster_metadata|PYKAFKA_BROKER_CONTROL_\w+|(?<=Failed )authentication"

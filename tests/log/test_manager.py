@@ -243,7 +243,9 @@ def test_the_metadata_log_is_kept_for_ever(tmp_path: Path) -> None:
     assert log.log_start_offset == 0
 
 
-def test_a_full_disk_refuses_appends_and_serves_reads_and_then_goes_on(tmp_path: Path) -> None:
+def test_a_full_disk_refuses_appends_and_serves_reads_and_then_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     fs = FailingFileSystem()
     logs = started(tmp_path, fs)
     log = logs.create("t", 0, TOPIC_ID, NOW)
@@ -255,6 +257,8 @@ def test_a_full_disk_refuses_appends_and_serves_reads_and_then_goes_on(tmp_path:
         assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         assert log.read(0, 100, 1) is not None
         assert logs.directories[0].online
+    (said,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert said.startswith(f"Log directory {tmp_path}/logs: [Errno {errno.ENOSPC}]")
     fs.failures = {}
     assert log.append(batch(), NOW).base_offset == 1
 

@@ -29,7 +29,7 @@ def test_a_new_option_is_told_and_a_hidden_one_is_not() -> None:
     parser.add_argument("--within", help=argparse.SUPPRESS)
     assert _described(parser).splitlines()[2:] == [
         "| `FILE` | what is read |",
-        "| `--codec CODEC` | what it is packed with; one of `lz4`, `zstd`; `lz4` where nothing is given |",
+        "| `--codec CODEC` | what it is packed with; one of `lz4`, `zstd`; by default `lz4` |",
         "| `--loud` | 50% more |",
     ]
 
@@ -40,6 +40,17 @@ def test_a_method_is_told_as_it_is_called_with_what_it_inherits_from() -> None:
     assert f"### KafkaBroker.wait_for_lag\n\n{signature}\n\nWait until" in page
     assert "### KafkaBroker.bootstrap_servers\n\n`bootstrap_servers`\n\nThe address" in page
     assert "### KafkaBroker._" not in page
+
+
+def test_several_arguments_are_a_list_and_one_is_a_sentence() -> None:
+    page = text_of("python.md")
+    assert "\n- `port`: the port to listen on; 0 for a free port\n" in page
+    assert "`check` ([checking.md](../checking.md))\n" in page
+    _, _, wait = page.partition("### KafkaBroker.wait_for_lag\n\n")
+    assert wait.split("\n\n")[2:4] == [
+        "- `lag`: the most records still to read\n- `timeout`: in seconds",
+        "Raises `WaitTimeout`: the lag was larger in time, or nothing was committed.",
+    ]
 
 
 def test_all_keys_of_our_own_are_told() -> None:

@@ -31,7 +31,8 @@ def test_a_version_is_found_by_number_and_as_the_latest(rest: Rest) -> None:
     assert rest.ok("GET", "/subjects/numbered/versions/1/schema") == json.loads(text)
     assert rest.ok("GET", f"/schemas/ids/{schema_id}/schema") == json.loads(text)
     assert rest.refused("GET", "/subjects/numbered/versions/2") == (404, 40402)
-    assert rest.refused("GET", "/subjects/numbered/versions/zwei") == (422, 42202)
+    for wrong in ("zwei", "0", "2147483648", "00000000019", f"0000000001{'9' * 5000}"):
+        assert rest.refused("GET", f"/subjects/numbered/versions/{wrong}") == (422, 42202)
     assert rest.refused("GET", "/subjects/none/versions/1") == (404, 40401)
     assert rest.refused("GET", "/schemas/ids/99999") == (404, 40403)
     assert rest.refused("GET", "/schemas/ids/one") == (404, 404)

@@ -201,7 +201,7 @@ def test_new_ones_come_at_the_rate_after_the_first_burst() -> None:
 
 
 def test_with_a_rate_of_nothing_each_one_waits_a_second() -> None:
-    """Asked of Kafka 4.3.1: four connections one after the other are served after a second each."""
+    """Asked of Kafka 4.4.0: four connections one after the other are served after a second each."""
     quota = counted(config(max_connection_creation_rate="0"))
     assert quota.pause_ms(HERE, 0) == 1001
     assert come_at_once(quota, now=1001) == 1

@@ -290,6 +290,46 @@ def test_nor_does_what_goes_on_in_the_same_turn_wait_with_it() -> None:
     assert [(int(data[4:]), count) for data, count in answered] == [(1, 1), (2, 2)]
 
 
+class Late(Echo):
+    """Answers at the end of the turn, if there is more to be served in it."""
+
+    def _deliver(self, frame: memoryview) -> bool:
+        data = bytes(frame)
+        self.served.append(data)
+        if not self._turns.at_end(lambda: self.send([struct.pack(">i", len(data)), data])):
+            self.send([struct.pack(">i", 5), b"alone"])
+        return True
+
+
+def test_the_last_steps_of_a_turn_come_before_its_answers_and_never_outside_of_one() -> None:
+    loop = new_event_loop()
+
+    async def scenario() -> None:
+        turns, served, order = EventLoop(loop, SystemClock()), list[bytes](), list[str]()
+        turns.settle = lambda: order.append(f"settled after {len(served)}")
+        pairs = [socket.socketpair() for _ in range(3)]
+        channels = []
+        for ours, theirs in pairs:
+            ours.setblocking(False)
+            channels.append(Late(turns, ours, served))
+            theirs.send(framed(b"one"))
+        await asyncio.sleep(0.05)
+        assert [received(theirs) for _, theirs in pairs] == [[b"one"]] * 3
+        assert order[:1] == ["settled after 3"]
+        assert not turns.at_end(lambda: order.append("never"))
+        pairs[0][1].send(framed(b"two"))
+        await asyncio.sleep(0.05)
+        assert received(pairs[0][1]) == [b"alone"]
+        assert "never" not in order
+        for channel, (_, theirs) in zip(channels, pairs, strict=True):
+            channel.close("the test is over")
+            theirs.close()
+        turns.close()
+
+    loop.run_until_complete(scenario())
+    loop.close()
+
+
 def test_a_turn_that_fails_has_answered_all_the_same() -> None:
     loop = new_event_loop()
     told: list[dict[str, object]] = []

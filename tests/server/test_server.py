@@ -6,6 +6,7 @@ A router made for the test stands in for the broker's.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import ssl
@@ -31,7 +32,7 @@ from pykafka_broker.server.event_loop import EventLoop, SystemClock
 from pykafka_broker.server.listeners import Listener
 from pykafka_broker.server.server import Server, security_of
 from pykafka_broker.server.tls_listener import TlsListener
-from pykafka_broker.server.transport import PlainTransport
+from pykafka_broker.server.transport import PlainTransport, prepare
 from tests.security.tls.certificates import server_certificate
 from tests.server.support import run, until
 
@@ -491,6 +492,31 @@ def test_connections_per_ip_are_limited(tmp_path: Any) -> None:
             again.send(b"echo:in")
             assert await again.answer() == b"in"
 
+    run(scenario)
+
+
+def test_a_client_that_is_reset_before_it_is_accepted_disturbs_nobody(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On macOS such a socket takes no options."""
+    times = 3
+
+    def prepared(sock: socket.socket, *sizes: int) -> None:
+        nonlocal times
+        if times:
+            times -= 1
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        prepare(sock, *sizes)
+
+    async def scenario() -> None:
+        async with serving(tmp_path, max_connections_per_ip="1") as (_, connect, _):
+            for _ in range(3):
+                assert await (await connect()).closed()
+            client = await connect()
+            client.send(b"echo:x")
+            assert await client.answer() == b"x"
+
+    monkeypatch.setattr("pykafka_broker.server.server.prepare", prepared)
     run(scenario)
 
 

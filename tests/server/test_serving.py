@@ -5,16 +5,54 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pykafka_broker import platform
+from pykafka_broker.cli.serve import parser, planned
+from pykafka_broker.log import filesystem
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
-from pykafka_broker.server.serving import Collector, JobRunner, Unfenced
+from pykafka_broker.server.event_loop import new_event_loop
+from pykafka_broker.server.serving import Collector, JobRunner, Unfenced, serve
 from tests.broker.test_many_partitions import TurningBroker, fetch, produce
+
+
+class Ending:
+    """Whoever ends a broker as soon as it serves."""
+
+    def hand_to(self, stop: Callable[[], object]) -> None:
+        self._stop = stop
+
+    def on_ready(self, bound: Sequence[tuple[str, int]]) -> None:
+        self._stop()
+
+
+@pytest.mark.parametrize(
+    ("options", "syncs"),
+    [
+        (["--quick-groups"], True),
+        (["--ephemeral"], False),
+        (["--ephemeral", "--schema-registry", "0"], False),
+        (["--ephemeral", "--control", "0"], False),
+    ],
+)
+def test_data_that_end_with_the_process_are_never_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], syncs: bool
+) -> None:
+    synced: list[object] = []
+    for module, name in ((platform, "sync_data"), (platform, "sync_directory"), (filesystem, "sync_file_system")):
+        monkeypatch.setattr(module, name, synced.append)
+    plan = planned(parser().parse_args([*options, "--listen", "0"]), str(tmp_path), {}, print)
+    ending = Ending()
+    with closing(new_event_loop()) as loop:
+        work = serve(plan.config, loop, ending.on_ready, ending, plan.setup, plan.beside, None)
+        assert not loop.run_until_complete(work)
+    assert bool(synced) == syncs
 
 
 class Watched:

@@ -76,3 +76,14 @@ def _annotations(kind: type) -> Iterator[tuple[str, str, bool]]:
             yield f"{name}({each.name})", each.annotation, False
     if dataclasses.is_dataclass(kind):
         yield from ((field.name, str(field.type), True) for field in dataclasses.fields(kind))
+
+
+def test_an_error_has_the_name_to_import() -> None:
+    """pytest's last lines have room for a few words: the name of an inner module would take them."""
+    names = [
+        name
+        for name in testing.__all__
+        if isinstance(each := getattr(testing, name), type) and issubclass(each, Exception)
+    ]
+    assert names == ["AnomaliesFound", "BrokerError", "ControlError", "RecordsDiffer", "WaitTimeout"]
+    assert {getattr(testing, name).__module__ for name in names} == {"pykafka_broker.testing"}

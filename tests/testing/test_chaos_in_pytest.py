@@ -106,7 +106,7 @@ def test_mistakes_in_a_marker_of_chaos_fail_the_test(pytester: pytest.Pytester) 
     result.assert_outcomes(errors=3)
     result.stdout.fnmatch_lines(
         [
-            "*kafka_chaos: *unexpected keyword argument 'seed'*",
+            "*kafka_chaos: unknown argument seed; it takes seeds, rate, *",
             "*kafka_chaos: rate is a share of all requests*",
             "*kafka_chaos: the test has neither kafka_broker nor kafka_cluster*",
         ]

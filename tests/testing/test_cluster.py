@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -68,7 +69,7 @@ def test_what_did_not_come_says_how_it_is_instead(monkeypatch: pytest.MonkeyPatc
     state = {"leader": 1, "leader_epoch": 0, "replicas": [1, 2], "isr": [1]}
     monkeypatch.setattr(cluster, "partition", lambda topic, partition: state)
     with pytest.raises(
-        WaitTimeout, match=r"after 0 s of replicas \[1, 2\] of orders-0 \[1\] are in sync, not all of them"
+        WaitTimeout, match=r"after 0 s of replicas \[1, 2\] of orders-0 \[1\] are in sync, expected all of them"
     ):
         cluster.wait_for_isr("orders", timeout=0)
     with pytest.raises(WaitTimeout, match="after 0 s the leader of orders-0 is still 1"):
@@ -131,6 +132,29 @@ def test_nothing_stays_of_a_cluster_whose_test_run_is_killed(tmp_path: Path, num
         parent.send_signal(number)
     wait_until_gone(pid)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_all_nodes_end_whatever_one_of_them_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = KafkaCluster(1, in_process=True).start()
+    broker, controller = cluster.broker(1), cluster.controller
+
+    def stop(timeout: float = 30) -> None:
+        KafkaBroker.stop(broker)
+        raise BrokerError("as if it had not ended in time")
+
+    monkeypatch.setattr(broker, "stop", stop)
+    with pytest.raises(BrokerError, match="as if it had not ended"):
+        cluster.close()
+    assert not controller.running
+    assert not any(node._cleanup.alive for node in (broker, controller))
+
+
+def test_a_start_without_its_port_leaves_no_port_reserved() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        cluster = KafkaCluster(1, port=taken.getsockname()[1] - 1)  # the controller has the next one
+        with pytest.raises(OSError, match="in use"):
+            cluster.start()
+    assert [each.fileno() for each in cluster._reserved] == [-1]
 
 
 def test_a_given_directory_has_a_folder_for_each_node(tmp_path: Path) -> None:

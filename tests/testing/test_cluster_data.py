@@ -87,7 +87,7 @@ def test_another_leader_is_found_and_records_are_waited_for(cluster: KafkaCluste
     assert errors == []
     values = [record.value for record in cluster.records("moving")]
     assert values == [str(number) for number in range(len(values))], "each record is there once"
-    with pytest.raises(WaitTimeout, match=f"moving has {len(values)} records, not {len(values) + 1}"):
+    with pytest.raises(WaitTimeout, match=f"moving has {len(values)} records, expected {len(values) + 1}"):
         cluster.wait_for_records("moving", len(values) + 1, timeout=0.2)
 
 

@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import Producer
@@ -118,6 +119,17 @@ def test_a_killed_broker_writes_nothing_more_and_its_clients_are_cut_off() -> No
         assert files == {path: path.stat().st_mtime_ns for path in broker.data_dir.rglob("*") if path.is_file()}
         broker.start()
         assert values(broker, "orders") == ["1"]
+
+
+def test_one_that_does_not_end_in_time_is_told() -> None:
+    with KafkaBroker(in_process=True) as broker:
+        go_on, running = threading.Event(), cast(Any, broker._process).running
+        running.turns.loop.call_soon_threadsafe(go_on.wait)
+        try:
+            with pytest.raises(BrokerError, match=r"did not end within 0\.1 s of SIGTERM"):
+                broker.stop(timeout=0.1)
+        finally:
+            go_on.set()
 
 
 def test_one_that_is_forgotten_ends() -> None:

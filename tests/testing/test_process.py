@@ -19,6 +19,7 @@ import pytest
 from pykafka_broker.platform import KILL
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.testing import BrokerError, KafkaBroker, RemoteBroker, process
+from tests.control.test_other_nodes import answering
 
 API_VERSIONS = struct.pack(">ihhih", 12, 18, 0, 7, 2) + b"me"
 
@@ -150,6 +151,20 @@ def test_modules_of_the_tests_are_not_the_brokers(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     with KafkaBroker() as broker:
         assert answers(broker)
+
+
+def test_a_line_of_somebody_else_on_its_output_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('hello')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with KafkaBroker() as broker:
+        assert answers(broker)
+
+
+@pytest.mark.parametrize("answer", [b"", b"no HTTP\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nshort"])
+def test_an_answer_that_is_not_whole_is_a_connection_error(answer: bytes) -> None:
+    """As a broker leaves one that is killed."""
+    with answering(answer) as (host, port), pytest.raises(ConnectionError, match=f"http://{host}:{port}: "):
+        RemoteBroker(f"http://{host}:{port}").topics()
 
 
 def test_an_installed_package_needs_no_path(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -242,8 +242,17 @@ def test_what_is_not_recorded_is_told(broker: KafkaBroker, tmp_path: Path) -> No
         (['{"recording": 99}'], "recordings of format 99 are not read"),
         (['{"recording": 1}', '{"request": "####"}'], "line 2 is no line of a recording"),
         (['{"recording": 1}', "[1]"], "line 2 is no line of a recording"),
+        (['{"recording": 1}', '{"closed": 1, "at": "then"}'], "line 2 is no line of a recording"),
+        (['{"recording": 1}', '{"closed": 1, "at": 1}', '{"closed": 1, "at": [2]}'], "line 3 is no line"),
+        (['{"recording": 1}', '{"call": 1, "target": 2, "body": 3, "at": 4}'], "line 2 is no line of a recording"),
     ],
 )
 def test_what_is_no_recording_is_told(lines: list[str], says: str) -> None:
     with pytest.raises(BadRecording, match=says):
         read_recording(lines)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "none.jsonl"
+    assert main(["replay", str(path)]) == 1
+    assert capsys.readouterr().err == f"pykafka-broker replay: {path}: No such file or directory\n"

@@ -6,10 +6,12 @@ import asyncio
 import io
 import json
 import os
+import re
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +19,7 @@ from pykafka_broker.client.errors import ClientError
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.records.record import BatchRecord
 from pykafka_broker.testing import KafkaBroker
+from pykafka_broker.tools import console_producer
 from pykafka_broker.tools.console_output import Consumed, RecordFormatter
 from pykafka_broker.tools.console_producer import LineReader, lines_of
 from pykafka_broker.tools.frame import Tool, main, parser_of
@@ -84,6 +87,27 @@ def test_lines_come_while_others_are_waited_for() -> None:
         os.close(writing)
 
     assert asyncio.run(asyncio.wait_for(work(), 10)) == [[b"a"], [b"bc"], [b"d"]]
+
+
+def test_a_long_line_is_looked_through_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+
+    class Counting:
+        def split(self, data: bytes, end: re.Pattern[bytes] = console_producer._END) -> list[bytes]:
+            looked_at.append(len(data))
+            return end.split(data)
+
+    monkeypatch.setattr(console_producer, "_END", Counting())
+    monkeypatch.setattr(console_producer, "_AT_ONCE", 1000)
+    path = tmp_path / "lines"
+    path.write_bytes(b"x" * 100_000 + b"\r\n\r\rlast\r")
+
+    async def read() -> list[bytes]:
+        with path.open() as stdin:
+            return [line async for lines in lines_of(stdin) for line in lines]
+
+    assert asyncio.run(read()) == [b"x" * 100_000, b"", b"", b"last"]
+    assert sum(looked_at) <= path.stat().st_size
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,15 @@ def test_offsets_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         assert asked("get-offsets", "--time", "5000") == []
 
 
+def test_partitions_come_in_the_order_of_kafkas_script(capsys: pytest.CaptureFixture[str]) -> None:
+    with KafkaBroker() as broker:
+        broker.create_topic("p12", 12)
+        broker.create_topic("p.3", 1)
+        assert main("get-offsets", ["--bootstrap-server", broker.bootstrap_servers]) == 0
+    order = ["p.3:0", *(f"p12:{partition}" for partition in (0, 1, 10, 11, 2, 3, 4, 5, 6, 7, 8, 9))]
+    assert capsys.readouterr().out.splitlines() == [f"{each}:0" for each in order]
+
+
 @pytest.mark.parametrize("release", ["0.10.0", "0.11", "2.8"])
 def test_a_time_that_an_old_broker_does_not_know_is_skipped(release: str, capsys: pytest.CaptureFixture[str]) -> None:
     with KafkaBroker(config={"pykafka.emulate": release}) as broker:

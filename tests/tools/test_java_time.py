@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.tools.java_time import Unparseable, date_form, duration_ms, timestamp_ms
+from pykafka_broker.tools.java_time import Unparseable, date_form, duration_ms, moment_before, timestamp_ms
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,31 @@ def test_durations(text: str, expected: int) -> None:
 def test_no_duration(text: str) -> None:
     with pytest.raises(ClientError, match="Text cannot be parsed to a Duration"):
         duration_ms(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),  # said by Kafka's script
+    [
+        ("P99999999999999999999D", "Text cannot be parsed to a Duration: days"),
+        ("P106751991167301D", "Text cannot be parsed to a Duration: days"),
+        (f"P{'9' * 5000}D", "Text cannot be parsed to a Duration: days"),
+        ("PT9999999999999999999H", "Text cannot be parsed to a Duration: hours"),
+        ("PT1M9223372036854775807S", "Text cannot be parsed to a Duration: overflow"),
+        ("PT9223372036854775807S", "Instant exceeds minimum or maximum instant"),
+        ("P106751991167300D", "Instant exceeds minimum or maximum instant"),
+        ("-PT9223372036854775807S", "long overflow"),
+        ("P300000000000D", "long overflow"),
+    ],
+)
+def test_no_moment_is_so_far_away(text: str, says: str) -> None:
+    with pytest.raises(ClientError) as caught:
+        moment_before(1_700_000_000_000, text)
+    assert str(caught.value) == says
+
+
+def test_a_moment_before_another_one() -> None:
+    assert moment_before(1_700_000_000_000, "PT1.5S") == 1_699_999_998_500
+    assert moment_before(0, "P106751991167D") == -106_751_991_167 * 86_400_000
 
 
 _MORNING = datetime(2026, 11, 26, 9, 44, 3, 7000, tzinfo=UTC)

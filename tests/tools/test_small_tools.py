@@ -32,6 +32,50 @@ def test_each_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         assert (leader["node_id"], leader["status"]) == (1, "Leader")
 
 
+def test_columns_are_as_wide_as_in_kafkas_scripts(capsys: pytest.CaptureFixture[str]) -> None:
+    """The recordings of the scripts leave blanks out."""
+    long = "x" * 33
+    blanks = " " * 28
+
+    def lines(tool: str, *arguments: str) -> list[str]:
+        assert main(tool, ["--bootstrap-server", broker.bootstrap_servers, *arguments]) == 0
+        return [line.rstrip() for line in capsys.readouterr().out.splitlines() if line]
+
+    with KafkaBroker() as broker:
+        broker.create_topic("orders")
+        broker.create_topic(long)
+        reset = ("--reset-offsets", "--to-earliest", "--execute", "--topic", "orders", "--group")
+        assert lines("consumer-groups", *reset, "g") == [
+            "GROUP           TOPIC           PARTITION  NEW-OFFSET",
+            "g               orders          0          0",
+        ]
+        assert lines("consumer-groups", *reset, long, "--topic", long) == [
+            f"GROUP{blanks} TOPIC{blanks} PARTITION  NEW-OFFSET",
+            f"{long} orders{blanks[1:]} 0          0",
+            f"{long} {long} 0          0",
+        ]
+        assert lines("consumer-groups", "--delete-offsets", "--group", "g", "--topic", "orders")[1:] == [
+            "TOPIC           PARTITION  STATUS",
+            "orders          0          Successful",
+        ]
+        assert lines("groups", "--list") == [
+            f"GROUP{blanks} TYPE{blanks}  PROTOCOL",
+            *(f"{group:<33} Classic" for group in ("g", long)),
+        ]
+        assert lines("features", "describe")[1].partition("Epoch")[0] == (
+            "Feature: group.version                             SupportedMinVersion: 0                "
+            "SupportedMaxVersion: 1                FinalizedVersionLevel: 1                "
+        )
+        assert lines("share-groups", *reset, "s") == [
+            "GROUP           TOPIC           PARTITION  NEW-OFFSET",
+            "s               orders          0          0",
+        ]
+        assert lines("share-groups", "--delete-offsets", "--group", "s", "--topic", "orders") == [
+            "TOPIC           STATUS",
+            "orders          Successful",
+        ]
+
+
 def test_cluster_is_the_tool_with_a_word_behind(capsys: pytest.CaptureFixture[str]) -> None:
     """A word behind `cluster` calls Kafka's tool; flags alone start brokers."""
     assert is_tool(["cluster", "api-versions"])

@@ -12,7 +12,7 @@ FIRST_MS = 1_600_000_000_000
 WITHIN_S = 40
 NOT_SUPPORTED = 77
 # The release of Kafka that the broker is, or passes for.
-RELEASE = tuple(int(part) for part in os.environ.get("MATRIX_RELEASE", "4.3").split("."))
+RELEASE = tuple(int(part) for part in os.environ.get("MATRIX_RELEASE", "4.4").split("."))
 USER, PASSWORD, CA = (os.environ.get("MATRIX_" + name, "") for name in ("USER", "PASSWORD", "CA"))
 VALUES = [b"value %d" % number for number in range(COUNT)]
 # Key and value; an empty one is another thing than none.

@@ -127,8 +127,13 @@ func Launch(ctx context.Context, options ...Options) (*Server, error) {
 	var server *Server
 	err := errNotThere
 	for _, command := range commands {
-		if server, err = start(ctx, command, wanted); !errors.Is(err, errNotThere) {
+		started, refused := start(ctx, command, wanted)
+		if !errors.Is(refused, errNotThere) {
+			server, err = started, refused
 			break
+		}
+		if err == errNotThere {
+			err = refused // the first one names the command that a reader knows
 		}
 	}
 	if err != nil {

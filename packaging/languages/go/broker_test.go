@@ -213,3 +213,12 @@ func TestAStartThatFailsTellsWhy(t *testing.T) {
 		}
 	}
 }
+
+func TestAMachineWithoutTheBrokerIsToldSoByTheNameOfTheCommand(t *testing.T) {
+	t.Setenv("PATH", "")
+	t.Setenv("PYKAFKA_BROKER_PROGRAM", "")
+	_, err := kafkabroker.Launch(t.Context())
+	if err == nil || !strings.HasPrefix(err.Error(), "pykafka-broker is not there: ") {
+		t.Errorf("%v does not name the command", err)
+	}
+}

@@ -243,6 +243,7 @@ func (o RecordsPageOptions) fields(to fields) {
 // RecordsPage reads records, of a partition or of all, each from an offset on; with a key, only
 // records with that key. No group and no offset is touched. Records come partition by partition.
 // Records of open or aborted transactions are read with read_uncommitted, and say so in `transaction`.
+// A page with much content has fewer records than `limit`.
 func (c *Client) RecordsPage(ctx context.Context, topic string, options ...RecordsPageOptions) (Records, error) {
 	given := fields{}
 	for _, each := range options {
@@ -1028,17 +1029,17 @@ func (o AddFaultOptions) fields(to fields) {
 	putValue(to, "event", o.Event)
 }
 
-// AddFault disturbs requests fitting everything named; a `*` in a name stands for anything. Of the
-// fitting requests, the fault meets each n-th (`every`), a share of these (`probability`, drawn from
-// `seed`), and of that share the first n (`times`); with `nth` it meets the n-th request alone, as
-// they arrive. What happens to them: `error` answers an error (by name), for the named topic or
-// partition alone if one is named, and with `applied` the request is carried out all the same;
-// `delay_ms` waits by the clock of the broker or of the wall (`delay_clock`); `drop` closes the
-// connection before or after the request is carried out; `cut` sends half of the answer; `corrupt`
-// spoils the CRC of fetched records; `hang` does not answer until the fault is removed; `throttle_ms`
-// is told to the client; `connect` refuses new connections, or lets them wait; `event` befalls what
-// the request names before it is carried out: its partitions get a new leader epoch, its coordinator
-// moves, the session of its member ends. If several faults fit a request, the first one acts.
+// AddFault disturbs the requests that match all named filters; a `*` in a name stands for anything. Of
+// the matching requests, `every` takes each n-th, `probability` a random share of these (drawn from
+// `seed`), and `times` the first n of that share; `nth` takes the n-th matching request in order of
+// arrival and no other. The effects: `error` answers an error (by name), only for the named topic or
+// partition if one is named; with `applied` the request is carried out all the same. `delay_ms` delays
+// the request by the broker's clock, or by real time with the `delay_clock` "wall". `drop` closes the
+// connection before or after the request is carried out. `cut` sends half of the answer. `corrupt`
+// spoils the CRC of fetched records. `hang` does not answer until the fault is removed. `throttle_ms`
+// is a throttle time for the client. `connect` refuses new connections, or lets them wait. `event`
+// comes before the request is carried out: the session of its member ends, its coordinator moves, or
+// its partitions get a new leader epoch. If several faults match a request, only the first one acts.
 func (c *Client) AddFault(ctx context.Context, options ...AddFaultOptions) (Fault, error) {
 	given := fields{}
 	for _, each := range options {

@@ -42,7 +42,7 @@ class KafkaBroker extends ControlClient {
         return broker
       } catch (error) {
         if (!(error instanceof NotThere)) throw error
-        refusal = error
+        refusal ??= error // the first one names the command that a reader knows
       }
     }
     throw new Error(`${refusal.message}: have pykafka-broker on the PATH, or set PYKAFKA_BROKER_PROGRAM`)

@@ -52,7 +52,7 @@ from pykafka_broker.config.describe import (
     describe_topic,
     documentation,
 )
-from pykafka_broker.config.values import ConfigType
+from pykafka_broker.config.values import ConfigType, java_integer
 from pykafka_broker.errors import MALFORMED, ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType, AlterConfigOp, ConfigResourceType
@@ -227,7 +227,7 @@ def _entries(services: Services, kind: int, name: str) -> Iterable[ConfigEntry]:
 
 def _check_own_id(services: Services, name: str, expected: str) -> None:
     try:
-        wanted = int(name)
+        wanted = java_integer(name)
     except ValueError:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}") from None
     if wanted != services.node_id:
@@ -422,7 +422,7 @@ def _each(
 
 def _alter_loggers(node_id: int, validate_only: bool, kind: int, name: str, ops: Sequence[ConfigOp]) -> _Records:
     try:
-        wanted = int(name)
+        wanted = java_integer(name)
     except ValueError:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}") from None
     if wanted != node_id:

@@ -58,11 +58,24 @@ def _bytes(texts: Collection[str]) -> int:
     return sum(map(len, texts)) + len(texts)
 
 
-def heartbeat_refusal(services: Services, is_offered: bool, group_id: str) -> ErrorCode:
-    """Return UNSUPPORTED_VERSION, or the error of the group's coordinator; a missing group id is refused later."""
+def check_heartbeat_of_group(services: Services, context: RequestContext, is_offered: bool, group_id: str) -> None:
+    """Check the protocol and the client's right to the group, in Kafka's order.
+
+    Raises:
+        ApiError: UNSUPPORTED_VERSION, or GROUP_AUTHORIZATION_FAILED.
+    """
     if not is_offered:
-        return ErrorCode.UNSUPPORTED_VERSION
-    return services.groups.refusal(group_id) if group_id else ErrorCode.NONE
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    services.authorise(context, AclOperation.READ, AclResourceType.GROUP, group_id)
+
+
+def check_coordinator(services: Services, group_id: str) -> None:
+    """Raise the refusal of the group's coordinator, after all checks that any broker can make.
+
+    A missing group id is refused later.
+    """
+    if group_id:
+        services.groups.require(group_id)
 
 
 def may_lack_groups(services: Services) -> bool:
@@ -84,11 +97,9 @@ def verdict(services: Services, error: int, member_epoch: int) -> int:
 def consumer_group_heartbeat(
     services: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> Answer[ConsumerGroupHeartbeatResponse]:
-    error = heartbeat_refusal(services, offers(services, "consumer"), request.group_id)
-    if error is not ErrorCode.NONE:
-        return ConsumerGroupHeartbeatResponse(error_code=error)
-    services.authorise(context, AclOperation.READ, AclResourceType.GROUP, request.group_id)
+    check_heartbeat_of_group(services, context, offers(services, "consumer"), request.group_id)
     may_name(services, context, request.subscribed_topic_names or [])
+    check_coordinator(services, request.group_id)
     host = services.groups
     caller = host.caller(context, services.who_may_see(context))
     effects = host.coordinator.consumer_heartbeat(request, caller, services.clock.now)

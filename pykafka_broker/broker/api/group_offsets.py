@@ -127,27 +127,32 @@ def _failed_commit(topic: OffsetCommitRequestTopic, code: ErrorCode) -> OffsetCo
 def offset_fetch(
     services: Services, context: RequestContext, request: OffsetFetchRequest
 ) -> Answer[OffsetFetchResponse]:
-    if context.api_version >= _GROUPS_FROM:
-        response = OffsetFetchResponse(groups=[_fetch(services, context, one, request) for one in request.groups])
-        group_ids = [one.group_id for one in request.groups]
-    else:
-        response = _fetch_of_one_group(services, context, request)
-        group_ids = [request.group_id]
-    services.groups.confirm_offsets_by_append(*group_ids)
-    return when_committed(response, services.groups.committed(*group_ids))
+    asked = request.groups if context.api_version >= _GROUPS_FROM else [_only_group(request)]
+    groups = [_fetch(services, context, one, request) for one in asked]
+    # A client without the right to a group must not have records appended for the group.
+    allowed = [group.group_id for group in groups if group.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED]
+    services.groups.confirm_offsets_by_append(*allowed)
+    is_old = context.api_version < _GROUPS_FROM
+    response = _old_response(groups[0], request, context) if is_old else OffsetFetchResponse(groups=groups)
+    return when_committed(response, services.groups.committed(*allowed))
 
 
-def _fetch_of_one_group(
-    services: Services, context: RequestContext, request: OffsetFetchRequest
+def _only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
+    """Return the group of a request before version 8, in the form of newer requests."""
+    if request.topics is None:
+        return OffsetFetchRequestGroup(request.group_id, topics=None)
+    topics = [
+        OffsetFetchRequestTopics(topic.name, partition_indexes=topic.partition_indexes) for topic in request.topics
+    ]
+    return OffsetFetchRequestGroup(request.group_id, topics=topics)
+
+
+def _old_response(
+    group: OffsetFetchResponseGroup, request: OffsetFetchRequest, context: RequestContext
 ) -> OffsetFetchResponse:
-    topics = None
-    if request.topics is not None:
-        topics = [
-            OffsetFetchRequestTopics(topic.name, partition_indexes=topic.partition_indexes) for topic in request.topics
-        ]
-    group = _fetch(services, context, OffsetFetchRequestGroup(request.group_id, topics=topics), request)
+    """Return the answer about a group in the form before version 8."""
     if group.error_code and context.api_version < _WHOLE_ERROR_FROM:
-        group.topics = [_failed_fetch(topic, group.error_code) for topic in topics or ()]
+        group.topics = [_failed_fetch(topic, group.error_code) for topic in _only_group(request).topics or ()]
         group.error_code = ErrorCode.NONE
     response = OffsetFetchResponse(error_code=group.error_code)
     for found in group.topics:

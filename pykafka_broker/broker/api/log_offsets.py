@@ -25,10 +25,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Sequence
-from typing import NamedTuple
+from struct import Struct
+from typing import Any, NamedTuple
 
 from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.broker.partitions.replicas import Replicas
 from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.encoded_reply import EncodedReply
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Parked, Steps, are_many, shares
@@ -88,6 +91,9 @@ _MOST_BEGUN = 8  # long look-ups under way at once
 _ISOLATION_LEVELS = frozenset(IsolationLevel)
 _NONE = -1
 _NO_OFFSETS: list[int] = []  # shared by all answers, never changed
+_STARTS_AND_ENDS = (LATEST, EARLIEST)
+_MARKED = 0x7F010203 << 32  # an offset in the place of one that is filled in later; no name of a topic has such bytes
+_OFFSET_AND_EPOCH_BYTES = 12
 _DESCRIBE_TOPIC = (AclOperation.DESCRIBE, AclResourceType.TOPIC)
 _HIGH_WATERMARK = -1  # DeleteRecords
 _INVALID_LOW_WATERMARK = -1
@@ -96,7 +102,7 @@ _INVALID_LOW_WATERMARK = -1
 @handles(ApiKey.LIST_OFFSETS)
 def list_offsets(
     services: Services, context: RequestContext, request: ListOffsetsRequest
-) -> Answer[ListOffsetsResponse]:
+) -> Answer[ListOffsetsResponse | EncodedReply]:
     search = _Search(services, context, request)
     if are_many([topic.partitions for topic in request.topics]):
         return services.slices.reply(search.in_slices(request))
@@ -106,7 +112,67 @@ def list_offsets(
         search.answer(asked, asked.partitions, answers)
         topics.append(ListOffsetsTopicResponse(topic.name, answers))
     response = ListOffsetsResponse(topics=topics)
-    return services.slices.reply(search.complete(response)) if search.long_ones else response
+    if search.long_ones:
+        return services.slices.reply(search.complete(response))
+    if search.has_lasting_form(request, response):
+        return StartsAndEnds(services.replicas, request, response, context.api_version)
+    return response
+
+
+class StartsAndEnds(EncodedReply):
+    """An answer to a client that tells of starts and ends of logs alone, in a version with leader epochs.
+
+    The answer is encoded once, when the same request comes again; from then on only the offsets are filled in.
+    """
+
+    __slots__ = ("_committed", "_pack", "_parts", "_rest", "_unprepared")
+
+    def __init__(
+        self, replicas: Replicas, request: ListOffsetsRequest, response: ListOffsetsResponse, version: int
+    ) -> None:
+        super().__init__(response.encode(version))
+        self._committed = request.isolation_level == IsolationLevel.READ_COMMITTED
+        self._unprepared: tuple[Replicas, ListOffsetsRequest, ListOffsetsResponse, int] | None
+        self._unprepared = replicas, request, response, version
+        # the bytes in front of an offset, the partition, and whether its end is asked for, else its start
+        self._parts: list[tuple[bytes, Partition | None, bool]] = []
+
+    def current(self) -> EncodedReply | None:
+        """Return the answer with the offsets of now; None where a partition is not led, or its end is not known."""
+        if self._unprepared is not None:
+            self._prepare(*self._unprepared)
+        committed, values = self._committed, list[Any]()
+        for before, partition, is_end in self._parts:
+            if partition is None or not partition.is_leader:
+                return None
+            log = partition.log
+            if not is_end:
+                values += (before, *_start(log))
+            elif partition.knows_committed:
+                values += (before, log.last_stable_offset if committed else log.high_watermark, log.leader_epoch)
+            else:
+                return None
+        self.body = self._pack(*values, self._rest)
+        return self
+
+    def _prepare(
+        self, replicas: Replicas, request: ListOffsetsRequest, response: ListOffsetsResponse, version: int
+    ) -> None:
+        """Take the answer apart where offsets stand, each of which is followed by a leader epoch."""
+        answers = [answer for topic in response.topics for answer in topic.partitions]
+        for number, answer in enumerate(answers):
+            answer.offset = _MARKED + number
+        body, start = response.encode(version), 0
+        wanted = ((topic.name, each) for topic in request.topics for each in topic.partitions)
+        for number, (topic, each) in enumerate(wanted):
+            at = body.index((_MARKED + number).to_bytes(8, "big"), start)
+            partition = replicas.open_leader(topic, each.partition_index)
+            self._parts.append((body[start:at], partition, each.timestamp == LATEST))
+            start = at + _OFFSET_AND_EPOCH_BYTES
+        self._rest, self._unprepared = body[start:], None
+        self._pack = Struct(
+            ">" + "".join(f"{len(before)}sqi" for before, _, _ in self._parts) + f"{len(self._rest)}s"
+        ).pack
 
 
 _AnswerSteps = Generator[None, None, ListOffsetsPartitionResponse]
@@ -191,6 +257,15 @@ class _Search:
             except OSError:
                 answers.append(ListOffsetsPartitionResponse(index, ErrorCode.KAFKA_STORAGE_ERROR))
 
+    def has_lasting_form(self, request: ListOffsetsRequest, response: ListOffsetsResponse) -> bool:
+        """Return whether the answer is one of `StartsAndEnds`."""
+        return (
+            self._context.api_version >= _LEADER_EPOCHS_FROM
+            and not self._is_follower
+            and all(each.timestamp in _STARTS_AND_ENDS for topic in request.topics for each in topic.partitions)
+            and not any(each.error_code for topic in response.topics for each in topic.partitions)
+        )
+
     def _unknown_end(self) -> ApiError:
         """Return the refusal of a question about the end while a new leader can't know the committed end."""
         knows_error = self._context.api_version >= _NOT_AVAILABLE_FROM
@@ -250,11 +325,16 @@ def _answer(log: PartitionLog, wanted: ListOffsetsPartition, version: int) -> Li
         offsets = [log.log_start_offset] if wanted.max_num_offsets > 0 else []
         return ListOffsetsPartitionResponse(wanted.partition_index, 0, offsets)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        offset = log.log_start_offset
-        leader_epoch = log.leader_epoch if offset == log.log_end_offset else log.epoch_at(offset)
+        offset, leader_epoch = _start(log)
     else:
         offset = leader_epoch = _NONE
     return _found(wanted, version, offset, _NONE, leader_epoch)
+
+
+def _start(log: PartitionLog) -> tuple[int, int]:
+    """Return the first offset of a log, and its leader epoch."""
+    offset = log.log_start_offset
+    return offset, log.leader_epoch if offset == log.log_end_offset else log.epoch_at(offset)
 
 
 def _timed_answer(

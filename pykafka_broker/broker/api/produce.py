@@ -460,7 +460,13 @@ class TransactionVerification:
         self._verdicts = dict.fromkeys(self._verdicts, error)
 
     def check(self, topic: str, index: int) -> None:
-        """Raise the coordinator's refusal of the partition, if there is one."""
+        """Raise the coordinator's refusal of the partition, if there is one.
+
+        A partition that was not writable here when the coordinator was asked, and is now, has no verdict: the client
+        is to send its records again.
+        """
+        if (topic, index) not in self._verdicts:
+            raise RefusedByCoordinator(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         verdict = self._verdicts[topic, index]
         if verdict is not None:
             raise verdict

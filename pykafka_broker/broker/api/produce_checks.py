@@ -10,6 +10,7 @@ is known here.
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import lru_cache
 from typing import NamedTuple
 
 from pykafka_broker.config import TopicConfig
@@ -101,23 +102,14 @@ def check_batch(
     records have to make sense. Raises ApiError as Kafka does.
     """
     try:
-        limits = RecordLimits(
-            now,
-            config.message_timestamp_before_max_ms,
-            config.message_timestamp_after_max_ms,
-            config.message_timestamp_type == "LogAppendTime",
-            "compact" in config.cleanup_policy,
-            config.max_decompressed_message_bytes,
-            is_measured,
-        )
+        limits = _limits(config, now, is_measured)
         if header is None:
             return MessageSetCheck(records, config, limits)
         _check_whole(records, header, config)
         codec = header.attributes & CODEC_MASK
         if config.compression_type == AS_PRODUCED or _codec_for(header, config) == codec:
             newest = None
-            bounded = limits.key_required or limits.before_max_ms < now or limits.max_record_bytes < ANY_SIZE
-            if not validate and not bounded:
+            if not validate and not _is_bounded(limits):
                 newest = header.max_timestamp if limits.allow(header.max_timestamp) else None
             elif codec == NONE:
                 newest = sound_at_once(records, header, limits)
@@ -126,6 +118,25 @@ def check_batch(
         return BatchCheck(records, header, config, limits)
     except (CorruptBatch, InvalidRecord, UnsupportedCompression) as error:
         raise _answer_to(error) from None
+
+
+@lru_cache(maxsize=64)
+def _limits(config: TopicConfig, now: int, is_measured: bool) -> RecordLimits:
+    """Return a topic's limits, which are the same for all requests of a millisecond."""
+    return RecordLimits(
+        now,
+        config.message_timestamp_before_max_ms,
+        config.message_timestamp_after_max_ms,
+        config.message_timestamp_type == "LogAppendTime",
+        "compact" in config.cleanup_policy,
+        config.max_decompressed_message_bytes,
+        is_measured,
+    )
+
+
+def _is_bounded(limits: RecordLimits) -> bool:
+    """Return whether the topic asks for something that has to be looked for in every record."""
+    return limits.key_required or limits.before_max_ms < limits.now or limits.max_record_bytes < ANY_SIZE
 
 
 class BatchCheck:

@@ -74,7 +74,7 @@ class AckResult(NamedTuple):
     error_message: str | None
 
 
-_WELL = AckResult(ErrorCode.NONE, None)
+_ACCEPTED = AckResult(ErrorCode.NONE, None)
 
 
 def _member_of(
@@ -156,7 +156,7 @@ def _acknowledge(
                 has_waited = True
                 yield before
             one = services.shares.partitions.acknowledge(key, member_id, batches, services.clock.now)
-            results[place] = _WELL
+            results[place] = _ACCEPTED
             if one.writing is not None:
                 elsewhere[place] = one
                 continue
@@ -176,7 +176,8 @@ def _acknowledge(
     if has_waited or elsewhere:
         for commit in commits:
             yield commit
-    results.update(dict.fromkeys(without if has_some else (), _WELL))
+    if has_some:
+        results.update(dict.fromkeys(without, _ACCEPTED))
     return results
 
 

@@ -9,7 +9,12 @@ from __future__ import annotations
 
 import logging
 
-from pykafka_broker.broker.api.consumer_group_heartbeat import heartbeat_refusal, may_name, verdict
+from pykafka_broker.broker.api.consumer_group_heartbeat import (
+    check_coordinator,
+    check_heartbeat_of_group,
+    may_name,
+    verdict,
+)
 from pykafka_broker.broker.coordinators.share_host import is_enabled
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
@@ -18,8 +23,6 @@ from pykafka_broker.broker.waiting.future import Answer, Steps, when_committed
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.enums import AclOperation, AclResourceType
-from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
 
@@ -30,11 +33,9 @@ log = logging.getLogger(__name__)
 def share_group_heartbeat(
     services: Services, context: RequestContext, request: ShareGroupHeartbeatRequest
 ) -> Answer[ShareGroupHeartbeatResponse]:
-    services.authorise(context, AclOperation.READ, AclResourceType.GROUP, request.group_id)
+    check_heartbeat_of_group(services, context, is_enabled(services.image.features), request.group_id)
     may_name(services, context, request.subscribed_topic_names or [])
-    error = heartbeat_refusal(services, is_enabled(services.image.features), request.group_id)
-    if error is not ErrorCode.NONE:
-        return ShareGroupHeartbeatResponse(error_code=error)
+    check_coordinator(services, request.group_id)
     response = _beat(services, context, request)
     response.error_code = verdict(services, response.error_code, request.member_epoch)
     services.groups.heard(context, request.group_id, request.member_id)

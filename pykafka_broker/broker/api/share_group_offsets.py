@@ -141,14 +141,22 @@ def _described_partition(
     result = DescribeShareGroupOffsetsResponsePartition(key.partition, UNINITIALIZED)
     if services.image.partition(topic, key.partition) is None:
         return result
-    state = yield from services.shares.summary(key)
+    try:
+        state = yield from services.shares.summary(key)
+    except ApiError:
+        return result  # as without a state: Kafka does not tell why
     if state is None:
         return result
     result.leader_epoch = state.leader_epoch
     result.start_offset = state.start_offset
     result.lag = _NO_LAG
     if state.start_offset != UNINITIALIZED and state.complete_count != UNKNOWN_COUNT:
-        end = yield from services.shares.end_offset(topic, key.partition)
+        try:
+            end = yield from services.shares.end_offset(topic, key.partition)
+        except ApiError as error:
+            return DescribeShareGroupOffsetsResponsePartition(
+                key.partition, error_code=error.code, error_message=error.message
+            )
         if end >= 0:
             result.lag = end - state.start_offset - state.complete_count  # negative if the start is behind the end
     return result
@@ -199,7 +207,8 @@ def _altered(
     done: Topics = {}
     try:
         group = yield from _checked_group(services, context, AclOperation.READ, request.group_id)
-        asked = [each for each in request.topics if each.partitions or services.image.topic_id(each.topic_name)]
+        named = [each for each in request.topics if each.partitions or services.image.topic_id(each.topic_name)]
+        asked = _each_once(named)
         for each in asked:
             try:
                 services.topic(context, AclOperation.READ, each.topic_name)
@@ -216,6 +225,16 @@ def _altered(
     keys = [ShareKey(request.group_id, topic_id, index) for topic_id, (_, indexes) in done.items() for index in indexes]
     committed = _committed(services, [request.group_id], keys)
     return when_committed(AlterShareGroupOffsetsResponse(responses=topics), committed)
+
+
+def _each_once(topics: list[AlterShareGroupOffsetsRequestTopic]) -> list[AlterShareGroupOffsetsRequestTopic]:
+    """Return each topic once, with all partitions that the request has under its name."""
+    found: dict[str, AlterShareGroupOffsetsRequestTopic] = {}
+    for each in topics:
+        known = found.setdefault(each.topic_name, each)
+        if known is not each:
+            known.partitions = [*known.partitions, *each.partitions]
+    return list(found.values())
 
 
 def _alter_allowed(
@@ -330,8 +349,8 @@ def _deleted(
         return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
     keys: list[ShareKey] = []
     results = []
-    for topic in request.topics:
-        result = DeleteShareGroupOffsetsResponseTopic(topic.topic_name, ZERO_UUID)
+    for name in dict.fromkeys(topic.topic_name for topic in request.topics):
+        result = DeleteShareGroupOffsetsResponseTopic(name, ZERO_UUID)
         try:
             yield from _delete(services, context, group, result, keys)
         except ApiError as error:

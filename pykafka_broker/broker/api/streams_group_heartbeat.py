@@ -11,7 +11,14 @@ plug-in, and this broker has none: the answer is Kafka's without one, and no hea
 
 from __future__ import annotations
 
-from pykafka_broker.broker.api.consumer_group_heartbeat import heartbeat_refusal, may_hold, may_name, offers, verdict
+from pykafka_broker.broker.api.consumer_group_heartbeat import (
+    check_coordinator,
+    check_heartbeat_of_group,
+    may_hold,
+    may_name,
+    offers,
+    verdict,
+)
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
@@ -36,14 +43,12 @@ from pykafka_broker.protocol.messages.streams_group_topology_description_update_
 def streams_group_heartbeat(
     services: Services, context: RequestContext, request: StreamsGroupHeartbeatRequest
 ) -> Answer[StreamsGroupHeartbeatResponse]:
-    services.authorise(context, AclOperation.READ, AclResourceType.GROUP, request.group_id)
-    error = heartbeat_refusal(services, offers(services, "streams"), request.group_id)
-    if error is not ErrorCode.NONE:
-        return StreamsGroupHeartbeatResponse(error_code=error)
+    check_heartbeat_of_group(services, context, offers(services, "streams"), request.group_id)
     if request.topology is not None:
         problem = _problem(services, context, request.topology)
         if problem is not None:
             return StreamsGroupHeartbeatResponse(error_code=ErrorCode.STREAMS_INVALID_TOPOLOGY, error_message=problem)
+    check_coordinator(services, request.group_id)
     host, now = services.groups, services.clock.now
     effects = host.coordinator.streams.heartbeat(request, host.caller(context), now)
     host.apply(effects)

@@ -56,6 +56,7 @@ from pykafka_broker.protocol.messages.write_txn_markers_response import (
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersResponse,
 )
+from pykafka_broker.records.header import NO_PRODUCER_ID
 from pykafka_broker.steps import Pace
 
 _LIKE_ITEMS = 40  # a marker takes as long as so many items of `Pace`
@@ -98,7 +99,7 @@ def _result(
         for index in topic.partition_indexes:
             code = ErrorCode.NONE
             try:
-                if markers.producer_epoch < 0:  # no batch can carry such an epoch
+                if markers.producer_epoch < 0 or markers.producer_id == NO_PRODUCER_ID:  # no batch can carry these
                     services.replicas.leader(topic.name, index)
                     raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # as with Kafka
                 _, commit = write_marker(services.node, topic.name, index, markers, services.offsets_decided)

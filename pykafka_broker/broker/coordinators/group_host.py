@@ -11,7 +11,7 @@ Imported by `Services` with the first request for a group, so that a broker with
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, overload
 
@@ -27,7 +27,7 @@ from pykafka_broker.config.group import GroupConfig
 from pykafka_broker.coordinators.groups.coordinator import GroupCoordinator
 from pykafka_broker.coordinators.groups.group import Caller
 from pykafka_broker.coordinators.groups.offsets import no_change_record
-from pykafka_broker.coordinators.record import CoordinatorResult, R, decode
+from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult, R, decode
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
@@ -60,12 +60,29 @@ _FINAL = frozenset(
 )
 
 
-class GroupHost:
-    """All partitions of `__consumer_offsets` led by the node, behind a single coordinator."""
+class UnwrittenCommit(Future[Any]):
+    """A decided commit before it is written. answer: from the log's error code to the result of the future."""
 
-    def __init__(self, node: ServerNode) -> None:
+    __slots__ = ("answer", "record", "shard")
+
+    def __init__(self, shard: int, record: CoordinatorRecord, answer: Callable[[int], Any]) -> None:
+        super().__init__()
+        self.shard = shard
+        self.record = record
+        self.answer = answer
+
+
+class GroupHost:
+    """All partitions of `__consumer_offsets` led by the node, behind a single coordinator.
+
+    at_end_of_turn: `Services.at_end_of_turn`.
+    """
+
+    def __init__(self, node: ServerNode, at_end_of_turn: Callable[[Callable[[], None]], bool]) -> None:
         self._node = node
-        self.coordinator = GroupCoordinator(
+        self._at_end_of_turn = at_end_of_turn
+        self._unwritten: list[UnwrittenCommit] = []  # of this turn
+        self._coordinator = GroupCoordinator(
             node.config,
             node.image,
             self._new_id,
@@ -73,12 +90,26 @@ class GroupHost:
             node.setup.absent_member_ms,
             self._wall_at,
         )
-        self.shards = CoordinatorShards(
+        self._shards = CoordinatorShards(
             node, CONSUMER_OFFSETS, self, timeout_ms=lambda _: node.config.offsets_commit_timeout_ms
         )
         self.coordinator.on_topics_changed((), True, node.metadata.applied_offset)
         node.subscribe(self._on_metadata)
         self.shards.start()
+
+    @property
+    def coordinator(self) -> GroupCoordinator:
+        """Return the coordinator, with everything that it has decided."""
+        if self._unwritten:
+            self._write_commits()
+        return self._coordinator
+
+    @property
+    def shards(self) -> CoordinatorShards:
+        """Return the shards, whose logs hold everything that was decided."""
+        if self._unwritten:
+            self._write_commits()
+        return self._shards
 
     def _new_id(self) -> str:
         """A random UUID as text."""
@@ -202,26 +233,35 @@ class GroupHost:
         return effects.reply if committed.succeeded else when_committed(effects.reply, committed)
 
     def apply(self, effects: CoordinatorResult[Any]) -> None:
-        """Append, replay, and answer waiting requests. If the log refuses, nothing changes and the requests fail."""
-        if effects.records:
-            try:
-                self._append(self.shards.index_of(effects.key), effects)
-            except ApiError as error:
-                _refuse(effects.completions, error.code)
-                raise
+        """Append, replay, and answer waiting requests. If the log refuses, the requests fail.
+
+        Raises:
+            ApiError: the log has refused the records, which change nothing then, or the confirmation of an answer.
+        """
+        try:
+            if effects.records:
+                self.append(self.shards.index_of(effects.key), effects.records)
+            if effects.completions:
+                self.confirm_by_append(effects.key, *(getattr(one, "error_code", 0) for _, one in effects.completions))
+        except ApiError as error:
+            _refuse(effects.completions, error.code)
+            raise
         if effects.completions:
-            verdicts = (getattr(reply, "error_code", 0) for _, reply in effects.completions)
-            self.confirm_by_append(effects.key, *verdicts)
             self.committed(effects.key).add_done_callback(partial(_complete, effects.completions))
 
-    def _append(
-        self, shard: int, effects: CoordinatorResult[Any], producer_id: int = NO_PRODUCER_ID, producer_epoch: int = -1
+    def append(
+        self,
+        shard: int,
+        records: Sequence[CoordinatorRecord],
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = -1,
     ) -> None:
-        """Append the records to the log of the shard, and replay the records."""
+        """Append the records of a decision to the log of the shard, and replay them. ApiError if the log refuses."""
         now = self._node.clock.now
-        appended = self.shards.append(shard, effects.records, producer_id=producer_id, producer_epoch=producer_epoch)
-        for offset, record in enumerate(effects.records, appended.base_offset):
-            self.coordinator.replay(record, now, offset, producer_id)
+        appended = self.shards.append(shard, records, producer_id=producer_id, producer_epoch=producer_epoch)
+        replay = self.coordinator.replay
+        for offset, record in enumerate(records, appended.base_offset):
+            replay(record, now, offset, producer_id)
 
     def listed(self) -> GroupCoordinator:
         """Return the coordinator, after the load of all logs. Raises COORDINATOR_LOAD_IN_PROGRESS."""
@@ -240,17 +280,61 @@ class GroupHost:
         index = shards.find(request.group_id)
         effects = self.coordinator.offset_requests.commit(request, context.api_version, now)
         if effects.records:
-            self._append(index, effects)
+            self.append(index, effects.records)
         else:
             self.confirm_by_append(request.group_id, *_verdicts(effects.reply))
         return when_committed(effects.reply, shards.shards_committed((index,)))
+
+    def shard_for_commit(self, group_id: str) -> int | None:
+        """Return the shard for a commit, if its record will be committed as soon as it is written; else None."""
+        return self._shards.commits_at_once(group_id, 1 + len(self._unwritten))
+
+    @property
+    def commit_one(self) -> Callable[..., CoordinatorRecord | None]:
+        """Return `OffsetRequests.commit_one`, which looks at no committed offset: commits of this turn may still be
+        unwritten.
+        """
+        return self._coordinator.offset_requests.commit_one
+
+    def write_commit(self, shard: int, record: CoordinatorRecord, answer: Callable[[int], R]) -> R | Future[R]:
+        """Write the record of a commit: now, or together with other commits of this turn of the loop.
+
+        A request that is served alone never waits, as with Kafka's `group.coordinator.append.linger.ms` of -1. Returns
+        `answer` of the log's error code, 0 once the record is written.
+        """
+        if self._unwritten or self._at_end_of_turn(self._write_commits):
+            commit = UnwrittenCommit(shard, record, answer)
+            self._unwritten.append(commit)
+            return commit
+        return answer(self._write(shard, (record,)))
+
+    def _write(self, shard: int, records: Sequence[CoordinatorRecord]) -> int:
+        try:
+            self.append(shard, records)
+        except ApiError as error:
+            return error.code
+        return ErrorCode.NONE
+
+    def _write_commits(self) -> None:
+        """Write the commits of this turn, one batch for each log."""
+        unwritten, self._unwritten = self._unwritten, []
+        by_shard: dict[int, list[UnwrittenCommit]] = {}
+        for each in unwritten:
+            by_shard.setdefault(each.shard, []).append(each)
+        for shard, commits in by_shard.items():
+            code = self._write(shard, [each.record for each in commits])
+            for each in commits:
+                # A batch that is refused may be too large: then each commit has a verdict of its own.
+                alone = self._write(shard, (each.record,)) if code and len(commits) > 1 else code
+                each.complete(each.answer(alone))
 
     def txn_commit_offsets(self, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
         """Commit offsets as part of a transaction; ApiError if the node can't commit."""
         self.require(request.group_id)
         effects = self.coordinator.offset_requests.txn_commit(request, self.caller(context), context.now)
         if effects.records:
-            self._append(self.shards.index_of(effects.key), effects, request.producer_id, request.producer_epoch)
+            index = self.shards.index_of(effects.key)
+            self.append(index, effects.records, request.producer_id, request.producer_epoch)
         else:
             self.confirm_by_append(request.group_id, *_verdicts(effects.reply))
         return effects.reply

@@ -122,6 +122,19 @@ class CoordinatorShards:
                 return index
         raise ApiError(self.refusal(key))
 
+    def commits_at_once(self, key: str, count: int) -> int | None:
+        """Return the shard of a key, if it is loaded and its next `count` records are committed with their append; else
+        None.
+        """
+        index = partition_for(key, self._count) if self._count else -1
+        shard = self._shards.get(index)
+        if shard is None or not shard.ready or shard.partition is None or not shard.partition.is_leader:
+            return None
+        log = shard.partition.log
+        if log.sole_replica and log.log_end_offset + count - log.recovery_point < log.config.flush_messages:
+            return index
+        return None
+
     def refusal(self, key: str) -> ErrorCode:
         """Return why the node can't speak for a key; NONE if nothing is wrong."""
         if not self._count:

@@ -647,20 +647,32 @@ class ShareHost:
         self.partitions.on_deadline(now)
         self._requests.on_deadline(now)
         if self._tidy_at is not None and self._tidy_at <= now and not self.shards.loading:
-            self._tidy(now)
+            self._tidy_at = now + self._node.config.share_coordinator_state_topic_prune_interval_ms
+            self._node.slices.unasked(self._tidied(now))
 
-    def _tidy(self, now: int) -> None:
-        """Write snapshots of idle states, and cut each log below the oldest snapshot."""
-        config = self._node.config
-        self._tidy_at = now + config.share_coordinator_state_topic_prune_interval_ms
-        cold = now - config.share_coordinator_cold_partition_snapshot_interval_ms
-        try:
-            for effects in self.coordinator.cold_snapshots(cold, now):
-                self.apply(effects)
-            for index, needed_from in self._needed_from().items():
-                self.shards.partition(index).log.delete_records_before(needed_from)
-        except ApiError as error:
-            log.warning("%s is not tidied: %s", SHARE_GROUP_STATE, error)
+    def _tidied(self, now: int) -> Steps[None]:
+        """Write snapshots of idle states, and cut each log below the oldest snapshot, as far as that is committed.
+
+        A log that refuses does not keep the others from being tidied.
+        """
+        cold = now - self._node.config.share_coordinator_cold_partition_snapshot_interval_ms
+        refusals: dict[str, None] = {}
+        for number, effects in enumerate(self.coordinator.cold_snapshots(cold, now), 1):
+            try:
+                if self.shards.is_ready(self.shards.index_of(effects.key)):
+                    self.apply(effects)
+            except ApiError as error:
+                refusals[str(error)] = None
+            if not number % PARTITIONS_A_SLICE:
+                yield None
+        for index, needed_from in self._needed_from().items():
+            try:
+                part = self.shards.partition(index).log
+                part.delete_records_before(min(needed_from, part.high_watermark))
+            except ApiError as error:
+                refusals[str(error)] = None
+        for refusal in refusals:
+            log.warning("%s is not tidied: %s", SHARE_GROUP_STATE, refusal)
 
     def _needed_from(self) -> dict[int, int]:
         needed: dict[int, int] = {}

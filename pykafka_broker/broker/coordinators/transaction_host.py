@@ -353,9 +353,21 @@ class TransactionHost:
         for index, coordinator in list(self._coordinators.items()):
             if not self.shards.is_ready(index):
                 continue
-            try:
-                self._run(index, coordinator, coordinator.on_deadline(now), now)
-            except ApiError as error:
-                log.warning("nothing of what is due in %s-%d is recorded: %s", TRANSACTION_STATE, index, error)
+            refusals: dict[str, None] = {}
+            for effects in _apart(coordinator.on_deadline(now)):
+                try:
+                    self._commit(index, coordinator, effects)
+                except ApiError as error:
+                    refusals[str(error)] = None
+            for refusal in refusals:
+                log.warning("not everything that is due in %s-%d is recorded: %s", TRANSACTION_STATE, index, refusal)
             self._markers.write_due(index, coordinator)
             self._await(coordinator.next_deadline())
+
+
+def _apart(effects: CoordinatorResult[None]) -> Iterator[CoordinatorResult[None]]:
+    """Yield aborts one by one, since together they may exceed a batch; then all tombstones, which the log divides."""
+    for record in effects.records:
+        if record.value is not None:
+            yield CoordinatorResult(None, [record])
+    yield CoordinatorResult(None, [record for record in effects.records if record.value is None])

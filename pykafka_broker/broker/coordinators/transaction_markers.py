@@ -273,7 +273,8 @@ class TransactionMarkerManager:
                 ending = self._endings[name] = PendingCompletion(index, coordinator, markers)
             if not ending.given_up and not ending.busy:
                 ending.busy = True
-                outcome = all_of(*(log.committed(end) for log, end in self._shards.uncommitted([index])))
+                uncommitted = self._shards.uncommitted([index])
+                outcome = all_of(*(partition.committed(end) for partition, end in uncommitted))
                 self._when_committed(ending, outcome, self._write)
 
     # -- the steps of an end, one after the other

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pykafka_broker.broker.membership.preloading import preload
 from pykafka_broker.cluster.bootstrap import SECURITY_PROTOCOLS
-from pykafka_broker.cluster.controller import CORDONED_FROM
+from pykafka_broker.cluster.controller import CORDONED_FROM, DIRECTORIES_FROM
 from pykafka_broker.cluster.features import METADATA_VERSION, abilities
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
@@ -131,14 +131,15 @@ class BrokerLifecycle:
         self._give_up_at = now + config.initial_broker_registration_timeout_ms
         self._due: int | None = now
         self._asking = False
-        self._again = False  # something is to be told that came up while a request was under way
+        self._again = False  # whether there is news since the request under way was sent
         self._trouble = ""
         self._now = now
         self._left: Callable[[], None] | None = None
         self._goodbye_until = 0
         self._told: frozenset[bytes] = frozenset()  # directories that the controller knows to be offline
-        self._tell_by: dict[bytes, int] = {}  # when it has to know of others
-        self._look = False  # for more of them
+        self._tell_by: dict[bytes, int] = {}  # other failed directories: until when the controller has to know of each
+        self._look = False  # whether more directories may have failed
+        self._amends = False  # the registration is to be sent again
 
     @property
     def is_fenced(self) -> bool:
@@ -155,6 +156,15 @@ class BrokerLifecycle:
         self._again = self._asking
         if not self._asking:
             self._due = self._now
+
+    @property
+    def incarnation_id(self) -> bytes:
+        return self._registration.incarnation_id
+
+    def amend(self) -> None:
+        """Send the registration again: the metadata has room for the log directories from now on."""
+        self._amends = True
+        self.tell()
 
     def leave(self, now: int, left: Callable[[], None]) -> None:
         """Ask to be shut down, after the broker's leaderships have moved.
@@ -211,10 +221,8 @@ class BrokerLifecycle:
 
     def _send(self) -> None:
         self._due, self._asking, self._again = None, True, False
-        if self.stage is Stage.NEW:
-            self._registration.log_dirs = list(self._situation.directories().online)
-            left_ms = max(1, self._give_up_at - self._now)
-            self._ask(self._registration, self._registered, min(left_ms, self._config.broker_session_timeout_ms))
+        if self.stage is Stage.NEW or self._amends:
+            self._register()
             return
         self._note_failures()
         directories = self._situation.directories()
@@ -230,6 +238,16 @@ class BrokerLifecycle:
         self._ask(
             heartbeat, partial(self._heard, frozenset(directories.offline)), self._config.broker_session_timeout_ms
         )
+
+    def _register(self) -> None:
+        self._registration.log_dirs = list(self._situation.directories().online)
+        limit_ms = self._config.broker_session_timeout_ms
+        if self.stage is Stage.NEW:
+            limit_ms = min(limit_ms, max(1, self._give_up_at - self._now))
+            self._ask(self._registration, self._registered, limit_ms)
+        else:
+            self._amends = False
+            self._ask(self._registration, self._amended, limit_ms)
 
     def _note_failures(self) -> None:
         """Set a limit for each failed directory unknown to the controller, once the broker is registered."""
@@ -265,6 +283,22 @@ class BrokerLifecycle:
             level = logging.INFO if usual else logging.WARNING
             self._say(f"the controller does not register this broker yet: {code.name}", level)
             self._after(_RETRY_MS)
+
+    def _amended(self, reply: Message | LinkError) -> None:
+        """Go on with heartbeats. Without an answer the registration is sent again; a refusal is only logged."""
+        self._asking = False
+        if self.stage is Stage.ENDED:
+            return
+        if isinstance(reply, LinkError):
+            self._amends = True
+            self._say(f"no controller can be reached: {reply}")
+            self._after(_WHILE_FENCED_MS)
+            return
+        assert isinstance(reply, BrokerRegistrationResponse)
+        if reply.error_code:
+            code = ErrorCode(reply.error_code).name
+            self._say(f"the controller does not take the log directories of this broker: {code}")
+        self._after(0)
 
     def _heard(self, offline: frozenset[bytes], reply: Message | LinkError) -> None:
         if self.stage is Stage.ENDED:
@@ -365,7 +399,26 @@ class BrokerStartup:
             self._node.clock.now,
         )
         self._assignments.on_change = lifecycle.tell
+        self._node.subscribe(self._on_metadata)
         drive(lifecycle)
+
+    def _on_metadata(self, delta: MetadataDelta) -> None:
+        """Have the registration amended once the metadata has room for log directories (KIP-858).
+
+        Without the directories the controller could not move leaderships away from one that fails. (Kafka:
+        BrokerRegistrationTracker)
+        """
+        image, lifecycle = self._node.image, self._lifecycle
+        broker = image.brokers.get(self._node.id)
+        if (
+            METADATA_VERSION in delta.features
+            and image.features.get(METADATA_VERSION, 0) >= DIRECTORIES_FROM
+            and lifecycle is not None
+            and broker is not None
+            and broker.incarnation_id == lifecycle.incarnation_id
+            and not broker.log_dirs
+        ):
+            lifecycle.amend()
 
     def _registration(self, listeners: Iterable[BoundEndpoint]) -> BrokerRegistrationRequest:
         node = self._node

@@ -1,6 +1,7 @@
 """Answers that are asked for again and again. Rule: a cached answer holds until the metadata image changes, not longer.
 
-Spark and the Java clients ask for ApiVersions and Metadata all the time; the bytes of an answer are made once.
+Spark and the Java clients ask for ApiVersions and Metadata all the time; the bytes of an answer are made once. An
+answer that tells of more than the metadata (ends of logs) fills that in each time (`current`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ class EncodedReply:
     def __init__(self, body: bytes) -> None:
         self.body = body
 
+    def current(self) -> EncodedReply | None:
+        """Return the answer as it is now, None where the handler has to be asked."""
+        return self
+
     def write(self, version: int, w: Callable[[Any], object]) -> None:
         w(self.body)
 
@@ -27,13 +32,13 @@ class EncodedReply:
 class WrittenReply:
     """A response as pieces, for one version; the first piece is empty, for the header."""
 
-    __slots__ = ("_pieces",)
+    __slots__ = ("pieces",)
 
     def __init__(self, pieces: Pieces) -> None:
-        self._pieces = pieces
+        self.pieces = pieces
 
     def write(self, version: int, w: Callable[[Any], object]) -> None:
-        for piece in self._pieces[1:]:
+        for piece in self.pieces[1:]:
             w(piece)
 
 
@@ -52,7 +57,8 @@ class ReplyCache:
     def get(self, image: MetadataImage, key: Hashable) -> EncodedReply | None:
         if self._generation != image.generation:
             self._forget(image)
-        return self._replies.get(key)
+        found = self._replies.get(key)
+        return None if found is None else found.current()
 
     def put(self, image: MetadataImage, key: Hashable, reply: EncodedReply) -> EncodedReply:
         """Keep an answer made from `image`, and return the answer."""

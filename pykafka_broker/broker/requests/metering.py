@@ -178,7 +178,8 @@ def metering_of(services: Services, hook: HookedQuotas | None) -> Metering:
     config = services.config
     windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
     controller_windows = Windows(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000)
-    quotas = ClientQuotas(QuotaMetadata({}) if hook is None else hook, windows, controller_windows)
+    source = QuotaMetadata({}) if hook is None else hook
+    quotas = ClientQuotas(source, windows, controller_windows, is_of_4_4=config.is_of_4_4)
     return Metering(services, quotas, AddressQuotas(windows), hook)
 
 

@@ -31,7 +31,7 @@ from struct import error as StructError
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
-from pykafka_broker.broker.requests.encoded_reply import EncodedReply
+from pykafka_broker.broker.requests.encoded_reply import EncodedReply, WrittenReply
 from pykafka_broker.broker.requests.routes import ROUTES, Route
 from pykafka_broker.broker.waiting.future import Future, Lost, Parked, Purgatory, caught
 from pykafka_broker.errors import ApiError, FrameError
@@ -61,8 +61,7 @@ _SIZE_AND_CORRELATION = Struct(">ii")
 _WITH_TAGS = Struct(">iiB")  # the same and the count of tagged fields, which is 0
 _UNSERVED = Route("")
 _SHORT, _GENERAL = 0, 1  # ways, by their place in `Endpoint.way_counts`
-_MOST_REQUESTS = 256  # kept decoded, of an API
-_REMEMBERED_BYTES = 4096  # a longer request is neither kept decoded, nor is its answer kept: few are longer
+_REMEMBERED_BYTES = 4096  # the answer to a longer request is not kept: few are longer
 
 
 ShortWay = Callable[[Any, RequestContext, Any, int], Any]
@@ -94,8 +93,8 @@ def shortens(api_key: ApiKey) -> Callable[[ShortWay], ShortWay]:
 
     The short way is called before the request is decoded, with the frame and the position of the body, where no quota
     and no authorizer is there. It returns the pieces of the answer with an empty piece in front, for the header; no
-    pieces where the client wants no answer; a `Parked` of a response; or None for a request that goes the general way,
-    as if nothing had been tried.
+    pieces where the client wants no answer; a `Future` of a response, which has no error; or None for a request that
+    goes the general way, as if nothing had been tried.
     """
 
     def register(short_way: ShortWay) -> ShortWay:
@@ -109,10 +108,8 @@ class Endpoint:
     """An API as this broker serves it: versions, codec and handler."""
 
     __slots__ = (
-        "_requests",
         "any_version",
         "api_key",
-        "decode",
         "flexible_from",
         "handler",
         "header_v0",
@@ -150,8 +147,6 @@ class Endpoint:
         self.response_flexible_from = never if api_key is ApiKey.API_VERSIONS else self.flexible_from
         self.header_v0 = api_key is ApiKey.CONTROLLED_SHUTDOWN
         self.when_lost, self.remembered = route.when_lost, route.remembered
-        self.decode = self._decode_once if route.repeated else self.decode_anew
-        self._requests: dict[tuple[int, bytes], Any] = {}  # requests that clients repeat, by version and bytes
         self.any_version = api_key is ApiKey.API_VERSIONS  # a version that we don't know is answered all the same
 
     def encode(self, context: RequestContext, reply: Any) -> Pieces:
@@ -167,10 +162,11 @@ class Endpoint:
 
     def with_header(self, pieces: Pieces, version: int, correlation_id: int) -> Pieces:
         """Put length prefix and header into the first piece, which is empty; return the pieces."""
+        size = len(pieces[1]) if len(pieces) == 2 else sum(map(len, pieces))
         if version >= self.response_flexible_from:
-            pieces[0] = _WITH_TAGS.pack(5 + sum(map(len, pieces)), correlation_id, 0)
+            pieces[0] = _WITH_TAGS.pack(5 + size, correlation_id, 0)
         else:
-            pieces[0] = _SIZE_AND_CORRELATION.pack(4 + sum(map(len, pieces)), correlation_id)
+            pieces[0] = _SIZE_AND_CORRELATION.pack(4 + size, correlation_id)
         return pieces
 
     def needs_no_answer(self, context: RequestContext) -> None:
@@ -179,7 +175,7 @@ class Endpoint:
     def waits(self, context: RequestContext) -> None:
         """Do nothing; with quotas, note that the request waits."""
 
-    def decode_anew(self, frame: memoryview | bytes, body: int, version: int) -> Any:
+    def decode(self, frame: memoryview | bytes, body: int, version: int) -> Any:
         """Return the request that begins at `body`. Raises FrameError."""
         try:
             request, end = self.read(frame, body, version)
@@ -187,19 +183,6 @@ class Endpoint:
             raise FrameError(f"{self.api_key.name} v{version} does not decode: {error}") from None
         if end > len(frame):
             raise FrameError(f"{self.api_key.name} v{version} is cut short")
-        return request
-
-    def _decode_once(self, frame: memoryview | bytes, body: int, version: int) -> Any:
-        """Decode as `decode_anew` does, but keep the request for the next same bytes: nobody may change it."""
-        if len(frame) - body > _REMEMBERED_BYTES:
-            return self.decode_anew(frame, body, version)
-        key = (version, bytes(frame[body:]))
-        request = self._requests.get(key)
-        if request is None:
-            request = self.decode_anew(memoryview(key[1]), 0, version)
-            if len(self._requests) >= _MOST_REQUESTS:
-                self._requests.clear()
-            self._requests[key] = request
         return request
 
 
@@ -245,7 +228,7 @@ def _out_of_turn(endpoint: Endpoint, context: RequestContext, frame: memoryview 
     """Return the answer to a request in the middle of an exchange of tokens."""
     version = context.api_version
     readable = endpoint.min_version <= version <= endpoint.max_version and len(frame) - body <= _REMEMBERED_BYTES
-    request = endpoint.decode_anew(frame, body, version) if readable else None
+    request = endpoint.decode(frame, body, version) if readable else None
     try:
         return whole_request_failure(endpoint.response_type, ErrorCode.ILLEGAL_SASL_STATE, None, request, version)
     except FrameError:
@@ -356,6 +339,9 @@ class PendingReply:
         if response is None:
             self.endpoint.needs_no_answer(self.context)
             return []
+        if type(response) is WrittenReply:  # of a short way, which is tried without quotas alone
+            pieces = [b"", *response.pieces[1:]]
+            return self.endpoint.with_header(pieces, self.context.api_version, self.context.correlation_id)
         return self.endpoint.encode(self.context, response)
 
 
@@ -445,7 +431,7 @@ class Router:
             raise
         except Exception as error:
             if request is None and readable:  # a defect of the short way
-                request = endpoint.decode_anew(frame, body, version)
+                request = endpoint.decode(frame, body, version)
             reply = failure(endpoint, context, request, error)
         if reply is None:
             endpoint.needs_no_answer(context)
@@ -459,12 +445,14 @@ class Router:
         return endpoint.encode(context, reply)
 
     def _answer_shortly(
-        self, endpoint: Endpoint, context: RequestContext, answer: Pieces | Parked
+        self, endpoint: Endpoint, context: RequestContext, answer: Pieces | Future[Any]
     ) -> Pieces | PendingReply | None:
         """Finish an answer of the short way: pieces, none for a client that wants no answer, or a wait."""
         if isinstance(answer, list):
             return endpoint.with_header(answer, context.api_version, context.correlation_id) if answer else None
-        return self._later(endpoint, context, None, answer)
+        if isinstance(answer, Parked):
+            self._services.purgatory.park(answer)
+        return PendingReply(answer, endpoint, context, None)
 
     def _remembering(self, key: Hashable, reply: Any) -> Any:
         """Return the answer; keep it, if it is encoded already, for the next request with the same bytes."""

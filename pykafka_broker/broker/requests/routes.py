@@ -25,8 +25,6 @@ class Route(NamedTuple):
     remembered: a request with the same bytes gets the same answer until the metadata changes, without a call of the
         handler, where the handler has returned an `EncodedReply`.
     optional: offered only where a setting asks for the API (`OwnSettings.telemetry`); answered in any case.
-    repeated: clients ask with the same bytes again and again, so a request is decoded once. Only for handlers that
-        leave the request as it is.
     short: the module, below the same, that declares the API's short way with `@shortens`.
     """
 
@@ -37,7 +35,6 @@ class Route(NamedTuple):
     relayed: bool = False
     when_lost: ErrorCode = ErrorCode.NOT_COORDINATOR
     remembered: bool = False
-    repeated: bool = False
     optional: bool = False
     short: str = ""
 
@@ -47,7 +44,7 @@ _STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
 ROUTES: dict[ApiKey, Route] = {
     ApiKey.PRODUCE: Route("produce", when_lost=_STORAGE, short="short_produce"),
     ApiKey.FETCH: Route("fetch", short="short_fetch"),
-    ApiKey.LIST_OFFSETS: Route("log_offsets", repeated=True),
+    ApiKey.LIST_OFFSETS: Route("log_offsets", remembered=True),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Route("log_offsets"),
     ApiKey.DELETE_RECORDS: Route("log_offsets"),
     ApiKey.METADATA: Route("metadata", when_lost=_STORAGE, remembered=True),
@@ -91,7 +88,7 @@ ROUTES: dict[ApiKey, Route] = {
     ApiKey.SYNC_GROUP: Route("classic_groups"),
     ApiKey.HEARTBEAT: Route("classic_groups"),
     ApiKey.LEAVE_GROUP: Route("classic_groups"),
-    ApiKey.OFFSET_COMMIT: Route("group_offsets"),
+    ApiKey.OFFSET_COMMIT: Route("group_offsets", short="short_offset_commit"),
     ApiKey.OFFSET_FETCH: Route("group_offsets"),
     ApiKey.OFFSET_DELETE: Route("group_offsets"),
     ApiKey.LIST_GROUPS: Route("group_admin"),

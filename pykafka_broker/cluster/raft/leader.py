@@ -111,11 +111,11 @@ class RaftLeader:
         if answer.error_code:
             answer.high_watermark = -1
             return self._answer(answer, version, listener)
+        if self._is_elsewhere(wanted, answer):
+            return self._answer(answer, version, listener)
         replica = request.replica_state.replica_id if version >= _REPLICA_STATE_FROM else request.replica_id
         if replica != _NOBODY:
             self._heard(replica, wanted, wall)
-        if self._is_elsewhere(wanted, answer):
-            return self._answer(answer, version, listener)
         limit = max(1, min(request.max_bytes, _MOST_BYTES))
         read = self._log.log.read(wanted.fetch_offset, limit, self.high_watermark)
         if read is not None:

@@ -335,10 +335,12 @@ class AclRow:
 
 @dataclass
 class QuotaRow:
-    """The quotas of an entity: types and names, where null is the default of the type."""
+    """The quotas of an entity: types and names, where null is the default of the type. A quota that is no finite number
+    is null.
+    """
 
     entity: dict[str, str | None]
-    quotas: dict[str, float]
+    quotas: dict[str, float | None]
 
 
 @dataclass

@@ -2,7 +2,9 @@
 
 Rule: every record is shown, control records and records of aborted and open transactions too, with their kind. No log
 is read whole: the work of one request is bounded, long keys and values are cut, and between two reads the
-broker serves its clients. The answer says where reading stopped, so that the next request can go on there.
+broker serves its clients. The answer says where reading stopped, so that the next request can go on there. Compressed
+batches are bounded by what comes out of them, and clients are served while one is unpacked. A batch that can't be read
+is shown as one record with the reason, and reading goes on behind the batch.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import codecs
 import json
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
@@ -23,11 +25,12 @@ from pykafka_broker.control.api.records import header_name
 from pykafka_broker.control.api.topics import listed_offsets, topic_image
 from pykafka_broker.control.control import Control, Decode
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.reading import Outcome, outcome_of
+from pykafka_broker.control.reading import Outcome, outcome_of, unreadable
 from pykafka_broker.control.schema import Index, Offset, ValueLimits
 from pykafka_broker.records.control import ABORT, COMMIT, AbortedBatches, read_control_type
+from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import BatchHeader, iter_batches
-from pykafka_broker.records.record import BatchRecord, iter_records
+from pykafka_broker.records.record import BatchRecord, iter_records_in_steps
 
 _READ_BYTES = 1 << 20
 _LONGEST_STRETCH = 5_000  # offsets
@@ -67,7 +70,8 @@ class Decoded:
 class BrowsedRecord:
     """A record with facts of the batch. `control` names the kind of a control record, `transaction` is the outcome of
     the record's transaction; both are null for other records. `decoded` is the beginning of the value by its schema,
-    where that was asked for.
+    where that was asked for. `unreadable` says why the records of a batch can't be shown: the record then stands for
+    the batch, without key and value.
     """
 
     partition: int
@@ -84,6 +88,7 @@ class BrowsedRecord:
     leader_epoch: int
     codec: str
     decoded: Decoded | None = None
+    unreadable: str | None = None
 
 
 class Sought(NamedTuple):
@@ -203,7 +208,7 @@ async def scan(
     offset = max(offset, log.log_start_offset)
     aborted = AbortedBatches(partition.log.aborted_transactions(offset, end))
     records: list[BrowsedRecord] = []
-    while offset < end and len(records) < limit and not budget.spent:
+    while offset < end and not budget.spent:
         found = log.read(offset, min(_READ_BYTES, budget.size_bytes), end)
         if found is None:
             break
@@ -211,21 +216,69 @@ async def scan(
         budget.size_bytes -= len(content)
         for header, batch in iter_batches(content):
             outcome = outcome_of(partition, header, aborted)
-            for record in iter_records(batch, header):
-                if record.offset < offset:
-                    continue
-                if before is not None and record.offset >= before:
+            async for each in _in_batch(partition.index, batch, header, offset, outcome, wanted, cut_bytes, budget):
+                if before is not None and each.offset >= before:
                     return Scanned(records, before, before >= end)
-                budget.records -= 1
-                if await wanted.fits(record, header):
-                    records.append(_browsed(partition.index, record, header, outcome, cut_bytes))
+                if each.shown is not None:
+                    records.append(each.shown)
                     if len(records) == limit:
-                        return Scanned(records, record.offset + 1, record.offset + 1 >= end)
+                        return Scanned(records, each.next_offset, each.next_offset >= end)
+            if budget.spent:
+                return Scanned(records, header.next_offset, header.next_offset >= end)
             if header.is_control:
                 aborted.ends(header, batch)
         await asyncio.sleep(0)
         offset = max(found.end_offset(), log.log_start_offset)  # records may have been deleted meanwhile
     return Scanned(records, offset, offset >= end)
+
+
+class _LookedAt(NamedTuple):
+    """A record, or the rest of a batch that can't be read. shown: None for a record that is not wanted."""
+
+    offset: int
+    next_offset: int
+    shown: BrowsedRecord | None
+
+
+async def _in_batch(
+    index: int,
+    batch: memoryview,
+    header: BatchHeader,
+    offset: int,
+    outcome: Outcome | None,
+    wanted: RecordFilter,
+    cut_bytes: int,
+    budget: ReadBudget,
+) -> AsyncIterator[_LookedAt]:
+    """Yield the records of a batch from an offset on; in the place of those that can't be read, one with the reason."""
+    following = max(offset, header.base_offset)
+    try:
+        size_bytes, unpacked = await _unpacked(batch, header)
+        budget.size_bytes -= max(0, size_bytes - len(batch))
+        for record in unpacked:
+            if record.offset >= offset:
+                following = record.offset + 1
+                budget.records -= 1
+                fits = await wanted.fits(record, header)
+                found = _browsed(index, record, header, outcome, cut_bytes) if fits else None
+                yield _LookedAt(record.offset, following, found)
+    except CorruptBatch as damage:
+        yield _LookedAt(following, header.next_offset, _in_its_place(index, following, header, damage))
+
+
+async def _unpacked(batch: memoryview, header: BatchHeader) -> tuple[int, Iterator[BatchRecord]]:
+    """Return the size of a batch's records, uncompressed, and the records.
+
+    Raises CorruptBatch, here or with a record, also for a batch that grows beyond any sensible size.
+    """
+    steps = iter_records_in_steps(batch, header)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: tuple[int, Iterator[BatchRecord]] = end.value
+            return found
+        await asyncio.sleep(0)
 
 
 async def scan_back(
@@ -254,16 +307,20 @@ async def scan_back(
     return Scanned(found, begin, begin <= log.log_start_offset)
 
 
-def find(partition: Partition, offset: int) -> BatchRecord | None:
-    """Return the record at an offset, or None."""
+async def find(partition: Partition, offset: int) -> BatchRecord | None:
+    """Return the record at an offset, or None. Raises ApiError where the batch can't be read."""
     log = partition.log
     if not log.log_start_offset <= offset < partition.high_watermark:
         return None
     found = log.read(offset, 1, partition.high_watermark)
-    batches = () if found is None else iter_batches(found.records.read())
-    return next(
-        (each for header, batch in batches for each in iter_records(batch, header) if each.offset == offset), None
-    )
+    for header, batch in () if found is None else iter_batches(found.records.read()):
+        try:
+            for each in (await _unpacked(batch, header))[1]:
+                if each.offset == offset:
+                    return each
+        except CorruptBatch as damage:
+            raise unreadable(header, damage) from damage
+    return None
 
 
 def _browsed(
@@ -287,6 +344,26 @@ def _browsed(
         header.producer_epoch,
         header.partition_leader_epoch,
         _CODECS.get(header.codec, str(header.codec)),
+    )
+
+
+def _in_its_place(index: int, offset: int, header: BatchHeader, damage: CorruptBatch) -> BrowsedRecord:
+    """Return what stands for the records of a batch that can't be read, from an offset on."""
+    return BrowsedRecord(
+        index,
+        offset,
+        header.max_timestamp,
+        "LogAppendTime" if header.log_append_time else "CreateTime",
+        None,
+        None,
+        [],
+        None,
+        None,
+        header.producer_id,
+        header.producer_epoch,
+        header.partition_leader_epoch,
+        _CODECS.get(header.codec, str(header.codec)),
+        unreadable=f"the records from here to offset {header.last_offset} can't be read: {damage}",
     )
 
 
@@ -514,7 +591,7 @@ async def browse_decoded(
     """Return a record's key or value as JSON, by the schema named in the first bytes, or in the header
     `__value_schema_id` (of a key `__key_schema_id`). 404 where the schema registry has no such schema.
     """
-    record = _record(control, topic, partition, offset)
+    record = await _record(control, topic, partition, offset)
     data = record.key if part == "key" else record.value
     if control.decode is None:
         raise Problem(404, "this broker knows no schema registry (--schema-registry, --schema-registry-url)")
@@ -530,14 +607,14 @@ async def browse_decoded(
     return Decoded(*found)
 
 
-def _record(control: Control, topic: str, partition: int, offset: int) -> BatchRecord:
-    record = find(control.services.replicas.readable(topic, partition), offset)
+async def _record(control: Control, topic: str, partition: int, offset: int) -> BatchRecord:
+    record = await find(control.services.replicas.readable(topic, partition), offset)
     if record is None:
         raise Problem(404, f"{topic}-{partition} has no record of offset {offset}")
     return record
 
 
-def browse_record(
+async def browse_record(
     control: Control,
     topic: str,
     partition: Index,
@@ -547,7 +624,7 @@ def browse_record(
     max_bytes: Annotated[int, ValueLimits(minimum=1, maximum=_MOST_BYTES_OF_A_PIECE)] = 1 << 16,
 ) -> BytesPiece:
     """Return a piece of a record's key or value, of any length."""
-    record = _record(control, topic, partition, offset)
+    record = await _record(control, topic, partition, offset)
     data = record.key if part == "key" else record.value
     if data is None:
         return BytesPiece(None, 0, "")

@@ -25,6 +25,7 @@ from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.record import BatchRecord as StoredRecord
 
 MOST_AT_ONCE = 5_000
+_MOST_BYTES_AT_ONCE = 64 << 20  # of keys and values, looked at in one call
 _TIMEOUT_MS = 30_000
 _ALL = -1
 _MADE_MEANWHILE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
@@ -173,6 +174,7 @@ async def _append(
     control: Control, topic: str, partition: int, records: list[StoredRecord], producer: ProducerInput | None
 ) -> int:
     """Return the offset of the first record."""
+    topic_id = topic_image(control, topic, partition).id  # the topic may have been deleted meanwhile
     check_led_here(control, topic, partition)
     builder = BatchBuilder()
     if producer is not None:
@@ -181,9 +183,8 @@ async def _append(
     for offset, record in zip(count(), records, strict=False):
         record.offset = offset
     builder.extend(records)
-    name, topic_id = topic, control.services.image.topics[topic].id
     data = [PartitionProduceData(partition, bytes(builder.build()))]
-    request = ProduceRequest(None, _ALL, _TIMEOUT_MS, [TopicProduceData(name, topic_id, data)])
+    request = ProduceRequest(None, _ALL, _TIMEOUT_MS, [TopicProduceData(topic, topic_id, data)])
     answer = (await control.inside.ask(request)).responses[0].partition_responses[0]
     message = answer.error_message
     if answer.record_errors:
@@ -205,22 +206,23 @@ def records(
 ) -> Records:
     """Read records, of a partition or of all, each from an offset on; with a key, only records with that key. No
     group and no offset is touched. Records come partition by partition. Records of open or aborted transactions are
-    read with read_uncommitted, and say so in `transaction`.
+    read with read_uncommitted, and say so in `transaction`. A page with much content has fewer records than `limit`.
     """
     indexes = _indexes(control, topic, partition)
     wanted = meant(key, key_base64, "key")
     page: list[RecordAnswer] = []
     next_offsets: dict[str, int] = {}
-    more, left = False, MOST_AT_ONCE  # records read in one call
+    more, left, left_bytes = False, MOST_AT_ONCE, _MOST_BYTES_AT_ONCE  # records read in one call
     for index in indexes:
         check_led_here(control, topic, index)
         source = control.services.replicas.leader(topic, index)
         following = max(end_of(source, isolation_level), from_offset)
         for found in records_from(source, from_offset, isolation_level):
-            if len(page) == limit or left == 0:
+            if len(page) == limit or left == 0 or left_bytes <= 0:
                 more, following = True, found.record.offset
                 break
             left -= 1
+            left_bytes -= len(found.record.key or b"") + len(found.record.value or b"")
             if wanted is None or found.record.key == wanted:
                 page.append(shown(topic, index, found))
         next_offsets[str(index)] = following

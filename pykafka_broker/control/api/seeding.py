@@ -27,10 +27,10 @@ from pykafka_broker.control.api.topics import Partitions, create_topic, topics
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.operations import Lines, Text
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.reading import IsolationLevel, batches_from, count_from, records_from
+from pykafka_broker.control.reading import IsolationLevel, batches_from, count_from, records_from, records_of
 from pykafka_broker.control.schema import Index, Offset, read, write
 from pykafka_broker.errors import ApiError
-from pykafka_broker.records.record import Headers, iter_records
+from pykafka_broker.records.record import Headers
 
 _LINES_AT_ONCE = 200  # other requests are served after as many lines
 _CONTENT = ("key", "value", "key_base64", "value_base64")
@@ -220,7 +220,7 @@ def _records_before(control: Control, topic: str, index: int, offset: int) -> in
     count, start = 0, partition.log.log_start_offset
     for header, batch in batches_from(partition, 0, _COMMITTED):
         if header.last_offset >= offset:
-            return count + sum(start <= record.offset < offset for record in iter_records(batch, header))
+            return count + sum(start <= record.offset < offset for record in records_of(batch, header))
         count += count_from(header, batch, start)
     return count
 

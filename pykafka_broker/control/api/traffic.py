@@ -14,7 +14,7 @@ from typing import Annotated, cast
 from pykafka_broker.control.answers import Advice, ChaosHit, ChaosState, Connected, FaultAnswer, SeenRequestAnswer
 from pykafka_broker.control.api.incidents import befall
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.problems import Problem, counted
 from pykafka_broker.control.schema import Index, TimeoutMs, ValueLimits
 from pykafka_broker.control.traffic.advice import Adviser
 from pykafka_broker.control.traffic.exchange import Exchange, error_name
@@ -197,7 +197,7 @@ async def wait_for_connections(
         ids = ", ".join(sorted({str(each["client_id"]) for each in connections(control)})) or "none"
         of = "" if client_id is None else f" of client id {client_id}"
         count = len(connections(control, client_id))
-        told = f"after {timeout_ms} ms {count} connections{of}, expected {n}; connected are: {ids}"
+        told = f"after {timeout_ms} ms {counted(count, 'connection')}{of}, expected {n}; connected are: {ids}"
         raise Problem(NOT_IN_TIME, told)
     return found
 
@@ -234,16 +234,16 @@ def add_fault(
     connect: Connect | None = None,
     event: Event | None = None,
 ) -> FaultAnswer:
-    """Disturb requests fitting everything named; a `*` in a name stands for anything. Of the fitting requests, the
-    fault meets each n-th (`every`), a share of these (`probability`, drawn from `seed`), and of that share the first n
-    (`times`); with `nth` it meets the n-th request alone, as they arrive. What happens to them: `error` answers an
-    error (by name), for the named topic or partition alone if one is named, and with `applied` the request is carried
-    out all the same; `delay_ms` waits by the clock of the broker or of the wall (`delay_clock`); `drop` closes the
-    connection before or after the request is carried out; `cut` sends half of the answer; `corrupt` spoils the CRC of
-    fetched records; `hang` does not answer until the fault is removed; `throttle_ms` is told to the client; `connect`
-    refuses new connections, or lets them wait; `event` befalls what the request names before it is carried out: its
-    partitions get a new leader epoch, its coordinator moves, the session of its member ends. If several faults fit a
-    request, the first one acts.
+    """Disturb the requests that match all named filters; a `*` in a name stands for anything. Of the matching requests,
+    `every` takes each n-th, `probability` a random share of these (drawn from `seed`), and `times` the first n of that
+    share; `nth` takes the n-th matching request in order of arrival and no other. The effects: `error` answers an error
+    (by name), only for the named topic or partition if one is named; with `applied` the request is carried out all the
+    same. `delay_ms` delays the request by the broker's clock, or by real time with the `delay_clock` "wall". `drop`
+    closes the connection before or after the request is carried out. `cut` sends half of the answer. `corrupt` spoils
+    the CRC of fetched records. `hang` does not answer until the fault is removed. `throttle_ms` is a throttle time for
+    the client. `connect` refuses new connections, or lets them wait. `event` comes before the request is carried out:
+    the session of its member ends, its coordinator moves, or its partitions get a new leader epoch. If several faults
+    match a request, only the first one acts.
     """
     if len(list(control.observing.faults)) >= _MOST_FAULTS:
         raise Problem(409, f"there are {_MOST_FAULTS} faults already; remove some")
@@ -320,7 +320,7 @@ async def wait_for_fault(control: Control, fault: int, n: Count = 1, timeout_ms:
     """Wait until a fault has met `n` requests. 408 with fewer hits after `timeout_ms`."""
     rule = _find(control, fault)
     if await control.until(lambda: rule.hits >= n or None, timeout_ms / 1000) is None:
-        told = f"fault {fault} affected {rule.hits} requests within {timeout_ms} ms, expected {n}"
+        told = f"fault {fault} affected {counted(rule.hits, 'request')} within {timeout_ms} ms, expected {n}"
         raise Problem(NOT_IN_TIME, told + told_requests(last_requests(control)))
     return _fault(rule)
 

@@ -26,7 +26,7 @@ from pykafka_broker.control.api.groups import (
 from pykafka_broker.control.api.records import MOST_AT_ONCE, RecordAnswer, Records, records, shown
 from pykafka_broker.control.comparing import ExpectedMatcher, ExpectedRecord, difference, line_of, missing
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.problems import Problem, did_you_mean
+from pykafka_broker.control.problems import Problem, counted, did_you_mean
 from pykafka_broker.control.reading import IsolationLevel, TopicWatch, no_topic
 from pykafka_broker.control.schema import Index, TimeoutMs, ValueLimits, write
 from pykafka_broker.errors import ApiError
@@ -55,7 +55,7 @@ async def wait_for_group(
     timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
 ) -> GroupDetails:
     """Wait until a group exists, in a state, with exactly `members` members."""
-    wanted = [state or "", "" if members is None else f"with {members} members"]
+    wanted = [state or "", "" if members is None else f"with {counted(members, 'member')}"]
     expected = f", expected {' '.join(filter(None, wanted))}" if any(wanted) else ""
 
     def holds() -> GroupDetails | None:
@@ -71,7 +71,7 @@ async def wait_for_group(
             return f"there is no group {group}{known}"
         found = details(control.services, group)
         clients = ", ".join(each["client_id"] for each in found["members"])
-        told = f"group {group} is {found['state']} with {len(found['members'])} members{expected}"
+        told = f"group {group} is {found['state']} with {counted(len(found['members']), 'member')}{expected}"
         return f"{told}; its members are: {clients}" if clients else told
 
     return await _wait(control, holds, instead, timeout_ms)
@@ -88,7 +88,7 @@ async def wait_for_records(
     watch = TopicWatch(control, topic, isolation_level)
 
     def instead() -> str:
-        return _told(control, watch, f"topic {topic} has {watch.look()} records, not {n}")
+        return _told(control, watch, f"topic {topic} has {counted(watch.look(), 'record')}, expected {n}")
 
     await _wait(control, lambda: True if watch.exists and watch.look() >= n else None, instead, timeout_ms)
     return records(control, topic, isolation_level=isolation_level, limit=max(1, min(n, MOST_AT_ONCE)))
@@ -111,7 +111,7 @@ async def wait_for_record(
         return next(filter(wanted.fits, seen), None)
 
     def instead() -> str:
-        return _told(control, watch, f"topic {topic} has {watch.look()} records, and none is {wanted}")
+        return _told(control, watch, f"topic {topic} has {counted(watch.look(), 'record')}, and none is {wanted}")
 
     return await _wait(control, look, instead, timeout_ms)
 
@@ -130,7 +130,9 @@ async def wait_for_lag(control: Control, group: str, lag: Index = 0, timeout_ms:
         if not partitions:
             return f"group {group} has committed nothing"
         behind = ", ".join(f"{each['topic']}-{each['partition']}: {each['lag']}" for each in partitions if each["lag"])
-        return f"group {group} has {total_lag(partitions)} records to read, expected at most {lag} ({behind})"
+        return (
+            f"group {group} has {counted(total_lag(partitions), 'record')} to read, expected at most {lag} ({behind})"
+        )
 
     return await _wait(control, holds, instead, timeout_ms)
 
@@ -198,7 +200,7 @@ async def assert_contains(
     if not watch.exists:
         raise no_topic(control, topic)
     head = f"topic {topic}: {len(records) - len(there)} of {len(records)} expected records are missing"
-    says = "\n".join([head, *lines, _told(control, watch, f"the topic has {len(found)} records")])
+    says = "\n".join([head, *lines, _told(control, watch, f"the topic has {counted(len(found), 'record')}")])
     raise Problem(DOES_NOT_HOLD, says, more={"records": write(found[:MOST_AT_ONCE])})
 
 
@@ -216,7 +218,7 @@ async def assert_no_more(
     came = await control.until(lambda: watch.look() or None, within_ms / 1000)
     if came is not None:
         found = await _all(watch)
-        says = f"topic {topic} got {watch.count} more records within {within_ms} ms{_listing(found)}"
+        says = f"topic {topic} got {counted(watch.count, 'more record')} within {within_ms} ms{_listing(found)}"
         raise Problem(DOES_NOT_HOLD, says, more={"records": write(found[:MOST_AT_ONCE])})
 
 
@@ -275,7 +277,7 @@ def _listing(records: Iterable[RecordAnswer]) -> str:
     for each in records:
         last.append(each)
         count += 1
-    more = f"\n  ... {count - len(last)} records before these" if count > len(last) else ""
+    more = f"\n  ... {counted(count - len(last), 'record')} before these" if count > len(last) else ""
     return more + "".join(f"\n  {line_of(each)}" for each in last)
 
 

@@ -42,7 +42,7 @@ export async function connections(main, context) {
     ...(several() ? [{ title: "Node", number: true, of: (each) => String(each.node) }] : []),
     { title: "Number", number: true, of: (each) => String(each.connection) },
     { title: "Client id", of: (each) => el("span.cell", { title: each.client_id ?? "" }, each.client_id ?? "–") },
-    { title: "Software", of: (each) => each.software || "–" },
+    { title: "Software", of: (each) => el("span.cell.short", { title: each.software ?? "" }, each.software || "–") },
     { title: "From", of: (each) => el("span.mono", {}, each.client) },
     { title: "Principal", of: (each) => each.principal },
     { title: "Listener", of: (each) => each.listener },

@@ -17,8 +17,8 @@ export async function records(main, context, name) {
     { title: "Partition", number: true, of: (each) => String(each.partition) },
     { title: "Offset", number: true, of: (each) => opener(name, total, each, () => run("anew")) },
     { title: "Time (UTC)", of: (each) => el("span.mono", { title: each.timestamp_type }, time(each.timestamp)) },
-    { title: "Key", of: (each) => (each.control ? "–" : brief(each.key)) },
-    { title: "Value", of: (each) => (each.control ? tag(each.control, "warn") : each.value === null ? tag("tombstone") : each.decoded ? [tag(each.decoded.schema_type, "good"), " ", brief({ text: each.decoded.json })] : brief(each.value)) },
+    { title: "Key", of: (each) => (without(each) ? "–" : brief(each.key)) },
+    { title: "Value", of: (each) => (without(each) ? tag(without(each), each.control ? "warn" : "bad") : each.value === null ? tag("tombstone") : each.decoded ? [tag(each.decoded.schema_type, "good"), " ", brief({ text: each.decoded.json })] : brief(each.value)) },
     { title: "", of: (each) => [each.transaction ? tag(each.transaction, { aborted: "bad", open: "warn", committed: "good" }[each.transaction]) : null, each.headers.length ? tag(`${each.headers.length} header${each.headers.length > 1 ? "s" : ""}`) : null] },
   ], [], "Nothing is here that fits.");
   let rows = [];
@@ -97,6 +97,9 @@ function brief(shown) {
   return el("span.mono.cell", {}, text.slice(0, 200), shown.cut || text.length > 200 ? el("span.quiet", {}, ` … ${bytes(shown.size)}`) : null);
 }
 
+// Why a record has neither key nor value: it is a control record, or stands for a batch that can't be read.
+const without = (record) => record.control ?? record.unreadable ?? null;
+
 function opener(topic, partitions, record, done) {
   const button = el("button.link", { type: "button", "aria-expanded": "false", onclick: () => {
     const row = button.closest("tr");
@@ -112,7 +115,7 @@ function opener(topic, partitions, record, done) {
 }
 
 function tools(topic, partitions, record, done) {
-  if (record.control) return null;
+  if (without(record)) return null;
   const copy = async () => {
     await navigator.clipboard.writeText(JSON.stringify(await asWritten(topic, record), null, 2));
     toast("The record is copied, as JSON that the control API takes.");
@@ -146,7 +149,7 @@ function detail(topic, record) {
   const says = [["Producer", record.producer_id < 0 ? "–" : `id ${record.producer_id}, epoch ${record.producer_epoch}`], ["Leader epoch", String(record.leader_epoch)],
     ["Compression", record.codec], ["Timestamp", `${record.timestamp} (${record.timestamp_type})`]];
   return [
-    record.control ? null : [el("h2", {}, "Key"), content(topic, record, "key"), el("h2", {}, "Value"), content(topic, record, "value")],
+    without(record) ? null : [el("h2", {}, "Key"), content(topic, record, "key"), el("h2", {}, "Value"), content(topic, record, "value")],
     record.headers.length ? [el("h2", {}, "Headers"), el("dl", {}, record.headers.map((each) => [el("dt.mono", {}, each.name), el("dd.mono", {}, each.value === null ? "null" : each.value.text ?? hexOf(raw(each.value.base64)), each.value?.cut ? ` … ${bytes(each.value.size)}` : "")]))] : null,
     el("h2", {}, "Batch"), el("dl", {}, says.map(([title, text]) => [el("dt", {}, title), el("dd", {}, text)])),
   ];

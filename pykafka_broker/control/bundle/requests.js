@@ -14,7 +14,7 @@ export async function requests(main, context) {
     { title: "Request", of: (each) => opener(each) },
     ...(several() ? [{ title: "Node", number: true, of: (each) => String(each.node) }] : []),
     { title: "Client id", of: (each) => el("span.cell", { title: each.client_id ?? "" }, each.client_id ?? "–") },
-    { title: "Software", of: (each) => each.software || "–" },
+    { title: "Software", of: (each) => el("span.cell.short", { title: each.software ?? "" }, each.software || "–") },
     { title: "Took", number: true, of: (each) => (each.number === null ? tag("waits") : `${each.duration_ms.toFixed(2)} ms`) },
     { title: "Asked", number: true, of: (each) => bytes(each.request_bytes) },
     { title: "Answered", number: true, of: (each) => bytes(each.response_bytes) },

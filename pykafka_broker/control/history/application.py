@@ -98,7 +98,7 @@ def _pointed(value: bytes | None, parts: Iterable[str]) -> str | None:
         found = json.loads(value or b"")
         for part in parts:
             found = found[int(part)] if isinstance(found, list) else found[part]
-    except (ValueError, KeyError, IndexError, TypeError):
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
         return None
     return json.dumps(found, sort_keys=True)
 

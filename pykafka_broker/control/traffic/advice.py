@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pykafka_broker.control.answers import Advice
+from pykafka_broker.control.problems import counted
 from pykafka_broker.control.traffic.exchange import Exchange, first_header
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.records.header import MAGIC_OFFSET
@@ -268,7 +269,7 @@ class ClientHabits:
         if self.client_id in (None, ""):
             yield self._advice(
                 "no-client-id",
-                f"{len(self._connections)} connections without a client id",
+                f"{counted(len(self._connections), 'connection')} without a client id",
                 "quotas, metrics and logs tell clients by it",
                 "set client.id",
                 [],

@@ -8,9 +8,11 @@ similar known names.
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from dataclasses import asdict
 from itertools import islice
+from math import isfinite
 from typing import Any
 
 from pykafka_broker.broker.requests.context import ANONYMOUS
@@ -79,6 +81,8 @@ def as_json(value: Any, name: str = "", records: bool = False) -> Any:
         return _bytes(bytes(value), name)
     if isinstance(value, int) and name.endswith("error_code"):
         return error_name(value)
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)  # JSON has no such number
     return value
 
 
@@ -126,6 +130,11 @@ def _bytes(value: bytes, name: str) -> str:
     return text if text.isprintable() else b64encode(value).decode()
 
 
+def printable(text: str) -> str:
+    """Return a client's text with escapes for line breaks and other unprintable characters."""
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
 def line(seen: SeenRequestAnswer) -> str:
     """Return a request as a line.
 
@@ -135,8 +144,8 @@ def line(seen: SeenRequestAnswer) -> str:
     seconds, milliseconds = divmod(seen["time"], 1000)
     clock = f"{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{milliseconds:03}"
     answer = "no answer" if seen["response_bytes"] is None else f"{seen['response_bytes']} B"
-    parts = [clock, f"{seen['api']} v{seen['version']}", seen["client_id"] or "-"]
-    parts += [seen["client"]] if seen["principal"] == ANONYMOUS else [seen["principal"], seen["client"]]
+    parts = [clock, f"{seen['api']} v{seen['version']}", printable(seen["client_id"] or "-")]
+    parts += [seen["client"]] if seen["principal"] == ANONYMOUS else [printable(seen["principal"]), seen["client"]]
     parts += [f"{seen['request_bytes']} B -> {answer} in {seen['duration_ms']:.1f} ms", *seen["errors"]]
     parts += [f"(fault {seen['fault']})"] if seen["fault"] is not None else []
     return " ".join(parts)
@@ -154,7 +163,7 @@ def api_keys(api: str | list[str] | None) -> frozenset[int] | None:
 
 
 def _api_key(api: str) -> int:
-    if api.isdecimal() and api.isascii() and int(api) in SPECS:
+    if re.fullmatch("[0-9]{1,5}", api) and int(api) in SPECS:
         return int(api)
     key = _APIS.get(api.replace("_", "").lower())
     if key is None:

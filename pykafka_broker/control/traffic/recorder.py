@@ -21,8 +21,9 @@ from time import perf_counter_ns
 from typing import Any
 
 from pykafka_broker.broker.requests.context import ConnectionContext
-from pykafka_broker.control.traffic.exchange import Exchange
-from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.config.describe import is_secret
+from pykafka_broker.control.traffic.exchange import Exchange, decoded_request
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.runtime import Pieces
 
 FORMAT = 1
@@ -43,6 +44,15 @@ WITH_SECRETS = frozenset(
     }
 )
 _SECRET = frozenset(int(each).to_bytes(2, "big") for each in WITH_SECRETS)
+_ALTERING = frozenset(int(each).to_bytes(2, "big") for each in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS))
+
+
+def _sets_password(frame: bytes) -> bool:
+    """Return whether a request that alters configs has a password, or can't be read."""
+    request = decoded_request(frame, SPECS[int.from_bytes(frame[:2], "big")])
+    return request is None or any(
+        config.value and is_secret(config.name) for resource in request.resources for config in resource.configs
+    )
 
 
 class Recorder:
@@ -103,7 +113,7 @@ class Recorder:
             met: the fault, and the bytes of the request that was carried out.
         """
         began = self._began_ns
-        if came_ns < began or frame[:2] in _SECRET:
+        if came_ns < began or frame[:2] in _SECRET or (frame[:2] in _ALTERING and _sets_password(frame)):
             return
         sent = answer or b""
         response_bytes = len(sent) - _PREFIX_BYTES if sent else _NO_ANSWER

@@ -8,7 +8,8 @@ Sealed entries lie in few objects, hundreds in each. Ten thousand requests do no
 dropping an old object is slow, and the client served at the moment would pay for each.
 
 Sums cost nothing until somebody asks for them. Then the entries of the log are counted, and from then on each entry
-when it is sealed. Requests from inside the process are not counted.
+when it is sealed. Requests from inside the process are not counted. Sums of a topic begin with an answer that shows
+that the topic exists: a client that invents names makes no sums.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from pykafka_broker.control.traffic.exchange import (
 from pykafka_broker.control.traffic.mentions import Known
 from pykafka_broker.control.traffic.recorder import Recorder
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
 
 _ENTRY_BYTES = 100  # besides request and answer
 
@@ -193,6 +195,14 @@ def _exchanges(entries: Iterable[Entry], marks: dict[int, Mark], gone: int = 0, 
 _RECORD_COUNT = Struct(">i")
 _RECORD_COUNT_AT = 57
 NO_ERROR = "NONE"
+_WITHOUT_TOPIC = frozenset(  # errors for a name or an id that no topic need have
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
+)
 
 
 @dataclass(slots=True)
@@ -257,11 +267,15 @@ class RequestCounts:
     def _add_produce(self, exchange: Exchange) -> None:
         if exchange.request is None:
             return  # only the beginning of a long request is kept
-        refused = set()
+        refused, unknown = set(), set()
         for topic in exchange.response.responses if exchange.response else ():
             refused |= {(self._name(topic), each.index) for each in topic.partition_responses if each.error_code}
+            if all(each.error_code in _WITHOUT_TOPIC for each in topic.partition_responses):
+                unknown.add(self._name(topic))
         for topic in exchange.request.topic_data:
             name = self._name(topic)
+            if name in unknown:
+                continue
             sums = self.topics[name]
             sums.total_produce_requests += 1
             for partition in topic.partition_data:
@@ -275,6 +289,8 @@ class RequestCounts:
 
     def _add_fetch(self, exchange: Exchange) -> None:
         for topic in exchange.response.responses if exchange.response else ():
+            if all(each.error_code in _WITHOUT_TOPIC for each in topic.partitions):
+                continue
             sums = self.topics[topic.topic or self._known.topic_name(topic.topic_id) or ""]
             sums.total_fetch_requests += 1
             for partition in topic.partitions:

@@ -316,8 +316,8 @@ class ClassicGroup:
             return bool(protocol_type) and any(True for _ in names)
         if protocol_type != self.protocol_type_or_none:
             return False
-        # All members may have gone while a member with a pending id is awaited.
-        return not self.members or not self.candidates().isdisjoint(names)
+        # All members may have gone while a member with a pending id is awaited: then any protocol will do.
+        return any(self._support.get(name, 0) == len(self.members) for name in names)
 
     def candidates(self) -> set[str]:
         """Return the protocols with the support of all members."""

@@ -252,7 +252,15 @@ class OffsetRequests:
                     code = _UNKNOWN
                 else:
                     if verdict is None:
-                        verdict = self._check_commit(request, version, now)
+                        verdict = self._check_commit(
+                            request.group_id,
+                            request.generation_id_or_member_epoch,
+                            request.member_id,
+                            request.group_instance_id,
+                            lambda: self._existing_partitions(request, version >= TOPIC_IDS_FROM),
+                            version,
+                            now,
+                        )
                     code = self._commit_error(verdict, partition.committed_metadata)
                     if code is _NONE:
                         value = _committed(request, image.id, partition, wall)
@@ -263,6 +271,33 @@ class OffsetRequests:
             topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
         result.reply = OffsetCommitResponse(topics=topics)
         return result
+
+    def commit_one(
+        self,
+        group_id: str,
+        epoch: int,
+        member_id: str,
+        topic: str,
+        topic_id: bytes,
+        index: int,
+        value: OffsetCommitValue,
+        version: int,
+        now: int,
+    ) -> CoordinatorRecord | None:
+        """Decide an OffsetCommit for one partition as `commit` does; return the record, None for a refusal.
+
+        value: what is committed; time and topic are filled in here.
+        """
+        by_ids = version >= TOPIC_IDS_FROM
+        topics = self._table.topics
+        image = topics.topics_by_id.get(topic_id) if by_ids else topics.topics.get(topic)
+        if image is None or index not in image.partitions:
+            return None
+        verdict = self._check_commit(group_id, epoch, member_id, None, lambda: [(image.id, index)], version, now)
+        if self._commit_error(verdict, value.metadata) is not _NONE:
+            return None
+        value.commit_timestamp, value.topic_id = self._table.wall_at(now), image.id
+        return offset_record(group_id, image.name, index, value)
 
     def _existing_partitions(
         self, request: OffsetCommitRequest | TxnOffsetCommitRequest, by_ids: bool
@@ -281,26 +316,26 @@ class OffsetRequests:
             return self._table.topics.topics_by_id.get(topic.topic_id)
         return self._table.topics.topics.get(topic.name)
 
-    def _check_commit(self, request: OffsetCommitRequest, version: int, now: int) -> ErrorCode:
-        group = self._table.groups.get(request.group_id)
-        epoch = request.generation_id_or_member_epoch
+    def _check_commit(
+        self,
+        group_id: str,
+        epoch: int,
+        member_id: str,
+        instance_id: str | None,
+        partitions: Callable[[], list[tuple[bytes, int]]],
+        version: int,
+        now: int,
+    ) -> ErrorCode:
+        group = self._table.groups.get(group_id)
         if group is None:
             if epoch < 0:
                 return _NONE  # the record makes a simple group
             return ErrorCode.GROUP_ID_NOT_FOUND if version >= CONSUMER_PROTOCOL_FROM else ErrorCode.ILLEGAL_GENERATION
-        error = _verdict(
-            group,
-            lambda: self._existing_partitions(request, version >= TOPIC_IDS_FROM),
-            request.member_id,
-            request.group_instance_id,
-            epoch,
-            version,
-            transactional=False,
-        )
+        error = _verdict(group, partitions, member_id, instance_id, epoch, version, transactional=False)
         if error is ErrorCode.STALE_MEMBER_EPOCH and version < CONSUMER_PROTOCOL_FROM:
             return ErrorCode.UNSUPPORTED_VERSION
         if error is _NONE and isinstance(group, ClassicGroup) and group.state in (STABLE, PREPARING_REBALANCE):
-            self._keep_alive(group, request.member_id, now)
+            self._keep_alive(group, member_id, now)
         return error
 
     def _commit_error(self, verdict: ErrorCode, metadata: str | None) -> ErrorCode:

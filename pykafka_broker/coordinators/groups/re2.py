@@ -116,6 +116,7 @@ UNICODE = {**dict.fromkeys(f"{_EMPTY_CATEGORIES} {_SCRIPTS}".split(), 0), **_CAT
 
 
 MAX_REPEAT = 1000
+_REPEAT_DIGITS = len(str(MAX_REPEAT))
 MAX_DEPTH = 100
 
 INTERNAL = "regexp/syntax: internal error"
@@ -293,6 +294,8 @@ class _Parser:
         end = self._text.index("}", self._at)
         first, comma, last = self._text[self._at : end].partition(",")
         self._at = end + 1
+        if max(len(first), len(last)) > _REPEAT_DIGITS:
+            raise RegexError(REPEAT_COUNT)
         least = int(first)
         most = least if not comma else int(last) if last else None
         if max(least, most or 0) > MAX_REPEAT or (most is not None and most < least):

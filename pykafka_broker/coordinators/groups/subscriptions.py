@@ -103,7 +103,9 @@ class Subscriptions:
         patterns = {*self._patterns}
         if patterns:
             without = Counter(member.topic_regex for member in gone if member.topic_regex)
-            patterns.difference_update(one for one, members in without.items() if self._patterns[one] <= members)
+            patterns.difference_update(
+                pattern for pattern, leaving in without.items() if leaving >= self._patterns[pattern]
+            )
         patterns.update(member.topic_regex for member in come if member.topic_regex)
         return patterns
 

@@ -314,16 +314,16 @@ class ShareCoordinator:
             return CoordinatorResult(key=key.coordinator_key())
         return self._result(key, None)
 
-    def cold_snapshots(self, older_than: int, now: int) -> list[CoordinatorResult[None]]:
-        """Return snapshots of the share partitions with updates since their snapshot, all written before `older_than`.
+    def cold_snapshots(self, older_than: int, now: int) -> Iterator[CoordinatorResult[None]]:
+        """Yield snapshots of the share partitions with updates since their snapshot, all written before `older_than`.
 
-        The log must be kept from the oldest needed snapshot on: a new snapshot lets earlier records go.
+        The log must be kept from the oldest needed snapshot on: a new snapshot lets earlier records go. Each snapshot
+        is made when its turn comes, since states may change while the caller serves others in between.
         """
-        return [
-            self._result(key, _snapshot(state, state.start_offset, state.complete_count, state.runs, now))
-            for key, state in self.states.items()
-            if state.updates and state.written <= older_than
-        ]
+        for key in list(self.states):
+            state = self.states.get(key)
+            if state is not None and state.updates and state.written <= older_than:
+                yield self._result(key, _snapshot(state, state.start_offset, state.complete_count, state.runs, now))
 
     def _result(self, key: ShareKey, snapshot: ShareSnapshotValue | None) -> CoordinatorResult[None]:
         record = CoordinatorRecord(ShareSnapshotKey(*key), snapshot)

@@ -131,9 +131,12 @@ class TransactionCoordinator:
                 self._earliest_timeout = timeout
 
     def discard(self, result: CoordinatorResult[Any]) -> None:
-        """Forget decisions after a failed append: nothing has happened."""
+        """Forget decisions after a failed append: nothing has happened, and timeouts are to be looked at again."""
         for decided in result.records:
-            self._pending.pop(decided.key.transactional_id, None)
+            transactional_id = decided.key.transactional_id
+            self._pending.pop(transactional_id, None)
+            if transactional_id in self._ongoing:
+                self._watch(self.transactions[transactional_id])
 
     def _decide(self, transactional_id: str, transaction: TransactionMetadata, reply: R) -> CoordinatorResult[R]:
         result = CoordinatorResult(reply)

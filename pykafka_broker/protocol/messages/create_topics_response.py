@@ -7,12 +7,13 @@ from struct import Struct
 from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Pieces, TaggedPieces, Write, ZERO_UUID,
-    classic_nullable_string, classic_string, compact_nullable_string, compact_string, new, uvarint, write_tags,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, ZERO_UUID, classic_nullable_string, classic_string,
+    compact_nullable_string, compact_string, new, uvarint,
 )
 
 _PACK_16sh = Struct(">16sh").pack
 _PACK_obox = Struct(">?b?x").pack
+_PACK_BBBh = Struct(">BBBh").pack
 _PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_ih = Struct(">ih").pack
@@ -195,12 +196,10 @@ def _write_creatable_topic_result_v5(m: CreatableTopicResult, w: Write) -> None:
     w(_PACK_ih(m.num_partitions, m.replication_factor) + (uvarint((-1 if configs is None else len(configs)) + 1)))
     for creatable_topic_configs in configs or ():
         _write_creatable_topic_configs_v5(creatable_topic_configs, w)
-    tagged: TaggedPieces = []
     if m.topic_config_error_code != 0:
-        topic_config_error_code_pieces: Pieces = []
-        topic_config_error_code_pieces.append(_PACK_h(m.topic_config_error_code))
-        tagged.append((0, topic_config_error_code_pieces))
-    write_tags(w, tagged)
+        w(_PACK_BBBh(1, 0, 2, m.topic_config_error_code))
+    else:
+        w(NO_TAGS)
 
 
 def _read_creatable_topic_result_v5(r: MessageReader) -> CreatableTopicResult:
@@ -243,12 +242,10 @@ def _write_creatable_topic_result_v7(m: CreatableTopicResult, w: Write) -> None:
     w(_PACK_ih(m.num_partitions, m.replication_factor) + (uvarint((-1 if configs is None else len(configs)) + 1)))
     for creatable_topic_configs in configs or ():
         _write_creatable_topic_configs_v5(creatable_topic_configs, w)
-    tagged: TaggedPieces = []
     if m.topic_config_error_code != 0:
-        topic_config_error_code_pieces: Pieces = []
-        topic_config_error_code_pieces.append(_PACK_h(m.topic_config_error_code))
-        tagged.append((0, topic_config_error_code_pieces))
-    write_tags(w, tagged)
+        w(_PACK_BBBh(1, 0, 2, m.topic_config_error_code))
+    else:
+        w(NO_TAGS)
 
 
 def _read_creatable_topic_result_v7(r: MessageReader) -> CreatableTopicResult:

@@ -22,6 +22,7 @@ _PACK_iiiibii = Struct(">iiiibii").pack
 _PACK_iiiibiii = Struct(">iiiibiii").pack
 _PACK_iiiii = Struct(">iiiii").pack
 _PACK_iiqiqi = Struct(">iiqiqi").pack
+_PACK_iiqiqiBBB16s = Struct(">iiqiqiBBB16s").pack
 _PACK_iiqiqix = Struct(">iiqiqix").pack
 _PACK_iiqqi = Struct(">iiqqi").pack
 _PACK_iqi = Struct(">iqi").pack
@@ -1196,13 +1197,10 @@ def _write_v17(m: FetchRequest, w: Write) -> None:  # version 17, flexible
         count = len(partitions) + 1
         w(_PACK_16s(fetch_topic.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
         for fetch_partition in partitions:
-            w(_PACK_iiqiqi(fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes))
-            tagged: TaggedPieces = []
             if fetch_partition.replica_directory_id != ZERO_UUID:
-                replica_directory_id_pieces: Pieces = []
-                replica_directory_id_pieces.append(_PACK_16s(fetch_partition.replica_directory_id))
-                tagged.append((0, replica_directory_id_pieces))
-            write_tags(w, tagged)
+                w(_PACK_iiqiqiBBB16s(fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes, 1, 0, 16, fetch_partition.replica_directory_id))
+            else:
+                w(_PACK_iiqiqix(fetch_partition.partition, fetch_partition.current_leader_epoch, fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch, fetch_partition.log_start_offset, fetch_partition.partition_max_bytes))
         w(NO_TAGS)
     forgotten_topics_data = m.forgotten_topics_data
     count = len(forgotten_topics_data) + 1
@@ -1215,18 +1213,18 @@ def _write_v17(m: FetchRequest, w: Write) -> None:  # version 17, flexible
     raw = m.rack_id.encode()
     count = len(raw) + 1
     w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    _tagged: TaggedPieces = []
+    tagged: TaggedPieces = []
     if m.cluster_id is not None:
         cluster_id_pieces: Pieces = []
         cluster_id = m.cluster_id
         cluster_id_pieces.append(NULL if cluster_id is None else compact_string(cluster_id))
-        _tagged.append((0, cluster_id_pieces))
+        tagged.append((0, cluster_id_pieces))
     if m.replica_state is not _DEFAULT_REPLICA_STATE and (m.replica_state.replica_id != -1 or m.replica_state.replica_epoch != -1):
         replica_state_pieces: Pieces = []
         replica_state = m.replica_state
         replica_state_pieces.append(_PACK_iqx(replica_state.replica_id, replica_state.replica_epoch))
-        _tagged.append((1, replica_state_pieces))
-    write_tags(w, _tagged)
+        tagged.append((1, replica_state_pieces))
+    write_tags(w, tagged)
 
 
 def _read_v17(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 17, flexible

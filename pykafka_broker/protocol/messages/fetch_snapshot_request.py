@@ -10,9 +10,8 @@ from pykafka_broker.protocol.runtime import (
     compact_nullable_string, compact_string, new, shared_default, uvarint, write_tags,
 )
 
-_PACK_16s = Struct(">16s").pack
 _PACK_ii = Struct(">ii").pack
-_PACK_q = Struct(">q").pack
+_PACK_qBBB16s = Struct(">qBBB16s").pack
 _PACK_qix = Struct(">qix").pack
 _PACK_qx = Struct(">qx").pack
 _STRUCT_16s = Struct(">16s")
@@ -169,13 +168,10 @@ def _write_partition_snapshot_v1(m: PartitionSnapshot, w: Write) -> None:
     snapshot_id = m.snapshot_id
     w(_PACK_ii(m.partition, m.current_leader_epoch))
     _write_snapshot_id_v0(snapshot_id, w)
-    w(_PACK_q(m.position))
-    tagged: TaggedPieces = []
     if m.replica_directory_id != ZERO_UUID:
-        replica_directory_id_pieces: Pieces = []
-        replica_directory_id_pieces.append(_PACK_16s(m.replica_directory_id))
-        tagged.append((0, replica_directory_id_pieces))
-    write_tags(w, tagged)
+        w(_PACK_qBBB16s(m.position, 1, 0, 16, m.replica_directory_id))
+    else:
+        w(_PACK_qx(m.position))
 
 
 def _read_partition_snapshot_v1(r: MessageReader) -> PartitionSnapshot:

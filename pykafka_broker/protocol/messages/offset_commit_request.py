@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from struct import Struct
+from struct import Struct, error as StructError
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, NO_TAGS, Write, ZERO_UUID, classic_nullable_string, classic_string,
@@ -18,10 +19,16 @@ _PACK_iqi = Struct(">iqi").pack
 _PACK_iqq = Struct(">iqq").pack
 _PACK_qi = Struct(">qi").pack
 _UNPACK_16sB = Struct(">16sB").unpack_from
+_UNPACK_BB16sBiqiB = Struct(">BB16sBiqiB").unpack_from
+_UNPACK_BBB = Struct(">BBB").unpack_from
+_UNPACK_BiqiB = Struct(">BiqiB").unpack_from
 _UNPACK_h = Struct(">h").unpack_from
+_UNPACK_hih = Struct(">hih").unpack_from
 _UNPACK_i = Struct(">i").unpack_from
 _UNPACK_iB = Struct(">iB").unpack_from
 _UNPACK_ih = Struct(">ih").unpack_from
+_UNPACK_iiqh = Struct(">iiqh").unpack_from
+_UNPACK_iiqih = Struct(">iiqih").unpack_from
 _UNPACK_iqh = Struct(">iqh").unpack_from
 _UNPACK_iqiB = Struct(">iqiB").unpack_from
 _UNPACK_iqih = Struct(">iqih").unpack_from
@@ -819,3 +826,234 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ve
 
 OffsetCommitRequest._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v2, 4: _write_v2, 5: _write_v5, 6: _write_v6, 7: _write_v7, 8: _write_v8, 9: _write_v8, 10: _write_v10}
 OffsetCommitRequest._READERS = {0: _read_v0, 1: _read_v1, 2: _read_v2, 3: _read_v2, 4: _read_v2, 5: _read_v5, 6: _read_v6, 7: _read_v7, 8: _read_v8, 9: _read_v8, 10: _read_v10}
+
+
+def _read_v5_single(buffer: Buffer, at: int) -> tuple[Any, ...] | None:
+    try:
+        retention_time_ms = -1
+        topic_id = ZERO_UUID
+        committed_leader_epoch = -1
+        commit_timestamp = -1
+        count, = _UNPACK_h(buffer, at)
+        at += 2
+        if count < 0:
+            return None
+        stop = at + count
+        group_id = str(buffer[at:stop], "utf-8")
+        at = stop
+        generation_id_or_member_epoch, count = _UNPACK_ih(buffer, at)
+        at += 6
+        if count < 0:
+            return None
+        stop = at + count
+        member_id = str(buffer[at:stop], "utf-8")
+        at = stop
+        topics_count, count = _UNPACK_ih(buffer, at)
+        at += 6
+        if topics_count != 1:
+            return None
+        if count < 0:
+            return None
+        stop = at + count
+        name = str(buffer[at:stop], "utf-8")
+        at = stop
+        partitions_count, partition_index, committed_offset, count = _UNPACK_iiqh(buffer, at)
+        at += 18
+        if partitions_count != 1:
+            return None
+        if count < 0:
+            return None
+        stop = at + count
+        committed_metadata = str(buffer[at:stop], "utf-8")
+        at = stop
+        if at != len(buffer):
+            return None
+    except (StructError, IndexError, ValueError):
+        return None
+    return group_id, generation_id_or_member_epoch, member_id, retention_time_ms, name, topic_id, partition_index, committed_offset, committed_leader_epoch, commit_timestamp, committed_metadata
+
+
+def _read_v6_single(buffer: Buffer, at: int) -> tuple[Any, ...] | None:
+    try:
+        retention_time_ms = -1
+        topic_id = ZERO_UUID
+        commit_timestamp = -1
+        count, = _UNPACK_h(buffer, at)
+        at += 2
+        if count < 0:
+            return None
+        stop = at + count
+        group_id = str(buffer[at:stop], "utf-8")
+        at = stop
+        generation_id_or_member_epoch, count = _UNPACK_ih(buffer, at)
+        at += 6
+        if count < 0:
+            return None
+        stop = at + count
+        member_id = str(buffer[at:stop], "utf-8")
+        at = stop
+        topics_count, count = _UNPACK_ih(buffer, at)
+        at += 6
+        if topics_count != 1:
+            return None
+        if count < 0:
+            return None
+        stop = at + count
+        name = str(buffer[at:stop], "utf-8")
+        at = stop
+        partitions_count, partition_index, committed_offset, committed_leader_epoch, count = _UNPACK_iiqih(buffer, at)
+        at += 22
+        if partitions_count != 1:
+            return None
+        if count < 0:
+            return None
+        stop = at + count
+        committed_metadata = str(buffer[at:stop], "utf-8")
+        at = stop
+        if at != len(buffer):
+            return None
+    except (StructError, IndexError, ValueError):
+        return None
+    return group_id, generation_id_or_member_epoch, member_id, retention_time_ms, name, topic_id, partition_index, committed_offset, committed_leader_epoch, commit_timestamp, committed_metadata
+
+
+def _read_v7_single(buffer: Buffer, at: int) -> tuple[Any, ...] | None:
+    try:
+        retention_time_ms = -1
+        topic_id = ZERO_UUID
+        commit_timestamp = -1
+        count, = _UNPACK_h(buffer, at)
+        at += 2
+        if count < 0:
+            return None
+        stop = at + count
+        group_id = str(buffer[at:stop], "utf-8")
+        at = stop
+        generation_id_or_member_epoch, count = _UNPACK_ih(buffer, at)
+        at += 6
+        if count < 0:
+            return None
+        stop = at + count
+        member_id = str(buffer[at:stop], "utf-8")
+        at = stop
+        group_instance_id_count, topics_count, count = _UNPACK_hih(buffer, at)
+        at += 8
+        if group_instance_id_count != -1 or topics_count != 1:
+            return None
+        if count < 0:
+            return None
+        stop = at + count
+        name = str(buffer[at:stop], "utf-8")
+        at = stop
+        partitions_count, partition_index, committed_offset, committed_leader_epoch, count = _UNPACK_iiqih(buffer, at)
+        at += 22
+        if partitions_count != 1:
+            return None
+        if count < 0:
+            return None
+        stop = at + count
+        committed_metadata = str(buffer[at:stop], "utf-8")
+        at = stop
+        if at != len(buffer):
+            return None
+    except (StructError, IndexError, ValueError):
+        return None
+    return group_id, generation_id_or_member_epoch, member_id, retention_time_ms, name, topic_id, partition_index, committed_offset, committed_leader_epoch, commit_timestamp, committed_metadata
+
+
+def _read_v8_single(buffer: Buffer, at: int) -> tuple[Any, ...] | None:
+    try:
+        retention_time_ms = -1
+        topic_id = ZERO_UUID
+        commit_timestamp = -1
+        count = buffer[at]
+        at += 1
+        if not 0 < count < 128:
+            return None
+        count -= 1
+        stop = at + count
+        group_id = str(buffer[at:stop], "utf-8")
+        at = stop
+        generation_id_or_member_epoch, count = _UNPACK_iB(buffer, at)
+        at += 5
+        if not 0 < count < 128:
+            return None
+        count -= 1
+        stop = at + count
+        member_id = str(buffer[at:stop], "utf-8")
+        at = stop
+        group_instance_id_count, topics_count, count = _UNPACK_BBB(buffer, at)
+        at += 3
+        if group_instance_id_count or topics_count != 2:
+            return None
+        if not 0 < count < 128:
+            return None
+        count -= 1
+        stop = at + count
+        name = str(buffer[at:stop], "utf-8")
+        at = stop
+        partitions_count, partition_index, committed_offset, committed_leader_epoch, count = _UNPACK_BiqiB(buffer, at)
+        at += 18
+        if partitions_count != 2:
+            return None
+        if not 0 < count < 128:
+            return None
+        count -= 1
+        stop = at + count
+        committed_metadata = str(buffer[at:stop], "utf-8")
+        at = stop
+        tags_partition_index, tags_name, tags_group_id = _UNPACK_BBB(buffer, at)
+        at += 3
+        if tags_partition_index or tags_name or tags_group_id:
+            return None
+        if at != len(buffer):
+            return None
+    except (StructError, IndexError, ValueError):
+        return None
+    return group_id, generation_id_or_member_epoch, member_id, retention_time_ms, name, topic_id, partition_index, committed_offset, committed_leader_epoch, commit_timestamp, committed_metadata
+
+
+def _read_v10_single(buffer: Buffer, at: int) -> tuple[Any, ...] | None:
+    try:
+        retention_time_ms = -1
+        name = ''
+        commit_timestamp = -1
+        count = buffer[at]
+        at += 1
+        if not 0 < count < 128:
+            return None
+        count -= 1
+        stop = at + count
+        group_id = str(buffer[at:stop], "utf-8")
+        at = stop
+        generation_id_or_member_epoch, count = _UNPACK_iB(buffer, at)
+        at += 5
+        if not 0 < count < 128:
+            return None
+        count -= 1
+        stop = at + count
+        member_id = str(buffer[at:stop], "utf-8")
+        at = stop
+        group_instance_id_count, topics_count, topic_id, partitions_count, partition_index, committed_offset, committed_leader_epoch, count = _UNPACK_BB16sBiqiB(buffer, at)
+        at += 36
+        if group_instance_id_count or topics_count != 2 or partitions_count != 2:
+            return None
+        if not 0 < count < 128:
+            return None
+        count -= 1
+        stop = at + count
+        committed_metadata = str(buffer[at:stop], "utf-8")
+        at = stop
+        tags_partition_index, tags_name, tags_group_id = _UNPACK_BBB(buffer, at)
+        at += 3
+        if tags_partition_index or tags_name or tags_group_id:
+            return None
+        if at != len(buffer):
+            return None
+    except (StructError, IndexError, ValueError):
+        return None
+    return group_id, generation_id_or_member_epoch, member_id, retention_time_ms, name, topic_id, partition_index, committed_offset, committed_leader_epoch, commit_timestamp, committed_metadata
+
+
+# values: group_id, generation_id_or_member_epoch, member_id, retention_time_ms, name, topic_id, partition_index, committed_offset, committed_leader_epoch, commit_timestamp, committed_metadata
+SINGLE_READERS = {5: _read_v5_single, 6: _read_v6_single, 7: _read_v7_single, 8: _read_v8_single, 9: _read_v8_single, 10: _read_v10_single}

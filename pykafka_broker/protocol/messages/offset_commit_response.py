@@ -7,15 +7,20 @@ from struct import Struct
 from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, UVARINT, Write, ZERO_UUID, new, string_length, uvarint,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Pieces, UVARINT, Write, ZERO_UUID, new, string_length,
+    uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
+_PACK_BihBBB = Struct(">BihBBB").pack
 _PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
+_PACK_iB16sBihBBB = Struct(">iB16sBihBBB").pack
+_PACK_iBB = Struct(">iBB").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_ihx = Struct(">ihx").pack
 _PACK_ii = Struct(">ii").pack
+_PACK_iih = Struct(">iih").pack
 _STRUCT_16s = Struct(">16s")
 _STRUCT_i = Struct(">i")
 _STRUCT_ih = Struct(">ih")
@@ -207,3 +212,21 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetCommitResponse, int]:  # v
 
 OffsetCommitResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v3, 5: _write_v3, 6: _write_v3, 7: _write_v3, 8: _write_v8, 9: _write_v8, 10: _write_v10}
 OffsetCommitResponse._READERS = {0: _read_v0, 1: _read_v0, 2: _read_v0, 3: _read_v3, 4: _read_v3, 5: _read_v3, 6: _read_v3, 7: _read_v3, 8: _read_v8, 9: _read_v8, 10: _read_v10}
+
+
+def _write_v5_single(name: str, topic_id: bytes, partition_index: int, error_code: int) -> Pieces:
+    name_bytes = name.encode()
+    return [b"", _PACK_iih(0, 1, len(name_bytes)) + name_bytes + _PACK_iih(1, partition_index, error_code)]
+
+
+def _write_v8_single(name: str, topic_id: bytes, partition_index: int, error_code: int) -> Pieces:
+    name_bytes = name.encode()
+    return [b"", _PACK_iBB(0, 2, len(name_bytes) + 1) + name_bytes + _PACK_BihBBB(2, partition_index, error_code, 0, 0, 0)]
+
+
+def _write_v10_single(name: str, topic_id: bytes, partition_index: int, error_code: int) -> Pieces:
+    return [b"", _PACK_iB16sBihBBB(0, 2, topic_id, 2, partition_index, error_code, 0, 0, 0)]
+
+
+# arguments: name, topic_id, partition_index, error_code
+SINGLE_WRITERS = {5: _write_v5_single, 6: _write_v5_single, 7: _write_v5_single, 8: _write_v8_single, 9: _write_v8_single, 10: _write_v10_single}

@@ -6,13 +6,12 @@ from __future__ import annotations
 from struct import Struct, pack
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, INT32_PACK, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Pieces, TaggedPieces, Write,
-    ZERO_UUID, classic_nullable_string, classic_string, compact_nullable_string, compact_string, new, refuse_field,
-    uvarint, write_tags,
+    Buffer, EMPTY, Fields, INT32_PACK, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, ZERO_UUID,
+    classic_nullable_string, classic_string, compact_nullable_string, compact_string, new, refuse_field, uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
-_PACK_b = Struct(">b").pack
+_PACK_BBBb = Struct(">BBBb").pack
 _PACK_h = Struct(">h").pack
 _PACK_hx = Struct(">hx").pack
 _PACK_i = Struct(">i").pack
@@ -664,12 +663,10 @@ def _write_v8(m: UpdateMetadataRequest, w: Write) -> None:  # version 8, flexibl
     w(uvarint(len(live_brokers) + 1))
     for update_metadata_broker in live_brokers:
         _write_update_metadata_broker_v6(update_metadata_broker, w)
-    tagged: TaggedPieces = []
     if m.type != 0:
-        type_pieces: Pieces = []
-        type_pieces.append(_PACK_b(m.type))
-        tagged.append((0, type_pieces))
-    write_tags(w, tagged)
+        w(_PACK_BBBb(1, 0, 1, m.type))
+    else:
+        w(NO_TAGS)
 
 
 def _read_v8(buffer: Buffer, at: int) -> tuple[UpdateMetadataRequest, int]:  # version 8, flexible

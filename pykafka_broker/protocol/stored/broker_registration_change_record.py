@@ -12,6 +12,8 @@ from pykafka_broker.protocol.runtime import (
 
 _PACK_b = Struct(">b").pack
 _PACK_iq = Struct(">iq").pack
+_PACK_iqBBBb = Struct(">iqBBBb").pack
+_PACK_iqx = Struct(">iqx").pack
 _STRUCT_b = Struct(">b")
 _STRUCT_iq = Struct(">iq")
 
@@ -49,13 +51,10 @@ def _write_v0(m: BrokerRegistrationChangeRecord, w: Write) -> None:  # version 0
         refuse_field('log_dirs')
     if m.cordoned_log_dirs is not None:
         refuse_field('cordoned_log_dirs')
-    w(_PACK_iq(m.broker_id, m.broker_epoch))
-    tagged: TaggedPieces = []
     if m.fenced != 0:
-        fenced_pieces: Pieces = []
-        fenced_pieces.append(_PACK_b(m.fenced))
-        tagged.append((0, fenced_pieces))
-    write_tags(w, tagged)
+        w(_PACK_iqBBBb(m.broker_id, m.broker_epoch, 1, 0, 1, m.fenced))
+    else:
+        w(_PACK_iqx(m.broker_id, m.broker_epoch))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[BrokerRegistrationChangeRecord, int]:  # version 0, flexible

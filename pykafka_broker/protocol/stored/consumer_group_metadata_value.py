@@ -6,11 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, Message, MessageReader, Pieces, TaggedPieces, Write, new, write_tags,
+    Buffer, Message, MessageReader, Write, new,
 )
 
-_PACK_i = Struct(">i").pack
-_PACK_q = Struct(">q").pack
+_PACK_iBBBq = Struct(">iBBBq").pack
+_PACK_ix = Struct(">ix").pack
 _STRUCT_i = Struct(">i")
 _STRUCT_q = Struct(">q")
 
@@ -34,13 +34,10 @@ class ConsumerGroupMetadataValue(Message):
 
 
 def _write_v0(m: ConsumerGroupMetadataValue, w: Write) -> None:  # version 0, flexible
-    w(_PACK_i(m.epoch))
-    tagged: TaggedPieces = []
     if m.metadata_hash != 0:
-        metadata_hash_pieces: Pieces = []
-        metadata_hash_pieces.append(_PACK_q(m.metadata_hash))
-        tagged.append((0, metadata_hash_pieces))
-    write_tags(w, tagged)
+        w(_PACK_iBBBq(m.epoch, 1, 0, 8, m.metadata_hash))
+    else:
+        w(_PACK_ix(m.epoch))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupMetadataValue, int]:  # version 0, flexible

@@ -6,11 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, Message, MessageReader, Pieces, TaggedPieces, Write, new, write_tags,
+    Buffer, Message, MessageReader, Write, new,
 )
 
-_PACK_i = Struct(">i").pack
-_PACK_q = Struct(">q").pack
+_PACK_iBBBq = Struct(">iBBBq").pack
+_PACK_ix = Struct(">ix").pack
 _STRUCT_i = Struct(">i")
 _STRUCT_q = Struct(">q")
 
@@ -34,13 +34,10 @@ class ConsumerGroupTargetAssignmentMetadataValue(Message):
 
 
 def _write_v0(m: ConsumerGroupTargetAssignmentMetadataValue, w: Write) -> None:  # version 0, flexible
-    w(_PACK_i(m.assignment_epoch))
-    tagged: TaggedPieces = []
     if m.assignment_timestamp != 0:
-        assignment_timestamp_pieces: Pieces = []
-        assignment_timestamp_pieces.append(_PACK_q(m.assignment_timestamp))
-        tagged.append((0, assignment_timestamp_pieces))
-    write_tags(w, tagged)
+        w(_PACK_iBBBq(m.assignment_epoch, 1, 0, 8, m.assignment_timestamp))
+    else:
+        w(_PACK_ix(m.assignment_epoch))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupTargetAssignmentMetadataValue, int]:  # version 0, flexible

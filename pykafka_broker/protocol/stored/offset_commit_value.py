@@ -6,16 +6,17 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, Message, Pieces, TaggedPieces, UVARINT, Write, ZERO_UUID, new, read_tag, read_uvarint, refuse_length,
-    refuse_tag, string_length, uvarint_rest, write_tags,
+    Buffer, Message, UVARINT, Write, ZERO_UUID, new, read_tag, read_uvarint, refuse_length, refuse_tag, string_length,
+    uvarint_rest,
 )
 
-_PACK_16s = Struct(">16s").pack
 _PACK_q = Struct(">q").pack
+_PACK_qBBB16s = Struct(">qBBB16s").pack
 _PACK_qh = Struct(">qh").pack
 _PACK_qi = Struct(">qi").pack
 _PACK_qih = Struct(">qih").pack
 _PACK_qq = Struct(">qq").pack
+_PACK_qx = Struct(">qx").pack
 _UNPACK_16s = Struct(">16s").unpack_from
 _UNPACK_q = Struct(">q").unpack_from
 _UNPACK_qB = Struct(">qB").unpack_from
@@ -125,13 +126,10 @@ def _write_v4(m: OffsetCommitValue, w: Write) -> None:  # version 4, flexible
     raw = m.metadata.encode()
     count = len(raw) + 1
     w(_PACK_qi(m.offset, m.leader_epoch) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-    w(_PACK_q(m.commit_timestamp))
-    tagged: TaggedPieces = []
     if m.topic_id != ZERO_UUID:
-        topic_id_pieces: Pieces = []
-        topic_id_pieces.append(_PACK_16s(m.topic_id))
-        tagged.append((0, topic_id_pieces))
-    write_tags(w, tagged)
+        w(_PACK_qBBB16s(m.commit_timestamp, 1, 0, 16, m.topic_id))
+    else:
+        w(_PACK_qx(m.commit_timestamp))
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[OffsetCommitValue, int]:  # version 4, flexible

@@ -6,13 +6,16 @@ from __future__ import annotations
 from struct import Struct, pack, unpack_from
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, INT32_PACK, INT32_UNPACK, Message, Pieces, TaggedPieces, UVARINT, Write, ZERO_UUID, join_uuids, new,
-    read_tag, read_uvarint, refuse_count, refuse_field, refuse_tag, uvarint, uvarint_rest, write_tags,
+    Buffer, EMPTY, INT32_PACK, INT32_UNPACK, Message, NO_TAGS, Pieces, TaggedPieces, UVARINT, Write, ZERO_UUID,
+    join_uuids, new, read_tag, read_uvarint, refuse_count, refuse_field, refuse_tag, uvarint, uvarint_rest, write_tags,
 )
 
+_PACK_BBBb = Struct(">BBBb").pack
 _PACK_b = Struct(">b").pack
 _PACK_i16s = Struct(">i16s").pack
 _PACK_iii = Struct(">iii").pack
+_PACK_iiiBBBb = Struct(">iiiBBBb").pack
+_PACK_iiix = Struct(">iiix").pack
 _UNPACK_b = Struct(">b").unpack_from
 _UNPACK_i16sB = Struct(">i16sB").unpack_from
 _UNPACK_iiiB = Struct(">iiiB").unpack_from
@@ -77,13 +80,10 @@ def _write_v0(m: PartitionRecord, w: Write) -> None:  # version 0, flexible
     adding_replicas = m.adding_replicas
     count = len(adding_replicas) + 1
     w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(adding_replicas)](*adding_replicas) if len(adding_replicas) < 16 else pack(f">{len(adding_replicas)}i", *adding_replicas)))
-    w(_PACK_iii(m.leader, m.leader_epoch, m.partition_epoch))
-    tagged: TaggedPieces = []
     if m.leader_recovery_state != 0:
-        leader_recovery_state_pieces: Pieces = []
-        leader_recovery_state_pieces.append(_PACK_b(m.leader_recovery_state))
-        tagged.append((0, leader_recovery_state_pieces))
-    write_tags(w, tagged)
+        w(_PACK_iiiBBBb(m.leader, m.leader_epoch, m.partition_epoch, 1, 0, 1, m.leader_recovery_state))
+    else:
+        w(_PACK_iiix(m.leader, m.leader_epoch, m.partition_epoch))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version 0, flexible
@@ -166,12 +166,10 @@ def _write_v1(m: PartitionRecord, w: Write) -> None:  # version 1, flexible
     w(_PACK_iii(m.leader, m.leader_epoch, m.partition_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
     if directories:
         w(join_uuids(directories))
-    tagged: TaggedPieces = []
     if m.leader_recovery_state != 0:
-        leader_recovery_state_pieces: Pieces = []
-        leader_recovery_state_pieces.append(_PACK_b(m.leader_recovery_state))
-        tagged.append((0, leader_recovery_state_pieces))
-    write_tags(w, tagged)
+        w(_PACK_BBBb(1, 0, 1, m.leader_recovery_state))
+    else:
+        w(NO_TAGS)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version 1, flexible

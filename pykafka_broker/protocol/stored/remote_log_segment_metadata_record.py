@@ -6,14 +6,13 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, Message, MessageReader, Pieces, TaggedPieces, Write, ZERO_UUID, compact_string, new,
-    shared_default, uvarint, write_tags,
+    Buffer, EMPTY, Fields, Message, MessageReader, Write, ZERO_UUID, compact_string, new, shared_default, uvarint,
 )
 
 _PACK_16six = Struct(">16six").pack
 _PACK_16sx = Struct(">16sx").pack
-_PACK_o = Struct(">?").pack
-_PACK_b = Struct(">b").pack
+_PACK_bBBBo = Struct(">bBBB?").pack
+_PACK_bx = Struct(">bx").pack
 _PACK_i = Struct(">i").pack
 _PACK_iqx = Struct(">iqx").pack
 _PACK_qqiqq = Struct(">qqiqq").pack
@@ -159,13 +158,10 @@ def _write_v0(m: RemoteLogSegmentMetadataRecord, w: Write) -> None:  # version 0
     w(_PACK_i(m.segment_size_in_bytes) + (uvarint((-1 if custom_metadata is None else len(custom_metadata)) + 1)))
     if custom_metadata:
         w(custom_metadata)
-    w(_PACK_b(m.remote_log_segment_state))
-    tagged: TaggedPieces = []
     if m.txn_index_empty:
-        txn_index_empty_pieces: Pieces = []
-        txn_index_empty_pieces.append(_PACK_o(m.txn_index_empty))
-        tagged.append((0, txn_index_empty_pieces))
-    write_tags(w, tagged)
+        w(_PACK_bBBBo(m.remote_log_segment_state, 1, 0, 1, m.txn_index_empty))
+    else:
+        w(_PACK_bx(m.remote_log_segment_state))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[RemoteLogSegmentMetadataRecord, int]:  # version 0, flexible

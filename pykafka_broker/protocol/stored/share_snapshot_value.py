@@ -6,10 +6,10 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, Message, MessageReader, Pieces, TaggedPieces, Write, new, uvarint, write_tags,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, Write, new, uvarint,
 )
 
-_PACK_i = Struct(">i").pack
+_PACK_BBBi = Struct(">BBBi").pack
 _PACK_iiiqqq = Struct(">iiiqqq").pack
 _PACK_qqbhx = Struct(">qqbhx").pack
 _STRUCT_i = Struct(">i")
@@ -81,12 +81,10 @@ def _write_v0(m: ShareSnapshotValue, w: Write) -> None:  # version 0, flexible
     w(_PACK_iiiqqq(m.snapshot_epoch, m.state_epoch, m.leader_epoch, m.start_offset, m.create_timestamp, m.write_timestamp) + uvarint(len(state_batches) + 1))
     for state_batch in state_batches:
         _write_state_batch_v0(state_batch, w)
-    tagged: TaggedPieces = []
     if m.delivery_complete_count != -1:
-        delivery_complete_count_pieces: Pieces = []
-        delivery_complete_count_pieces.append(_PACK_i(m.delivery_complete_count))
-        tagged.append((0, delivery_complete_count_pieces))
-    write_tags(w, tagged)
+        w(_PACK_BBBi(1, 0, 4, m.delivery_complete_count))
+    else:
+        w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ShareSnapshotValue, int]:  # version 0, flexible

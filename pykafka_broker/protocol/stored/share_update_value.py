@@ -6,11 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, Message, Pieces, TaggedPieces, UVARINT, Write, new, read_tag, read_uvarint, refuse_count,
-    refuse_tag, skip_tags, uvarint, uvarint_rest, write_tags,
+    Buffer, EMPTY, Fields, Message, NO_TAGS, UVARINT, Write, new, read_tag, read_uvarint, refuse_count, refuse_tag,
+    skip_tags, uvarint, uvarint_rest,
 )
 
-_PACK_i = Struct(">i").pack
+_PACK_BBBi = Struct(">BBBi").pack
 _PACK_iiq = Struct(">iiq").pack
 _PACK_qqbhx = Struct(">qqbhx").pack
 _UNPACK_i = Struct(">i").unpack_from
@@ -66,12 +66,10 @@ def _write_v0(m: ShareUpdateValue, w: Write) -> None:  # version 0, flexible
     w(_PACK_iiq(m.snapshot_epoch, m.leader_epoch, m.start_offset) + (UVARINT[count] if count < 128 else uvarint(count)))
     for state_batch in state_batches:
         w(_PACK_qqbhx(state_batch.first_offset, state_batch.last_offset, state_batch.delivery_state, state_batch.delivery_count))
-    tagged: TaggedPieces = []
     if m.delivery_complete_count != -1:
-        delivery_complete_count_pieces: Pieces = []
-        delivery_complete_count_pieces.append(_PACK_i(m.delivery_complete_count))
-        tagged.append((0, delivery_complete_count_pieces))
-    write_tags(w, tagged)
+        w(_PACK_BBBi(1, 0, 4, m.delivery_complete_count))
+    else:
+        w(NO_TAGS)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ShareUpdateValue, int]:  # version 0, flexible

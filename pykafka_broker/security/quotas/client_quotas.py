@@ -24,7 +24,7 @@ from pykafka_broker.cluster.image import QuotaEntity
 from pykafka_broker.cluster.quotas import CLIENT_ID, IP, USER
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.security.quotas.rate import Rate, TokenBucket, Windows
+from pykafka_broker.security.quotas.rate import LONGEST_MS, Rate, TokenBucket, Windows
 
 _ABSENT = ""  # in place of a part that a level does not have; no client has an empty name
 _Level = tuple[str | None, str | None]
@@ -186,8 +186,11 @@ class ClientQuotas:
     `source` is replaced when quotas change.
     """
 
-    def __init__(self, source: QuotaSource, windows: Windows, controller_windows: Windows) -> None:
+    def __init__(
+        self, source: QuotaSource, windows: Windows, controller_windows: Windows, *, is_of_4_4: bool = True
+    ) -> None:
         self.source = source
+        self._longest_ms = LONGEST_MS if is_of_4_4 else 0
         self._windows = windows
         self._rates = {
             kind: Counters(partial(Rate, windows), windows.all_ms)
@@ -202,8 +205,8 @@ class ClientQuotas:
             return 0
         rate = self._rates[kind].get(limit.key, now)
         rate.record(amount, now)
-        if not limit.quota:  # as in Kafka, whose throttle time is then too long for an answer and comes out as none
-            return self._windows.size_ms if kind == REQUEST_TIME else 0
+        if not limit.quota:  # Kafka's throttle time is then too long for an answer, and came out as none before 4.4
+            return self._windows.size_ms if kind == REQUEST_TIME else self._longest_ms
         return rate.throttle_ms(limit.quota, now)
 
     def record_time(self, principal: str, client_id: str, ns: int, now: int) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-_LONGEST_MS = 0x7FFFFFFF
+LONGEST_MS = 0x7FFFFFFF
 
 
 class Windows(NamedTuple):
@@ -100,9 +100,9 @@ def rounded(milliseconds: float) -> int:
     A quota may be next to nothing, or infinite: no time is longer than answers can tell, and a time that is not a
     number is 0.
     """
-    if milliseconds < _LONGEST_MS:
+    if milliseconds < LONGEST_MS:
         return int(milliseconds + 0.5)
-    return _LONGEST_MS if milliseconds >= _LONGEST_MS else 0
+    return LONGEST_MS if milliseconds >= LONGEST_MS else 0
 
 
 class TokenBucket:
@@ -121,7 +121,7 @@ class TokenBucket:
         burst = quota * self._windows.all_ms / 1000
         self._tokens = min(burst, self._balance(quota, now) - tokens)
         self._at = now
-        self._full_at = now + (rounded((burst - self._tokens) / quota * 1000) if quota else _LONGEST_MS)
+        self._full_at = now + (rounded((burst - self._tokens) / quota * 1000) if quota else LONGEST_MS)
 
     def _balance(self, quota: float, now: int) -> float:
         burst = quota * self._windows.all_ms / 1000

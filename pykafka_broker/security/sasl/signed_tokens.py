@@ -162,6 +162,12 @@ class SignedTokens:
         self._skew_s: int = settings.get("sasl.oauthbearer.clock.skew.seconds")
         self._audiences = frozenset(settings.get("sasl.oauthbearer.expected.audience") or ())
         self._issuer: str | None = settings.get("sasl.oauthbearer.expected.issuer")
+        self._any_audience = settings.is_of_4_4 and not self._audiences
+        if self._any_audience and not settings.get("sasl.oauthbearer.allow.unverified.audience"):
+            raise _unexpected("audience", settings.name)
+        any_issuer = settings.is_of_4_4 and not self._issuer
+        if any_issuer and not settings.get("sasl.oauthbearer.allow.unverified.issuer"):
+            raise _unexpected("issuer", settings.name)
         self._sub_claim: str = settings.get("sasl.oauthbearer.sub.claim.name")
         self._scope_claim: str = settings.get("sasl.oauthbearer.scope.claim.name")
         self._signatures = PyJWS()
@@ -208,8 +214,12 @@ class SignedTokens:
 
     def _check_origin(self, claims: dict[str, Any]) -> None:
         issuer, audience = claims.get("iss"), claims.get("aud")
+        if not isinstance(issuer, str | None):
+            raise InvalidToken("its claim iss is no text")
         if self._issuer is not None and issuer != self._issuer:
             raise InvalidToken("it is from another issuer")
+        if self._any_audience:
+            return
         meant = [audience] if isinstance(audience, str) else audience
         if meant is None:
             meant = []
@@ -219,6 +229,14 @@ class SignedTokens:
         # takes no token without.
         if self._audiences.isdisjoint(meant) and (self._audiences or audience is not None):
             raise InvalidToken("it is meant for another audience")
+
+
+def _unexpected(claim: str, listener: str) -> ConfigError:
+    """Return the refusal of a listener that says neither what a token must name nor that anything will do."""
+    return ConfigError(
+        f"sasl.oauthbearer.expected.{claim} of listener {listener} is not set: set it, or "
+        f"sasl.oauthbearer.allow.unverified.{claim} to true, which takes tokens of any {claim}"
+    )
 
 
 def _check_validator(name: str, listener: str) -> None:

@@ -13,6 +13,7 @@ import datetime
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from pykafka_broker.control.problems import counted
 from pykafka_broker.testing.aio.cluster_nodes import AsyncClusterTraffic
 from pykafka_broker.testing.aio.data import wait
 from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic
@@ -92,7 +93,7 @@ class AsyncClusterData(AsyncClusterTraffic):
         async def there() -> list[Record]:
             found = await self.records(topic, isolation_level=isolation_level, limit=n)
             if len(found) < n:
-                raise NotReached(f"topic {topic} has {len(found)} records, not {n}{listing(found)}")
+                raise NotReached(f"topic {topic} has {counted(len(found), 'record')}, expected {n}{listing(found)}")
             return found
 
         return await poll(there, f"the records of topic {topic} are unknown", timeout)
@@ -119,7 +120,9 @@ class AsyncClusterData(AsyncClusterTraffic):
         found = await self._found(topic, isolation_level, timeout, lambda found: not missing(found, expected))
         if lines := missing(found, expected):
             says = "\n".join(lines)
-            raise RecordsDiffer(f"topic {topic} lacks {len(lines)} records\n{says}{listing(found)}", expected, found)
+            raise RecordsDiffer(
+                f"topic {topic} lacks {counted(len(lines), 'record')}\n{says}{listing(found)}", expected, found
+            )
 
     async def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_committed") -> None:
         """Assert the end of the topic: no record is added for some time. Raises RecordsDiffer."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pykafka_broker.control.problems import counted
 from pykafka_broker.testing.aio.controlled import AsyncBrokerClock, AsyncControlled
 from pykafka_broker.testing.aio.history import AsyncHistory
 from pykafka_broker.testing.aio.traffic import AsyncFault, AsyncFaults
@@ -219,7 +220,7 @@ class AsyncClusterNodes(AsyncControlled):
             else:
                 found = len(isr) == (len(replicas) if size is None else size)
             if not found or not await self._leader_knows(topic, partition, state):
-                raise NotReached(f"of replicas {replicas} of {topic}-{partition} {isr} are in sync, not {wanted}")
+                raise NotReached(f"of replicas {replicas} of {topic}-{partition} {isr} are in sync, expected {wanted}")
             return isr
 
         return await poll(reached, f"the replicas of {topic}-{partition} are unknown", timeout)
@@ -423,7 +424,7 @@ class AsyncClusterFault(AsyncFault):
         async def affected() -> int:
             hits = (await self.describe())["hits"]
             if hits < n:
-                raise NotReached(f"{self!r} has {hits} hits, not {n}")
+                raise NotReached(f"{self!r} affected {counted(hits, 'request')}, expected {n}")
             return hits
 
         return await poll(affected, f"the hits of {self!r} are unknown", timeout)
@@ -555,7 +556,7 @@ class AsyncClusterTraffic(AsyncClusterNodes):
         async def connected() -> list[Connection]:
             found = await self.connections(client_id)
             if len(found) < n or (found and not n):
-                raise NotReached(f"{len(found)} connections of client id {client_id} are there, not {n}")
+                raise NotReached(f"{counted(len(found), 'connection')} of client id {client_id}, expected {n}")
             return found
 
         return await poll(connected, f"the connections of client id {client_id} are unknown", timeout)
@@ -598,7 +599,7 @@ class AsyncClusterTraffic(AsyncClusterNodes):
         async def logged() -> list[SeenRequest]:
             found = await self._requests({**query, "limit": _MOST_REQUESTS})
             if len(found) < n:
-                raise NotReached(f"the logs of all brokers have {len(found)} such requests, not {n}")
+                raise NotReached(f"the logs of all brokers have {counted(len(found), 'such request')}, expected {n}")
             return found
 
         return await poll(logged, "the request logs are unknown", timeout)

@@ -150,7 +150,7 @@ class AsyncIncidents(AsyncData):
     """Incidents of a broker."""
 
     async def bump_leader_epoch(self, topic: str, partition: int = 0) -> int:
-        """Elect the partition's leader anew, so the leader epoch grows; returns the new epoch."""
+        """Elect the leader of the partition again, so the leader epoch grows; returns the new epoch."""
         body = {"topic": topic, "partition": partition}
         return int((await self.control.call("POST", "/incidents/leader-epoch", body))["leader_epoch"])
 
@@ -196,7 +196,7 @@ class AsyncIncidents(AsyncData):
 
     async def break_disk(self) -> None:
         """Fail all writes to any disk with an I/O error: directories go offline, and the broker ends without another
-        directory. `restart` mends the disks.
+        directory. `restart` repairs the disks.
         """
         await self.control.call("POST", "/incidents/broken-disk")
 

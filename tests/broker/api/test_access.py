@@ -1,4 +1,4 @@
-"""CreateAcls, DescribeAcls and DeleteAcls on a broker with the standard authorizer: the answers of a real Kafka 4.3.1,
+"""CreateAcls, DescribeAcls and DeleteAcls on a broker with the standard authorizer: the answers of a real Kafka 4.4.0,
 as `interop/test_security_acls.py` asks for them there too.
 """
 
@@ -111,7 +111,7 @@ def test_what_is_wrong_is_refused_and_the_others_go_through(
     [
         acl("kafka-cluster", resource_type=CLUSTER, resource_pattern_type=PREFIXED),
         acl("User:q", resource_type=7),
-        acl(principal=":x", host=""),
+        acl(principal=":x", host=" "),
         acl("a b/%", host="1.2.3.0/24"),
         acl("*", resource_pattern_type=PREFIXED),
     ],
@@ -119,6 +119,12 @@ def test_what_is_wrong_is_refused_and_the_others_go_through(
 def test_what_is_odd_is_kept(node: RealBroker, odd: AclCreation) -> None:
     assert create(node, odd) == [(0, "")]
     assert len(described(node)) == 1
+
+
+@pytest.mark.parametrize(("release", "told"), [("4.3", (0, "")), ("4.4", (42, "Host pattern cannot be null or empty"))])
+def test_since_4_4_a_host_is_not_empty(tmp_path: Path, release: str, told: tuple[int, str]) -> None:
+    node = RealBroker(tmp_path, **WITH_ACLS, **{"pykafka.emulate": release})
+    assert create(node, acl(host=""), acl(host="", principal="x")) == [told, (42, NO_COLON.replace("`User`", "`x`"))]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Directories that take nothing new (KIP-1066), as a 4.3.1 broker answered to the same requests."""
+"""Directories that take nothing new (KIP-1066), as a 4.4.0 broker answered to the same requests, and 4.3.1 to some."""
 
 from __future__ import annotations
 
@@ -10,12 +10,21 @@ import pytest
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.problems import problems
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from pykafka_broker.protocol.messages.alter_replica_log_dirs_request import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from pykafka_broker.protocol.messages.create_partitions_request import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
 from pykafka_broker.protocol.messages.create_topics_request import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -104,8 +113,9 @@ def test_what_was_set_at_the_start_can_be_lifted(tmp_path: Path) -> None:
     assert node.directories() == [("a", False, 4), ("b", False, 4)]
 
 
-@pytest.mark.parametrize("all_of_them", ["*", "a,b", "b,a,b"])
-def test_with_none_left_there_is_no_place(node: Node, all_of_them: str) -> None:
+@pytest.mark.parametrize(("release", "all_of_them"), [("4.3", "*"), ("4.3", "b,a,b"), ("4.4", "*"), ("4.4", "a,b")])
+def test_with_none_left_there_is_no_place(tmp_path: Path, release: str, all_of_them: str) -> None:
+    node = Node(tmp_path, **{"pykafka.emulate": release})
     assert node.create("t", 2) == OK
     assert node.alter(all_of_them) == OK
     assert node.directories() == [("a", True, 1), ("b", True, 1)]
@@ -114,8 +124,20 @@ def test_with_none_left_there_is_no_place(node: Node, all_of_them: str) -> None:
     more = node.call(CreatePartitionsRequest([CreatePartitionsTopic("t", 3, None)], 1000), 3).results[0]
     assert (more.error_code, more.error_message) == (ErrorCode.INVALID_REPLICATION_FACTOR, FULL)
     assert node.create("by hand", 0, assigned=1)[0] == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert node.create("assigned", 0, assigned=3) == OK
-    assert node.directories() == [("a", True, 4), ("b", True, 1)]
+    again = [CreatePartitionsTopic("t", 3, [CreatePartitionsAssignment([1])])]
+    assigned = node.create("assigned", 0, assigned=3)
+    added = node.call(CreatePartitionsRequest(again, 1000), 3).results[0]
+    if release == "4.3":
+        assert assigned == OK
+        assert (added.error_code, node.directories()) == (0, [("a", True, 5), ("b", True, 1)])
+        return
+    named = "The manual partition assignment includes broker 1, but all its log directories are cordoned."
+    assert assigned == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, named)
+    assert (added.error_code, added.error_message) == assigned
+    moved = ReassignableTopic("t", [ReassignablePartition(0, [1])])
+    (told,) = node.call(AlterPartitionReassignmentsRequest(1000, topics=[moved]), 1).responses[0].partitions
+    assert (told.error_code, told.error_message) == assigned
+    assert node.directories() == [("a", True, 1), ("b", True, 1)]
 
 
 def test_nothing_moves_to_where_nothing_may_go(node: Node) -> None:
@@ -146,7 +168,9 @@ def test_what_can_not_be_is_refused(node: Node, value: str, message: str) -> Non
 def test_it_is_a_list_of_this_broker_alone(node: Node) -> None:
     refused = f"Cannot update these configs at default cluster level, broker id must be specified: [{KEY}]"
     assert node.alter("a", name="") == (ErrorCode.INVALID_REQUEST, refused)
-    assert node.alter(" , ") == (ErrorCode.INVALID_REQUEST, f"Configuration '{KEY}' values must not be empty.")
+    repeated = (ErrorCode.INVALID_REQUEST, f"Configuration '{KEY}' values must not be duplicated.")
+    assert [node.alter(each) for each in (" , ", "b,b", "*,*")] == [repeated] * 3
+    assert node.alter("b,b", name="") == repeated
     assert node.alter("b", APPEND) == OK
     assert node.alter("a", APPEND) == OK
     assert [cordoned for _, cordoned, _ in node.directories()] == [True, True]
@@ -154,7 +178,9 @@ def test_it_is_a_list_of_this_broker_alone(node: Node) -> None:
     assert [cordoned for _, cordoned, _ in node.directories()] == [True, False]
 
 
-def test_what_is_named_twice_counts_once(node: Node) -> None:
+def test_what_is_named_twice_counted_once_before_4_4(tmp_path: Path) -> None:
+    node = Node(tmp_path, **{"pykafka.emulate": "4.3"})
+    assert node.alter(" , ") == (ErrorCode.INVALID_REQUEST, f"Configuration '{KEY}' values must not be empty.")
     assert node.alter("b,b") == OK
     resource = DescribeConfigsResource(BROKER, "1", [KEY])
     (described,) = node.call(DescribeConfigsRequest([resource], include_synonyms=True), 4).results[0].configs

@@ -1,4 +1,4 @@
-"""The four requests about delegation tokens: who may ask, who is told what. The answers are those of a real 4.3.1."""
+"""The four requests about delegation tokens: who may ask, who is told what. The answers are those of a real 4.4.0."""
 
 from __future__ import annotations
 

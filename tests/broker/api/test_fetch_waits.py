@@ -1,4 +1,4 @@
-"""When a fetch answers at once and when it waits, as a real 4.3.1 does it: each row below was asked of one.
+"""When a fetch answers at once and when it waits, as a real 4.4.0 does it: each row below was asked of one.
 
 Kafka also sends the part of a batch that still fits; whole batches
 alone are sent here, but what counts for `min_bytes` is the same.

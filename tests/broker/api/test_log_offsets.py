@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.api.log_offsets import list_offsets
+from pykafka_broker.broker.api.log_offsets import StartsAndEnds, list_offsets
+from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.broker.requests.encoded_reply import EncodedReply
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.list_offsets_request import (
@@ -15,8 +18,9 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from pykafka_broker.protocol.messages.list_offsets_response import ListOffsetsPartitionResponse
-from tests.broker.support import NOW, LightBroker, batch
+from pykafka_broker.protocol.messages.list_offsets_response import ListOffsetsPartitionResponse, ListOffsetsResponse
+from tests.broker.frames import framed, joined
+from tests.broker.support import ANOTHER_NODE, NOW, LightBroker, batch
 
 
 @pytest.fixture
@@ -38,7 +42,9 @@ def answer(
     request = ListOffsetsRequest(
         replica_id=-1, isolation_level=isolation, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])]
     )
-    response = list_offsets(broker.services, broker.context(ApiKey.LIST_OFFSETS, version), request)
+    response: Any = list_offsets(broker.services, broker.context(ApiKey.LIST_OFFSETS, version), request)
+    if isinstance(response, EncodedReply):
+        response = ListOffsetsResponse.decode(response.body, version)
     assert len(response.encode(version))
     return response.topics[0].partitions[0]
 
@@ -126,3 +132,89 @@ def test_the_end_is_not_known_before_what_a_crash_has_left_is_synced(
     log.synced_to(2, NOW)
     assert found(answer(broker, -1, topic="s")) == (2, -1)
     assert found(answer(broker, NOW, topic="s")) == (0, NOW)
+
+
+# -- answers whose offsets are filled in when the same request comes again
+
+
+CONNECTION = ConnectionContext(1, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50000))
+VERSIONS = (3, 4, 5, 6, 11)
+
+
+def repeated_requests() -> list[ListOffsetsRequest]:
+    asked: list[list[tuple[str, tuple[int, ...]]]] = [
+        [("t", (0,))],
+        [("t", (0,)), ("t2", (0, 1, 2))],
+        [("t2", (2, 1, 2))],
+        [("t", (1,))],
+        [("t", ())],
+        [],
+    ]
+    return [
+        ListOffsetsRequest(
+            replica,
+            isolation,
+            [
+                ListOffsetsTopic(topic, [ListOffsetsPartition(index, -1, first - index % 2) for index in indexes])
+                for topic, indexes in topics
+            ],
+        )
+        for topics in asked
+        for replica, isolation, first in ((-1, 0, -1), (-1, 1, -1), (-1, 0, -2), (1, 0, -1), (-1, 3, -1))
+    ]
+
+
+def compare(broker: LightBroker) -> None:
+    """Compare answers to requests that come again with those made anew."""
+    for request in repeated_requests():
+        for version in VERSIONS:
+            frame = framed(request, version)
+            answers = []
+            for remembers in (True, True, True, False):
+                broker.services.remembers = remembers
+                pieces = broker.router.dispatch(CONNECTION, frame)
+                assert isinstance(pieces, list)
+                answers.append(joined(pieces))
+            assert answers == answers[:1] * 4
+
+
+def lasting(broker: LightBroker) -> int:
+    """Return how many answers are kept in the form that is filled in."""
+    return sum(isinstance(reply, StartsAndEnds) for reply in broker.services.replies._replies.values())
+
+
+def test_the_same_request_is_answered_with_the_offsets_of_now(broker: LightBroker) -> None:
+    broker.add("t2", 3)
+    compare(broker)
+    # In each version with leader epochs: three questions about t, two about t and t2 (the third asks for a timestamp),
+    # and three isolation levels of each that names no partition.
+    assert lasting(broker) == 4 * (3 + 2 + 3 + 3)
+    log = broker.partition_log("t", 0)
+    log.append(batch(b"g"), NOW)
+    compare(broker)
+    transaction: dict[str, Any] = {"transactional": True, "producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
+    log.append(batch(b"h", **transaction), NOW)
+    compare(broker)
+    log.delete_records_before(4)
+    compare(broker)
+    log.delete_records_before(log.high_watermark)
+    compare(broker)
+
+
+def test_the_same_request_is_refused_where_the_partition_has_gone(broker: LightBroker) -> None:
+    broker.add("t2", 3)
+    compare(broker)
+    broker.change("t2", 1, leader=ANOTHER_NODE, isr=[ANOTHER_NODE])
+    compare(broker)
+    broker.whole.node.replicas.offline([("t", 0)])  # as after an error of the disk: the metadata learns of it later
+    compare(broker)
+
+
+def test_the_same_request_is_refused_while_the_end_is_not_known(
+    broker: LightBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.add("t2", 3)
+    compare(broker)
+    monkeypatch.setattr(Partition, "knows_committed", False)
+    compare(broker)
+    assert answer(broker, -1).error_code == ErrorCode.OFFSET_NOT_AVAILABLE

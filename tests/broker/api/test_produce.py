@@ -20,7 +20,7 @@ from pykafka_broker.records.conversion import build_message_set
 from pykafka_broker.records.header import write_crc
 from pykafka_broker.records.record import BatchRecord, iter_records
 from pykafka_broker.steps import at_once
-from tests.broker.support import NOW, LightBroker, batch
+from tests.broker.support import ANOTHER_NODE, NOW, LightBroker, batch
 
 
 @pytest.fixture
@@ -315,6 +315,21 @@ def test_records_that_lost_their_leader_while_they_were_looked_at(tmp_path: Path
     broker.go_on()
     (answer,) = reply.result().responses[0].partition_responses
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_partition_that_came_after_the_coordinator_was_asked_is_to_be_tried_again(tmp_path: Path) -> None:
+    broker = LaterBroker(tmp_path)
+    broker.add("t", 17)  # one more than are written before others have their turn
+    broker.change("t", 16, leader=ANOTHER_NODE)
+    inside = batch(b"v", producer_id=0, producer_epoch=0, base_sequence=0, transactional=True)
+    request = asked({index: batch(b"a") for index in range(16)} | {16: inside}, transactional_id="x")
+    reply = produce(broker.services, broker.context(ApiKey.PRODUCE, 12), request)
+    assert isinstance(reply, Future)
+    broker.change("t", 16, leader=1)
+    broker.go_on()
+    codes = [one.error_code for one in reply.result().responses[0].partition_responses]
+    assert codes == [ErrorCode.NONE] * 16 + [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert stored(broker, 16) == []
 
 
 def test_who_wants_no_answer_gets_none_after_a_wait_either(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from pykafka_broker.broker.coordinators.coordinator_log import partition_for
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from pykafka_broker.protocol.messages.delete_records_request import (
@@ -41,6 +42,11 @@ from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from pykafka_broker.protocol.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+)
 from pykafka_broker.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -49,6 +55,7 @@ from pykafka_broker.protocol.messages.offset_for_leader_epoch_request import (
 from pykafka_broker.protocol.stored.broker_registration_change_record import BrokerRegistrationChangeRecord
 from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
 from tests.broker.neighbourhood import Neighbourhood
+from tests.broker.test_authorization import Denies
 
 ADDRESSES = {1: ("127.0.0.1", 9101), 2: ("127.0.0.1", 9102), 3: ("127.0.0.1", 9103)}
 NOT_HERE = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -197,3 +204,25 @@ def test_each_broker_has_its_own_directories_and_configs(nodes: Neighbourhood) -
         "Unexpected broker id, expected 1 or empty string, but received 2",
     )
     assert nodes.call(2, asked, 4).results[0].configs[0].value == "1"
+
+
+@pytest.mark.parametrize("version", [1, 7, 9])
+def test_who_may_not_see_a_group_has_nothing_appended_for_it(nodes: Neighbourhood, version: int) -> None:
+    nodes.add(CONSUMER_OFFSETS, 1, replicas=(1, 2))
+    log = nodes.log(1, CONSUMER_OFFSETS, 0)
+
+    def fetched() -> tuple[int, bool]:
+        """The records appended, and whether the group was refused."""
+        nodes.wait(1)
+        end = log.log_end_offset
+        request = OffsetFetchRequest("g", [OffsetFetchRequestTopic("t", [0])])
+        if version >= 8:
+            request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g")])
+        answer = nodes.call(1, request, version)
+        said = [answer.error_code, *(group.error_code for group in answer.groups)]
+        said += [one.error_code for topic in answer.topics for one in topic.partitions]
+        return log.log_end_offset - end, ErrorCode.GROUP_AUTHORIZATION_FAILED in said
+
+    assert fetched() == (1, False)
+    nodes[1].services.authorize_by(Denies((AclOperation.DESCRIBE, AclResourceType.GROUP, "g")))
+    assert fetched() == (0, True)

@@ -22,7 +22,7 @@ from pykafka_broker.protocol.messages.write_share_group_state_request import (
 from tests.broker.api.real_broker import RealBroker
 
 
-# As a real 4.3.1 broker answered.
+# As a real 4.4.0 broker answered.
 @pytest.mark.parametrize(
     ("count", "code", "message"),
     [

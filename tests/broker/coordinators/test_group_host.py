@@ -132,6 +132,24 @@ def test_a_log_that_refuses_changes_nothing(stage: Stage, monkeypatch: pytest.Mo
     assert two.sync().assignment == b"y"
 
 
+def test_whoever_waits_is_answered_where_the_log_refuses_to_confirm(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = ClassicMember(stage, "one"), ClassicMember(stage, "two")
+    one.enter()
+    one.joined()
+    two.enter()
+    assert two.wire.is_quiet()
+
+    def refuse(*arguments: Any, **keywords: Any) -> None:
+        raise ApiError(ErrorCode.NOT_COORDINATOR)
+
+    monkeypatch.setattr(shards.CoordinatorShards, "confirm", refuse)
+    assert one.leave((two.member_id, None)).error_code == ErrorCode.NOT_COORDINATOR
+    assert not two.wire.is_quiet()
+    assert two.receive().error_code == ErrorCode.NOT_COORDINATOR
+
+
 def test_of_sessions_that_end_in_one_moment_a_turn_ends_some(
     world: LocalWorld, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

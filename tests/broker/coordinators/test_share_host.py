@@ -13,7 +13,7 @@ from pykafka_broker.broker.coordinators.share_host import ShareHost, is_enabled
 from pykafka_broker.broker.waiting.future import DONE, Future
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE
-from pykafka_broker.coordinators.share.share_partition import LogBatch, SharePartition
+from pykafka_broker.coordinators.share.share_partition import Change, LogBatch, SharePartition
 from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -218,6 +218,48 @@ def test_what_a_session_has_left_is_not_released_with_it(
     host.partitions.release(session, broker.now)
     assert released == [stays]
     assert left is not stays
+
+
+def test_a_log_that_can_not_be_tidied_yet_does_not_keep_the_others_from_it(
+    broker: LightBroker, host: ShareHost, key: ShareKey
+) -> None:
+    topic_id = broker.add("many", 8)
+    keys = [key, *(ShareKey("g", topic_id, index) for index in range(8))]
+    for one in keys:
+        host.initialize(one, 2, 5)
+        host.write(one, 2, 0, Change(6, 0, []), broker.now)
+    index = host._index_of(key)
+    logs = {number: broker.partition_log(SHARE_GROUP_STATE, number) for number in range(2)}
+    before = {number: log.log_end_offset for number, log in logs.items()}
+    broker.change(SHARE_GROUP_STATE, index, replicas=[1, 2], isr=[1, 2])  # the other replica never fetches
+    host.write(key, 2, 0, Change(7, 0, []), broker.now)
+    due = host._tidy_at
+    assert due is not None
+    broker.now = due
+    host.on_deadline(due)
+    assert host._needed_from()[index] > logs[index].high_watermark, "its snapshots are not committed"
+    assert logs[index].log_start_offset == logs[index].high_watermark == before[index]
+    assert logs[1 - index].log_start_offset == before[1 - index] < logs[1 - index].log_end_offset
+    assert start_of(host, key) == 7
+
+
+def test_states_are_tidied_between_requests(broker: LightBroker, host: ShareHost, key: ShareKey) -> None:
+    topic_id = broker.add("many", 40)
+    keys = [ShareKey("g", topic_id, index) for index in range(40)]
+    for one in keys:
+        host.initialize(one, 1, 5)
+        host.write(one, 1, 0, Change(6, 0, []), broker.now)
+    later: list[Any] = []
+    broker.services.slices._later = later.append
+    assert host._tidy_at is not None
+    broker.now = host._tidy_at
+    host.on_deadline(broker.now)
+    host.write(keys[-1], 1, 0, Change(9, 0, []), broker.now)
+    assert later, "many snapshots are written in slices"
+    while later:
+        later.pop()()
+    assert start_of(host, keys[-1]) == 9
+    assert all(not host.coordinator.states[one].updates for one in keys[:-1])
 
 
 def test_a_share_partition_is_made_anew_in_each_leader_epoch(

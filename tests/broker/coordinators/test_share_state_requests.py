@@ -445,6 +445,39 @@ def test_offsets_are_described_with_what_two_other_nodes_say(nodes: Neighbourhoo
     assert described(nodes) == (1, -1), "who leads the partition does not say where it ends"
 
 
+def test_a_partition_without_a_leader_does_not_spoil_the_others(nodes: Neighbourhood) -> None:
+    """As in Kafka 4.4: its error is its own."""
+    nodes.add("u", 1)
+    topics = [
+        AlterShareGroupOffsetsRequestTopic(name, [AlterShareGroupOffsetsRequestPartition(0, 2)]) for name in ("t", "u")
+    ]
+    assert not nodes.call(3, AlterShareGroupOffsetsRequest(GROUP, topics), 0).error_code
+    nodes.change("t", leader=-1)
+    request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(GROUP, None)])
+    [group] = nodes.call(3, request, 1).groups
+    told = {topic.topic_name: topic.partitions[0] for topic in group.topics}
+    assert (group.error_code, told["t"].error_code) == (ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert (told["u"].error_code, told["u"].start_offset, told["u"].lag) == (ErrorCode.NONE, 2, -2)
+
+
+def test_a_topic_that_is_named_twice_is_altered_in_all_its_partitions(nodes: Neighbourhood) -> None:
+    """As in Kafka 4.4, which answers it once."""
+    nodes.add("u", 1, 1)
+    topics = [
+        AlterShareGroupOffsetsRequestTopic("u", [AlterShareGroupOffsetsRequestPartition(index, 3 + index)])
+        for index in range(2)
+    ]
+    answer = nodes.call(3, AlterShareGroupOffsetsRequest(GROUP, topics), 0)
+    assert [[one.partition_index for one in topic.partitions] for topic in answer.responses] == [[0, 1]]
+    request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(GROUP, None)])
+    [group] = nodes.call(3, request, 1).groups
+    [topic] = group.topics
+    assert [(one.partition_index, one.start_offset) for one in topic.partitions] == [(0, 3), (1, 4)]
+    twice = [DeleteShareGroupOffsetsRequestTopic("u")] * 2
+    deleted = nodes.call(3, DeleteShareGroupOffsetsRequest(GROUP, twice), 0)
+    assert [(topic.topic_name, topic.error_code) for topic in deleted.responses] == [("u", ErrorCode.NONE)]
+
+
 def test_offsets_are_forgotten_at_the_other_node(nodes: Neighbourhood) -> None:
     altered(nodes)
     answer = nodes.call(3, DeleteShareGroupOffsetsRequest(GROUP, [DeleteShareGroupOffsetsRequestTopic("t")]), 0)

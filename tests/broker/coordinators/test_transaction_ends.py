@@ -17,7 +17,11 @@ from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
 from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.list_transactions_request import ListTransactionsRequest
-from pykafka_broker.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
+from pykafka_broker.protocol.messages.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from tests.broker.neighbourhood import Neighbourhood
 from tests.broker.support import batch
 
@@ -75,6 +79,25 @@ def test_each_partition_gets_its_marker_from_its_leader(nodes: Neighbourhood) ->
     assert (source, target, client_id) == (1, 2, "broker-1-txn-marker-sender")
     assert isinstance(request, WriteTxnMarkersRequest)
     assert [(topic.name, topic.partition_indexes) for topic in request.markers[0].topics] == [("t", [1])]
+
+
+@pytest.mark.parametrize(
+    ("producer_id", "coordinator_epoch", "code"),
+    [
+        (-1, 0, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (-5, 0, ErrorCode.NONE),
+        (77, -1, ErrorCode.NONE),
+        (77, -2, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
+    ],
+)
+def test_strange_markers_are_answered_as_by_kafka(
+    nodes: Neighbourhood, producer_id: int, coordinator_epoch: int, code: ErrorCode
+) -> None:
+    topics = [WritableTxnMarkerTopic("t", [0])]
+    request = WriteTxnMarkersRequest([WritableTxnMarker(producer_id, 0, False, topics, coordinator_epoch)])
+    (answer,) = nodes.call(1, request, 1).markers
+    assert answer.topics[0].partitions[0].error_code == code
+    assert markers(nodes, 1, 0) == (code is ErrorCode.NONE)
 
 
 def test_nothing_is_over_while_another_broker_is_silent(nodes: Neighbourhood) -> None:
@@ -182,7 +205,7 @@ def test_a_key_has_the_shard_that_java_gives_it() -> None:
 
 
 def test_a_producer_is_told_at_once_to_come_back_while_a_dead_replica_is_in_sync(nodes: Neighbourhood) -> None:
-    """A running Kafka 4.3.1 answers so, with its follower paused."""
+    """A running Kafka 4.4.0 answers so, with its follower paused."""
     producer = begun(nodes)
     nodes.change(TRANSACTION_STATE, 0, isr=[1, 2])  # and broker 2 fetches nothing
     assert not nodes.asked(1, EndTxnRequest("x", *producer, True), 3), "the outcome is not committed"

@@ -10,11 +10,13 @@ import pytest
 
 from pykafka_broker.broker.coordinators.coordinator_log import read_batches
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from pykafka_broker.coordinators.transactions.transaction import TransactionState
 from pykafka_broker.log.jobs import run_inline
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from tests.broker.support import LightBroker
 from tests.broker.test_synced_answers import SyncedBroker, producing_to
 
 
@@ -81,3 +83,18 @@ def test_another_leader_goes_on_and_this_node_does_not(node: SyncedBroker) -> No
     node.sync()
     assert markers(node) == 0
     assert len(node.broker.transactions._markers) == 0
+
+
+def test_of_many_transactions_that_time_out_together_each_is_aborted(tmp_path: Path) -> None:
+    broker = LightBroker(tmp_path)
+    broker.add("t")
+    broker.add(TRANSACTION_STATE, max_message_bytes="400")  # room for two or three transactions
+    host = broker.transactions
+    names = [f"x{number}" for number in range(10)]
+    for name in names:
+        begun = host.init_producer_id(name, 20_000, None, broker.now)
+        assert host.add_partitions(name, begun.producer_id, begun.producer_epoch, [("t", 0)], 2, broker.now) == 0
+    broker.now += 21_000
+    host.on_deadline(broker.now)
+    states = {transaction.state for _, transaction in host.transactions()}
+    assert states == {TransactionState.COMPLETE_ABORT}

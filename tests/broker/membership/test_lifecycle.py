@@ -156,6 +156,29 @@ def test_a_broker_may_leave_while_it_opens_its_partitions(world: World) -> None:
     assert left == [True]
 
 
+def test_a_registration_is_amended_between_heartbeats(world: World) -> None:
+    world.unfence()
+    world.life.amend()
+    world.run()
+    assert world.request().log_dirs == [ONLINE]
+    world.answer(LinkError("nobody there"))
+    world.run(20)
+    assert isinstance(world.request(), BrokerRegistrationRequest), "it was not heard"
+    world.answer(Registered(broker_epoch=13))
+    world.run()
+    assert (world.request().broker_epoch, world.request().want_fence) == (13, False)
+    world.answer(Heard(is_caught_up=True))
+    world.life.amend()
+    world.run()
+    world.answer(Registered(error_code=ErrorCode.INVALID_REGISTRATION))
+    world.run()
+    assert world.request().broker_epoch == 13
+    world.answer(Heard(is_caught_up=True))
+    world.run(500)
+    assert world.request().broker_epoch == 13
+    assert world.life.stage is Stage.UNFENCED
+
+
 def test_a_session_that_is_not_over_is_waited_for(world: World) -> None:
     world.run()
     for _ in range(3):

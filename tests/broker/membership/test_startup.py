@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.protocol.messages.create_topics_request import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
 )
+from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
+from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
 from tests.broker.controller_node import NODE, NOW, ControllerNode
 
 
@@ -52,6 +55,24 @@ def test_a_directory_that_fails_is_told_and_others_lead_what_it_had(tmp_path: Pa
     assert lost.id not in node.image.brokers[NODE].log_dirs
     for index in (each.partition for each in there):
         assert node.image.topics["t"].partitions[index].leader == 1
+
+
+def test_it_tells_its_directories_once_the_metadata_has_room_for_them(node: ControllerNode) -> None:
+    def raised_to(level: int) -> None:
+        node.metadata.commit([ApiMessageAndVersion(FeatureLevelRecord("metadata.version", level), 0)])
+        node.on_deadline(node.clock.now)
+
+    known = node.image.brokers[NODE]
+    (directory,) = known.log_dirs
+    raised_to(14)
+    record = RegisterBrokerRecord(NODE, False, known.incarnation_id, known.epoch, fenced=False)
+    record.end_points = [BrokerEndpoint("PLAINTEXT", "127.0.0.1", 9092, 0)]
+    node.metadata.commit([ApiMessageAndVersion(record, 2)])
+    raised_to(16)
+    assert node.image.brokers[NODE].log_dirs == ()
+    raised_to(17)
+    broker = node.image.brokers[NODE]
+    assert (broker.log_dirs, broker.epoch, broker.fenced) == ((directory,), known.epoch, False)
 
 
 def test_others_lead_and_know_it_before_it_goes(node: ControllerNode) -> None:

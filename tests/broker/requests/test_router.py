@@ -34,6 +34,7 @@ class StubServices:
         self.purgatory = Purgatory()
         self.clock = Clock(1234)
         self.quotas = None
+        self.remembers = False
 
 
 def frame(api_key: int, version: int, body: bytes, *, client_id: bytes | None = b"c", tags: bytes = b"") -> memoryview:

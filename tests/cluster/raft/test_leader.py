@@ -76,6 +76,16 @@ def test_another_history_is_told_where_it_parts(
         assert len(answer.records) == 0
 
 
+def test_who_has_another_history_is_no_observer_yet(node: ControllerNode) -> None:
+    """Kafka 4.4 tells of an observer only once what it has is the beginning of the leader's log."""
+    quorum = node.whole.services.active_controller.quorum
+    fetch(node, 1000, last_epoch=1)
+    fetch(node, 5, last_epoch=0)
+    assert quorum.observers(NOW) == []
+    fetch(node, 5, last_epoch=1)
+    assert [(one.id, one.log_end_offset) for one in quorum.observers(NOW)] == [(1, 5)]
+
+
 def test_the_end_of_an_older_epoch_is_known(tmp_path: Path) -> None:
     node = ControllerNode(tmp_path)
     end = node.metadata.applied_offset + 1

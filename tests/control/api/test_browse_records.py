@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Coroutine
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,9 +23,14 @@ from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsTopic,
 )
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.records.builder import build_batch
+from pykafka_broker.records.compression import GZIP, ZSTD, compress
+from pykafka_broker.records.header import HEADER_SIZE, batch_of, read_header
+from pykafka_broker.records.record import BatchRecord
 from pykafka_broker.testing import ControlError, KafkaBroker, NewRecord
 from tests.broker.support import batch
 from tests.broker.turns import SlowBroker
+from tests.control.raw_client import raw_client
 
 LONG = 3 << 20
 
@@ -247,10 +254,10 @@ def test_a_cut_in_the_middle_of_a_letter_is_still_text() -> None:
     assert (whole.text, whole.base64, whole.cut) == (None, "/w==", False)
 
 
-async def rest_of(begun: Coroutine[Any, Any, Scanned]) -> Scanned:
+async def rest_of(begun: Coroutine[Any, Any, Scanned], on_turn: Callable[[None], object] = id) -> Scanned:
     while True:
         try:
-            begun.send(None)
+            on_turn(begun.send(None))
         except StopIteration as end:
             found: Scanned = end.value
             return found
@@ -271,3 +278,116 @@ def test_records_may_be_deleted_while_they_are_looked_through(tmp_path: Path, ba
     looking.send(None)
     node.answered(DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 4)])], 1000), 2)
     assert [each.offset for each in asyncio.run(rest_of(looking)).records] == [0, 4, 5]
+
+
+# -- batches that a broker takes and nobody can read
+
+
+def of_another_length() -> bytes:
+    """Return a batch of three records whose second one names a length that is not its own: Kafka takes it too."""
+    whole = build_batch([BatchRecord(offset, 1000 + offset, None, b"value") for offset in range(3)])
+    payload = bytearray(whole[HEADER_SIZE:])
+    payload[len(payload) // 3] += 2
+    header = read_header(whole)
+    header.attributes |= GZIP
+    return bytes(batch_of(header, compress(GZIP, payload)))
+
+
+def too_large() -> bytes:
+    """Return a batch of a record of 130 MiB, which is not more than Kafka's bound for a record."""
+    return bytes(build_batch([BatchRecord(0, 1000, None, bytes(130 << 20))], codec=ZSTD))
+
+
+def produce_batch(broker: KafkaBroker, topic: str, data: bytes) -> None:
+    with raw_client(broker) as client:
+        asked = ProduceRequest(
+            None, -1, 30_000, [TopicProduceData(topic, partition_data=[PartitionProduceData(0, data)])]
+        )
+        assert client.ask(asked, 9).responses[0].partition_responses[0].error_code == 0
+
+
+def between(broker: KafkaBroker, topic: str, *batches: bytes) -> None:
+    """Make a topic with batches between two readable records."""
+    broker.create_topic(topic)
+    broker.produce(topic, ["before"])
+    for each in batches:
+        produce_batch(broker, topic, each)
+    broker.produce(topic, ["behind"])
+
+
+def test_behind_a_batch_that_can_t_be_read_reading_goes_on(broker: KafkaBroker) -> None:
+    between(broker, "unreadable", of_another_length(), too_large())
+    path = "/topics/unreadable/records"
+    for query in ({}, {"newest": True}):
+        page = browse(broker, path, **query)
+        shown = sorted(page["records"], key=lambda each: each["offset"])
+        told = [(each["offset"], (each["value"] or {}).get("text"), each["unreadable"]) for each in shown]
+        damage, size = told[2][2], told[3][2]
+        assert told == [
+            (0, "before", None),
+            (1, "value", None),
+            (2, None, damage),
+            (4, None, size),
+            (5, "behind", None),
+        ]
+        assert damage.startswith("the records from here to offset 3 can't be read: ")
+        assert size == "the records from here to offset 4 can't be read: zstd grows beyond 134217728 bytes"
+    page = browse(broker, path, from_offset=3, limit=1)
+    assert [each["offset"] for each in page["records"]] == [3]
+    assert found_at(broker, "unreadable", offsets=page["next_offsets"]) == [4, 5]
+    assert found_at(broker, "unreadable", before="0:4", limit=1) == [3]
+    with pytest.raises(ControlError, match="the 1 records from offset 4 on can't be read: zstd grows") as caught:
+        browse(broker, "/topics/unreadable/partitions/0/records/4")
+    assert (caught.value.status, caught.value.code) == (400, "CORRUPT_MESSAGE")
+
+
+def test_who_reads_or_waits_is_told_of_a_batch_that_can_t_be_read(broker: KafkaBroker) -> None:
+    between(broker, "read-whole", of_another_length())
+    for read in (
+        partial(broker.records, "read-whole"),
+        partial(broker.assert_records, "read-whole", ["before"]),
+        partial(broker.wait_for_record, "read-whole", value="behind"),
+    ):
+        with pytest.raises(ControlError, match="the 3 records from offset 1 on can't be read") as caught:
+            read()
+        assert caught.value.code == "CORRUPT_MESSAGE"
+    assert broker.wait_for_records("read-whole", 1)[0].value == "before"
+    broker.delete_topic("read-whole")
+
+
+def test_a_batch_that_can_t_be_read_ends_a_wait_and_no_turn() -> None:
+    """Whoever waits beside it is not held up."""
+    with KafkaBroker(in_process=True) as broker, ThreadPoolExecutor(2) as threads:
+        waits = []
+        for number, value in enumerate(("never", "there"), 1):
+            broker.create_topic(f"awaited-{value}")
+            wait = partial(broker.wait_for_record, f"awaited-{value}", value=value, timeout=60)
+            waits.append(threads.submit(wait))
+            process: Any = broker._process
+            while len(process.running.turns.observers) < number:
+                time.sleep(0.01)
+        produce_batch(broker, "awaited-never", of_another_length())
+        broker.produce("awaited-there", ["there"])
+        assert waits[1].result().value == "there"
+        with pytest.raises(ControlError, match="can't be read"):
+            waits[0].result()
+        assert "Traceback" not in broker.log
+
+
+def test_what_comes_out_of_batches_counts_and_clients_are_served_meanwhile(tmp_path: Path) -> None:
+    node = SlowBroker(tmp_path)
+    node.answered(CreateTopicsRequest([CreatableTopic("t", 1, 1)], 1000), 7)
+    for _ in range(3):
+        bomb = bytes(build_batch([BatchRecord(0, 0, None, bytes(8 << 20))], codec=ZSTD))
+        data = [PartitionProduceData(0, bomb)]
+        node.answered(ProduceRequest(None, 1, 1000, [TopicProduceData("t", partition_data=data)]), 9)
+    partition, budget = node.broker.services.replicas.readable("t", 0), ReadBudget(100, 9 << 20)
+    turns = 0
+
+    def counted(step: None) -> None:
+        nonlocal turns
+        turns += 1
+
+    found = asyncio.run(rest_of(scan(partition, 0, RecordFilter(), 10, 1, budget), counted))
+    assert ([each.offset for each in found.records], found.next_offset, found.at_end) == ([0, 1], 2, False)
+    assert turns > 2 * 8  # a step unpacks some hundred KiB

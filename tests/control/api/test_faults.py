@@ -117,7 +117,7 @@ def test_who_waits_for_a_fault_hears_of_it_at_once(broker: KafkaBroker, client: 
     assert fault.wait(1, timeout=200) == 1
     assert time.monotonic() - began < 100  # long before the time-out
     asker.join()
-    says = r"fault \d+ affected 1 requests within 50 ms, expected 2\nthe last requests:(\n  .*)*ApiVersions"
+    says = r"fault \d+ affected 1 request within 50 ms, expected 2\nthe last requests:(\n  .*)*ApiVersions"
     with pytest.raises(WaitTimeout, match=says):
         fault.wait(2, timeout=0.05)
 

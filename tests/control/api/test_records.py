@@ -9,6 +9,8 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer
 
+from pykafka_broker.control.api import records
+from pykafka_broker.control.control import Control
 from pykafka_broker.testing import ControlError, KafkaBroker, NewRecord, Record, WaitTimeout
 from pykafka_broker.testing.record import to_request
 
@@ -201,10 +203,32 @@ def test_deleted_records_do_not_come_back_where_the_log_starts_within_their_batc
     assert [each.value for each in broker.records("cut", 0, 2)] == left
     assert [each.value for each in broker.records("cut", isolation_level="read_committed")] == left
     assert [each.value for each in broker.wait_for_records("cut", 6)] == left
-    with pytest.raises(WaitTimeout, match="has 6 records, not 7"):
+    with pytest.raises(WaitTimeout, match="has 6 records, expected 7"):
         broker.wait_for_records("cut", 7, timeout=0)
     broker.produce("cut", ["10"])
     assert [each.value for each in broker.wait_for_records("cut", 7)] == [*left, "10"]
+
+
+def test_a_page_with_much_content_has_fewer_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "_MOST_BYTES_AT_ONCE", 4000)
+    with KafkaBroker(in_process=True) as broker:
+        broker.create_topic("heavy")
+        broker.produce("heavy", ["x" * 1500] * 5)
+        page = broker.control.call("GET", "/topics/heavy/records")
+        assert [each["offset"] for each in page["records"]] == [0, 1, 2]
+        assert (page["next_offsets"], page["more"]) == ({"0": 3}, True)
+        assert [each.offset for each in broker.records("heavy")] == [0, 1, 2, 3, 4]
+        assert [each.offset for each in broker.wait_for_records("heavy", 5)] == [0, 1, 2, 3, 4]
+
+
+def test_a_topic_that_is_deleted_while_records_are_written_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def was_there(control: Control, topic: str) -> int:
+        return 1
+
+    monkeypatch.setattr(records, "_partitions", was_there)
+    with KafkaBroker(in_process=True) as broker, pytest.raises(ControlError, match="there is no topic gone") as caught:
+        broker.produce("gone", ["v"])
+    assert caught.value.status == 404
 
 
 def test_what_comes_after_an_offset_within_a_batch_counts(broker: KafkaBroker) -> None:

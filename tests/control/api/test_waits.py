@@ -50,7 +50,7 @@ def test_a_topic_that_was_made_anew_is_counted_anew(broker: KafkaBroker) -> None
         broker.produce("anew", ["3"])
 
     step = meanwhile(again)
-    with pytest.raises(WaitTimeout, match="topic anew has 1 records, not 3"):
+    with pytest.raises(WaitTimeout, match="topic anew has 1 record, expected 3"):
         broker.wait_for_records("anew", 3, timeout=2)
     step.join()
 
@@ -278,7 +278,7 @@ def test_nothing_more_comes_or_it_is_shown(broker: KafkaBroker) -> None:
     broker.produce("quiet", ["before"])
     broker.assert_no_more("quiet", within_ms=50)
     step = meanwhile(lambda: broker.produce("quiet", ["after"]))
-    with pytest.raises(RecordsDiffer, match=r"got 1 more records within 10000 ms\n  0@1 None: 'after'"):
+    with pytest.raises(RecordsDiffer, match=r"got 1 more record within 10000 ms\n  0@1 None: 'after'"):
         broker.assert_no_more("quiet", within_ms=10_000)
     step.join()
 

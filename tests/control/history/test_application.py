@@ -75,7 +75,8 @@ def test_another_expression_is_refused() -> None:
 
 
 def test_a_value_that_is_no_json_has_no_id() -> None:
-    assert identify_by("/id")(PlainRecord("t", 0, 0, None, b"no")) is None
+    for value in (b"no", b"[" * 100_000, b'{"id":' + b"9" * 5000 + b"}"):
+        assert identify_by("/id")(PlainRecord("t", 0, 0, None, value)) is None
 
 
 def test_the_way_of_a_lost_record() -> None:

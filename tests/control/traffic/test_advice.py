@@ -192,7 +192,7 @@ def test_a_connection_for_each_record(log: Log) -> None:
 @pytest.mark.parametrize("client_id", [None, ""])
 def test_clients_without_an_id(log: Log, client_id: str | None) -> None:
     log.add(commit(1), 8, client_id=client_id)
-    assert log.found() == {"no-client-id": "1 connections without a client id"}
+    assert log.found() == {"no-client-id": "1 connection without a client id"}
 
 
 def test_errors_that_are_repeated(log: Log) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
-from pykafka_broker.control.traffic.readable import as_json
+from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.traffic.exchange import Exchange
+from pykafka_broker.control.traffic.readable import api_keys, as_json, line, seen
+from pykafka_broker.protocol.messages.alter_client_quotas_request import OpData
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.record import BatchRecord
@@ -51,3 +56,28 @@ def test_long_batches_and_values_are_cut() -> None:
     batch = build_batch([BatchRecord(offset, value=b"v" * 2000) for offset in range(150)])
     (shown,) = as_json(PartitionProduceData(0, bytes(batch)), records=True)["records"]
     assert (shown["count"], len(shown["records"]), len(shown["records"][0]["value"])) == (150, 100, 1024)
+
+
+def test_a_request_is_one_line_whatever_its_client_calls_itself() -> None:
+    """A client could make up lines, and move the cursor of a terminal."""
+    name = "a\n12:00:00.000 Fetch\x1b[2J\u202e"
+    frame = b"\0\x12\0\0\0\0\0\1" + len(name.encode()).to_bytes(2, "big") + name.encode()
+    connection = ConnectionContext(1, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50000))
+    connection.principal = "User:a\nb"
+    told = line(seen(Exchange((0, connection, frame, None, 0)), bodies=False))
+    assert told.isprintable()
+    assert "a\\n12:00:00.000 Fetch\\x1b[2J\\u202e User:a\\nb 127.0.0.1:50000" in told
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_json_does_not_have_is_told_as_text(value: float) -> None:
+    told = as_json(OpData("producer_byte_rate", value, False))
+    assert json.dumps(told, allow_nan=False) == json.dumps(
+        {"key": "producer_byte_rate", "value": str(value), "remove": False}
+    )
+
+
+@pytest.mark.parametrize("api", ["9" * 5000, "99999", "Prodce"])
+def test_an_api_that_is_none_is_refused(api: str) -> None:
+    with pytest.raises(Problem, match="there is no API"):
+        api_keys([api])

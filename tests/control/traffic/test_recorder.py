@@ -12,7 +12,16 @@ from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.control.traffic.exchange import Exchange
 from pykafka_broker.control.traffic.recorder import Recorder
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.runtime import Pieces
+from pykafka_broker.protocol.messages.alter_configs_request import AlterableConfig as OldConfig
+from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsRequest
+from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsResource as OldResource
+from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from pykafka_broker.protocol.runtime import Message, Pieces
+from pykafka_broker.server.link_codec import encode_request
 
 CONNECTION = ConnectionContext(7, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 5000))
 HEADER = b"\0\x09\0\0\0\1\0\4shop"
@@ -84,6 +93,28 @@ def test_what_carries_passwords_is_left_out(api_key: int) -> None:
     recorder.add(exchange(api_key, b"secret"), [b"\0\0\0\1a"])
     assert len(list(recorder.lines())) == 1
     recorder.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "recorded"),
+    [
+        ("listener.name.ssl.ssl.keystore.password", "secret", False),
+        ("sasl.jaas.config", "secret", False),
+        ("listener.name.ssl.ssl.keystore.password", None, True),  # taken away
+        ("log.retention.ms", "1000", True),
+    ],
+)
+def test_a_changed_config_is_left_out_where_it_is_a_password(name: str, value: str | None, recorded: bool) -> None:
+    asked: list[tuple[Message, int]] = [
+        (IncrementalAlterConfigsRequest([AlterConfigsResource(4, "1", [AlterableConfig(name, 0, value)])]), 1),
+        (AlterConfigsRequest([OldResource(4, "1", [OldConfig(name, value)])]), 2),
+    ]
+    for request, version in asked:
+        recorder = Recorder({})
+        frame = b"".join(encode_request(request, version, 1, "a client"))[4:]
+        recorder.add(Exchange((0, CONNECTION, frame, None, perf_counter_ns())), [b"\0\0\0\1a"])
+        assert len(list(recorder.lines())) == 1 + recorded
+        recorder.close()
 
 
 @pytest.mark.parametrize("answer", [None, [b"\0\0\x0f\xa0", bytes(4000)]])

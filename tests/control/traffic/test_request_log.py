@@ -6,8 +6,21 @@ Entries that were put away come out as they went in.
 from __future__ import annotations
 
 from pykafka_broker.broker.requests.context import ConnectionContext
-from pykafka_broker.control.traffic.exchange import Entry, Mark, thinned
-from pykafka_broker.control.traffic.request_log import FULL, SEALED_AT, RequestLog, SealedEntries
+from pykafka_broker.control.traffic.exchange import Entry, Mark, encoded_response, thinned
+from pykafka_broker.control.traffic.request_log import FULL, SEALED_AT, RequestCounts, RequestLog, SealedEntries
+from pykafka_broker.protocol.api_keys import SPECS
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.messages.produce_response import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.server.link_codec import encode_request
+from tests.control.traffic.known import Cluster
 
 CONNECTION = ConnectionContext(1, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50000))
 
@@ -85,3 +98,38 @@ def test_requests_and_answers_count_with_their_bytes() -> None:
     few = put_away(ENTRIES)
     assert put_away(ENTRIES, 1000).bytes == few.bytes + 1000
     assert put_away([*ENTRIES, (1, CONNECTIONS[0], bytes(5000), None, 1)]).bytes > few.bytes + 5000
+
+
+def answered(request: Message, response: Message, version: int) -> Entry:
+    spec = SPECS[request.API_KEY]
+    frame = b"".join(encode_request(request, version, 1, "a client"))[4:]
+    return 1000, CONNECTION, frame, tuple(encoded_response(response, spec, version, 1) or ()), 1
+
+
+def produced(topic: str, error: ErrorCode) -> Entry:
+    asked = ProduceRequest(None, 1, 1000, [TopicProduceData(topic, partition_data=[PartitionProduceData(0, b"")])])
+    told = [TopicProduceResponse(topic, partition_responses=[PartitionProduceResponse(0, error)])]
+    return answered(asked, ProduceResponse(told), 9)
+
+
+def fetched(topic: str, error: ErrorCode) -> Entry:
+    asked = FetchRequest(topics=[FetchTopic(topic, partitions=[FetchPartition(0)])])
+    told = [FetchableTopicResponse(topic, partitions=[PartitionData(0, error, records=b"")])]
+    return answered(asked, FetchResponse(responses=told), 12)
+
+
+def test_names_of_no_topic_have_no_sums() -> None:
+    """A client that invents names would fill the memory, and the metrics."""
+    log = RequestLog()
+    counts = RequestCounts(log, Cluster())
+    for number in range(100):
+        for error in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
+            fill(log, [produced(f"none-{number}", error), fetched(f"none-{number}", error)])
+    fill(log, [produced("orders", ErrorCode.NONE), produced("orders", ErrorCode.NOT_LEADER_OR_FOLLOWER)])
+    fill(log, [fetched("orders", ErrorCode.NONE), fetched("orders", ErrorCode.OFFSET_OUT_OF_RANGE)])
+    counts.catch_up()
+    assert counts.topics.keys() == {"orders"}
+    sums = counts.topics["orders"]
+    assert (sums.total_produce_requests, sums.failed_produce_requests) == (2, 1)
+    assert (sums.total_fetch_requests, sums.failed_fetch_requests) == (2, 1)
+    assert counts.apis["Produce", 9].requests == 202

@@ -210,6 +210,33 @@ def test_a_lone_member_waits_for_the_initial_delay_and_no_longer(new_machine: Ca
     assert client.generation == 1
 
 
+def ask_for_an_id(machine: Any) -> JoinGroupRequest:
+    """The first JoinGroup of version 4: what to come back with."""
+    protocols = [JoinGroupRequestProtocol("range", b"")]
+    request = JoinGroupRequest("g", SESSION_MS, REBALANCE_MS, "", None, "consumer", protocols)
+    reply = machine.run(machine.coordinator.join(request, machine.caller(4), "asked", machine.now))
+    assert reply.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    request.member_id = reply.member_id
+    return request
+
+
+def test_a_group_without_members_refuses_a_member_without_protocols(new_machine: Callable[..., Any]) -> None:
+    machine = new_machine(group_initial_rebalance_delay_ms="3000")
+    client = Client(machine, "c")
+    client.join()
+    second = ask_for_an_id(machine)
+    (client.member_id,) = group_of(machine).members
+    client.leave()
+    assert group_of(machine).state is PREPARING_REBALANCE
+    protocols, second.protocols = second.protocols, []
+    reply = machine.run(machine.coordinator.join(second, machine.caller(4), "none", machine.now))
+    assert reply.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    second.protocols = protocols
+    assert machine.run(machine.coordinator.join(second, machine.caller(4), "some", machine.now)) is None
+    machine.wait(REBALANCE_MS)
+    assert machine.answers["some"].generation_id == 1
+
+
 def test_a_group_that_is_too_large_after_a_restart_rebalances(new_machine: Callable[..., Any]) -> None:
     machine = new_machine()
     clients = [Client(machine, f"c{number}") for number in range(3)]

@@ -329,7 +329,7 @@ def test_a_static_member_comes_back_to_a_full_group(
 
 
 def test_a_classic_member_joins_again_for_a_new_target_and_not_for_a_new_epoch(new_machine: Callable[..., Any]) -> None:
-    """Kafka 4.3.1 answers so too, asked with the policy "upgrade" and two consumers beside a classic member."""
+    """Kafka 4.4.0 answers so too, asked with the policy "upgrade" and two consumers beside a classic member."""
     machine = new_machine(group_consumer_migration_policy="upgrade")
     coordinator = machine.coordinator
     machine.topic("t", 4)

@@ -78,6 +78,8 @@ def test_syntax_of_re2(pattern: str, matching: list[str], others: list[str]) -> 
         ("{?", "invalid nested repetition operator"),
         ("a{2,1}", "invalid repeat count"),
         ("a{1001}", "invalid repeat count"),
+        (f"a{{{'9' * 5000}}}", "invalid repeat count"),
+        (f"a{{1,{'9' * 5000}}}", "invalid repeat count"),
         ("\\", "trailing backslash at end of expression"),
         (r"\8", "invalid escape sequence"),
         (r"\1", "invalid escape sequence"),

@@ -1,4 +1,4 @@
-"""Hashes that Apache Kafka 4.3.1 has written into `__consumer_offsets`, with the topics that they are about."""
+"""Hashes that Apache Kafka 4.4.0 has written into `__consumer_offsets`, with the topics that they are about."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ def table(rack: str | None, *topic_ids: str) -> TopicTable:
 
 WITHOUT_RACK = table(
     None,
-    "24dd7bf2ba724ddfaeeea56f9ad623bf",
-    "c85cbef08e8b4ecfb8e5ce859a77ba4d",
-    "9546159f3cfa457a9c62f7d26e1b9855",
-    "241f84e7c0a3410aba0ce494e92177d0",
+    "df7ef8bda226425aa24c360f53c1ea71",
+    "7973277157184ad395f0295d7d7b7240",
+    "5a7bdfa562a94edb848b6c3198261286",
+    "9528358ede22475097b2a54769412e39",
 )
 IN_A_RACK = table(
     "rack-1",
-    "fc069464c0ff482290e091a200df878a",
-    "813ef700c4ff4c1a963b9149ef4b8641",
-    "f7fa442d954340ef86e9f420ce2b7938",
-    "40e2c4f6a00d44049a56b71746b55487",
+    "70db7a6d3dda4148ac468cae75b27887",
+    "da63d42fcd0047de857e56f207f23713",
+    "104488f7a6cf4994a78ec5c782737444",
+    "b7130d5926f0403b8072bcf5f4d8c73e",
 )
 
 
 @pytest.mark.parametrize(
     ("topics", "names", "expected"),
     [
-        pytest.param(WITHOUT_RACK, ["hash-a"], 8697358185900710239, id="one topic"),
-        pytest.param(WITHOUT_RACK, ["nowhere", "hash-b", "hash-a"], 6781887421534248385, id="in the order of names"),
-        pytest.param(WITHOUT_RACK, ["hash-many"], -361991341931121049, id="many partitions"),
-        pytest.param(WITHOUT_RACK, list(PARTITIONS), 7795405947406455143, id="a long input"),
-        pytest.param(WITHOUT_RACK, ["hash-b"], 4052027489851229893, id="of a streams group"),
-        pytest.param(WITHOUT_RACK, ["hash-a", "hash-many"], -2886869835033753210, id="of a share group"),
-        pytest.param(IN_A_RACK, ["hash-a"], 7277066999691754609, id="rack: one topic"),
-        pytest.param(IN_A_RACK, ["hash-a", "hash-b"], 8255085644644675072, id="rack: two"),
-        pytest.param(IN_A_RACK, ["hash-many"], 1110744343316588922, id="rack: many partitions"),
-        pytest.param(IN_A_RACK, list(PARTITIONS), 578729899612332692, id="rack: a long input"),
+        pytest.param(WITHOUT_RACK, ["hash-a"], -3836426726585474250, id="one topic"),
+        pytest.param(WITHOUT_RACK, ["nowhere", "hash-b", "hash-a"], -740830830143792453, id="in the order of names"),
+        pytest.param(WITHOUT_RACK, ["hash-many"], -950878824597605633, id="many partitions"),
+        pytest.param(WITHOUT_RACK, list(PARTITIONS), -8528318540877472866, id="a long input"),
+        pytest.param(WITHOUT_RACK, ["hash-b"], -3068114887160752104, id="of a streams group"),
+        pytest.param(WITHOUT_RACK, ["hash-a", "hash-many"], -6811779816996033367, id="of a share group"),
+        pytest.param(IN_A_RACK, ["hash-a"], -5656902331551724915, id="rack: one topic"),
+        pytest.param(IN_A_RACK, ["hash-a", "hash-b"], 8417885806155649520, id="rack: two"),
+        pytest.param(IN_A_RACK, ["hash-many"], -1783106652099592504, id="rack: many partitions"),
+        pytest.param(IN_A_RACK, list(PARTITIONS), 3985272120754770088, id="rack: a long input"),
         pytest.param(WITHOUT_RACK, ["nowhere"], 0, id="nothing"),
     ],
 )

@@ -28,6 +28,19 @@ def test_a_transaction_is_aborted_once_it_is_older_than_its_timeout(make_driver:
     assert driver.add(1000, 0, [("b", 0)], version=version) is ErrorCode.PRODUCER_FENCED
 
 
+def test_an_abort_that_could_not_be_written_is_tried_again(driver: Any) -> None:
+    driver.init(timeout_ms=20 * SECOND)
+    driver.add(1000, 0)
+    driver.now += 21 * SECOND
+    failed = driver.coordinator.on_deadline(driver.now)
+    assert len(failed.records) == 1
+    driver.coordinator.discard(failed)
+    assert driver.transaction().state is TransactionState.ONGOING
+    assert driver.coordinator.next_deadline() == driver.now + 10 * SECOND
+    driver.advance(10 * SECOND)
+    assert driver.transaction().state is TransactionState.PREPARE_ABORT
+
+
 def test_the_clock_of_a_transaction_starts_with_its_first_partition(driver: Any) -> None:
     driver.init(timeout_ms=60 * SECOND)
     driver.advance(59 * SECOND)

@@ -1,4 +1,4 @@
-"""Records of `__transaction_state`. The bytes are those that Apache Kafka 4.3.1 wrote."""
+"""Records of `__transaction_state`. The bytes are those that Apache Kafka 4.4.0 wrote."""
 
 import pytest
 from hypothesis import given
@@ -17,63 +17,68 @@ from tests.coordinators.stored import reread
 
 GOLDEN = [
     (
-        "epochs-run-out-512e86-u",
-        "0001000000000000008500000000ea600000000001a1fdbddef5ffffffffffffffff0100080000000000000085",
-        TransactionMetadata(133, 0, 60_000, TransactionState.EMPTY, 1795258441461, previous_producer_id=133),
+        "epochs-run-out-a9c48e-u",
+        "0001000000000000000400000000ea600000000001a21ef31f53ffffffffffffffff0100080000000000000003",
+        TransactionMetadata(
+            *(4, 0, 60_000, TransactionState.EMPTY, 1795815579475),
+            previous_producer_id=3,
+        ),
     ),
     (
-        "both-protocols-take-turns-1293f4-t",
-        "0001000000000000004a00010000ea600401000001a1fdb24590000001a1fdb2458d020008000000000000004a02020002",
+        "both-protocols-take-turns-0c26de-t",
+        "0001000000000000000f00010000ea600401000001a21ef37855000001a21ef37851020008000000000000000f02020002",
         TransactionMetadata(
-            *(74, 1, 60_000, TransactionState.COMPLETE_COMMIT, 1795257681296),
-            start_ms=1795257681293,
-            previous_producer_id=74,
+            *(15, 1, 60_000, TransactionState.COMPLETE_COMMIT, 1795815602261),
+            start_ms=1795815602257,
+            previous_producer_id=15,
             client_version=2,
         ),
     ),
     (
-        "both-protocols-take-turns-1293f4-t",
+        "both-protocols-take-turns-0c26de-t",
         (
-            "0001000000000000004a00010000ea60030223626f74682d70726f746f636f6c732d74616b652d7475726e732d3132393366342d610300"
-            "0000000000000100000001a1fdb245ac000001a1fdb245a3010008000000000000004a"
+            "0001000000000000000f00010000ea60020223626f74682d70726f746f636f6c732d74616b652d7475726e732d3063323664652d61"
+            "020000000000000001a21ef37859000001a21ef37857010008000000000000000f"
         ),
         TransactionMetadata(
-            *(74, 1, 60_000, TransactionState.PREPARE_ABORT, 1795257681324),
-            frozenset({("both-protocols-take-turns-1293f4-a", 0), ("both-protocols-take-turns-1293f4-a", 1)}),
-            start_ms=1795257681315,
-            previous_producer_id=74,
+            *(15, 1, 60_000, TransactionState.PREPARE_COMMIT, 1795815602265),
+            frozenset({("both-protocols-take-turns-0c26de-a", 0)}),
+            start_ms=1795815602263,
+            previous_producer_id=15,
         ),
     ),
     (
-        "epochs-run-out-512e86-v",
+        "epochs-run-out-a9c48e-v",
         (
-            "000100000000000000877fff0000ea6002021865706f6368732d72756e2d6f75742d3531326538362d61020000000000000001a1fdbdfb"
-            "7f000001a1fdbdfb7b03000800000000000000870108000000000000008802020002"
+            "000100000000000000057fff0000ea6002021865706f6368732d72756e2d6f75742d6139633438652d61020000000000000001a21e"
+            "f343ff000001a21ef3437203000800000000000000050108000000000000000602020002"
         ),
         TransactionMetadata(
-            *(135, 32767, 60_000, TransactionState.PREPARE_COMMIT, 1795258448767),
-            frozenset({("epochs-run-out-512e86-a", 0)}),
-            start_ms=1795258448763,
-            previous_producer_id=135,
-            next_producer_id=136,
+            *(5, 32767, 60_000, TransactionState.PREPARE_COMMIT, 1795815588863),
+            frozenset({("epochs-run-out-a9c48e-a", 0)}),
+            start_ms=1795815588722,
+            previous_producer_id=5,
+            next_producer_id=6,
             client_version=2,
         ),
     ),
     (
-        "before-kip-890-df9734-u",
-        "0000000000000000008e0000000000c800ffffffff000001a1fdc84322ffffffffffffffff",
-        TransactionMetadata(142, 0, 200, TransactionState.EMPTY, 1795259122466),
+        "before-kip-890-95d52d-u",
+        "0000000000000000000b0000000000c800ffffffff000001a21ef36dbfffffffffffffffff",
+        TransactionMetadata(
+            *(11, 0, 200, TransactionState.EMPTY, 1795815599551),
+        ),
     ),
     (
-        "before-kip-890-df9734-u",
+        "before-kip-890-95d52d-u",
         (
-            "0000000000000000008e0001000000c8030000000100176265666f72652d6b69702d3839302d6466393733342d61000000010000000100"
-            "0001a1fdc845cf000001a1fdc84322"
+            "0000000000000000000b0001000000c8030000000100176265666f72652d6b69702d3839302d3935643532642d6100000001000000"
+            "01000001a21ef37037000001a21ef36dc0"
         ),
         TransactionMetadata(
-            *(142, 1, 200, TransactionState.PREPARE_ABORT, 1795259123151),
-            frozenset({("before-kip-890-df9734-a", 1)}),
-            start_ms=1795259122466,
+            *(11, 1, 200, TransactionState.PREPARE_ABORT, 1795815600183),
+            frozenset({("before-kip-890-95d52d-a", 1)}),
+            start_ms=1795815599552,
         ),
     ),
 ]

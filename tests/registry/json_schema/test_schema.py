@@ -31,10 +31,21 @@ def test_a_reference_leads_into_the_schema_or_to_one_by_name(reference: str) -> 
     parse(json.dumps(SELF | {"properties": {"x": {"$ref": reference}}}), {"other.json": other})
 
 
-@pytest.mark.parametrize("reference", ["#/nowhere", "#nowhere", "other.json", "http://me/other", "file:///etc/passwd"])
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "#/nowhere",
+        "#nowhere",
+        "other.json",
+        "http://me/other",
+        "file:///etc/passwd",
+        f"#/allOf/{'9' * 5000}",
+        "#/allOf/1",
+    ],
+)
 def test_a_reference_that_leads_nowhere_is_refused(reference: str) -> None:
     with pytest.raises(InvalidSchema, match="leads nowhere"):
-        parse(json.dumps(SELF | {"properties": {"x": {"$ref": reference}}}), {})
+        parse(json.dumps(SELF | {"allOf": [{}], "properties": {"x": {"$ref": reference}}}), {})
 
 
 def test_what_another_schema_says_counts() -> None:

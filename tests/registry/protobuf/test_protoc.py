@@ -33,7 +33,7 @@ def test_what_it_does_not_take_is_told(text: str, says: str, capfd: pytest.Captu
 
 
 @pytest.mark.parametrize(
-    "name", ["", "/a.proto", "../a.proto", "a/../b.proto", "a//b.proto", "a\\b", "a\0b", "x" * 300]
+    "name", ["", "/a.proto", "../a.proto", "a/../b.proto", "a//b.proto", "a\\b", "a\0b", "x" * 300, "D:a.proto"]
 )
 def test_a_name_that_leads_elsewhere_is_refused(name: str) -> None:
     with pytest.raises(InvalidSchema, match="can't be the name of a file"):

@@ -110,12 +110,13 @@ class Nothing(ByTeam):
         return 0
 
 
-def test_a_quota_of_nothing_is_what_kafka_makes_of_it() -> None:
-    """Asked of Kafka 4.3.1 with a callback that says 0 for one kind after the other."""
+@pytest.mark.parametrize(("is_of_4_4", "throttle_ms"), [(False, 0), (True, 2**31 - 1)])
+def test_a_quota_of_nothing_is_what_kafka_makes_of_it(is_of_4_4: bool, throttle_ms: int) -> None:
+    """Asked of Kafka 4.3.1 and of 4.4.0 with a callback that says 0 for one kind after the other."""
     client = "User:x", "a"
-    quotas = ClientQuotas(hooked(Nothing), Windows(11, 1000), Windows(11, 1000))
+    quotas = ClientQuotas(hooked(Nothing), Windows(11, 1000), Windows(11, 1000), is_of_4_4=is_of_4_4)
     for kind in (PRODUCED_BYTES, FETCHED_BYTES):
-        assert [quotas.record(kind, *client, 1000, now) for now in (0, 1)] == [0, 0]
+        assert [quotas.record(kind, *client, 1000, now) for now in (0, 1)] == [throttle_ms] * 2
     assert quotas.most_bytes(FETCHED_BYTES, *client) == 0, "one batch"
     assert quotas.record_time(*client, 1000, 0) == 1000
     first, second, of_an_old_client = (quotas.mutations(*client, 0, strict=strict) for strict in (True, True, False))

@@ -83,7 +83,7 @@ def test_a_fetch_that_takes_its_bytes_back_is_served_when_others_are_old_enough(
 @pytest.mark.parametrize("connections", [1, 8])
 @pytest.mark.parametrize("kind", [PRODUCED_BYTES, FETCHED_BYTES])
 def test_a_client_that_asks_on_and_on_gets_its_quota(kind: str, connections: int, size: int) -> None:
-    """400,000 bytes a second within 15 %, as a real 4.3.1 gave with these sizes and connections, after its burst."""
+    """400,000 bytes a second within 15 %, as a real 4.4.0 gave with these sizes and connections, after its burst."""
     quota, answer_ms, begin, end = 400_000, 1, 30_000, 230_000
     windows = Windows(11, 1000)
     found = ClientQuotas(QuotaMetadata({(("client-id", "app"),): {kind: float(quota)}}), windows, windows)

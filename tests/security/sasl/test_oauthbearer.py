@@ -1,6 +1,7 @@
-"""OAUTHBEARER, byte by byte: what a real 4.3.1 answers to the same messages.
+"""OAUTHBEARER, byte by byte: what a real 4.4.0 answers to the same messages.
 
-Unsecured tokens: which ones are taken, as a real 4.3.1 takes them.
+On a scheme other than Bearer Kafka hangs up without a word, which is a refusal here.
+Unsecured tokens: which ones are taken, as a real 4.4.0 takes them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Signed tokens: which ones are taken, as a real 4.3.1 takes them.
+"""Signed tokens: which ones are taken, as a real 4.4.0 takes them.
 
 The keys that sign tokens: which one is taken, and when they are read anew.
 """
@@ -24,19 +24,20 @@ from tests.security.sasl.signing import SHARED, key_set, public_key, signed, sig
 
 URL = "sasl.oauthbearer.jwks.endpoint.url"
 KEYS = key_set(public_key("r1"), public_key("r2"), public_key("e1"), public_key("o1"), public_key("h1"))
-EXPECTED = {"expected.audience": "kafka,other", "expected.issuer": "https://me"}
+ANY = {"allow.unverified.audience": "true", "allow.unverified.issuer": "true"}
 
 
-def realm(settings: dict[str, str] | None = None) -> Realm:
-    given = {f"{PREFIX}sasl.oauthbearer.{name}": value for name, value in (settings or {}).items()}
+def realm(settings: dict[str, str] | None = None, release: str = "") -> Realm:
+    chosen = ANY if settings is None else settings
+    given = {f"{PREFIX}sasl.oauthbearer.{name}": value for name, value in chosen.items()}
     document = Kept(KEYS)
     stand = around(clock=Clock(1_000_000, WALL))._replace(document=lambda url: document)
-    return Realm(settings_of({PREFIX + URL: "file:/keys", **given}), stand)
+    return Realm(settings_of({PREFIX + URL: "file:/keys", "pykafka.emulate": release, **given}), stand)
 
 
-def shown(token: str, wall: int = WALL, **settings: str) -> ShownToken:
+def shown(token: str, wall: int = WALL, release: str = "", **settings: str) -> ShownToken:
     named = {name.replace("_", "."): value for name, value in settings.items()}
-    return SignedTokens(realm(named)).shown(token, wall)
+    return SignedTokens(realm(ANY | named, release)).shown(token, wall)
 
 
 @pytest.mark.parametrize(
@@ -101,8 +102,6 @@ def other(token: str) -> str:
         signed(sub=None),
         signed(sub=""),
         signed(sub="  "),
-        signed(aud="x"),
-        signed(aud=[]),
         signed(scope=" "),
         signed_text("[]"),
         signed_text(f'{{"sub":5,"iat":{NOW},"exp":{NOW + 9}}}'),
@@ -111,8 +110,8 @@ def other(token: str) -> str:
         signed_text(f'{{"sub":"a","nbf":"x","iat":{NOW},"exp":{NOW + 9}}}'),
         signed_text(f'{{"sub":"a","sub":"b","iat":{NOW},"exp":{NOW + 9}}}'),
         signed_text(f'{{"sub":"a","iat":{NOW},"exp":1e18}}'),
-        signed_text(f'{{"sub":"a","aud":5,"iat":{NOW},"exp":{NOW + 9}}}'),
-        signed_text(f'{{"sub":"a","aud":[5],"iat":{NOW},"exp":{NOW + 9}}}'),
+        signed_text(f'{{"sub":"a","iss":5,"iat":{NOW},"exp":{NOW + 9}}}'),
+        signed_text(f'{{"sub":"a","iss":[],"iat":{NOW},"exp":{NOW + 9}}}'),
         signed_text("{" * 100_000),
         signed_text(f'{{"sub":"a","iat":{NOW},"exp":{NOW + 9}}}', crit=["x"], x=1),
         signed_text(f'{{"sub":"a","iat":{NOW},"exp":{NOW + 9}}}', kid="r2"),
@@ -154,6 +153,25 @@ def test_the_audience_and_the_issuer_that_are_expected() -> None:
             shown(signed(**changed), expected_audience="kafka,other", expected_issuer="https://me")
 
 
+@pytest.mark.parametrize("audience", ['"x"', "[]", "5", "[5]"])
+def test_an_audience_where_none_is_expected(audience: str) -> None:
+    """Kafka 4.3.1 refuses such a token; a 4.4.0 that starts so takes tokens of any audience, as it is told."""
+    token = signed_text(f'{{"sub":"alice","aud":{audience},"iat":{NOW},"exp":{NOW + 9}}}')
+    assert shown(token).name == "alice"
+    with pytest.raises(InvalidToken, match=r"audience|claim aud"):
+        shown(token, release="4.3")
+
+
+@pytest.mark.parametrize("claim", ["audience", "issuer"])
+def test_without_an_expected_audience_and_issuer_the_start_ends_since_4_4(claim: str) -> None:
+    expected = {"expected.audience": "kafka", "expected.issuer": "https://me"}
+    del expected[f"expected.{claim}"]
+    with pytest.raises(ConfigError, match=rf"expected\.{claim} of listener OUTSIDE .*allow\.unverified\.{claim}"):
+        SignedTokens(realm(expected))
+    SignedTokens(realm(expected | {f"allow.unverified.{claim}": "true"}))
+    SignedTokens(realm(expected, "4.3"))
+
+
 def test_claims_may_have_other_names() -> None:
     token = signed(sub=None, user="carol", scp="a")
     assert shown(token, sub_claim_name="user", scope_claim_name="scp").name == "carol"
@@ -174,7 +192,10 @@ def test_the_clocks_may_differ_by_so_much() -> None:
 def test_kafkas_handler_is_what_asks_for_signed_tokens(place: str) -> None:
     handler = f"{MODULES}.oauthbearer.{place}OAuthBearerValidatorCallbackHandler"
     known = realm()
-    settings = settings_of({PREFIX + URL: "x", PREFIX + "oauthbearer.sasl.server.callback.handler.class": handler})
+    anything = {f"{PREFIX}sasl.oauthbearer.{name}": value for name, value in ANY.items()}
+    settings = settings_of(
+        {**anything, PREFIX + URL: "x", PREFIX + "oauthbearer.sasl.server.callback.handler.class": handler}
+    )
     server = mechanism_of("OAUTHBEARER", Realm(settings, known.around))
     assert type(server().step(message(signed()), WALL)) is Done
     assert type(server().step(message(unsecured()), WALL)) is Challenge

@@ -82,7 +82,7 @@ namespace PykafkaBroker
                 }
                 catch (ProgramMissingException error)
                 {
-                    refused = error;
+                    refused ??= error; // the first one names the command that a reader knows
                 }
             }
 

@@ -226,7 +226,8 @@ namespace PykafkaBroker
         /// <summary>
         /// Read records, of a partition or of all, each from an offset on; with a key, only records with that
         /// key. No group and no offset is touched. Records come partition by partition. Records of open or
-        /// aborted transactions are read with read_uncommitted, and say so in <c>transaction</c>.
+        /// aborted transactions are read with read_uncommitted, and say so in <c>transaction</c>. A page with
+        /// much content has fewer records than <c>limit</c>.
         /// </summary>
         /// <remarks>
         /// By default: <c>fromOffset</c> 0, <c>isolationLevel</c> read_committed, <c>limit</c> 1000.
@@ -940,18 +941,18 @@ namespace PykafkaBroker
         }
 
         /// <summary>
-        /// Disturb requests fitting everything named; a <c>*</c> in a name stands for anything. Of the fitting
-        /// requests, the fault meets each n-th (<c>every</c>), a share of these (<c>probability</c>, drawn from
-        /// <c>seed</c>), and of that share the first n (<c>times</c>); with <c>nth</c> it meets the n-th
-        /// request alone, as they arrive. What happens to them: <c>error</c> answers an error (by name), for
-        /// the named topic or partition alone if one is named, and with <c>applied</c> the request is carried
-        /// out all the same; <c>delay_ms</c> waits by the clock of the broker or of the wall
-        /// (<c>delay_clock</c>); <c>drop</c> closes the connection before or after the request is carried out;
-        /// <c>cut</c> sends half of the answer; <c>corrupt</c> spoils the CRC of fetched records; <c>hang</c>
-        /// does not answer until the fault is removed; <c>throttle_ms</c> is told to the client; <c>connect</c>
-        /// refuses new connections, or lets them wait; <c>event</c> befalls what the request names before it is
-        /// carried out: its partitions get a new leader epoch, its coordinator moves, the session of its member
-        /// ends. If several faults fit a request, the first one acts.
+        /// Disturb the requests that match all named filters; a <c>*</c> in a name stands for anything. Of the
+        /// matching requests, <c>every</c> takes each n-th, <c>probability</c> a random share of these (drawn
+        /// from <c>seed</c>), and <c>times</c> the first n of that share; <c>nth</c> takes the n-th matching
+        /// request in order of arrival and no other. The effects: <c>error</c> answers an error (by name), only
+        /// for the named topic or partition if one is named; with <c>applied</c> the request is carried out all
+        /// the same. <c>delay_ms</c> delays the request by the broker's clock, or by real time with the
+        /// <c>delay_clock</c> "wall". <c>drop</c> closes the connection before or after the request is carried
+        /// out. <c>cut</c> sends half of the answer. <c>corrupt</c> spoils the CRC of fetched records.
+        /// <c>hang</c> does not answer until the fault is removed. <c>throttle_ms</c> is a throttle time for
+        /// the client. <c>connect</c> refuses new connections, or lets them wait. <c>event</c> comes before the
+        /// request is carried out: the session of its member ends, its coordinator moves, or its partitions get
+        /// a new leader epoch. If several faults match a request, only the first one acts.
         /// </summary>
         /// <remarks>
         /// By default: <c>every</c> 1, <c>probability</c> 1.0, <c>applied</c> false, <c>delay</c> 0 ms,

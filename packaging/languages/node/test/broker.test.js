@@ -109,6 +109,18 @@ test('a start that fails tells why', async () => {
   await assert.rejects(KafkaBroker.start({ topics: ['no/topic'] }), { code: 'INVALID_TOPIC_EXCEPTION' })
 })
 
+test('a machine without the broker is told so by the name of the command', async () => {
+  const { PATH, PYKAFKA_BROKER_PROGRAM: program } = process.env
+  process.env.PATH = ''
+  delete process.env.PYKAFKA_BROKER_PROGRAM
+  try {
+    await assert.rejects(KafkaBroker.start(), /^Error: pykafka-broker is not there: have/)
+  } finally {
+    process.env.PATH = PATH
+    if (program !== undefined) process.env.PYKAFKA_BROKER_PROGRAM = program
+  }
+})
+
 test('a program that forgets stop ends, and its broker too', async () => {
   const program = `
     const { KafkaBroker } = require(${JSON.stringify(require.resolve('..'))})

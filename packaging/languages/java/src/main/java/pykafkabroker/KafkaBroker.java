@@ -104,7 +104,7 @@ public final class KafkaBroker extends ControlClient implements AutoCloseable {
             try {
                 return new Started(whole);
             } catch (NotThere error) {
-                refused = error;
+                if (refused == null) refused = error; // the first one names the command that a reader knows
             }
         }
         throw new IllegalStateException(

@@ -207,7 +207,8 @@ public abstract class Operations {
     /**
      * Read records, of a partition or of all, each from an offset on; with a key, only records with that
      * key. No group and no offset is touched. Records come partition by partition. Records of open or
-     * aborted transactions are read with read_uncommitted, and say so in {@code transaction}.
+     * aborted transactions are read with read_uncommitted, and say so in {@code transaction}. A page with
+     * much content has fewer records than {@code limit}.
      */
     public Answers.Records recordsPage(String topic) {
         return recordsPage(topic, options -> {});
@@ -216,7 +217,8 @@ public abstract class Operations {
     /**
      * Read records, of a partition or of all, each from an offset on; with a key, only records with that
      * key. No group and no offset is touched. Records come partition by partition. Records of open or
-     * aborted transactions are read with read_uncommitted, and say so in {@code transaction}.
+     * aborted transactions are read with read_uncommitted, and say so in {@code transaction}. A page with
+     * much content has fewer records than {@code limit}.
      */
     public Answers.Records recordsPage(String topic, Consumer<Options.RecordsPage> options) {
         Given given = Given.query();
@@ -793,36 +795,36 @@ public abstract class Operations {
     }
 
     /**
-     * Disturb requests fitting everything named; a {@code *} in a name stands for anything. Of the fitting
-     * requests, the fault meets each n-th ({@code every}), a share of these ({@code probability}, drawn
-     * from {@code seed}), and of that share the first n ({@code times}); with {@code nth} it meets the
-     * n-th request alone, as they arrive. What happens to them: {@code error} answers an error (by name),
-     * for the named topic or partition alone if one is named, and with {@code applied} the request is
-     * carried out all the same; {@code delay_ms} waits by the clock of the broker or of the wall ({@code
-     * delay_clock}); {@code drop} closes the connection before or after the request is carried out; {@code
-     * cut} sends half of the answer; {@code corrupt} spoils the CRC of fetched records; {@code hang} does
-     * not answer until the fault is removed; {@code throttle_ms} is told to the client; {@code connect}
-     * refuses new connections, or lets them wait; {@code event} befalls what the request names before it
-     * is carried out: its partitions get a new leader epoch, its coordinator moves, the session of its
-     * member ends. If several faults fit a request, the first one acts.
+     * Disturb the requests that match all named filters; a {@code *} in a name stands for anything. Of the
+     * matching requests, {@code every} takes each n-th, {@code probability} a random share of these (drawn
+     * from {@code seed}), and {@code times} the first n of that share; {@code nth} takes the n-th matching
+     * request in order of arrival and no other. The effects: {@code error} answers an error (by name),
+     * only for the named topic or partition if one is named; with {@code applied} the request is carried
+     * out all the same. {@code delay_ms} delays the request by the broker's clock, or by real time with
+     * the {@code delay_clock} "wall". {@code drop} closes the connection before or after the request is
+     * carried out. {@code cut} sends half of the answer. {@code corrupt} spoils the CRC of fetched
+     * records. {@code hang} does not answer until the fault is removed. {@code throttle_ms} is a throttle
+     * time for the client. {@code connect} refuses new connections, or lets them wait. {@code event} comes
+     * before the request is carried out: the session of its member ends, its coordinator moves, or its
+     * partitions get a new leader epoch. If several faults match a request, only the first one acts.
      */
     public Answers.Fault addFault() {
         return addFault(options -> {});
     }
 
     /**
-     * Disturb requests fitting everything named; a {@code *} in a name stands for anything. Of the fitting
-     * requests, the fault meets each n-th ({@code every}), a share of these ({@code probability}, drawn
-     * from {@code seed}), and of that share the first n ({@code times}); with {@code nth} it meets the
-     * n-th request alone, as they arrive. What happens to them: {@code error} answers an error (by name),
-     * for the named topic or partition alone if one is named, and with {@code applied} the request is
-     * carried out all the same; {@code delay_ms} waits by the clock of the broker or of the wall ({@code
-     * delay_clock}); {@code drop} closes the connection before or after the request is carried out; {@code
-     * cut} sends half of the answer; {@code corrupt} spoils the CRC of fetched records; {@code hang} does
-     * not answer until the fault is removed; {@code throttle_ms} is told to the client; {@code connect}
-     * refuses new connections, or lets them wait; {@code event} befalls what the request names before it
-     * is carried out: its partitions get a new leader epoch, its coordinator moves, the session of its
-     * member ends. If several faults fit a request, the first one acts.
+     * Disturb the requests that match all named filters; a {@code *} in a name stands for anything. Of the
+     * matching requests, {@code every} takes each n-th, {@code probability} a random share of these (drawn
+     * from {@code seed}), and {@code times} the first n of that share; {@code nth} takes the n-th matching
+     * request in order of arrival and no other. The effects: {@code error} answers an error (by name),
+     * only for the named topic or partition if one is named; with {@code applied} the request is carried
+     * out all the same. {@code delay_ms} delays the request by the broker's clock, or by real time with
+     * the {@code delay_clock} "wall". {@code drop} closes the connection before or after the request is
+     * carried out. {@code cut} sends half of the answer. {@code corrupt} spoils the CRC of fetched
+     * records. {@code hang} does not answer until the fault is removed. {@code throttle_ms} is a throttle
+     * time for the client. {@code connect} refuses new connections, or lets them wait. {@code event} comes
+     * before the request is carried out: the session of its member ends, its coordinator moves, or its
+     * partitions get a new leader epoch. If several faults match a request, only the first one acts.
      */
     public Answers.Fault addFault(Consumer<Options.AddFault> options) {
         Given given = Given.body();

@@ -1,0 +1,47 @@
+"""The short way of OffsetCommit: one partition, committed by a client without a static id, v5-v10.
+
+Rule: a request that anything makes unusual gets None before anything is changed, and goes the general way
+(`group_offsets.py`): two partitions, no metadata at all, a group that is not coordinated here, a refusal by the group,
+an answer that waits for followers or for a sync. No rule about groups or offsets stands here: `OffsetRequests` decides
+and `GroupHost` writes, as in the general way. From the append on nothing steps aside: a refusal of the log is
+answered here. Commits of one turn of the loop are written as one batch, and answered then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.encoded_reply import WrittenReply
+from pykafka_broker.broker.requests.router import shortens
+from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting.future import Future
+from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.messages.offset_commit_request import SINGLE_READERS
+from pykafka_broker.protocol.messages.offset_commit_response import SINGLE_WRITERS
+from pykafka_broker.protocol.runtime import Pieces
+from pykafka_broker.protocol.stored.offset_commit_value import OffsetCommitValue
+
+
+@shortens(ApiKey.OFFSET_COMMIT)
+def commit_shortly(
+    services: Services, context: RequestContext, frame: Any, body: int
+) -> Pieces | Future[WrittenReply] | None:
+    version = context.api_version
+    read = SINGLE_READERS.get(version)
+    asked = None if read is None else read(frame, body)
+    if asked is None or CONSUMER_OFFSETS not in services.hosts:
+        return None
+    group_id, epoch, member_id, _, topic, topic_id, index, offset, leader_epoch, _, metadata = asked
+    host = services.groups
+    shard = host.shard_for_commit(group_id)
+    if shard is None:
+        return None
+    value = OffsetCommitValue(offset, leader_epoch, metadata)
+    record = host.commit_one(group_id, epoch, member_id, topic, topic_id, index, value, version, context.now)
+    if record is None:
+        return None
+    write = SINGLE_WRITERS[version]
+    answer = host.write_commit(shard, record, lambda code: WrittenReply(write(topic, topic_id, index, code)))
+    return answer if isinstance(answer, Future) else answer.pieces
