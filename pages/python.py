@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from typing import Any, is_typeddict
 
@@ -51,13 +52,15 @@ _NOT_MADE = {"Record", "KafkaBrokerTestCase", "SimulatedBroker"}  # by who write
 _ANSWERS = """Dicts that calls return, such as `broker.topic("orders")["partitions"]`. Their types are in
 `pykafka_broker.testing.answers`.
 """
+_PAGE = re.compile(r"`?docs/([\w-]+\.md)`?")  # as a docstring names it
 _ERRORS = ("RecordsDiffer", "WaitTimeout", "BrokerError", "ControlError")
 
 
 def python() -> str:
     parts = [_HEAD, *(_described(name, kind) for name, kind in _classes().items())]
     errors = [f"- `{name}`: {_told(getattr(testing, name))}" for name in _ERRORS]
-    return "\n".join([*parts, _answers(), "## Errors\n\n" + "\n".join(errors) + "\n"])
+    text = "\n".join([*parts, _answers(), "## Errors\n\n" + "\n".join(errors) + "\n"])
+    return _PAGE.sub(r"[\1](../\1)", text)
 
 
 def _answers() -> str:

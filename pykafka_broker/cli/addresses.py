@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -37,7 +38,7 @@ def control_nodes(text: str) -> dict[int, tuple[str, int]]:
     nodes = {}
     for each in filter(None, text.split(",")):
         node_id, equals, address = each.partition("=")
-        if not (equals and node_id.isascii() and node_id.isdigit()):
+        if not (equals and re.fullmatch("[0-9]{1,10}", node_id)):
             raise UsageError(f"--control-nodes {each}: it must be NODE=HOST:PORT")
         nodes[int(node_id)] = host_and_port("--control-nodes", address)
     return nodes
@@ -56,7 +57,7 @@ def _guarded(option: str, text: str, secret: str | None, wrong: str) -> HttpAddr
 def host_and_port(option: str, text: str) -> tuple[str, int]:
     """Split `HOST:PORT`, or a local port. Raises UsageError."""
     host, _, port = text.rpartition(":")
-    if not (port.isascii() and port.isdigit()) or int(port) > _MAX_PORT or "/" in host:
+    if not re.fullmatch("[0-9]{1,5}", port) or int(port) > _MAX_PORT or "/" in host:
         raise UsageError(f"{option} {text}: it must be HOST:PORT")
     return host.strip("[]") or "127.0.0.1", int(port)
 

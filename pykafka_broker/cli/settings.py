@@ -165,7 +165,7 @@ def _address(text: str) -> str:
     A port alone is on 127.0.0.1; with a colon in front it is on all interfaces, as in Kafka's `listeners`.
     """
     host, colon, port = text.rpartition(":")
-    if not port.isascii() or not port.isdigit() or "/" in host:
+    if not re.fullmatch("[0-9]{1,5}", port) or "/" in host:
         raise UsageError(f"--listen {text}: it must be HOST:PORT, :PORT (all network interfaces) or PORT (127.0.0.1)")
     return f"{host}:{port}" if colon else f"{LOOPBACK}:{port}"
 

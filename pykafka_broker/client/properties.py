@@ -95,7 +95,7 @@ def addresses(text: str) -> list[tuple[str, int]]:
     for each in parts:
         host, colon, port = each.rpartition(":")
         host = host.partition("://")[2] or host
-        if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        if not colon or not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
             raise Unusable(f"{DEFAULT_PORT_MISSING}: {each}")
         found.append((host.removeprefix("[").removesuffix("]"), int(port)))
     if not found:

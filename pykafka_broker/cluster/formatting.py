@@ -53,7 +53,7 @@ from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelReco
 from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
 from pykafka_broker.protocol.stored.voters_record import Endpoint, KRaftVersionFeature, Voter, VotersRecord
 
-_NUMBER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,10}")
 _MAX_PORT = 65535
 MECHANISMS = {"SCRAM-SHA-256": SCRAM_SHA_256, "SCRAM-SHA-512": SCRAM_SHA_512}
 _SCRAM_KEYS = ("name", "password", "salt", "saltedpassword", "iterations")

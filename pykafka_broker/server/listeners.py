@@ -14,7 +14,7 @@ from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.roles import roles_of
 from pykafka_broker.config.values import invalid
 
-_ENDPOINT = re.compile(r"^([A-Za-z0-9_.-]+)://\[?([^\[\]/]*?)\]?:(\d+)$")
+_ENDPOINT = re.compile(r"^([A-Za-z0-9_.-]+)://\[?([^\[\]/]*?)\]?:(\d{1,9})$")
 
 _MAX_PORT = 65535
 PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL = "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"

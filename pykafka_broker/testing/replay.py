@@ -132,6 +132,7 @@ class RecordingPlayer:
                 await self._close(event.connection)
             else:
                 self.number += 1
+                await self._fetched(event.connection)
                 self._pending += await self._send(self.number, event)
         if self._events:
             await self._answered(self._events[0].at)
@@ -142,6 +143,10 @@ class RecordingPlayer:
         """Wait for all that was answered before a time of the recording."""
         await _done(task for event, task in self._pending if event.answered < at)
         self._pending = [each for each in self._pending if not each[1].done()]
+
+    async def _fetched(self, connection: int) -> None:
+        """Wait for the records that a Fetch got: one that waits for records yields to the next request."""
+        await _done(task for event, task in self._pending if event.connection == connection and _has_records(event))
 
     async def end(self) -> None:
         """Close all connections."""
@@ -293,6 +298,14 @@ class _Connection:
 async def _done(tasks: Iterable[asyncio.Task[None]]) -> None:
     if waited := list(tasks):
         await asyncio.gather(*waited)
+
+
+def _has_records(event: Recorded) -> bool:
+    """Return whether an event is a Fetch that got records."""
+    if _api_key(event.request) != ApiKey.FETCH:
+        return False
+    topics = getattr(RecordedMessages(event).response, "responses", ())
+    return any(each.records for topic in topics for each in topic.partitions)
 
 
 def _has_no_coordinator(event: Recorded) -> bool:

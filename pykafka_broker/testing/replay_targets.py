@@ -59,6 +59,7 @@ OF_COORDINATORS = {
     int(CoordinatorType.GROUP): "__consumer_offsets",
     int(CoordinatorType.TRANSACTION): "__transaction_state",
 }
+_LOOKS = 60
 MOST_EPOCHS = 200  # that a leader is moved for
 _PATIENCE_MS = 20_000  # less than the player has for an answer
 _CREATE_TOPICS = int(ApiKey.CREATE_TOPICS).to_bytes(2, "big")
@@ -335,7 +336,7 @@ class PlainTarget:
         self._is_open = True
         try:
             if recording.nodes:
-                await self._client.refresh()
+                await self._until_known(len(recording.brokers))
                 self.nodes = matched(recording.brokers, self._client.nodes)
                 self._placements = placed(recording.placements, self.nodes)
                 if recording.unknown:  # epochs are not compared, and each one takes an election
@@ -352,6 +353,14 @@ class PlainTarget:
             raise BadRecording(f"the state before the recording can't be made there: {error}") from None
         self._has_begun = True
         return recording._replace(events=list(self._as_played(recording.events, bool(recording.unknown))))
+
+    async def _until_known(self, brokers: int) -> None:
+        """Look for so many brokers for a while: a cluster that has just started may not know all of them."""
+        for _ in range(_LOOKS):
+            await self._client.refresh()
+            if len(self._client.nodes) >= brokers:
+                return
+            await asyncio.sleep(_PAUSE_S)
 
     def _as_played(self, events: Iterable[Recorded], is_partial: bool) -> Iterator[Recorded]:
         """Yield the events up to the first end of a broker's process."""

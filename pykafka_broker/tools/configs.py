@@ -305,7 +305,7 @@ IP_QUOTAS = ("connection_creation_rate",)
 _SCRAM = {each.spelt: each for each in ScramMechanism}
 _OUTSIDE = r"(?=[^\]]*(?:\[|$))"  # a place outside of square brackets
 _PAIR = re.compile(r"\s*=\s*" + _OUTSIDE)
-_CREDENTIAL = re.compile(r"(?:iterations=(-?[0-9]+),)?password=(.*)", re.DOTALL)
+_CREDENTIAL = re.compile(r"(?:iterations=(-?[0-9]{1,10}),)?password=(.*)", re.DOTALL)
 _MIN_ITERATIONS = 4096
 _KEY = re.compile(r"[a-zA-Z0-9._-]*")
 

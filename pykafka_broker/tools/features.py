@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.properties import integer
 from pykafka_broker.client.quorum import api_versions, update_features
@@ -153,7 +155,7 @@ def _level_of(text: str) -> tuple[str, int]:
     name, equals, number = text.partition("=")
     if not equals:
         raise ToolUsageError(f"Can't parse feature=level string {text}: equals sign not found.")
-    if not number.isascii() or not number.removeprefix("-").isdigit() or int(number) > _MAX_LEVEL:
+    if not re.fullmatch("-?[0-9]{1,5}", number) or int(number) > _MAX_LEVEL:
         raise ToolUsageError(f"Can't parse feature=level string {text}: unable to parse {number} as a short.")
     if int(number) < 0:
         raise ToolUsageError("Cannot specify a negative version level.")

@@ -180,6 +180,36 @@ def test_no_place_for_an_ephemeral_directory(
     assert capsys.readouterr().err == expected
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--listen", "{}"], "it must be HOST:PORT"),
+        (["--control", "{}"], "it must be HOST:PORT"),
+        (["--control", "0", "--control-nodes", "{}=x:1"], "it must be NODE=HOST:PORT"),
+        (["--override", "listeners=PLAINTEXT://x:{}"], "it must be NAME://HOST:PORT"),
+        (["features", "--bootstrap-server", "x:1", "upgrade", "--feature", "a={}"], "as a short"),
+        (["topics", "--bootstrap-server", "x:{}", "--list"], "Failed to create new KafkaAdminClient"),
+        (["format", "-t", "x", "-S", "SCRAM-SHA-256=[name=a,password=b,iterations={}]"], "iterations count"),
+    ],
+)
+def test_a_number_of_any_length_is_refused_in_a_line(
+    arguments: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [each.replace("{}", "9" * 5000) for each in arguments]
+    if given[0] == "format":
+        properties = {"node.id": 1, "process.roles": "broker,controller", "controller.listener.names": "C"}
+        properties |= {"log.dirs": tmp_path / "data", "listeners": "C://127.0.0.1:0"}
+        text = "\n".join(f"{name}={value}" for name, value in properties.items())
+        (tmp_path / "properties").write_text(text)
+        given += ["-c", str(tmp_path / "properties"), "--standalone"]
+    elif given[0].startswith("-"):
+        given += ["--data-dir", str(tmp_path)]
+    assert main(given) in (1, 2)
+    told = capsys.readouterr().err
+    assert says in told
+    assert "Traceback" not in told
+
+
 def test_ephemeral_with_a_directory_is_a_contradiction(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--ephemeral", "--data-dir", "/data"]) == 2
     assert "--data-dir" in capsys.readouterr().err

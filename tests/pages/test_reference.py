@@ -45,6 +45,7 @@ def test_a_method_is_told_as_it_is_called_with_what_it_inherits_from() -> None:
 def test_several_arguments_are_a_list_and_one_is_a_sentence() -> None:
     page = text_of("python.md")
     assert "\n- `port`: the port to listen on; 0 for a free port\n" in page
+    assert "`check` ([checking.md](../checking.md))\n" in page
     _, _, wait = page.partition("### KafkaBroker.wait_for_lag\n\n")
     assert wait.split("\n\n")[2:4] == [
         "- `lag`: the most records still to read\n- `timeout`: in seconds",

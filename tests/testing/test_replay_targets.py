@@ -273,8 +273,8 @@ def test_any_other_cluster_gives_the_same_answers(recorded: Recorded3, capsys: p
     path.write_text("\n".join([*lines_of(there), ""]))
     with KafkaCluster() as cluster:
         code = main(["replay", str(path), "--to", cluster.broker(2).bootstrap_servers, "--all"])
-    told = capsys.readouterr().out
-    assert code == 0, told
+    told, problems = capsys.readouterr()
+    assert code == 0, told or problems
     assert told.splitlines()[-1].endswith("requests played, all answered as recorded")
 
 
@@ -329,8 +329,8 @@ def test_a_broker_that_is_killed_and_started_is_so_again(tmp_path: Path, capsys:
     assert code == 0, told
     with KafkaCluster(2) as other:
         code = main(["replay", str(path), "--all", "--to", other.bootstrap_servers.partition(",")[0]])
-    told = capsys.readouterr().out
-    assert code == 0, told
+    told, problems = capsys.readouterr()
+    assert code == 0, told or problems
     *_, left_out, summary = told.splitlines()
     assert left_out.startswith(f"played up to request {summary.partition(' ')[0]}:")
     assert left_out.endswith(f": then broker {leader} was killed, which can't be done there")

@@ -34,10 +34,14 @@ def commit_shortly(
     if asked is None or CONSUMER_OFFSETS not in services.hosts:
         return None
     group_id, epoch, member_id, _, topic, topic_id, index, offset, leader_epoch, _, metadata = asked
-    host, value = services.groups, OffsetCommitValue(offset, leader_epoch, metadata)
-    decided = host.decide_commit(group_id, epoch, member_id, topic, topic_id, index, value, version, context.now)
-    if decided is None:
+    host = services.groups
+    shard = host.shard_for_commit(group_id)
+    if shard is None:
+        return None
+    value = OffsetCommitValue(offset, leader_epoch, metadata)
+    record = host.commit_one(group_id, epoch, member_id, topic, topic_id, index, value, version, context.now)
+    if record is None:
         return None
     write = SINGLE_WRITERS[version]
-    answer = host.write_commit(*decided, lambda code: WrittenReply(write(topic, topic_id, index, code)))
+    answer = host.write_commit(shard, record, lambda code: WrittenReply(write(topic, topic_id, index, code)))
     return answer if isinstance(answer, Future) else answer.pieces

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 from pykafka_broker.broker.coordinators.coordinator_log import read_batches, replay_batch
 from pykafka_broker.broker.coordinators.shards import CoordinatorShards
@@ -60,13 +60,16 @@ _FINAL = frozenset(
 )
 
 
-class UnwrittenCommit(NamedTuple):
-    """A decided commit before it is written. answer: from the log's error code to the answer of the request."""
+class UnwrittenCommit(Future[Any]):
+    """A decided commit before it is written. answer: from the log's error code to the result of the future."""
 
-    shard: int
-    record: CoordinatorRecord
-    answer: Callable[[int], Any]
-    future: Future[Any]
+    __slots__ = ("answer", "record", "shard")
+
+    def __init__(self, shard: int, record: CoordinatorRecord, answer: Callable[[int], Any]) -> None:
+        super().__init__()
+        self.shard = shard
+        self.record = record
+        self.answer = answer
 
 
 class GroupHost:
@@ -256,8 +259,9 @@ class GroupHost:
         """Append the records of a decision to the log of the shard, and replay them. ApiError if the log refuses."""
         now = self._node.clock.now
         appended = self.shards.append(shard, records, producer_id=producer_id, producer_epoch=producer_epoch)
+        replay = self.coordinator.replay
         for offset, record in enumerate(records, appended.base_offset):
-            self.coordinator.replay(record, now, offset, producer_id)
+            replay(record, now, offset, producer_id)
 
     def listed(self) -> GroupCoordinator:
         """Return the coordinator, after the load of all logs. Raises COORDINATOR_LOAD_IN_PROGRESS."""
@@ -281,16 +285,16 @@ class GroupHost:
             self.confirm_by_append(request.group_id, *_verdicts(effects.reply))
         return when_committed(effects.reply, shards.shards_committed((index,)))
 
-    def decide_commit(self, group_id: str, *asked: Any) -> tuple[int, CoordinatorRecord] | None:
-        """Decide an OffsetCommit of one partition; return shard and record, to be written by `write_commit`.
+    def shard_for_commit(self, group_id: str) -> int | None:
+        """Return the shard for a commit, if its record will be committed as soon as it is written; else None."""
+        return self._shards.commits_at_once(group_id, 1 + len(self._unwritten))
 
-        None for a refusal, and where the record would not be committed as soon as it is written. asked: the further
-        arguments of `OffsetRequests.commit_one`, which looks at no committed offset: so commits of this turn may still
-        be unwritten.
+    @property
+    def commit_one(self) -> Callable[..., CoordinatorRecord | None]:
+        """Return `OffsetRequests.commit_one`, which looks at no committed offset: commits of this turn may still be
+        unwritten.
         """
-        shard = self._shards.commits_at_once(group_id, 1 + len(self._unwritten))
-        record = None if shard is None else self._coordinator.offset_requests.commit_one(group_id, *asked)
-        return None if shard is None or record is None else (shard, record)
+        return self._coordinator.offset_requests.commit_one
 
     def write_commit(self, shard: int, record: CoordinatorRecord, answer: Callable[[int], R]) -> R | Future[R]:
         """Write the record of a commit: now, or together with other commits of this turn of the loop.
@@ -299,9 +303,9 @@ class GroupHost:
         `answer` of the log's error code, 0 once the record is written.
         """
         if self._unwritten or self._at_end_of_turn(self._write_commits):
-            commit = UnwrittenCommit(shard, record, answer, Future())
+            commit = UnwrittenCommit(shard, record, answer)
             self._unwritten.append(commit)
-            return commit.future
+            return commit
         return answer(self._write(shard, (record,)))
 
     def _write(self, shard: int, records: Sequence[CoordinatorRecord]) -> int:
@@ -322,7 +326,7 @@ class GroupHost:
             for each in commits:
                 # A batch that is refused may be too large: then each commit has a verdict of its own.
                 alone = self._write(shard, (each.record,)) if code and len(commits) > 1 else code
-                each.future.complete(each.answer(alone))
+                each.complete(each.answer(alone))
 
     def txn_commit_offsets(self, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
         """Commit offsets as part of a transaction; ApiError if the node can't commit."""

@@ -31,7 +31,7 @@ from struct import error as StructError
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
-from pykafka_broker.broker.requests.encoded_reply import EncodedReply
+from pykafka_broker.broker.requests.encoded_reply import EncodedReply, WrittenReply
 from pykafka_broker.broker.requests.routes import ROUTES, Route
 from pykafka_broker.broker.waiting.future import Future, Lost, Parked, Purgatory, caught
 from pykafka_broker.errors import ApiError, FrameError
@@ -339,6 +339,9 @@ class PendingReply:
         if response is None:
             self.endpoint.needs_no_answer(self.context)
             return []
+        if type(response) is WrittenReply:  # of a short way, which is tried without quotas alone
+            pieces = [b"", *response.pieces[1:]]
+            return self.endpoint.with_header(pieces, self.context.api_version, self.context.correlation_id)
         return self.endpoint.encode(self.context, response)
 
 

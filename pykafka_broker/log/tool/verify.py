@@ -58,21 +58,25 @@ def verify(fs: FileSystem, path: str) -> Iterator[Row]:
     """Yield findings, and for each partition a row of type `partition` with the end of the log."""
     folders = list(partition_folders(fs, path))
     directory = os.path.dirname(path) if is_partition(fs, path) else path
-    if in_use(fs, directory):
+    if running := in_use(fs, directory):
         yield {"type": "note", "file": LOCK, "problem": "a broker is running here; what it is writing may look damaged"}
     if directory == path:
         yield from check_directory(fs, path)
     closed = fs.exists(f"{directory}/{CLEAN_SHUTDOWN}")
     ids = topic_ids(fs, directory)
     for folder in folders:
-        yield from PartitionCheck(folder, closed=closed, topic_id=ids.get(folder.topic)).run()
+        yield from PartitionCheck(folder, closed=closed, running=running, topic_id=ids.get(folder.topic)).run()
 
 
 class PartitionCheck:
     """A check of a partition, read from end to end."""
 
-    def __init__(self, folder: Folder, *, closed: bool = True, topic_id: bytes | None = None) -> None:
+    def __init__(
+        self, folder: Folder, *, closed: bool = True, running: bool = False, topic_id: bytes | None = None
+    ) -> None:
         self._folder = folder
+        self._running = running  # a broker writes here
+        self._is_written = False  # the segment being checked, whose indexes come with its end
         self._closed = closed  # shut down cleanly: no torn end, which a start would cut
         self._topic_id = METADATA_TOPIC_ID if folder.is_metadata else topic_id  # if the metadata has it
         self._cache = FileCache(folder.fs)
@@ -115,6 +119,7 @@ class PartitionCheck:
 
     def _check_segment(self, path: str, *, last: bool) -> None:
         base = base_of(path)
+        self._is_written = self._running and last
         if base > self._end and self._folder.is_metadata:
             self._found("error", path, f"begins at {base}, but the records from {self._end} on are missing")
         if base < self._end:
@@ -215,7 +220,7 @@ class PartitionCheck:
         """
         path = index.file.path
         if not index.file.exists():
-            if batches:
+            if batches and not self._is_written:
                 self._found("warning", path, "is missing")
             return None
         last, count = (-1, -1), 0

@@ -125,12 +125,16 @@ def test_folders_aside_are_named_and_can_be_looked_into(kafka: Path) -> None:
 def test_a_directory_in_use_is_looked_at_with_a_warning(kafka: Path, tmp_path: Path) -> None:
     logs = manager(tmp_path, log_dirs=str(kafka))
     logs.start(NOW)
+    logs.create("fresh", 0, TOPIC_ID, NOW).append(batch(), NOW)  # its indexes come with the end of the segment
     script = (
         f"from pykafka_broker.log.tool.command import run\nraise SystemExit(run(['verify', {str(kafka)!r}], print, 0))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0
     assert done.stdout.startswith('.lock: note problem="a broker is running here')
+    assert [line for line in done.stdout.splitlines() if line.startswith("fresh-0")] == [
+        "fresh-0: partition segments=1 batches=1 records=1 log_end_offset=1"
+    ]
 
 
 def test_small_files_of_the_directory(kafka: Path) -> None:
