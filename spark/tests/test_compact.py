@@ -49,7 +49,7 @@ def filled(make_settings: Any, make_context: Any, make_topic: Any, put: Any, num
 
 @pytest.fixture(scope="module")
 def originals() -> list[Settings]:
-    """What `copied` copies, once a test has asked for it."""
+    """The table that `copied` copies, made when the first test asks."""
     return []
 
 

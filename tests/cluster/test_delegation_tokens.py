@@ -60,7 +60,7 @@ def refused(code: ErrorCode, decide: Any, *given: Any) -> None:
 
 
 def test_the_hmac_is_kafkas() -> None:
-    """Of a token that a real 4.4.0 made with that key."""
+    """The HMAC of a token that a real 4.4.0 made with that key."""
     password = "ZBldt/Erd/gtfXGoCt5h8e0BOBPeA22K0af1/GDoMQty3/Vu1U0dfcbv3kovrx+MyDDu26NRWzmnz06KuSWliw=="
     assert base64.b64encode(token_hmac("sesame", "27UlhRRZRmO9SIhw8_ar3Q")).decode() == password
 

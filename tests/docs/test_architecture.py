@@ -1,4 +1,4 @@
-"""What the architecture names is there: each class and function, each module and folder.
+"""Names on the page of the architecture exist: each class and function, each module and folder.
 
 Rule: a name in `backticks` that looks like one of Python's, or like a file, has its definition in the repository.
 Kafka's own names stand in the first column of "Kafka's class, and ours", and in `KAFKAS` where a text needs one.

@@ -203,7 +203,7 @@ def test_what_meta_properties_must_not_say(tmp_path: Path, line: str, problem: s
 
 @pytest.mark.parametrize("broker_id", ["1", "2"])  # the node is 1
 def test_a_directory_of_a_broker_on_zookeeper(tmp_path: Path, broker_id: str) -> None:
-    """As Kafka 4.4.0 does: version 0 stays version 0, and names the broker by another key."""
+    """Version 0 stays version 0, and names the broker by another key, as in Kafka 4.4.0."""
     path = tmp_path / "a" / "meta.properties"
     path.parent.mkdir()
     path.write_text(f"version=0\nbroker.id={broker_id}\ncluster.id=c\n")

@@ -23,7 +23,7 @@ from tests.broker.test_many_partitions import TurningBroker, fetch, produce
 
 
 class Ending:
-    """Whoever ends a broker as soon as it serves."""
+    """A watcher that ends a broker as soon as it serves."""
 
     def hand_to(self, stop: Callable[[], object]) -> None:
         self._stop = stop

@@ -162,7 +162,7 @@ def test_a_line_of_somebody_else_on_its_output_is_passed_over(tmp_path: Path, mo
 
 @pytest.mark.parametrize("answer", [b"", b"no HTTP\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nshort"])
 def test_an_answer_that_is_not_whole_is_a_connection_error(answer: bytes) -> None:
-    """As a broker leaves one that is killed."""
+    """An answer as a killed broker leaves it."""
     with answering(answer) as (host, port), pytest.raises(ConnectionError, match=f"http://{host}:{port}: "):
         RemoteBroker(f"http://{host}:{port}").topics()
 

@@ -446,7 +446,7 @@ def test_offsets_are_described_with_what_two_other_nodes_say(nodes: Neighbourhoo
 
 
 def test_a_partition_without_a_leader_does_not_spoil_the_others(nodes: Neighbourhood) -> None:
-    """As in Kafka 4.4: its error is its own."""
+    """Kafka 4.4 answers each partition with an error of its own."""
     nodes.add("u", 1)
     topics = [
         AlterShareGroupOffsetsRequestTopic(name, [AlterShareGroupOffsetsRequestPartition(0, 2)]) for name in ("t", "u")
@@ -461,7 +461,7 @@ def test_a_partition_without_a_leader_does_not_spoil_the_others(nodes: Neighbour
 
 
 def test_a_topic_that_is_named_twice_is_altered_in_all_its_partitions(nodes: Neighbourhood) -> None:
-    """As in Kafka 4.4, which answers it once."""
+    """Kafka 4.4 answers a topic that is named twice once."""
     nodes.add("u", 1, 1)
     topics = [
         AlterShareGroupOffsetsRequestTopic("u", [AlterShareGroupOffsetsRequestPartition(index, 3 + index)])

@@ -188,7 +188,7 @@ def test_trouble_by_the_seed(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [*TROUBLES, "cut_power"])
 def test_one_trouble_by_its_name(kind: str) -> None:
-    """It comes some time after the first request of a client, and ends."""
+    """Trouble comes some time after the first request of a client, and ends."""
 
     async def main() -> None:
         async with SimulatedCluster(brokers=3, seed=4) as cluster:
