@@ -424,7 +424,7 @@ def test_every_broker_passes_for_an_older_release_and_copies_all_the_same() -> N
 def test_a_cluster_of_the_newest_release_begins_with_its_features(capsys: pytest.CaptureFixture[str]) -> None:
     with KafkaCluster(brokers=1, emulate=name_of(NEWEST_VERSION)) as cluster:
         assert run_tool("features", ["--bootstrap-server", cluster.bootstrap_servers, "describe"]) == 0
-        told = r"Feature: (\S+)\t.*SupportedMaxVersion: (\S+)\tFinalizedVersionLevel: (\S+)\t"
+        told = r"Feature: (\S+) .*SupportedMaxVersion: (\S+) +FinalizedVersionLevel: (\S+) "
         levels = {name: (highest, now) for name, highest, now in re.findall(told, capsys.readouterr().out)}
         for name in ("metadata.version", "share.version"):
             assert levels[name][0] == levels[name][1], "the levels of a new cluster"
