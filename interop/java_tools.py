@@ -114,13 +114,14 @@ class JavaTools:
     def __init__(self, release: str = KAFKA_VERSION) -> None:
         self.release = release
         (bridge,) = _of_spark("py4j*")
-        port, token = launch_gateway(
+        port, token, self._process = launch_gateway(
             classpath=os.pathsep.join([bridge, _classpath(release)]),
             jarpath=bridge,
             java_path=java_command()[0],
             javaopts=["-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx512m", _LOGGING],
             die_on_exit=True,
             enable_auth=True,
+            return_proc=True,
         )
         self._gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
 
@@ -210,7 +211,11 @@ class JavaTools:
         return array
 
     def close(self) -> None:
+        """End the JVM: many modules of tests have one, each of some hundred megabytes."""
         self._gateway.shutdown()
+        self._process.kill()
+        self._process.stdin.close()
+        self._process.wait()
 
     def __enter__(self) -> Self:
         return self
