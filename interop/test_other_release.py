@@ -18,11 +18,17 @@ from interop import exchanged
 from interop.cluster_clients import create, leaders
 from interop.cluster_load import PATIENCE_S, Load
 from interop.java_tools import JavaTools
-from interop.kafka_cluster import OTHER, OURS, THEIRS, KafkaCluster, Kind
+from interop.kafka_cluster import OTHER, OURS, THEIRS, KafkaCluster, Kind, Node
+from interop.raw import RawClient
 from interop.real_kafka import RealKafka
 from interop.waiting import eventually
+from pykafka_broker.cluster.records import decode_record
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from pykafka_broker.protocol.runtime import uvarint
+from pykafka_broker.protocol.stored.register_broker_record import RegisterBrokerRecord
+from pykafka_broker.records.header import iter_batches
+from pykafka_broker.records.record import iter_records
 from pykafka_broker.releases.release import OWN_VERSION
 from pykafka_broker.testing import KafkaBroker
 from tests.releases.other import NEWEST_VERSION, OTHER_VERSION, emulated, name_of, number
@@ -116,6 +122,41 @@ def test_features_go_up_to_the_newer_release_and_back_where_kafka_lets_them(tmp_
         assert [status for _, status, _, _ in wanted] == [0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0]
         with KafkaBroker(data_dir=ours.data_dir, emulate=emulated(NEWEST_VERSION)) as broker:
             assert answers(broker.bootstrap_servers) == wanted
+
+
+class ClusterOf36(KafkaCluster):
+    """A cluster whose metadata begins at the level of release 3.6, which knows no log directories of brokers."""
+
+    def _format(self) -> None:
+        for node in self.controllers:
+            node.format("--release-version", "3.6")
+        for node in self.brokers:
+            node.format()
+
+
+def _directories_of_brokers(controller: Node) -> dict[int, int]:
+    """Return how many log directories each broker has told, by its last registration in the metadata log."""
+    told = {}
+    log = next(controller.directory.rglob(f"__cluster_metadata-0/{0:020d}.log")).read_bytes()
+    for header, batch in iter_batches(log):
+        for record in () if header.is_control else iter_records(batch, header):
+            registered = decode_record(record.value or b"")
+            if isinstance(registered, RegisterBrokerRecord):
+                told[registered.broker_id] = len(registered.log_dirs)
+    return told
+
+
+@pytest.mark.parametrize("controller", [THEIRS, OURS], ids=lambda kind: kind.value)
+def test_brokers_tell_their_directories_once_the_metadata_has_them(controller: Kind, tmp_path: Path) -> None:
+    with (
+        ClusterOf36(tmp_path, controllers=[controller], brokers=[THEIRS, OURS]) as cluster,
+        RawClient(cluster.bootstrap_servers) as client,
+    ):
+        told = partial(_directories_of_brokers, cluster.controllers[0])
+        assert told() == {1: 0, 2: 0}
+        raised = UpdateFeaturesRequest(10_000, [FeatureUpdateKey("metadata.version", 20, upgrade_type=1)])
+        assert client.call(raised, 1).error_code == 0
+        eventually(told, {1: 1, 2: 1}, PATIENCE_S)
 
 
 def test_tagged_fields_and_array_elements_are_bounded_alike() -> None:
