@@ -23,7 +23,7 @@ from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Future, Steps, all_of
 from pykafka_broker.cluster.features import SHARE_VERSION
-from pykafka_broker.cluster.image import MetadataDelta
+from pykafka_broker.cluster.image import NO_LEADER, MetadataDelta
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.config.group import GroupConfig
 from pykafka_broker.coordinators.record import CoordinatorResult, R, decode
@@ -54,6 +54,7 @@ log = logging.getLogger(__name__)
 
 UNKNOWN = -1
 _CONSUMER = -1  # replica id
+_NO_LEADER = "There is no leader for this topic-partition as we are in the middle of a leadership election."  # Kafka's
 _TOPIC_WAIT_MS = 15_000
 _REFUSED_MS = 200
 _AT_ONCE = 200  # share partitions that begin
@@ -482,11 +483,16 @@ class ShareHost:
         return Summary(answer.leader_epoch, answer.start_offset, answer.delivery_complete_count)
 
     def end_offset(self, topic: str, index: int) -> Steps[int]:
-        """Return the high watermark of a partition; -1 if a leader on another node does not answer."""
+        """Return the high watermark of a partition; -1 if a leader on another node does not answer.
+
+        Raises LEADER_NOT_AVAILABLE for a partition without a leader.
+        """
         asked, offset = self._node.id, -1
         while offset < 0:
             state = self._node.image.partition(topic, index)
-            if state is None or state.leader in (self._node.id, -1):
+            if state is not None and state.leader == NO_LEADER:
+                raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, _NO_LEADER)
+            if state is None or state.leader == self._node.id:
                 return self._node.replicas.leader(topic, index).high_watermark
             if state.leader == asked:
                 break
