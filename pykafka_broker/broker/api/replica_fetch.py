@@ -172,9 +172,10 @@ class ReplicaFetchAttempt(FetchAttempt):
                 return self._finish(found)
             if watch is None:
                 return None
-            # The other partitions come back when they are noted.
-            no_room = self._replica_reader.no_room
-            self._partitions = [each for each, _, got in found if got or (each.topic, each.partition) in no_room]
+            if self._incremental:  # the answer that opens a session has to name all partitions
+                # The other partitions come back when they are noted.
+                no_room = self._replica_reader.no_room
+                self._partitions = [each for each, _, got in found if got or (each.topic, each.partition) in no_room]
             if not watch:
                 return None
 

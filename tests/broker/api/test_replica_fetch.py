@@ -128,6 +128,22 @@ def test_one_that_waits_hears_of_records_once(broker: LightBroker, follower: Fol
     assert (known.fetched_ms, known.leader_end_at_fetch) == (NOW, 0), "what it has it said when it asked"
 
 
+def test_the_answer_that_opens_a_session_names_all_partitions(broker: LightBroker) -> None:
+    """A follower of Kafka's believes no other, and would open one session after the other."""
+    topic_id = broker.add("t", 2, replicas=(1, 2), isr=(1, 2))
+    follower = Follower(broker, topic_id)
+    request = follower.request(0)
+    request.topics[0].partitions.append(FetchPartition(1, 0, 0, -1, 0, BIG))
+    parked = fetch(broker.services, broker.context(ApiKey.FETCH, VERSION), request)
+    assert isinstance(parked, Parked)
+    assert parked.poll is not None
+    assert parked.poll(NOW) is None
+    assert parked.expire is not None
+    response = parked.expire(NOW + 500)
+    assert response.session_id
+    assert [[each.partition_index for each in topic.partitions] for topic in response.responses] == [[0, 1]]
+
+
 def test_a_request_of_long_ago_takes_nothing_from_the_session_in_use(broker: LightBroker, follower: Follower) -> None:
     """A fetch still on its way when its connection ended comes after the first fetches of the next connection."""
     append(broker, 3)
