@@ -455,13 +455,13 @@ def _deleted(
             yield None
         for result, some in share:
             result.partitions += [_delete(services, context, result.name, *each, unfinished) for each in some]
-    if not unfinished:
-        return response
 
     def poll(now: int) -> DeleteRecordsResponse | None:
         unfinished[:] = [each for each in unfinished if not each.settle()]
         return None if unfinished else response
 
+    if poll(services.clock.now) is not None:  # replicas may have followed between two shares, and nobody has looked
+        return response
     partitions = [each.partition for each in unfinished]
     deadline = services.clock.now + request.timeout_ms
     return Parked(deadline, keys=partitions, poll=poll, expire=lambda now: response)

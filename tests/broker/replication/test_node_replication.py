@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import UNASSIGNED
@@ -22,6 +24,7 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
 )
 from pykafka_broker.protocol.stored.broker_registration_change_record import BrokerRegistrationChangeRecord
 from tests.broker.replication.replicating import WAIT_MS, Cluster
+from tests.broker.support import batch
 
 LAG_MS = 30_000
 
@@ -353,6 +356,28 @@ def test_records_are_deleted_when_no_replica_has_them(cluster: Cluster) -> None:
     cluster.wait(1)
     (result,) = answers[0].topics[0].partitions
     assert (result.error_code, result.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+
+
+def test_a_deletion_in_slices_sees_followers_that_were_quicker(cluster: Cluster) -> None:
+    """The first partitions are done everywhere before the last ones, which are empty, have had their turn."""
+    count = 2 * PARTITIONS_A_SLICE
+    cluster.add("t", *[1] * count, replicas=(1, 2))
+    for index in range(count):
+        cluster.change("t", index, isr=[1, 2])
+    for index in range(PARTITIONS_A_SLICE):
+        cluster[1].partition("t", index).append(batch(*[b"v"] * 4), cluster.now)
+    cluster.settle()
+    later: list[Callable[[], None]] = []
+    cluster[1].services.slices._later = later.append
+    wanted = DeleteRecordsTopic("t", [DeleteRecordsPartition(index, -1) for index in range(count)])
+    answers = cluster.asked(1, DeleteRecordsRequest([wanted], 5_000), 2)
+    while later:
+        cluster.settle()
+        later.pop(0)()
+    cluster.settle()
+    assert answers, "nothing more will move, so nobody would look again"
+    results = answers[0].topics[0].partitions
+    assert {(each.error_code, each.low_watermark) for each in results} == {(0, 4), (0, 0)}
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
