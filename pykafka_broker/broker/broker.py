@@ -279,6 +279,9 @@ class _BrokerLogListener(LogListener):
     def directory_failed(self, directory: LogDirectory, partitions: list[TopicPartition]) -> None:
         self._broker.directory_failed(directory, partitions)
 
+    def damaged(self, partition: TopicPartition) -> None:
+        self._broker.node.replicas.offline([partition])
+
     def moving(self, partition: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
         self._broker.assignments.prepare_move(partition, target, waiter)
 

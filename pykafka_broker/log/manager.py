@@ -71,6 +71,9 @@ class LogListener:
     def directory_failed(self, directory: LogDirectory, partitions: list[TopicPartition]) -> None:
         """Act on a directory gone offline with some partitions."""
 
+    def damaged(self, partition: TopicPartition) -> None:
+        """Act on a partition that is out of service because its log is damaged."""
+
     def moving(self, partition: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
         """Announce a coming move of the partition to `target`; call `waiter` when the metadata is synced."""
         waiter(None)
@@ -573,6 +576,18 @@ class LogManager:
         self.directory_failed(self._where[key], error)
         if is_passing(error):
             self._flushers.retry(self.clock.now)
+
+    def damaged_log(self, log: PartitionLog, damage: DamagedLog) -> None:
+        """Take a log out of service as at a load. Without a clean marker the next start recovers its directory."""
+        key = log.topic, log.partition
+        if self.loaded.get(key) is not log:
+            return
+        self.moves.cancel(key)
+        del self.loaded[key]
+        self._flushers.forget(key)
+        self._where[key].whole = False
+        self._out_of_service(key, damage)
+        self.listener.damaged(key)
 
     def rolled(self, log: PartitionLog) -> None:
         self.flush(log, self.clock.now)

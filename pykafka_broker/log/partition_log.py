@@ -80,6 +80,9 @@ class LogKeeper(Protocol):
     def storage_failed(self, log: PartitionLog, error: OSError) -> None:
         """Handle a read or a write refused by the disk."""
 
+    def damaged_log(self, log: PartitionLog, damage: DamagedLog) -> None:
+        """Take the log out of service: a change of the log has met damage, and is half done perhaps."""
+
     def rolled(self, log: PartitionLog) -> None:
         """Sync a segment which has just been completed."""
 
@@ -329,7 +332,7 @@ class PartitionLog:
             The size of what was written.
 
         Raises:
-            ApiError: the disk refused. Nothing was appended.
+            ApiError: the disk refused, or the segment is damaged. Nothing was appended.
         """
         size, last_offset, timestamp = first.size, base_offset + first.last_offset_delta, first.max_timestamp
         headers = _NO_HEADERS
@@ -354,8 +357,8 @@ class PartitionLog:
             else:
                 self._append_marker(segment, data, marker)
             segment.written_ms = now
-        except OSError as error:
-            raise self.storage_error(error) from error
+        except (OSError, DamagedLog) as error:
+            raise self._storage_or_damage(error) from error
         if marker is not None:
             self.producers.apply_marker(marker)
         elif is_run:
@@ -499,7 +502,7 @@ class PartitionLog:
         try:
             return self.segments.read(offset, max_bytes, upper_offset, self.log_end_offset, min_one)
         except (OSError, DamagedLog) as error:
-            raise self._read_error(error) from error
+            raise self._storage_or_damage(error) from error
 
     def bytes_between(self, offset: int, upper_offset: int) -> int:
         """Return the size of the batches from the batch with `offset` on, below `upper_offset`.
@@ -509,7 +512,7 @@ class PartitionLog:
         try:
             return self.segments.bytes_between(offset, upper_offset, self.log_end_offset)
         except (OSError, DamagedLog) as error:
-            raise self._read_error(error) from error
+            raise self._storage_or_damage(error) from error
 
     def aborted_transactions(self, first_offset: int, upper_offset: int) -> list[AbortedTransaction]:
         """Return the aborted transactions with records in [first_offset, upper_offset) (KIP-98)."""
@@ -526,10 +529,10 @@ class PartitionLog:
                 if complete:
                     break
         except (OSError, DamagedLog) as error:
-            raise self._read_error(error) from error
+            raise self._storage_or_damage(error) from error
         return found
 
-    def _read_error(self, error: OSError | DamagedLog) -> ApiError:
+    def _storage_or_damage(self, error: OSError | DamagedLog) -> ApiError:
         """Return the answer for a request stopped by a failed disk or by damage.
 
         Damage is logged once; the rest of the log is still served.
@@ -581,7 +584,7 @@ class PartitionLog:
         try:
             return (yield from steps)
         except DamagedLog as damage:
-            raise self._read_error(damage) from damage
+            raise self._storage_or_damage(damage) from damage
         except InvalidRecord as refusal:
             raise ApiError(ErrorCode.INVALID_RECORD, str(refusal)) from refusal
         except CorruptBatch as damage:

@@ -107,6 +107,7 @@ class LogSegment:
 
     __slots__ = (
         "_bytes_since_index",
+        "_damage",
         "_first_timestamp",
         "_max_timestamp",
         "_max_timestamp_offset",
@@ -151,6 +152,7 @@ class LogSegment:
         self.created_ms = created_ms
         self.written_ms = created_ms if fresh else _NOT_WRITTEN  # time of the last append by the wall clock
         self.index_full = False  # the next append needs a new segment
+        self._damage: tuple[int, str] | None = None  # met by a rebuild of the indexes: where, and what
         self._ragged = False
         self._sealed = not fresh  # the index files are complete
         self._first_timestamp = NO_TIMESTAMP
@@ -203,9 +205,13 @@ class LogSegment:
     def max_timestamp(self) -> int:
         if self._max_timestamp is None:
             timestamp, offset = self.time_index.last()
-            if self.size and (not self._time_entry_holds(timestamp, offset) or self._is_passed(timestamp, offset)):
-                self.rebuild_indexes()
-            else:
+            try:
+                if self.size and (not self._time_entry_holds(timestamp, offset) or self._is_passed(timestamp, offset)):
+                    self.rebuild_indexes()
+            except DamagedLog:
+                self._max_timestamp, self._max_timestamp_offset = timestamp, offset  # from now on the index is believed
+                raise
+            if self._max_timestamp is None:
                 self._max_timestamp, self._max_timestamp_offset = timestamp, offset
             assert self._max_timestamp is not None
         return self._max_timestamp
@@ -251,6 +257,8 @@ class LogSegment:
             self.note_index_size(config)
 
     def _write(self, data: Buffer) -> None:
+        if self._max_timestamp is None:
+            _ = self.max_timestamp  # damage shows before anything is written
         handle = self.log.handle() if self.size else self.log.create()
         try:
             handle.write_at(data, self.size)
@@ -298,7 +306,7 @@ class LogSegment:
     def first_timestamp(self) -> int:
         """Return the greatest timestamp of the first batch, from which the age for rolling counts; -1 for none."""
         if self._first_timestamp == NO_TIMESTAMP and self.size:
-            self._first_timestamp = read_header(self.log.handle().read_at(HEADER_SIZE, 0)).max_timestamp
+            self._first_timestamp = next(self.batches()).max_timestamp
         return self._first_timestamp
 
     @property
@@ -333,7 +341,12 @@ class LogSegment:
         self.time_index.clear()
 
     def rebuild_indexes(self, interval_bytes: int = _INDEX_INTERVAL_BYTES) -> None:
-        """Rebuild the offset and time index from the batches, because the old entries were wrong."""
+        """Rebuild the offset and time index from the batches, because the old entries were wrong.
+
+        Raises:
+            DamagedLog: a batch is damaged. The old entries stay: others find what stands behind the damage.
+        """
+        self._check_headers()
         logger.warning("Rebuilding the indexes of %s", self.log.path)
         size = self.size
         self.clear_indexes()
@@ -344,6 +357,17 @@ class LogSegment:
         finally:
             self.size = size
         self.seal()
+
+    def _check_headers(self) -> None:
+        """Look at every header, once: readers may ask for a rebuild again and again. Raises DamagedLog."""
+        if self._damage is None:
+            try:
+                for _ in self.batches():
+                    pass
+            except DamagedLog as damage:
+                self._damage = damage.position, damage.reason
+        if self._damage is not None:
+            raise DamagedLog(self.log.path, *self._damage)
 
     def copied_to(self, files: FileCache, directory: str) -> LogSegment:
         """Return the segment's copy in another folder."""
@@ -365,6 +389,7 @@ class LogSegment:
         self.log.handle().truncate(size)
         self.size = size
         self.index_full = False
+        self._damage = None
         self._first_timestamp = NO_TIMESTAMP
         self._bytes_since_index = 0
         self._positions = {self.base_offset: 0}
@@ -559,15 +584,20 @@ class LogSegment:
         return self._read_limited(start, start + max_bytes, end, min_one)
 
     def _read_limited(self, start: int, limit: int, end: int, min_one: bool) -> tuple[FileSlice, int | None]:
-        # an indexed batch starts inside the limit, so all batches before it are whole
-        stop = max(start, self._indexed_before(limit))
-        next_offset = None
-        for place in self.batches(stop, end):
-            if place.end > limit and not (min_one and place.position == start):
-                next_offset = next_offset or place.base_offset
-                break
-            stop = place.end
-            next_offset = place.last_offset + 1
+        next_offset, stop = None, start
+        with contextlib.suppress(DamagedLog):  # the entry of a damaged batch
+            # an indexed batch starts inside the limit, so all batches before it are whole
+            stop = max(start, self._indexed_before(limit))
+        try:
+            for place in self.batches(stop, end):
+                if place.end > limit and not (min_one and place.position == start):
+                    next_offset = next_offset or place.base_offset
+                    break
+                stop = place.end
+                next_offset = place.last_offset + 1
+        except DamagedLog:
+            if stop == start:
+                raise  # otherwise the batches before the damage are an answer
         if next_offset is not None:
             self.remember(next_offset, stop)
         return FileSlice(self.log, start, stop - start), next_offset

@@ -29,6 +29,7 @@ from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.loading import Offsets, create_log, load_log
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.scan import DamagedLog
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.control import build_end_transaction_marker
@@ -101,6 +102,9 @@ class Keeper:
 
     def storage_failed(self, log: PartitionLog, error: OSError) -> None:
         self.errors.append(error)
+
+    def damaged_log(self, log: PartitionLog, damage: DamagedLog) -> None:
+        raise damage
 
     def rolled(self, log: PartitionLog) -> None:
         self.rolls += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import struct
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import FileCache
 from pykafka_broker.log.loading import Offsets, load_log
 from pykafka_broker.log.partition_log import Origin, PartitionLog
+from pykafka_broker.log.scan import DamagedLog
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.records.header import check_crc, iter_batches, read_header
+from pykafka_broker.records.header import MAGIC_OFFSET, check_crc, iter_batches, read_header
 from pykafka_broker.steps import at_once
 from tests.log.support import NOW, FailingFileSystem, Keeper, batch, marker, new_log, reopen
 
@@ -483,3 +485,50 @@ def test_a_damaged_transaction_index_is_made_anew(tmp_path: Path, content: bytes
     log = reopen(log)
     assert log.aborted_transactions(0, log.log_end_offset) == expected
     assert reopen(log).aborted_transactions(0, log.log_end_offset) == expected
+
+
+def damaged_log(path: Path, damaged: int, **config: object) -> PartitionLog:
+    """A log of three batches, the second the newest, after a clean stop. One of them has a broken header by now."""
+    log = new_log(path, index_interval_bytes=1, **config)
+    for number in range(3):
+        log.append(batch(timestamp=NOW + 9 * (number == 1)), NOW)
+    size = log.size_bytes
+    log.close()
+    with open(log.segments.first.log.path, "r+b") as file:
+        file.seek(damaged * size // 3 + MAGIC_OFFSET)
+        file.write(b"\x7f")
+    return reopen(log)
+
+
+@pytest.mark.parametrize("damaged", [0, 1])
+def test_an_append_that_meets_damage_is_an_error_of_the_disk(tmp_path: Path, damaged: int) -> None:
+    """The first append after a start asks for the first timestamp and for the greatest one, and so for their batches."""
+    log = damaged_log(tmp_path, damaged)
+    size = log.size_bytes
+    with pytest.raises(ApiError, match="is damaged at byte") as caught:
+        log.append(batch(), NOW)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    path = log.segments.first.log.path
+    assert (log.log_end_offset, os.path.getsize(path)) == (3, size), "nothing is there for the next start to find"
+
+
+def test_what_stands_around_damage_is_served(tmp_path: Path) -> None:
+    """The index entry of the damaged batch does not hold, and the other entries are needed."""
+    log = damaged_log(tmp_path, 1)
+    for _ in range(2):
+        with pytest.raises(ApiError, match="is damaged at byte"):
+            log.read(1, 1 << 20, 3)
+        assert read_all(log, 2) == [(2, 2)]
+    before = log.read(0, 100, 3)
+    assert before is not None
+    assert (len(before.records), before.end_offset()) == (log.size_bytes // 3, 1)
+
+
+def test_records_behind_damage_stay_for_as_long_as_others(tmp_path: Path) -> None:
+    log = damaged_log(tmp_path, 1, retention_ms=5)
+    with pytest.raises(DamagedLog):
+        log.retain(NOW + 10)
+    log.retain(NOW + 10)
+    assert log.log_start_offset == 0, "the index says that there is a record of NOW + 9"
+    log.retain(NOW + 15)
+    assert log.log_start_offset == 3

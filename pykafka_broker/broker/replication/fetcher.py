@@ -6,7 +6,7 @@ whose log still ends where the fetch has asked, and is applied whole or not at a
 leaves the session for one request: the leader would not repeat what it has told. A session that the leader has lost,
 and a connection that has broken, begin anew. A partition that comes up while a fetch waits at the leader does not wait
 with it. Where the leader's history is another one, the local log is cut back to where both agree (KIP-101, KIP-279,
-KIP-595). A trouble with one partition pauses that partition alone.
+KIP-595). A trouble with one partition pauses that partition alone, and damage of its log takes it out of service.
 
 A partition whose leader or leader's epoch has changed begins anew with the new leader. A leader's partitions are shared
 out to `num.replica.fetchers`.
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.scan import DamagedLog
 from pykafka_broker.peers import LinkError, Peer
 from pykafka_broker.protocol.enums import EARLIEST, LATEST
 from pykafka_broker.protocol.errors import ErrorCode
@@ -122,18 +123,29 @@ class PartitionFetchState:
         if data.error_code:
             logger.debug("%s can't be fetched: %s", self, ErrorCode(data.error_code).name)
             return FetchOutcome.LATER
+        return self._attempt(partial(self._apply, data, wall))
+
+    def _apply(self, data: PartitionData, wall: int) -> FetchOutcome:
+        if self.log.gap is not None:
+            return self._fetch_from(max(self.log.gap, self.log.log_start_offset), wall)
+        if data.diverging_epoch.epoch >= 0 or data.diverging_epoch.end_offset >= 0:
+            return self._part(data.diverging_epoch.epoch, data.diverging_epoch.end_offset, wall)
+        return self._append(data, wall)
+
+    def _attempt(self, step: Callable[[], FetchOutcome]) -> FetchOutcome:
+        """Return the outcome of a step on the log. Never raises: other partitions are in the same answer."""
         try:
-            if self.log.gap is not None:
-                return self._fetch_from(max(self.log.gap, self.log.log_start_offset), wall)
-            if data.diverging_epoch.epoch >= 0 or data.diverging_epoch.end_offset >= 0:
-                return self._part(data.diverging_epoch.epoch, data.diverging_epoch.end_offset, wall)
-            return self._append(data, wall)
+            return step()
+        except DamagedLog as damage:
+            self.log.keeper.damaged_log(self.log, damage)
         except CorruptBatch as damage:
             self._log_trouble(f"what its leader has sent is damaged: {damage}")
         except OSError as error:
             self._log_trouble(self.log.storage_error(error).message)
         except ApiError as error:
             self._log_trouble(error.message or error.code.name)
+        except Exception:
+            logger.exception("a defect while following %s", self)
         return FetchOutcome.LATER
 
     def _fetch_from(self, gap: int, wall: int) -> FetchOutcome:
@@ -190,16 +202,15 @@ class PartitionFetchState:
 
     def resume_within(self, leader_start: int, leader_end: int, wall: int) -> FetchOutcome:
         """Make the log a part of the leader's log, which goes from `leader_start` to `leader_end`."""
+        return self._attempt(partial(self._resume_within, leader_start, leader_end, wall))
+
+    def _resume_within(self, leader_start: int, leader_end: int, wall: int) -> FetchOutcome:
         log = self.log
-        try:
-            if leader_start > log.log_end_offset:
-                logger.warning("%s begins anew at %d, where its leader does", self, leader_start)
-                log.restart_at(leader_start, wall)
-                return FetchOutcome.DONE
-            return self._cut(leader_end, wall)
-        except OSError as error:
-            self._log_trouble(log.storage_error(error).message)
-            return FetchOutcome.LATER
+        if leader_start > log.log_end_offset:
+            logger.warning("%s begins anew at %d, where its leader does", self, leader_start)
+            log.restart_at(leader_start, wall)
+            return FetchOutcome.DONE
+        return self._cut(leader_end, wall)
 
 
 def fetch_partition(partition: int, position: FetchPosition) -> FetchPartition:

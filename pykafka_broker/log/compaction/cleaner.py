@@ -23,9 +23,9 @@ from pykafka_broker.log.jobs import Submit
 from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_state import forget_snapshot
+from pykafka_broker.log.scan import DamagedLog
 from pykafka_broker.log.segment import CLEANED, SWAP, LogSegment
 from pykafka_broker.log.segments import Segments
-from pykafka_broker.records.errors import CorruptBatch
 
 if TYPE_CHECKING:
     from pykafka_broker.log.compaction.clean import CleaningProcesses
@@ -318,7 +318,7 @@ class Cleaner:
                 log.storage_error(error)
                 best = best if best is None or self._loaded.get(best.key) is best.log else None
                 continue
-            except CorruptBatch as error:
+            except DamagedLog as error:
                 self._leave_alone(key, log, error)
                 continue
             if found is not None and (best is None or found.dirty_ratio > best.dirty_ratio):

@@ -23,6 +23,7 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from pykafka_broker.protocol.stored.broker_registration_change_record import BrokerRegistrationChangeRecord
+from pykafka_broker.records.header import MAGIC_OFFSET
 from tests.broker.replication.replicating import WAIT_MS, Cluster
 from tests.broker.support import batch
 
@@ -356,6 +357,34 @@ def test_records_are_deleted_when_no_replica_has_them(cluster: Cluster) -> None:
     cluster.wait(1)
     (result,) = answers[0].topics[0].partitions
     assert (result.error_code, result.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+
+
+def test_a_damaged_log_holds_no_other_partition_up(cluster: Cluster, tmp_path: Path) -> None:
+    """A cut reads the batches before it for their producers; the disk may have lost one of them long ago."""
+    cluster.topic(1, 2)
+    cluster.add("u", 1, replicas=(1, 2))
+    cluster.change("u", isr=[1, 2])
+    for _ in range(3):
+        cluster.produce()
+    cluster.settle()
+    cluster.network.silent = {1, 2}
+    for _ in range(2):
+        cluster[2].logs.get("t", 0).append(batch(b"another history"), cluster.now)
+    cluster.produce()
+    with (tmp_path / "2/t-0/00000000000000000000.log").open("r+b") as file:
+        file.seek(MAGIC_OFFSET)
+        file.write(b"\x7f")
+    cluster.change("t", leader=1)
+    cluster.network.silent = set()
+    cluster.produce()
+    for _ in range(3):
+        cluster.wait(1_000)
+    with pytest.raises(ApiError, match="is damaged"):
+        cluster[2].services.replicas.replica("t", 0)
+    cluster[1].partition("u", 0).append(batch(b"v"), cluster.now)
+    cluster.wait(1_000)
+    assert cluster[1].partition("u", 0).high_watermark == 1
+    assert cluster[2].logs.get("u", 0).log_end_offset == 1
 
 
 def test_a_deletion_in_slices_sees_followers_that_were_quicker(cluster: Cluster) -> None:

@@ -137,13 +137,16 @@ def test_a_disk_that_fails_keeps_no_log_of_another_disk_from_being_cleaned(tmp_p
     assert all(len(records(logs.get(name, 0))) < 40 for name in "abcd" if name not in of_one)
 
 
+@pytest.mark.parametrize("lag_ms", [0, 1000])  # with a lag the time index is asked too
 @pytest.mark.parametrize("what", ["the disk fails", "the first batch is damaged"])
-def test_a_log_whose_age_can_not_be_read_keeps_no_other_from_being_cleaned(tmp_path: Path, what: str) -> None:
-    logs = started(tmp_path)
+def test_a_log_whose_age_can_not_be_read_keeps_no_other_from_being_cleaned(
+    tmp_path: Path, what: str, lag_ms: int
+) -> None:
+    logs = started(tmp_path, min_compaction_lag_ms=lag_ms)
     fill(logs, "bad")
     logs.shutdown(NOW)
     fs = FailingFileSystem()
-    logs = started(tmp_path, fs)
+    logs = started(tmp_path, fs, min_compaction_lag_ms=lag_ms)
     bad, good = logs.get("bad", 0), fill(logs, "good")
     if what == "the disk fails":
         fs.failures = {"read bad-0": errno.EIO, "open bad-0": errno.EIO}
