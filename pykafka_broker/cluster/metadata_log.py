@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
@@ -27,10 +27,12 @@ from pykafka_broker.cluster.snapshot import (
 )
 from pykafka_broker.log.filesystem import FileSystem, read_file, write_file
 from pykafka_broker.log.partition_log import Origin, PartitionLog
+from pykafka_broker.log.segments import LogRead
 from pykafka_broker.protocol.runtime import ZERO_UUID, uuid_text
 from pykafka_broker.protocol.stored.abort_transaction_record import AbortTransactionRecord
 from pykafka_broker.protocol.stored.leader_change_message import LeaderChangeMessage, Voter
 from pykafka_broker.records.builder import BatchBuilder
+from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import BatchHeader, check_crc, iter_batches
 from pykafka_broker.records.record import iter_records
 
@@ -199,7 +201,7 @@ class MetadataLog:
             read = self.log.read(start, READ_BYTES, self.log.log_end_offset)
             if read is None:
                 raise MetadataError(f"{self.log.directory} has nothing at offset {start}")
-            for header, batch in iter_batches(read.records.read()):
+            for header, batch in self.batches_of(read, start):
                 if not header.base_offset <= start < header.next_offset:
                     raise MetadataError(f"{self.log.directory} has {header.base_offset} where offset {start} should be")
                 if header.base_offset == start:  # snapshots end where a batch ends
@@ -211,6 +213,17 @@ class MetadataLog:
         self._is_transaction_open = replay.in_transaction
         self._voters_in_log = self.voters is not at_snapshot or any(each.end_offset for each in self.snapshots)
         return replay.delta
+
+    def batches_of(self, read: LogRead, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Yield the batches of a read from `offset` on. Raises MetadataError: the disk has broken a header."""
+        try:
+            for header, batch in iter_batches(read.records.read()):
+                yield header, batch
+                offset = header.next_offset
+        except CorruptBatch as error:
+            raise MetadataError(
+                f"{self.log.directory}: the records from offset {offset} on are damaged: {error}"
+            ) from error
 
     def _forget_outlived(self, snapshots: list[MetadataSnapshot]) -> list[MetadataSnapshot]:
         """Remove snapshots below the log's start: a crash may have come before the removal."""

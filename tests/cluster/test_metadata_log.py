@@ -37,7 +37,7 @@ from pykafka_broker.protocol.stored.begin_transaction_record import BeginTransac
 from pykafka_broker.protocol.stored.end_transaction_record import EndTransactionRecord
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
 from pykafka_broker.protocol.stored.kraft_version_record import KRaftVersionRecord
-from pykafka_broker.records.header import iter_batches
+from pykafka_broker.records.header import MAGIC_OFFSET, iter_batches
 from pykafka_broker.records.record import iter_records
 
 DATA = Path(__file__).with_name("data")
@@ -241,6 +241,22 @@ def test_without_what_came_before_a_damaged_snapshot_is_refused(node: Node) -> N
     put_snapshot(node, 0).write_bytes(b"\0" * 100)
     with pytest.raises(MetadataError, match="is damaged"):
         node.reopen()
+
+
+@pytest.mark.parametrize("damage", [MAGIC_OFFSET, 8], ids=["magic", "length"])
+def test_a_header_that_the_disk_has_broken_is_told(node: Node, damage: int) -> None:
+    """A clean start has looked at the end of the log alone."""
+    node.log.lead(NOW)
+    for level in range(1, 101):
+        node.append(FeatureLevelRecord("f", level))
+    node.logs.shutdown(NOW)
+    path = node.folder / f"{0:020d}.log"
+    second = next(iter_batches(path.read_bytes()))[0].size
+    with path.open("r+b") as file:
+        file.seek(second + damage)
+        file.write(b"\x7f")
+    with pytest.raises(MetadataError, match="__cluster_metadata-0: the records from offset 1 on are damaged"):
+        node.open()
 
 
 @pytest.mark.parametrize("name", ["kafka.checkpoint", "formatted.checkpoint", "standalone.checkpoint"])

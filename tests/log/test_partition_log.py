@@ -487,9 +487,9 @@ def test_a_damaged_transaction_index_is_made_anew(tmp_path: Path, content: bytes
     assert reopen(log).aborted_transactions(0, log.log_end_offset) == expected
 
 
-def damaged_log(path: Path, damaged: int, **config: object) -> PartitionLog:
+def damaged_log(path: Path, damaged: int, retention_ms: int = 604_800_000) -> PartitionLog:
     """A log of three batches, the second the newest, after a clean stop. One of them has a broken header by now."""
-    log = new_log(path, index_interval_bytes=1, **config)
+    log = new_log(path, index_interval_bytes=1, retention_ms=retention_ms)
     for number in range(3):
         log.append(batch(timestamp=NOW + 9 * (number == 1)), NOW)
     size = log.size_bytes
@@ -502,7 +502,7 @@ def damaged_log(path: Path, damaged: int, **config: object) -> PartitionLog:
 
 @pytest.mark.parametrize("damaged", [0, 1])
 def test_an_append_that_meets_damage_is_an_error_of_the_disk(tmp_path: Path, damaged: int) -> None:
-    """The first append after a start asks for the first timestamp and for the greatest one, and so for their batches."""
+    """The first append after a start asks for the first and the greatest timestamp, and so for their batches."""
     log = damaged_log(tmp_path, damaged)
     size = log.size_bytes
     with pytest.raises(ApiError, match="is damaged at byte") as caught:

@@ -37,6 +37,7 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import METADATA_TOPIC_ID
 from pykafka_broker.log.filesystem import Buffer, FileSystem, write_file
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.scan import DamagedLog
 from pykafka_broker.peers import Address, LinkError, Peer, Peers
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ReplicaState
@@ -48,7 +49,6 @@ from pykafka_broker.protocol.messages.fetch_snapshot_request import (
 )
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.records.errors import CorruptBatch
-from pykafka_broker.records.header import iter_batches
 
 logger = logging.getLogger(__name__)
 
@@ -210,7 +210,7 @@ class FollowedLog(MetadataLog):
             read = log.read(self._read_end, READ_BYTES, end)
             if read is None:
                 break  # the high watermark lies within a batch
-            for header, batch in iter_batches(read.records.read()):
+            for header, batch in self.batches_of(read, self._read_end):
                 replay.checked(log.directory, header, batch)
                 self.bytes_since_snapshot += header.size
                 self.last_timestamp = header.max_timestamp
@@ -580,7 +580,7 @@ class Observer:
                 log.truncate_to(*answer.diverging)
             elif answer.records:
                 log.append_fetched(answer.records, self._clock.wall)
-        except MetadataError as error:
+        except (MetadataError, DamagedLog) as error:
             self._follower.on_refusal(str(error))
             self._pause(connection)
         except (CorruptBatch, ApiError, OSError) as error:
@@ -615,7 +615,7 @@ class Observer:
         self._download = None
         try:
             self._log.install(download.end_offset, download.epoch, bytes(download.data), self._clock.wall)
-        except (MetadataError, ApiError, OSError) as error:
+        except (MetadataError, DamagedLog, ApiError, OSError) as error:
             logger.warning("The snapshot of the metadata up to %d is not used: %s", download.end_offset, error)
             self._pause(connection)
             return

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from pykafka_broker.cluster.records import MetadataError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
-from tests.cluster.raft.quorum import CLUSTER_ID, ObservedQuorum, feature
+from pykafka_broker.records.header import MAGIC_OFFSET
+from tests.cluster.raft.quorum import CLUSTER_ID, NOW, ObservedQuorum, feature
 
 ONE = "127.0.0.1:9001"
 
@@ -101,6 +103,22 @@ def test_another_history_is_cut_off(quorum: ObservedQuorum) -> None:
     assert (quorum.image.features, quorum.log.log.log_end_offset, quorum.log.last_epoch) == ({"f": 9}, 3, 2)
 
 
+def test_a_cut_that_meets_damage_ends_the_node(quorum: ObservedQuorum) -> None:
+    quorum.start()
+    quorum.run()
+    quorum.leader.append(feature(3), feature(4))
+    quorum.leader.high_watermark = 1
+    quorum.run()
+    with open(quorum.log.log.segments.first.log.path, "r+b") as file:
+        file.seek(MAGIC_OFFSET)
+        file.write(b"\x7f")
+    del quorum.leader.batches[-1]
+    quorum.leader.end = 1
+    quorum.leader.lead(2)
+    quorum.run()
+    assert "is damaged at byte 0" in quorum.refusals[0]
+
+
 def test_what_is_committed_is_never_cut_off(quorum: ObservedQuorum) -> None:
     quorum.start()
     quorum.leader.append(feature(3))
@@ -165,6 +183,24 @@ def test_a_damaged_batch_is_fetched_again_and_told_of_once(
     quorum.leader.batches[-1] = base, epoch, data
     quorum.run()
     assert quorum.image.features == {"f": 2}
+
+
+def test_a_header_that_the_disk_has_broken_is_told(quorum: ObservedQuorum) -> None:
+    """A start looks at the end of the log alone; what was fetched long ago is read when the leader has been heard."""
+    quorum.start()
+    for level in range(1, 101):
+        quorum.leader.append(feature(level))
+    quorum.run()
+    quorum.observer.close()
+    quorum.network.waiting.clear()
+    quorum.logs.shutdown(NOW)
+    with open(quorum.log.log.segments.first.log.path, "r+b") as file:
+        file.seek(len(quorum.leader.batches[0][2]) + MAGIC_OFFSET)
+        file.write(b"\x7f")
+    quorum.open()
+    quorum.start()
+    with pytest.raises(MetadataError, match="__cluster_metadata-0: the records from offset 1 on are damaged: magic"):
+        quorum.run()
 
 
 def test_another_leader_is_found_when_one_dies(tmp_path: Path) -> None:
