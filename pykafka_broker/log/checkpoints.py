@@ -306,6 +306,7 @@ class CheckpointWriter:
 
     def now(self, path: str, offsets: _Offsets) -> None:
         """Write the file and return when the write is done."""
+        self._known.pop(path, None)  # for certain only once it is written
         with self._lock:
             self._pending.pop(path, None)
             write_offsets(self.fs, path, offsets)

@@ -164,6 +164,19 @@ def test_a_job_that_comes_late_does_not_undo_what_was_written_at_once(tmp_path: 
     assert it.on_disk == 2
 
 
+def test_what_a_failed_write_has_pushed_aside_is_written_the_next_time(tmp_path: Path) -> None:
+    it = Setting(tmp_path)
+    it.writer.later(it.path, {KEY: 1})
+    it.fs.failures = {"write checkpoint.tmp": errno.ENOSPC}
+    with pytest.raises(OSError, match="No space"):
+        it.writer.now(it.path, {KEY: 2})
+    it.fs.failures = {}
+    it.run(0)
+    it.writer.later(it.path, {KEY: 1})
+    it.run(*range(1, len(it.jobs)))
+    assert it.on_disk == 1
+
+
 def test_what_is_known_to_be_there_is_not_written_again(tmp_path: Path) -> None:
     it = Setting(tmp_path)
     it.writer.note(it.path, {KEY: 1})
