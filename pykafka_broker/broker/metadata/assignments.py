@@ -51,7 +51,7 @@ class AssignmentsManager:
         self._node = node
         self._in_process = node.metadata_leader is not None
         self._wanted: dict[_Replica, bytes] = {}  # directory ids that the controller does not know yet
-        self._waiters: dict[_Replica, Waiter] = {}
+        self._waiters: dict[_Replica, list[Waiter]] = {}
         self._asking = False
         self._started = False
         self._due: int | None = None
@@ -94,8 +94,8 @@ class AssignmentsManager:
         knows, and the node comes back without `target`. The metadata would name the old directory, which has no log.
 
         Args:
-            waiter: called when the metadata that names `target` is committed; with ENOENT if the log is no replica of
-                this node any more.
+            waiter: called when the metadata that names `target` is committed, or the directory of a later call for the
+                log; with ENOENT if the log is no replica of this node any more.
         """
         topic = self._node.image.topics.get(key[0])
         if not self._started:
@@ -107,7 +107,7 @@ class AssignmentsManager:
         else:
             replica = topic.id, key[1]
             self._wanted[replica] = target.id
-            self._waiters[replica] = waiter
+            self._waiters.setdefault(replica, []).append(waiter)
             self._tell()
 
     @property
@@ -190,15 +190,13 @@ class AssignmentsManager:
         if code is not ErrorCode.NONE and code not in _GONE:
             return
         if not sent == self._wanted.get(replica) == directory_id:
-            return  # another directory is wanted since then, and who waits, waits for that
+            return  # another directory is wanted since then, and all waiters wait for that
         del self._wanted[replica]
-        waiter = self._waiters.pop(replica, None)
-        if waiter is None:
-            return
-        if code is ErrorCode.NONE:
-            self._confirm(waiter)
-        else:
-            waiter(OSError(errno.ENOENT, code.name))
+        for waiter in self._waiters.pop(replica, ()):
+            if code is ErrorCode.NONE:
+                self._confirm(waiter)
+            else:
+                waiter(OSError(errno.ENOENT, code.name))
 
     def _confirm(self, waiter: Waiter) -> None:
         """Call `waiter` when the present metadata is committed."""

@@ -67,5 +67,5 @@ def test_an_answer_for_the_directory_before_confirms_nothing() -> None:
     assert told == []
     manager.on_deadline(500)
     assert controller.answer() == OLD
-    assert told == [("old", None)]
+    assert told == [("new", None), ("old", None)], "nobody waits for ever: a move that was given up removes its copy"
     assert manager.next_deadline() is None
