@@ -1,11 +1,12 @@
 """The controller of several brokers, without the metadata that it leads (KIP-500), and its periodic tasks.
 
 Rule: a node without a controller listener has no `QuorumController`. All state here is soft and begins anew with each
-start. Tasks are done by deadline, and only in a cluster of several nodes: a node alone writes nothing by itself, save
-that expired delegation tokens leave the metadata. At least every `metadata.max.idle.interval.ms` a record is written,
-by which observers can tell how far they are behind. When a broker is fenced, the changes of its partitions are written
-in portions, with others served in between. The last portion fences the broker, unless the broker was heard of
-meanwhile. The changes that follow from a heartbeat go the same way.
+start, which first finishes what the controller before has left half done. Tasks are done by deadline, and only in a
+cluster of several nodes: a node alone writes nothing by itself, save that expired delegation tokens leave the metadata.
+At least every `metadata.max.idle.interval.ms` a record is written, by which observers can tell how far they are behind.
+When a broker is fenced, the changes of its partitions are written in portions, with others served in between. The last
+portion fences the broker, unless the broker was heard of meanwhile. The changes that follow from a heartbeat go the
+same way.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.cluster import heartbeats, registration
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.delegation_tokens import expired_tokens
-from pykafka_broker.cluster.elections import MAX_ELECTIONS, balancing, unclean_candidates
+from pykafka_broker.cluster.elections import MAX_ELECTIONS, balancing, in_lost_directories, leaderless
 from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.heartbeats import Following, Sessions
 from pykafka_broker.cluster.image import MetadataDelta
@@ -59,7 +60,8 @@ class PeriodicTasks:
         self._balance_ms: int = metadata.controller.config.leader_imbalance_check_interval_seconds * 1000
         self._next_balance = clock.now + self._balance_ms
         self._seen_offset = -1
-        self._look_for_leaders = False
+        # A controller that was killed may have left portions of changes, and this one may elect unclean leaders.
+        self._look_for_leaders = self._look_at_directories = True
         self._sign_ms = max(1, sessions.timeout_ms // _SIGN)
         self._next_sign = clock.now + self._sign_ms
         self._fencing: dict[int, int] = {}  # brokers of which portions are left, with when they were last heard of
@@ -70,7 +72,8 @@ class PeriodicTasks:
         self._look_for_leaders = True
 
     def next_deadline(self) -> int | None:
-        busy = self._look_for_leaders or self._fencing or self._sessions.unfinished
+        looks = self._look_for_leaders or self._look_at_directories
+        busy = looks or self._fencing or self._sessions.unfinished
         return min(self._retry_at, self._next_look()) if busy else self._next_look()
 
     def _next_look(self) -> int:
@@ -98,13 +101,21 @@ class PeriodicTasks:
 
     def _write_portions(self) -> None:
         """Write the next portion of each change that is under way."""
-        if self._look_for_leaders:
-            found = list(islice(unclean_candidates(self._metadata.controller), heartbeats.PORTION))
-            self._look_for_leaders = not self._commit(found) or len(found) == heartbeats.PORTION
         for broker_id in list(self._fencing):
             self._fence(broker_id)
         for broker_id, following in list(self._sessions.unfinished):
             self._continue(broker_id, following)
+        if self._fencing or self._sessions.unfinished:
+            return  # a broker that is being fenced still counts as active, and would be elected again
+        if self._look_at_directories:
+            self._look_at_directories = self._write_portion(in_lost_directories(self._metadata.controller))
+        elif self._look_for_leaders:
+            self._look_for_leaders = self._write_portion(leaderless(self._metadata.controller))
+
+    def _write_portion(self, records: heartbeats.Records) -> bool:
+        """Write the first portion of records; return whether any may be left."""
+        found = list(islice(records, heartbeats.PORTION))
+        return not self._commit(found) or len(found) == heartbeats.PORTION
 
     def _begin_to_fence(self, broker_id: int, now: int) -> None:
         logger.info("broker %d is fenced: nothing was heard of it for %d ms", broker_id, self._sessions.timeout_ms)
@@ -117,8 +128,7 @@ class PeriodicTasks:
         broker = controller.image.brokers.get(broker_id)
         if broker is None or broker.fenced or self._sessions.last_contact(broker_id) != heard_at:
             return
-        records = list(islice(heartbeats.fence_records(controller, broker), heartbeats.PORTION))
-        if not self._commit(records) or len(records) == heartbeats.PORTION:
+        if self._write_portion(heartbeats.fence_records(controller, broker)):
             self._fencing[broker_id] = heard_at
 
     def _continue(self, broker_id: int, following: Following) -> None:
@@ -127,8 +137,7 @@ class PeriodicTasks:
         broker = controller.image.brokers.get(broker_id)
         if broker is None or broker.epoch != epoch:
             return
-        records = list(islice(following(controller, broker), heartbeats.PORTION))
-        if not self._commit(records) or len(records) == heartbeats.PORTION:
+        if self._write_portion(following(controller, broker)):
             self._sessions.unfinished[broker_id, following] = epoch
 
     def _balance(self) -> None:

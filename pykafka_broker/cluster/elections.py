@@ -112,12 +112,30 @@ def broker_returns(controller: Controller, broker_id: int) -> Records:
     )
 
 
-def unclean_candidates(controller: Controller) -> Records:
-    """Elect leaders for partitions without a leader where the topic's config would rather lose records."""
-    for topic in controller.image.topics.values():
-        leaderless = [partition for partition in topic.partitions.values() if partition.leader == NO_LEADER]
-        if leaderless and election_of(controller, topic) is Election.UNCLEAN:
-            yield from filter(None, (change_of(controller, topic, partition) for partition in leaderless))
+def leaderless(controller: Controller) -> Records:
+    """Elect leaders for partitions without a leader, wherever one may lead by now."""
+
+    def elected(topic: TopicImage, partition: PartitionImage) -> ApiMessageAndVersion | None:
+        return change_of(controller, topic, partition)
+
+    return _changes(controller, lambda partition: partition.leader == NO_LEADER, elected)
+
+
+def in_lost_directories(controller: Controller) -> Records:
+    """Change the partitions with replicas in sync in directories that the metadata calls lost."""
+    brokers = controller.image.brokers
+
+    def is_lost(partition: PartitionImage, broker_id: int) -> bool:
+        broker = brokers.get(broker_id)
+        return broker is not None and not broker.has_online(partition.directory_of(broker_id))
+
+    def left(topic: TopicImage, partition: PartitionImage) -> ApiMessageAndVersion | None:
+        isr = [broker_id for broker_id in partition.isr if not is_lost(partition, broker_id)]
+        return change_of(controller, topic, partition, isr=isr)
+
+    return _changes(
+        controller, lambda partition: any(is_lost(partition, broker_id) for broker_id in partition.isr), left
+    )
 
 
 def leads_anything(image: MetadataImage, broker_id: int) -> bool:

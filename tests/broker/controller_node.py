@@ -64,6 +64,8 @@ class ControllerNode(DrivenBroker):
             self.whole.startup.on_unfenced = lambda: unfenced.append(True)
             while not unfenced:
                 self.on_deadline(max(self.clock.now, self.whole.next_deadline() or 0))
+        while (due := self.next_deadline()) is not None and due <= self.clock.now:  # what it begins with
+            self.on_deadline(self.clock.now)
 
     def ask(self, request: Message, version: int | None = None, connection: ConnectionContext = CONNECTION) -> Any:
         """The answer, or a `Waiting`."""

@@ -76,6 +76,11 @@ def test_nothing_is_added_where_something_is_written_anyway(node: ControllerNode
     assert kinds(node, written) == ["RegisterBrokerRecord"] * 3
 
 
+def allow_unclean_leaders(node: ControllerNode) -> None:
+    change = AlterConfigsResource(2, "t", [AlterableConfig("unclean.leader.election.enable", 0, "true")])
+    assert node.ask(IncrementalAlterConfigsRequest([change])).responses[0].error_code == 0
+
+
 def test_an_unclean_leader_is_elected_as_soon_as_that_is_allowed(node: ControllerNode) -> None:
     node.join(1, 2)
     assigned = CreatableTopic("t", -1, -1, [CreatableReplicaAssignment(0, [1, 2])], [])
@@ -84,8 +89,7 @@ def test_an_unclean_leader_is_elected_as_soon_as_that_is_allowed(node: Controlle
     node.beat(2, want_fence=True)
     node.beat(1)
     assert (partition(node).leader, partition(node).elr) == (-1, (2,))
-    change = AlterConfigsResource(2, "t", [AlterableConfig("unclean.leader.election.enable", 0, "true")])
-    assert node.ask(IncrementalAlterConfigsRequest([change])).responses[0].error_code == 0
+    allow_unclean_leaders(node)
     let_pass(node, NOW)
     assert (partition(node).leader, partition(node).isr, partition(node).leader_recovery_state) == (1, (1,), 1)
 
@@ -203,6 +207,19 @@ def test_what_was_in_a_lost_directory_moves_in_portions(node: ControllerNode, mo
     assert node.image.brokers[2].log_dirs == (b"e" * 16,)
 
 
+def test_nobody_is_elected_between_the_portions_of_its_fencing(
+    node: ControllerNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heartbeats, "PORTION", 2)
+    with_partitions(node, 4, replicas=(2,))
+    node.beat(2, want_fence=True)
+    allow_unclean_leaders(node)
+    for _ in range(10):
+        node.on_deadline(node.clock.now)
+    assert (led_by_2(node), node.image.brokers[2].fenced) == (0, True)
+    assert {each.leader_recovery_state for each in node.image.topics["t"].partitions.values()} == {0}
+
+
 def test_who_comes_back_leads_again_in_portions(node: ControllerNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeats, "PORTION", 2)
     with_partitions(node, 5, replicas=(2,))
@@ -212,6 +229,52 @@ def test_who_comes_back_leads_again_in_portions(node: ControllerNode, monkeypatc
     assert node.beat(2).is_fenced is False
     node.beat(2)  # an ordinary one does not end it
     assert seen_in_turns(node, lambda: led_by_2(node)) == [2, 4, 5]
+
+
+def restarted(node: ControllerNode, path: Path, **config: str) -> ControllerNode:
+    """The next controller of the directory, which has done what is due at once."""
+    node.stop(node.clock.now)
+    return ControllerNode(path, **config)
+
+
+def test_portions_outlive_their_controller_of_who_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats, "PORTION", 2)
+    node = ControllerNode(tmp_path)
+    with_partitions(node, 5, replicas=(2,))
+    node.beat(2, want_fence=True)
+    seen_in_turns(node, lambda: None)
+    node.beat(2)
+    assert led_by_2(node) == 2
+    assert led_by_2(restarted(node, tmp_path)) == 5
+
+
+def test_portions_outlive_their_controller_of_a_lost_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats, "PORTION", 2)
+    node = ControllerNode(tmp_path)
+    node.register(2, log_dirs=[directory(2), b"e" * 16])
+    node.beat(2)
+    with_partitions(node, 5, join=(1,))
+    topic = node.image.topics["t"]
+    places = [PartitionChangeRecord(number, topic.id, directories=[directory(2), directory(1)]) for number in range(5)]
+    node.commit_metadata([ApiMessageAndVersion(each, 2) for each in places])
+    node.beat(2, offline_log_dirs=[directory(2)])
+    assert led_by_2(node) == 3
+    again = restarted(node, tmp_path)
+    assert {each.isr for each in again.image.topics["t"].partitions.values()} == {(1,)}
+    assert led_by_2(again) == 0
+
+
+def test_a_controller_that_is_to_elect_unclean_leaders_does_so_at_its_start(tmp_path: Path) -> None:
+    node = ControllerNode(tmp_path)
+    node.join(1, 2)
+    assigned = CreatableTopic("t", -1, -1, [CreatableReplicaAssignment(0, [1, 2])], [])
+    assert node.ask(CreateTopicsRequest([assigned])).topics[0].error_code == 0
+    for broker_id in (1, 2):
+        node.beat(broker_id, want_fence=True)
+    node.beat(1)
+    assert partition(node).leader == -1
+    again = restarted(node, tmp_path, unclean_leader_election_enable="true")
+    assert (partition(again).leader, partition(again).leader_recovery_state) == (1, 1)
 
 
 def test_a_portion_that_the_disk_refuses_is_written_in_a_moment(

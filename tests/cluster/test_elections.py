@@ -12,9 +12,9 @@ from pykafka_broker.cluster.elections import (
     broker_returns,
     directories_lost,
     elect_leaders,
+    leaderless,
     leads_anything,
     may_lead,
-    unclean_candidates,
     unclean_shutdown,
 )
 from pykafka_broker.protocol.errors import ErrorCode
@@ -103,11 +103,11 @@ def test_unclean_leaders_are_for_topics_that_allow_them() -> None:
         partition_in(cluster, (1, 2), isr=(), elr=(1,), last_known=(1,), name=name)
     cluster.image.configs[2, "sorry"] = {"unclean.leader.election.enable": "true"}
     cluster.image.brokers[1].fenced = True
-    records = list(unclean_candidates(cluster.controller))
+    records = list(leaderless(cluster.controller))
     assert [record.message.topic_id for record in records] == [cluster.image.topics["sorry"].id]
     assert all_told(records) == [{"isr": [2], "elr": [], "last_known": [], "leader": 2, "recovery_state": 1}]
     cluster.image.brokers[2].fenced = True
-    assert all_told(unclean_candidates(cluster.controller)) == []
+    assert all_told(leaderless(cluster.controller)) == []
 
 
 def test_a_topic_that_allows_it_gets_an_unclean_leader_as_soon_as_the_last_good_one_leaves() -> None:
