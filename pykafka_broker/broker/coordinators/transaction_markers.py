@@ -363,9 +363,11 @@ class TransactionMarkerManager:
             log.warning("no marker of %s in %s", ending.name, text)
 
     def _record(self, ending: PendingCompletion) -> None:
+        """Record the end; after a refusal of the log the record alone is tried again."""
         del self._endings[ending.name]
         try:
             self._record_end(ending)
         except ApiError as error:
             log.warning("the end of transaction %s can't be recorded: %s", ending.name, error)
-            self._wake(self._node.clock.now + MARKER_RETRY_MS)
+            self._endings[ending.name] = ending
+            self._retry_later(ending, MARKER_RETRY_MS)

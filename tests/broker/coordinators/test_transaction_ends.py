@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.broker.coordinators.coordinator_log import partition_for, read_batches
-from pykafka_broker.broker.coordinators.transaction_markers import ELSEWHERE_RETRY_MS
+from pykafka_broker.broker.coordinators.transaction_markers import ELSEWHERE_RETRY_MS, MARKER_RETRY_MS
+from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -22,6 +24,7 @@ from pykafka_broker.protocol.messages.write_txn_markers_request import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from tests.broker.neighbourhood import Neighbourhood
 from tests.broker.support import batch
 
@@ -108,6 +111,25 @@ def test_nothing_is_over_while_another_broker_is_silent(nodes: Neighbourhood) ->
     assert state(nodes) == "PrepareCommit"
     again = nodes.call(1, InitProducerIdRequest("x", 60_000), 4)
     assert again.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+def test_an_end_that_can_not_be_recorded_writes_no_marker_again(nodes: Neighbourhood) -> None:
+    producer = begun(nodes)
+    end(nodes, producer)
+    set_min_insync_replicas(nodes, "2")
+    nodes.network.run()
+    for _ in range(5):
+        nodes.wait(MARKER_RETRY_MS)
+    assert (markers(nodes, 1, 0), markers(nodes, 2, 1), state(nodes)) == (1, 1, "PrepareCommit")
+    set_min_insync_replicas(nodes, "1")
+    nodes.wait(MARKER_RETRY_MS)
+    assert (markers(nodes, 1, 0), markers(nodes, 2, 1), state(nodes)) == (1, 1, "CompleteCommit")
+
+
+def set_min_insync_replicas(nodes: Neighbourhood, value: str) -> None:
+    """Of the coordinator's log, of which node 1 alone is in sync."""
+    record = ConfigRecord(ConfigResourceType.TOPIC, TRANSACTION_STATE, "min.insync.replicas", value)
+    nodes.commit(1, [ApiMessageAndVersion(record, 0)])
 
 
 def test_a_broker_that_is_away_gets_its_marker_when_it_is_back(nodes: Neighbourhood) -> None:
