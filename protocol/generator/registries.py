@@ -33,6 +33,11 @@ def errors_module(path: Path) -> str:
     lines += [f"    {error['name']} = {error['code']}" for error in errors]
     lines += [
         "",
+        "    @classmethod",
+        "    def _missing_(cls, value: object) -> ErrorCode:",
+        '        """Return UNKNOWN_SERVER_ERROR for a code of a newer Kafka (Kafka: Errors.forCode)."""',
+        "        return cls.UNKNOWN_SERVER_ERROR",
+        "",
         "    @property",
         "    def retriable(self) -> bool:",
         '        """Whether a client may send the same request again."""',

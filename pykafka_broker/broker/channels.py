@@ -16,7 +16,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pykafka_broker.peers import Address, LinkError, Peer, Versions
-from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import Message
 
 if TYPE_CHECKING:
@@ -163,11 +162,3 @@ class RequestBatcher(ABC, Generic[W]):
         wanted, queue.sent, queue.open = queue.sent, [], None
         self._complete(wanted, answer)
         self._send_next(broker_id, queue)
-
-
-def error_code_of(code: int) -> ErrorCode:
-    """Return the error code of a broker, which may be of a newer release."""
-    try:
-        return ErrorCode(code)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR

@@ -461,7 +461,7 @@ class Producer:
             self._batches.split_batch(batch, now)
             return
         overtaken = code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and (queue.recovering or not first)
-        if (_retriable(code) and batch.attempts <= self.settings.retries) or overtaken:
+        if (ErrorCode(code).retriable and batch.attempts <= self.settings.retries) or overtaken:
             if code in LEADER_ERRORS or why is not None:
                 self._leaders.forget(batch.target.topic)
             queue.requeue(batch, now + self._client.backoff_ms)
@@ -512,10 +512,3 @@ class Producer:
             await asyncio.sleep(self._client.backoff_ms / 1000)
             self._refreshing = None
             self._wake.set()
-
-
-def _retriable(code: int) -> bool:
-    try:
-        return ErrorCode(code).retriable
-    except ValueError:  # of a newer Kafka
-        return False

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.channels import RequestBatcher, error_code_of
+from pykafka_broker.broker.channels import RequestBatcher
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.peers import Address, LinkError, Peer
-from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponse
 from pykafka_broker.protocol.runtime import Message
@@ -143,8 +142,3 @@ def test_who_is_not_known_is_not_waited_for(nodes: Neighbourhood) -> None:
     asking = Asking(nodes)
     asking.send(7, "a")
     assert asking.heard == ["no a"]
-
-
-def test_a_code_of_a_newer_broker_is_an_error_all_the_same() -> None:
-    assert error_code_of(0) is ErrorCode.NONE
-    assert error_code_of(30_000) is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -95,6 +95,7 @@ def test_error_codes_are_the_facts() -> None:
     assert ErrorCode(6) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert ErrorCode.NOT_LEADER_OR_FOLLOWER.retriable
     assert not ErrorCode.NONE.retriable
+    assert ErrorCode(30_000) is ErrorCode.UNKNOWN_SERVER_ERROR, "a code of a newer broker is an error all the same"
 
 
 @pytest.mark.parametrize("records", [GROUP_RECORDS, TRANSACTION_RECORDS, SHARE_RECORDS])

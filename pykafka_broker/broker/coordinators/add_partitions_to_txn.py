@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
-from pykafka_broker.broker.channels import RequestBatcher, error_code_of
+from pykafka_broker.broker.channels import RequestBatcher
 from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.waiting.future import Future
@@ -197,7 +197,7 @@ class AddPartitionsToTxnManager(RequestBatcher[PartitionVerification]):
         if isinstance(answer, AddPartitionsToTxnResponse):
             verdicts = dict(_verdicts(answer))
             if answer.error_code:
-                whole = _WHOLE.get(error_code_of(answer.error_code), error_code_of(answer.error_code))
+                whole = _WHOLE.get(ErrorCode(answer.error_code), ErrorCode(answer.error_code))
         for verification in wanted:
             self._hear(verification, verdicts.get((verification.asker[0], verification.partition), whole))
 
@@ -206,5 +206,5 @@ def _verdicts(answer: AddPartitionsToTxnResponse) -> Iterable[tuple[tuple[str, T
     for result in answer.results_by_transaction:
         for topic in result.topic_results:
             for one in topic.results_by_partition:
-                code = error_code_of(one.partition_error_code)
+                code = ErrorCode(one.partition_error_code)
                 yield (result.transactional_id, (topic.name, one.partition_index)), _ONE.get(code, code)

@@ -16,7 +16,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from pykafka_broker.broker.channels import RequestBatcher, error_code_of
+from pykafka_broker.broker.channels import RequestBatcher
 from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.waiting.future import Future, Steps
 from pykafka_broker.cluster.topic_names import check_topic_name
@@ -114,7 +114,7 @@ class DeadLetterProducer(RequestBatcher[_Batch]):
         if isinstance(answer, ProduceResponse):
             for topic in answer.responses:
                 for one in topic.partition_responses:
-                    error = ApiError(error_code_of(one.error_code), one.error_message) if one.error_code else None
+                    error = ApiError(ErrorCode(one.error_code), one.error_message) if one.error_code else None
                     refused[topic.name, one.index] = error
         for batch in wanted:
             if not batch.done:
@@ -224,7 +224,7 @@ class DeadLetterWriter:
             overrides = [CreatableTopicConfig(name, value) for name, value in configs.items()]
             [result] = self._node.metadata.create_topics([CreatableTopic(topic, -1, -1, configs=overrides)])
             if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                raise ApiError(error_code_of(result.error_code), result.error_message)
+                raise ApiError(ErrorCode(result.error_code), result.error_message)
             for tried in range(_TRIES):
                 if topic in self._node.image.topics:
                     break

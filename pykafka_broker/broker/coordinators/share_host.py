@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from pykafka_broker.broker.channels import RequestBatcher, error_code_of
+from pykafka_broker.broker.channels import RequestBatcher
 from pykafka_broker.broker.coordinators.coordinator_log import ANOTHER_TIME, read_batches, replay_batch
 from pykafka_broker.broker.coordinators.shards import CoordinatorShards
 from pykafka_broker.broker.coordinators.share_partitions import NotYet, SharePartitions, StateFenced, Stored
@@ -165,7 +165,7 @@ class StateRequests(RequestBatcher[_Try]):
             if found is None:
                 self._failed(question, ApiError(ErrorCode.NETWORK_EXCEPTION), is_known=False)
             elif found.error_code:
-                self._failed(question, ApiError(error_code_of(found.error_code), found.error_message))
+                self._failed(question, ApiError(ErrorCode(found.error_code), found.error_message))
             else:
                 question.complete(found)
 

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from pykafka_broker.broker.channels import RequestBatcher, error_code_of
+from pykafka_broker.broker.channels import RequestBatcher
 from pykafka_broker.broker.coordinators.shards import CoordinatorShards
 from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.partition import Partition
@@ -138,7 +138,7 @@ class MarkerSender(RequestBatcher[MarkerRequest]):
 def _answer_with(request: MarkerRequest, result: WritableTxnMarkerResult) -> None:
     for topic in result.topics:
         for partition in topic.partitions:
-            request.answer((topic.name, partition.partition_index), error_code_of(partition.error_code))
+            request.answer((topic.name, partition.partition_index), ErrorCode(partition.error_code))
 
 
 def _marker(request: MarkerRequest) -> WritableTxnMarker:

@@ -139,7 +139,7 @@ def records(number: int, count: int = 1, *, high_watermark: int = 0, **options: 
     return PartitionData(number, high_watermark=high_watermark, log_start_offset=0, records=data)
 
 
-def failure(number: int, code: ErrorCode) -> PartitionData:
+def failure(number: int, code: int) -> PartitionData:
     return PartitionData(number, code, high_watermark=-1, records=b"")
 
 
@@ -193,8 +193,9 @@ def test_a_leader_that_has_come_back_is_not_waited_for(following: Following) -> 
     assert len(following.line.asked) == 2
 
 
-def test_one_partition_in_trouble_is_taken_out_of_the_session_and_tried_again(following: Following) -> None:
-    following.answer(records(0), failure(1, ErrorCode.UNKNOWN_LEADER_EPOCH))
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_LEADER_EPOCH, 30_000])  # the second is of a newer Kafka
+def test_one_partition_in_trouble_is_taken_out_of_the_session_and_tried_again(following: Following, code: int) -> None:
+    following.answer(records(0), failure(1, code))
     assert following.named == {0: 1}
     assert [topic.partitions for topic in following.last.forgotten_topics_data] == [[1]]
     assert following.last.max_wait_ms < 500, "it does not wait longer than the other one"
