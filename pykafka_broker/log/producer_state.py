@@ -22,11 +22,12 @@ from typing import NamedTuple
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import FileSystem, read_file, write_file
 from pykafka_broker.log.index import AbortedTransaction
-from pykafka_broker.log.scan import ScannedBatch, scan
+from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.segments import Segments
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.control import EndTransactionMarker, read_end_transaction_marker
+from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import NO_SEQUENCE, BatchHeader, crc32c
 
 logger = logging.getLogger(__name__)
@@ -435,7 +436,7 @@ def replay_producers(producers: ProducerState, segments: Segments, start: int, e
             if batch.header.base_offset >= end_offset:
                 return
             if batch.header.last_offset >= start:
-                replay_batch(producers, batch)
+                _replay_in(segment, producers, batch)
 
 
 def rebuild_transactions(fs: FileSystem, directory: str, segments: Segments, segment: LogSegment) -> None:
@@ -456,7 +457,7 @@ def find_aborted(fs: FileSystem, directory: str, segments: Segments, segment: Lo
     replay_producers(producers, segments, start, segment.base_offset)
     found = []
     for batch in scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=False):
-        aborted = replay_batch(producers, batch)
+        aborted = _replay_in(segment, producers, batch)
         if aborted is not None:
             found.append(aborted)
     return found
@@ -476,6 +477,14 @@ def replay_batch(producers: ProducerState, batch: ScannedBatch) -> AbortedTransa
     aborted = producers.aborted_by(marker)
     producers.apply_marker(marker)
     return aborted
+
+
+def _replay_in(segment: LogSegment, producers: ProducerState, batch: ScannedBatch) -> AbortedTransaction | None:
+    """Record a batch of a segment as `replay_batch` does. Raises DamagedLog: it is a marker that makes no sense."""
+    try:
+        return replay_batch(producers, batch)
+    except CorruptBatch as error:
+        raise DamagedLog(segment.log.path, batch.position, str(error)) from error
 
 
 def _read_or_remove(fs: FileSystem, directory: str, offset: int) -> list[ProducerEntry] | None:

@@ -15,7 +15,8 @@ from pykafka_broker.log.jobs import run_inline
 from pykafka_broker.log.log_directory import LogDirectoryError, aside_name
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.protocol.errors import ErrorCode
-from tests.log.support import NOW, TOPIC_ID, Deferred, FailingFileSystem, batch, manager, topic_config
+from pykafka_broker.records.header import HEADER_SIZE
+from tests.log.support import NOW, TOPIC_ID, Deferred, FailingFileSystem, batch, manager, marker, topic_config
 
 MINUTE = 60_000
 
@@ -408,6 +409,26 @@ def test_a_damaged_log_is_refused_and_its_neighbours_are_served(tmp_path: Path) 
         logs.get("t", 1).read(1, 1, 3)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert logs.directories[0].online
+
+
+def test_a_marker_that_is_damaged_takes_its_partition_out_of_service(tmp_path: Path) -> None:
+    """Without a snapshot a load reads the log for its producers, without a look at checksums."""
+    logs = started(tmp_path)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    log.append(batch(producer_id=7, epoch=0, sequence=0, transactional=True), NOW)
+    at = log.size_bytes
+    log.append(marker(7, 0, commit=True), NOW)
+    log.append(batch(), NOW)
+    logs.shutdown(NOW)
+    for snapshot in tmp_path.glob("logs/t-0/*.snapshot"):
+        snapshot.unlink()
+    file = tmp_path / "logs/t-0/00000000000000000000.log"
+    data = bytearray(file.read_bytes())
+    data[at + HEADER_SIZE] = 0xFF  # the length of the record
+    file.write_bytes(data)
+    with pytest.raises(ApiError, match=f"is damaged at byte {at}") as caught:
+        started(tmp_path).get("t", 0)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_a_sync_that_comes_after_the_deletion_is_no_failure(tmp_path: Path) -> None:
