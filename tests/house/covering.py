@@ -260,7 +260,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "server/test_link.py": (
         "connects to a peer of the test's",
         """
-        peers server/link_codec
+        peers server/dial server/link_codec
         """,
     ),
     "server/test_server.py": (

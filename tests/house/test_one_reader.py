@@ -39,8 +39,8 @@ REASONS = {
         broker.api.replica_fetch broker.coordinators.dead_letters broker.replication.fetcher
         control.history.groups control.history.transactions control.traffic.answers coordinators.groups.consumer_classic
         coordinators.streams.sticky_assignor log.compaction.clean log.directory_map log.maintenance log.moving
-        log.tool.repair log.tool.verify registry.api server.accepting testing.fixtures testing.simulation.broker
-        testing.simulation.faults testing.simulation.serving
+        log.tool.repair log.tool.verify registry.api server.accepting server.dial testing.fixtures
+        testing.simulation.broker testing.simulation.faults testing.simulation.serving
     """,
     "runs in a thread of its own, its reader on the loop": "zookeeper.controller",
     "changes recordings; the reader is a command": "testing.masking",
