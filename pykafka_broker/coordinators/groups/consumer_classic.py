@@ -4,8 +4,7 @@ Rule: a classic group of consumers becomes a consumer group when the first membe
 back when the last such member has gone; `group.consumer.migration.policy` allows both changes, one of them or none.
 Members keep their partitions, and one batch replaces the records of the old form by records of the new form. A classic
 member of a consumer group never waits: JoinGroup is answered at once with the member's generation, and Heartbeat sends
-the member back to JoinGroup when it has partitions to gain or to lose. The coordinator alone reads this file: groups
-in migration are a concept of their own beside the two protocols.
+the member back to JoinGroup when it has partitions to gain or to lose.
 """
 
 from __future__ import annotations
