@@ -20,7 +20,7 @@ from pykafka_broker.broker.coordinators.shards import CoordinatorShards
 from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
-from pykafka_broker.broker.waiting.future import DONE, Answer, Future, Steps, TooLate, when_committed
+from pykafka_broker.broker.waiting.future import Answer, Future, Steps, TooLate, when_committed
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.config.group import GroupConfig
@@ -230,7 +230,7 @@ class GroupHost:
             return later
         self.confirm_by_append(group_id, getattr(effects.reply, "error_code", 0))
         committed = self.committed(group_id)
-        return effects.reply if committed is DONE else when_committed(effects.reply, committed)
+        return effects.reply if committed.done and not committed.error else when_committed(effects.reply, committed)
 
     def apply(self, effects: CoordinatorResult[Any]) -> None:
         """Append, replay, and answer waiting requests. If the log refuses, the requests fail.
