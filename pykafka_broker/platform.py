@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import io
+import mmap
 import os
 import shutil
 import signal
@@ -284,6 +285,13 @@ def memory_directory() -> str | None:
         return MEMORY_DISK if disk_usage(MEMORY_DISK)[1] >= _ROOM_IN_MEMORY else None
     except OSError:
         return None
+
+
+def unused_memory(size: int) -> memoryview:
+    """Return zeros that take memory only once they are used, and are no other process's after a fork."""
+    if sys.platform == "win32":
+        return memoryview(mmap.mmap(-1, size))
+    return memoryview(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANON))
 
 
 def open_files_limit() -> int | None:

@@ -48,6 +48,7 @@ CONTROL = "control on "
 SCHEMA_REGISTRY = "schema registry on "
 STOP_LINE = b"stop\n"  # on standard input, where no signal can be sent
 LOG_TAIL_BYTES = 16_000
+Options = dict[str, str | bool | list[str] | None]  # of the command, by name; None, or nothing, for one not given
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -272,7 +273,7 @@ class KafkaBroker(Controlled):
         __tracebackhide__ = True
         from pykafka_broker.testing.in_process import BrokerInProcess
 
-        self._process = process = BrokerInProcess(self._options(), self.log_path, self.log_level)
+        self._process = process = BrokerInProcess(self._options(), str(self.log_path), self.log_level)
         process.start(self.loop)
         weakref.finalize(self, process.kill)
         try:
@@ -290,42 +291,46 @@ class KafkaBroker(Controlled):
 
     def _command(self) -> list[str]:
         # -P: modules in the current directory belong to the tests, not to the broker
-        return [sys.executable, "-P", "-m", "pykafka_broker", "--stop-on-stdin-close", *self._options()]
-
-    def _options(self) -> list[str]:
-        """Return the options of the command that make the broker what it is."""
-        command = ["--log-level", self.log_level]
-        command += ["--remove-with-parent", str(self._directory)]  # a killed process can't remove its directory
-        if self.quick_groups:
-            command.append("--quick-groups")
-        if self.emulate is not None:
-            command += ["--emulate", self.emulate]
-        if self.strict:
-            command.append("--strict")
-        at = self._control_at if self._control is None else self._control.url.removeprefix("http://")
-        command += ["--control", at]
-        if self._control_nodes:
-            command += ["--control-nodes", self._control_nodes]
-        if self.history_path is not None:
-            command += ["--history", str(self.history_path)]
-        if self.schema_registry:
-            command += ["--schema-registry", self._schema_registry_url.removeprefix("http://") or "127.0.0.1:0"]
-        if self._security is not None:
-            own = f"{self._security.listener}://{self._address}"
-            command += [
-                str(self._properties),
-                "--override",
-                f"listeners={','.join(filter(None, (own, self._inner_listener)))}",
-            ]
-        elif self._inner_listener:
-            command += ["--override", f"listeners=PLAINTEXT://{self._address},{self._inner_listener}"]
-        elif "listeners" not in self.config:
-            command += ["--listen", self._address]
-        if not {"log.dirs", "log.dir"} & self.config.keys():
-            command += ["--data-dir", str(self.data_dir)]
-        for name, value in self.config.items():
-            command += ["--override", f"{name}={value}"]
+        command = [sys.executable, "-P", "-m", "pykafka_broker", "--stop-on-stdin-close"]
+        options = self._options()
+        if isinstance(file := options.pop("properties"), str):
+            command.append(file)
+        for name, value in options.items():
+            flag = f"--{name.replace('_', '-')}"
+            if value is True:
+                command.append(flag)
+            elif isinstance(value, list):
+                command += [word for each in value for word in (flag, each)]
+            elif isinstance(value, str):
+                command += [flag, value]
         return command
+
+    def _options(self) -> Options:
+        """Return the options of the command that make the broker what it is."""
+        overrides = [f"{name}={value}" for name, value in self.config.items()]
+        listen = []
+        if self._security is not None or self._inner_listener:
+            name = "PLAINTEXT" if self._security is None else self._security.listener
+            own = f"{name}://{self._address}"
+            overrides.insert(0, f"listeners={','.join(filter(None, (own, self._inner_listener)))}")
+        elif "listeners" not in self.config:
+            listen.append(self._address)
+        registry = self._schema_registry_url.removeprefix("http://") or "127.0.0.1:0"
+        return {
+            "properties": None if self._security is None else str(self._properties),
+            "log_level": self.log_level,
+            "remove_with_parent": str(self._directory),  # a killed process can't remove its directory
+            "quick_groups": self.quick_groups,
+            "emulate": self.emulate,
+            "strict": self.strict,
+            "control": self._control_at if self._control is None else self._control.url.removeprefix("http://"),
+            "control_nodes": self._control_nodes or None,
+            "history": None if self.history_path is None else str(self.history_path),
+            "schema_registry": registry if self.schema_registry else None,
+            "listen": listen,
+            "data_dir": None if {"log.dirs", "log.dir"} & self.config.keys() else str(self.data_dir),
+            "override": overrides,
+        }
 
     @property
     def _certificates(self) -> Path:
