@@ -105,10 +105,8 @@ class _NodeWatch:
         self._recorder.note_process(self._node_id, how)
 
     def started(self) -> None:
-        """Record what comes to the new process."""
+        """Note the new process."""
         self._recorder.note_process(self._node_id, "start")
-        with suppress(ControlError, BrokerError, OSError):
-            self._recorder.node(self._node_id).start_recording()
 
 
 class ClusterRecorder:
@@ -181,10 +179,10 @@ def joined(parts: Sequence[NodeRecording], processes: Iterable[ProcessEvent] = (
     first: dict[int, NodeRecording] = {}
     for part in parts:
         first.setdefault(part.node, part)
-    before, then = parts[0].topics, parts[-1].topics_then
+    before, then = min(parts, key=lambda each: each.began_ns).topics, parts[-1].topics_then
     later = {name: of for name, of in then.placements.items() if name not in before.placements}
     began_ns = min(each.began_ns for each in parts)
-    events = [*_events(parts, began_ns), *(each.event(began_ns) for each in processes)]
+    events = [*(each.event(began_ns) for each in _in_time(processes, parts)), *_events(parts, began_ns)]
     return Recording(
         _state(first.values()),
         in_effect(events, before.names | then.names),
@@ -193,6 +191,19 @@ def joined(parts: Sequence[NodeRecording], processes: Iterable[ProcessEvent] = (
         placements=before.placements
         | {name: [each._replace(leader_epoch=-1) for each in of] for name, of in later.items()},
     )
+
+
+def _in_time(processes: Iterable[ProcessEvent], parts: Sequence[NodeRecording]) -> Iterator[ProcessEvent]:
+    """Yield ends and starts of processes: a process has started when its recording begins, and the test knows later."""
+    ended: dict[int, int] = {}
+    for each in processes:
+        if each.how == "start":
+            since = ended.get(each.node, 0)
+            began = [part.began_ns for part in parts if part.node == each.node and part.began_ns > since]
+            each = each._replace(at_ns=min([each.at_ns, *began]))
+        else:
+            ended[each.node] = each.at_ns
+        yield each
 
 
 def _state(parts: Iterable[NodeRecording]) -> list[str]:

@@ -243,8 +243,11 @@ class _Observed:
     def share(self, submit: Submit) -> BrokerShare:
         return self._inner.share(submit)
 
-    async def open(self, running: Running) -> None:
+    def attend(self, running: Running) -> None:
         self._process.running = running
+        self._inner.attend(running)
+
+    async def open(self, running: Running) -> None:
         await self._inner.open(running)
 
     async def close(self) -> None:

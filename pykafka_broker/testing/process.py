@@ -53,7 +53,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class ProcessWatch(Protocol):
-    """An onlooker of a broker's process."""
+    """An onlooker of a broker's process, which records what comes to each new one."""
 
     def ending(self, how: str) -> None:
         """Hear that the process is about to be ended. how: "stop" or "kill"."""
@@ -326,6 +326,7 @@ class KafkaBroker(Controlled):
             "control": self._control_at if self._control is None else self._control.url.removeprefix("http://"),
             "control_nodes": self._control_nodes or None,
             "history": None if self.history_path is None else str(self.history_path),
+            "record": self._watch is not None,
             "schema_registry": registry if self.schema_registry else None,
             "listen": listen,
             "data_dir": None if {"log.dirs", "log.dir"} & self.config.keys() else str(self.data_dir),
