@@ -25,9 +25,10 @@ from pykafka_broker.testing.cluster_recording import NodeRecording, joined
 from pykafka_broker.testing.history import Checks
 from pykafka_broker.testing.masking import Mask
 from pykafka_broker.testing.partial_recordings import completed
+from pykafka_broker.testing.plain_target import PlainTarget
 from pykafka_broker.testing.recording import Recorded, Recording, lines_of, read_recording
 from pykafka_broker.testing.replay import RecordingPlayer
-from pykafka_broker.testing.replay_targets import ClusterTarget, ControlledTarget, PlainTarget, Target
+from pykafka_broker.testing.replay_targets import ClusterTarget, ControlledTarget, Target
 
 DIFFERS = 3
 FOUND = 4
@@ -90,6 +91,8 @@ def parser() -> CommandParser:
     brokers = "play it on so many brokers; by default on those of the recording"
     command.add_argument("--brokers", type=int, metavar="N", help=brokers)
     command.add_argument("--url", help="address of that broker's control API, for faults and the clock; Kafka has none")
+    time = "let as much time pass there as in the recording: the broker's clock is moved, others are waited for"
+    command.option("--recorded-time", time)
     command.option("--list", "play nothing: print the requests with their numbers, and what else happened")
     command.add_argument("--until", type=int, metavar="NUMBER", help="the last request to play")
     command.option("--keep", "let the broker run at the end, with all connections, until Enter is pressed")
@@ -178,7 +181,7 @@ def _shown(
 
 def _played(recording: Recording, target: Target, options: Namespace, shown_at: str) -> RecordingPlayer:
     """Play a recording. shown_at: where to look at the broker at the end, until Enter is pressed."""
-    player = RecordingPlayer(recording, target)
+    player = RecordingPlayer(recording, target, options.recorded_time)
 
     async def hold() -> None:
         print(f"{player.played} requests played: {shown_at} shows the broker; Enter ends it", flush=True)
@@ -227,5 +230,6 @@ def _left_out(player: RecordingPlayer, target: Target) -> str:
     elif player.disturbed:
         parts.append(f"{player.disturbed} answers that met a fault are not compared")
     if target.ended is not None and player.number == target.ended[0]:
-        parts.append(f"played up to request {player.number}: then {target.ended[1]}, which can't be done there")
+        of = f"request {player.number} of {player.requests}"
+        parts.append(f"played up to {of}: then {target.ended[1]}, which can't be done there")
     return "; ".join(parts)

@@ -27,6 +27,7 @@ from pykafka_broker.protocol.runtime import ZERO_UUID, uuid_text
 from pykafka_broker.testing.answers import RecordingState
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError
+from pykafka_broker.testing.recorded_coordinators import OF_COORDINATORS, asked_coordinators
 from pykafka_broker.testing.recorded_messages import RecordedMessages
 from pykafka_broker.testing.recording import (
     PROCESS,
@@ -181,15 +182,16 @@ def joined(parts: Sequence[NodeRecording], processes: Iterable[ProcessEvent] = (
         first.setdefault(part.node, part)
     before, then = min(parts, key=lambda each: each.began_ns).topics, parts[-1].topics_then
     later = {name: of for name, of in then.placements.items() if name not in before.placements}
+    placements = before.placements
+    placements |= {name: [each._replace(leader_epoch=-1) for each in of] for name, of in later.items()}
     began_ns = min(each.began_ns for each in parts)
     events = [*(each.event(began_ns) for each in _in_time(processes, parts)), *_events(parts, began_ns)]
     return Recording(
         _state(first.values()),
-        in_effect(events, before.names | then.names),
+        in_effect(events, before.names | then.names, {name: len(of) for name, of in placements.items()}),
         nodes=dict.fromkeys(parts[0].brokers, 0) | {node: each.recording.last_fault for node, each in first.items()},
         controller=parts[0].controller if parts[0].controller not in parts[0].brokers else 0,
-        placements=before.placements
-        | {name: [each._replace(leader_epoch=-1) for each in of] for name, of in later.items()},
+        placements=placements,
     )
 
 
@@ -218,7 +220,7 @@ def _state(parts: Iterable[NodeRecording]) -> list[str]:
             topics.setdefault(line["name"], text)
         elif line["type"] == "offset":
             offsets.append(line)
-        else:
+        elif line["type"] == "record":
             others.append(text)
             known = records[TopicPartition(line["topic"], line["partition"])]
             known.append(max(line["batch"], known[-1] + 1 if known else 0))
@@ -244,18 +246,22 @@ def _events(parts: Sequence[NodeRecording], began_ns: int) -> Iterator[Recorded]
             yield event._replace(at=event.at + later, answered=answered, connection=connection, node=part.node)
 
 
-def in_effect(events: list[Recorded], names: Mapping[str, str]) -> list[Recorded]:
-    """Return the events in order, with each move of a leader where the old leader has learnt of it.
+def in_effect(
+    events: list[Recorded], names: Mapping[str, str], partitions_of: Mapping[str, int] | None = None
+) -> list[Recorded]:
+    """Return the events in order, with each move of a leader or coordinator where the old one has learnt of it.
 
     Args:
         names: of topics, by id.
+        partitions_of: topics, those of coordinators among them.
     """
     events.sort(key=lambda each: each.at)
     seen: list[tuple[Recorded, dict[TopicPartition, bool]]] = []
     moves = [each for each in events if each.call is not None and each.call[1] == MOVE_LEADER]
     if moves:
         answers = sorted((each for each in events if each.response is not None), key=lambda each: each.answered)
-        seen = [(each, dict(served(each, names))) for each in answers]
+        counts = partitions_of or {}
+        seen = [(each, {**dict(served(each, names)), **dict(_coordinated(each, counts))}) for each in answers]
     for move in moves:
         assert move.call is not None
         given = json.loads(move.call[2])
@@ -269,6 +275,13 @@ def in_effect(events: list[Recorded], names: Mapping[str, str]) -> list[Recorded
             at = event.answered + 1
         events[events.index(move)] = move._replace(at=at, answered=at)
     return sorted(events, key=lambda each: each.at)
+
+
+def _coordinated(event: Recorded, partitions_of: Mapping[str, int]) -> Iterator[tuple[TopicPartition, bool]]:
+    """Yield the partitions of coordinators that an event was for, and whether the broker was the coordinator."""
+    for one, is_theirs in asked_coordinators(event):
+        if partitions := partitions_of.get(OF_COORDINATORS[one.kind]):
+            yield one.place(partitions), is_theirs
 
 
 def served(event: Recorded, names: Mapping[str, str]) -> Iterator[tuple[TopicPartition, bool]]:

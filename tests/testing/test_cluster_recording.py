@@ -15,6 +15,12 @@ from pykafka_broker.cli import main
 from pykafka_broker.control.traffic.exchange import is_of_a_broker
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
+from pykafka_broker.protocol.messages.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.messages.produce_response import (
     PartitionProduceResponse,
@@ -94,6 +100,24 @@ def test_nobody_tells_when_it_has_learnt() -> None:
 def test_leaders_that_move_twice_move_one_after_the_other() -> None:
     events = move(10, 2), produce(20, 2), produce(25, 2), move(30, 1), produce(40, 2), produce(50, 1)
     assert order(*events) == ["move", (2, False), (2, False), (2, False), "move", (1, False)]
+
+
+def commit(at: int, node: int, error: ErrorCode = ErrorCode.NONE) -> Recorded:
+    """A commit of the group that the first partition of 1 is for."""
+    request = OffsetCommitRequest("billing", topics=[OffsetCommitRequestTopic("orders")])
+    partition = OffsetCommitResponsePartition(0, int(error))
+    response = OffsetCommitResponse(0, [OffsetCommitResponseTopic("orders", partitions=[partition])])
+    frame = b"".join(encode_request(request, 7, 1, "shop"))[4:]
+    answer = (1).to_bytes(4, "big") + response.encode(7)
+    return Recorded.exchange(at, at + 5, node, frame, answer)._replace(node=node)
+
+
+def test_a_coordinator_moves_when_the_old_one_has_learnt_of_it() -> None:
+    """The broker 1 has taken a commit after the controller had decided."""
+    refused = commit(30, 1, ErrorCode.NOT_COORDINATOR)
+    given = [move(10, 2, "__consumer_offsets"), commit(20, 1), refused, commit(40, 2)]
+    events = in_effect(given, NAMES, {"__consumer_offsets": 1})
+    assert [each.at for each in events if each.call is not None] == [26]
 
 
 @pytest.mark.parametrize(
