@@ -148,9 +148,12 @@ def _on_its_own(recording: Recording, options: Namespace, asked: dict[str, Any] 
         with KafkaBroker(emulate=options.emulate, history=history) as broker:
             if options.page:
                 return _shown(
-                    recording, options, broker, lambda: ControlledTarget(broker.control, broker.host, broker.port)
+                    recording,
+                    options,
+                    broker,
+                    lambda: ControlledTarget(broker.control, broker.host, broker.port, process=broker),
                 )
-            target: Target = ControlledTarget(broker.control, broker.host, broker.port)
+            target: Target = ControlledTarget(broker.control, broker.host, broker.port, process=broker)
             player = _played(recording, target, options, str(broker.control_url))
             return _told(player, options.all, target, recording, broker, asked)
     count = len(recording.brokers) or 1 if options.brokers is None else options.brokers

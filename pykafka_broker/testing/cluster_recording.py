@@ -16,27 +16,25 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pykafka_broker import __version__
-from pykafka_broker.control.traffic.exchange import is_of_a_broker
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import ZERO_UUID, uuid_text
 from pykafka_broker.testing.answers import RecordingState
+from pykafka_broker.testing.broker_recording import ProcessEvent, ProcessRecording, events_of, in_time
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError
 from pykafka_broker.testing.recorded_coordinators import OF_COORDINATORS, asked_coordinators
 from pykafka_broker.testing.recorded_messages import RecordedMessages
 from pykafka_broker.testing.recording import (
-    PROCESS,
     BadRecording,
     Placement,
     Recorded,
     Recording,
     lines_of,
-    read_recording,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +45,7 @@ MOVE_LEADER = "/incidents/leader"
 _NOT_LED = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH}
 
 
-class NodeRecording:
+class NodeRecording(ProcessRecording):
     """The recording of one process of a node.
 
     Raises:
@@ -55,21 +53,17 @@ class NodeRecording:
     """
 
     def __init__(self, text: str) -> None:
-        lines = text.splitlines()
-        self.recording = read_recording(lines)
+        super().__init__(text)
         try:
-            head = json.loads(lines[0])
+            head = self.head
             self.node: int = head["node"]
             self.controller: int = head["controller"]
             self.brokers: list[int] = head["brokers"]
-            self.began_ns: int = head["began_ns"]
             self.cluster_id: str = head["cluster_id"]
             self.topics = _Topics(head["topics"])
             self.topics_then = _Topics(head["topics_then"])
         except (IndexError, KeyError, TypeError, ValueError):
             raise BadRecording("a recording is of no node of a cluster, so it is played alone") from None
-        self.is_full = lines[-1] == '{"full":true}'
-        self.size_bytes = len(text)
 
 
 class _Topics:
@@ -78,19 +72,6 @@ class _Topics:
     def __init__(self, told: Mapping[str, Any]) -> None:
         self.placements = {name: [Placement(*each) for each in topic["partitions"]] for name, topic in told.items()}
         self.names = {topic["id"]: name for name, topic in told.items()}
-
-
-class ProcessEvent(NamedTuple):
-    """The end or the start of a node's process. at_ns: by the clock of the machine; how: "kill", "stop" or "start"."""
-
-    at_ns: int
-    node: int
-    how: str
-
-    def event(self, began_ns: int) -> Recorded:
-        """Return the event of a recording."""
-        at = max(0, (self.at_ns - began_ns) // 1000)
-        return Recorded(at, at, 0, b"", None, (PROCESS, f"/{self.how}", ""), node=self.node)
 
 
 class _NodeWatch:
@@ -185,7 +166,7 @@ def joined(parts: Sequence[NodeRecording], processes: Iterable[ProcessEvent] = (
     placements = before.placements
     placements |= {name: [each._replace(leader_epoch=-1) for each in of] for name, of in later.items()}
     began_ns = min(each.began_ns for each in parts)
-    events = [*(each.event(began_ns) for each in _in_time(processes, parts)), *_events(parts, began_ns)]
+    events = [*(each.event(began_ns) for each in in_time(processes, parts)), *events_of(parts, began_ns)]
     return Recording(
         _state(first.values()),
         in_effect(events, before.names | then.names, {name: len(of) for name, of in placements.items()}),
@@ -193,19 +174,6 @@ def joined(parts: Sequence[NodeRecording], processes: Iterable[ProcessEvent] = (
         controller=parts[0].controller if parts[0].controller not in parts[0].brokers else 0,
         placements=placements,
     )
-
-
-def _in_time(processes: Iterable[ProcessEvent], parts: Sequence[NodeRecording]) -> Iterator[ProcessEvent]:
-    """Yield ends and starts of processes: a process has started when its recording begins, and the test knows later."""
-    ended: dict[int, int] = {}
-    for each in processes:
-        if each.how == "start":
-            since = ended.get(each.node, 0)
-            began = [part.began_ns for part in parts if part.node == each.node and part.began_ns > since]
-            each = each._replace(at_ns=min([each.at_ns, *began]))
-        else:
-            ended[each.node] = each.at_ns
-        yield each
 
 
 def _state(parts: Iterable[NodeRecording]) -> list[str]:
@@ -228,22 +196,6 @@ def _state(parts: Iterable[NodeRecording]) -> list[str]:
         if (at := line.pop("log_offset", None)) is not None:
             line["offset"] = bisect_left(records[TopicPartition(line["topic"], line["partition"])], at)
     return [*topics.values(), *others, *map(json.dumps, offsets)]
-
-
-def _events(parts: Sequence[NodeRecording], began_ns: int) -> Iterator[Recorded]:
-    """Yield the events of all nodes, with connections that have one number in the whole recording."""
-    numbers: dict[tuple[int, int], int] = {}
-    for index, part in enumerate(parts):
-        later = (part.began_ns - began_ns) // 1000
-        inner = {each.connection for each in part.recording.events if is_of_a_broker(each.request)}
-        for event in part.recording.events:
-            if event.call is None and (event.connection in inner or part.node not in part.brokers):
-                continue
-            connection = 0
-            if event.call is None:
-                connection = numbers.setdefault((index, event.connection), len(numbers) + 1)
-            answered = event.answered if event.request and event.response is None else event.answered + later
-            yield event._replace(at=event.at + later, answered=answered, connection=connection, node=part.node)
 
 
 def in_effect(

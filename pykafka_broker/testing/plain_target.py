@@ -120,7 +120,8 @@ class PlainTarget(WaitingTarget):
         for event in events:
             if event.call is not None and event.call[0] == PROCESS:
                 how = event.call[1].strip("/")
-                self.ended = number, f"broker {event.node} was {_ENDED.get(how, how)}"
+                who = f"broker {event.node}" if event.node else "the broker"
+                self.ended = number, f"{who} was {_ENDED.get(how, how)}"
                 return
             number += bool(event.request)
             if self.nodes:

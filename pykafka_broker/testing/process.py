@@ -33,7 +33,9 @@ from pykafka_broker.testing.data import BrokerError
 if TYPE_CHECKING:
     import asyncio
 
+    from pykafka_broker.testing.answers import RecordingState
     from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
+    from pykafka_broker.testing.broker_recording import BrokerRecorder
     from pykafka_broker.testing.in_process import BrokerInProcess
     from pykafka_broker.testing.security_spec import SecuritySpec
 
@@ -146,6 +148,7 @@ class KafkaBroker(Controlled):
         self._control: ControlClient | None = None
         self._control_at, self._control_nodes = "127.0.0.1:0", ""
         self._watch: ProcessWatch | None = None
+        self._recorder: BrokerRecorder | None = None
         self._own_directory()
 
     def _own_directory(self) -> None:
@@ -231,6 +234,29 @@ class KafkaBroker(Controlled):
             file.seek(max(size, file.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
             return file.read().decode(errors="replace")
         return ""
+
+    def start_recording(self) -> RecordingState:
+        """Record all requests and answers from now on, whole, after the topics, records and offsets that are there.
+        Kills and restarts are in the recording, too.
+        """
+        found = super().start_recording()
+        if not self._inner_listener:  # of a cluster's node other nodes have parts, too
+            from pykafka_broker.testing.broker_recording import BrokerRecorder
+
+            self._watch = self._recorder = BrokerRecorder(self)
+        return found
+
+    def save_recording(self, path: str | os.PathLike[str]) -> RecordingState:
+        """Write the recording into a file for `pykafka-broker replay`, and stop recording.
+
+        Raises:
+            ControlError: nothing is recorded.
+        """
+        recorder, self._recorder = self._recorder, None
+        if recorder is None:
+            return super().save_recording(path)
+        self._watch = None
+        return recorder.save(path)
 
     def start(self) -> Self:
         """Start the process and wait until clients may connect."""
@@ -511,6 +537,7 @@ class KafkaBroker(Controlled):
 
     def close(self) -> None:
         """Stop the broker and remove temporary files."""
+        self._watch = self._recorder = None  # what was not saved by now is not wanted
         try:
             self.stop()
         finally:

@@ -39,6 +39,7 @@ from pykafka_broker.testing.recording import COORDINATOR, PROCESS, BadRecording,
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.cluster import KafkaCluster
+    from pykafka_broker.testing.process import KafkaBroker
 
 MOST_EPOCHS = 200  # that a leader is moved for
 _PATIENCE_MS = 20_000  # less than the player has for an answer
@@ -95,8 +96,11 @@ class ControlledTarget:
     lags = False
     nodes: Mapping[int, int] = {}
 
-    def __init__(self, control: ControlClient, host: str, port: int, last_fault: int = 0) -> None:
+    def __init__(
+        self, control: ControlClient, host: str, port: int, last_fault: int = 0, process: KafkaBroker | None = None
+    ) -> None:
         self._control = control
+        self._process = process  # can be ended and started; None for one that is not ours
         self._address = host, port
         self._last_fault = last_fault
         self._faults: dict[int, int] = {}  # the id here, by the recorded id
@@ -107,6 +111,10 @@ class ControlledTarget:
         return self._address
 
     async def begin(self, recording: Recording) -> Recording:
+        if self._process is None and any(
+            each.call is not None and each.call[0] == PROCESS for each in recording.events
+        ):
+            raise BadRecording("the recorded broker was stopped or killed, which can't be done there: leave out --to")
         self._last_fault = recording.last_fault
         if recording.state:
             await asyncio.to_thread(self._control.call, "POST", "/seed", "\n".join(recording.state))
@@ -117,6 +125,8 @@ class ControlledTarget:
 
     async def call(self, event: Recorded) -> None:
         method, target, body = event.call or ("", "", "")
+        if method == PROCESS and self._process is not None:
+            return await self._end_or_start(self._process, target.strip("/"))
         path, _, query = target.partition("?")
         self._stands = path == "/clock/freeze" or (self._stands and path != "/clock/resume")
         if path == "/clock/resume" and self._passed_ms is not None:
@@ -131,6 +141,13 @@ class ControlledTarget:
         if (method, path) == ("POST", "/faults"):
             self._last_fault += 1
             self._faults[self._last_fault] = answer["id"]
+
+    async def _end_or_start(self, process: KafkaBroker, how: str) -> None:
+        await asyncio.to_thread({"kill": process.kill, "stop": process.stop, "start": process.start}[how])
+        if how == "start":
+            self._control, self._faults, self._last_fault = process.control, {}, 0
+            if self._passed_ms is not None:
+                await asyncio.to_thread(self._control.call, "POST", "/clock/freeze")
 
     async def pass_to(self, ms: int) -> None:
         """Move the clock on, by as much as the recorded one has gone."""
