@@ -22,6 +22,7 @@ from pykafka_broker.cli.recorded_events import lines
 from pykafka_broker.cli.trace import Conversation, conversations, read_packets
 from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, RemoteBroker
 from pykafka_broker.testing.cluster_recording import NodeRecording, joined
+from pykafka_broker.testing.compared_recordings import differing
 from pykafka_broker.testing.history import Checks
 from pykafka_broker.testing.masking import Mask
 from pykafka_broker.testing.partial_recordings import completed
@@ -52,6 +53,8 @@ def main(arguments: Sequence[str]) -> int:
             masked = Mask(os.urandom(32)).recording(recording)
             Path(options.masked).write_text("\n".join([*lines_of(masked), ""]), encoding="utf-8")
             return 0
+        if options.compare is not None:
+            return _compared(recording, _read([options.compare]), options.all)
         if options.list:
             print("\n".join(lines(recording)))
             return 0
@@ -99,6 +102,8 @@ def parser() -> CommandParser:
     page = "show a line of time in the broker's page, which can be moved: the broker is as it was at each request"
     command.option("--page", page)
     command.option("--all", "print all answers that differ, and not only the first")
+    compare = "play nothing: print what the clients in that recording, of a new version, write and commit otherwise"
+    command.option("--compare FILE", compare)
     masked = "play nothing: write the recording there without addresses, ids, passwords and the content of records"
     command.option("--masked FILE", masked)
     command.option("--check", "check afterwards what was lost, doubled or out of order, as `check` does")
@@ -118,6 +123,13 @@ def _read(paths: Sequence[str]) -> Recording:
         return completed(Recording([], _captured(found), _OF_A_CAPTURE, servers=_servers(found)))
     recording = read_recording(data.decode().splitlines())
     return completed(recording) if recording.unknown and not recording.state else recording
+
+
+def _compared(recording: Recording, other: Recording, of_all: bool) -> int:
+    """Print what clients did otherwise in another recording; return the exit code."""
+    found = list(differing(recording, other))
+    print("\n".join(found if of_all else found[:1]) or "the clients wrote and committed the same")
+    return DIFFERS if found else 0
 
 
 def _captured(found: list[Conversation]) -> list[Recorded]:
