@@ -27,6 +27,7 @@ from struct import Struct
 from typing import Any
 
 from pykafka_broker import platform
+from pykafka_broker.broker.requests.encoded_reply import UnwrittenReply
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.runtime import Pieces
 from pykafka_broker.server.event_loop import KEPT_BYTES, BufferPool, EventLoop
@@ -413,12 +414,17 @@ class Channel:
         """Send a frame, at once as far as the socket allows, the rest when the socket is writable again."""
         if self.closed:
             return
+        answers = self._turns.answers
+        if type(pieces) is UnwrittenReply:
+            if answers.gathers and not (self._out or self._reader.more):
+                answers.add(self, pieces)
+                return
+            answers.flush()  # now the answer stands
         if self._out:
             self._out.extend(pieces)
             return
         try:
             frame = _joined(pieces)
-            answers = self._turns.answers
             if answers.gathers and not self._reader.more and frame is not None and len(frame) <= KEPT_BYTES:
                 answers.add(self, frame)
                 return
@@ -435,10 +441,11 @@ class Channel:
             if self._out and not self.closed:
                 self._want(self._wanted | self._transport.write_on)
 
-    def send_kept(self, data: bytes) -> None:
+    def send_kept(self, answer: bytes | UnwrittenReply) -> None:
         """Send a frame left by `send` for later in the turn."""
         if self.closed:
             return
+        data = answer if isinstance(answer, bytes) else b"".join(answer)
         if self._out:
             self._out.append(data)
             return

@@ -94,7 +94,8 @@ def shortens(api_key: ApiKey) -> Callable[[ShortWay], ShortWay]:
     The short way is called before the request is decoded, with the frame and the position of the body, where no quota
     and no authorizer is there. It returns the pieces of the answer with an empty piece in front, for the header; no
     pieces where the client wants no answer; a `Future` of a response, which has no error; or None for a request that
-    goes the general way, as if nothing had been tried.
+    goes the general way, as if nothing had been tried. Pieces that may still become an error in this turn are an
+    `UnwrittenReply`.
     """
 
     def register(short_way: ShortWay) -> ShortWay:
