@@ -424,7 +424,9 @@ class Router:
                     short = endpoint.short_way(services, context, frame, body)
                     if short is not None:
                         endpoint.way_counts[_SHORT] += 1
-                        return self._answer_shortly(endpoint, context, short)
+                        if isinstance(short, list):
+                            return endpoint.with_header(short, version, correlation_id) if short else None
+                        return self._short_wait(endpoint, context, short)
                 endpoint.way_counts[_GENERAL] += 1
             request = endpoint.decode(frame, body, version) if readable else None
             reply = endpoint.handler(services, context, request)
@@ -445,12 +447,8 @@ class Router:
             services.replies.put(services.image, key, reply)
         return endpoint.encode(context, reply)
 
-    def _answer_shortly(
-        self, endpoint: Endpoint, context: RequestContext, answer: Pieces | Future[Any]
-    ) -> Pieces | PendingReply | None:
-        """Finish an answer of the short way: pieces, none for a client that wants no answer, or a wait."""
-        if isinstance(answer, list):
-            return endpoint.with_header(answer, context.api_version, context.correlation_id) if answer else None
+    def _short_wait(self, endpoint: Endpoint, context: RequestContext, answer: Future[Any]) -> PendingReply:
+        """Let a request of the short way wait."""
         if isinstance(answer, Parked):
             self._services.purgatory.park(answer)
         return PendingReply(answer, endpoint, context, None)
