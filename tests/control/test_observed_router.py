@@ -12,6 +12,8 @@ from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import PendingReply, served_versions
 from pykafka_broker.broker.requests.routes import ROUTES
 from pykafka_broker.broker.waiting.future import Future, Parked
+from pykafka_broker.control.history.entries import HistoryFile
+from pykafka_broker.control.history.noting import NotingRouter
 from pykafka_broker.control.observed_router import ObservedRouter
 from pykafka_broker.control.traffic.exchange import Exchange, decoded_response
 from pykafka_broker.control.traffic.faults import Action, Event, FaultTable, Match, Rule
@@ -490,8 +492,8 @@ def commits(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
     monkeypatch.undo()
 
 
-def commit(metadata: str = "") -> OffsetCommitRequest:
-    partition = OffsetCommitRequestPartition(0, 7, committed_metadata=metadata)
+def commit() -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(0, 7, committed_metadata="")
     return OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("orders", partitions=[partition])])
 
 
@@ -504,21 +506,27 @@ def test_a_commit_is_logged_with_what_comes_of_its_record(watched: Watched, comm
         assert found.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
 
 
-@pytest.mark.parametrize("watching", ["a long request", "a recording", "a fault"])
+@pytest.mark.parametrize("watching", ["a long request", "a long request in a history", "a recording", "a fault"])
+@pytest.mark.usefixtures("commits")
 def test_a_commit_is_written_at_once_where_the_answer_is_looked_at(
-    watched: Watched, commits: Callable[[int], Any], watching: str
+    watched: Watched, watching: str, tmp_path: Path
 ) -> None:
-    known, metadata = watched.log.last_number, ""
-    if watching == "a long request":
-        metadata = "x" * 4096
-    elif watching == "a recording":
+    history = HistoryFile(str(tmp_path / "history"))
+    known, client_id = watched.log.last_number, "x" * 20_000 if "long" in watching else "client"
+    if "history" in watching:
+        parts = watched.broker.router.dispatch, watched.broker.clock, watched.log, watched.faults, watched
+        watched.router = router = NotingRouter(*parts)
+        router.start(history)
+    if "recording" in watching:
         watched.log.recorder = Recorder({})
         watched.faults.watching = True
-    else:
+    if "fault" in watching:
         watched.fault(Action(error=NOT_LEADER), api=ApiKey.FETCH)
-    found = watched.ask(commit(metadata), 8)
+    frame = b"".join(encode_request(commit(), 8, 77, client_id))[4:]
+    found = answer(watched.router.dispatch(CONNECTION, memoryview(bytearray(frame))), commit(), 8)
     assert found.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
     assert [each.errors for each in watched.log.since(known)] == [["NOT_COORDINATOR"]]
+    history.close()
 
 
 def test_who_waited_is_answered_after_a_pause_and_not_in_it(watched: Watched) -> None:
