@@ -117,6 +117,8 @@ _MOVED_MS = 1000  # a clock that differs more from the real time was moved by th
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 CONTROLLER, INTERNAL = "CONTROLLER", "INTERNAL"  # listeners
 FIRST_CONTROLLER = 100
+MOST_PORT = 65_535
+
 # Settings for tests: a dead broker is fenced, and a slow replica leaves the ISR, within seconds.
 QUICK = {
     "broker.heartbeat.interval.ms": "200",
@@ -182,6 +184,10 @@ class KafkaCluster(ClusterData):
                 raise TypeError(f"{name} must be a dict, not {given!r}")
         if brokers < 1:
             raise ValueError("a cluster has at least one broker")
+        if brokers >= FIRST_CONTROLLER:
+            raise ValueError(f"a cluster has at most {FIRST_CONTROLLER - 1} brokers: {FIRST_CONTROLLER} is a controller")
+        if not 0 <= port <= MOST_PORT - brokers:
+            raise ValueError(f"port {port} is not within 0 to {MOST_PORT - brokers}: {brokers + 1} ports are taken")
         if controllers not in (0, 1):
             raise ValueError(f"controllers must be 1, or 0 for a controller on broker 1, not {controllers!r}")
         if racks is not None and len(racks) != brokers:

@@ -92,6 +92,12 @@ def test_an_address_is_needed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert "must name the control API" in capsys.readouterr().err
 
 
+def test_what_is_no_address_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mcp", "--url", "nonsense"]) == 1
+    no_url = "nonsense is no URL of a control API: it must be http://HOST:PORT"
+    assert capsys.readouterr().err == f"pykafka-broker mcp: {no_url}\n"
+
+
 def test_without_the_library_the_extra_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
