@@ -202,6 +202,16 @@ def test_who_uses_the_keyboard_stays_where_he_is(tab: Tab) -> None:
     playwright.expect(link).to_be_focused()
 
 
+def test_the_views_are_named_in_one_line_of_a_laptop_s_window(tab: Tab, broker: KafkaBroker) -> None:
+    page = tab.open("/")
+    broker.clock.freeze()
+    try:
+        playwright.expect(page.locator("#clock")).to_contain_text("UTC, frozen")
+    finally:
+        broker.clock.resume()
+    assert page.evaluate("document.getElementById('nav').offsetHeight < 2 * document.querySelector('#nav a').offsetHeight")
+
+
 def test_a_narrow_window_has_room_for_the_content(tab: Tab) -> None:
     tab.page.set_viewport_size({"width": 390, "height": 844})
     for address, text in (("/testing", "Faults"), ("/brokers/1", "broker.id")):
@@ -383,6 +393,9 @@ def test_a_group_is_reset_and_deleted(tab: Tab, broker: KafkaBroker) -> None:
     page.get_by_role("link", name="readers").click()
     page.get_by_role("button", name="Reset offsets").click()
     page.get_by_role("dialog").locator("select").last.select_option("offset")
+    page.get_by_role("button", name="Reset", exact=True).click()  # without an offset
+    playwright.expect(page.get_by_role("dialog")).to_be_visible()
+    assert [each["committed"] for each in broker.group("readers")["offsets"]] == [5, None]
     page.get_by_label("Which").fill("99")
     page.get_by_role("button", name="Reset", exact=True).click()
     playwright.expect(page.get_by_role("alert")).to_contain_text("has offsets 0 to")

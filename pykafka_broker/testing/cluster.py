@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from pykafka_broker.cluster.features import METADATA_VERSION, abilities, first_levels
-from pykafka_broker.cluster.formatting import FormatRequest, KnownLevels, StorageFormatter, StorageNode
+from pykafka_broker.cluster.formatting import FormatError, FormatRequest, KnownLevels, StorageFormatter, StorageNode
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.extensions import EMULATE
 from pykafka_broker.log.checkpoints import LOCK, META_PROPERTIES, id_text, read_properties
@@ -97,8 +97,11 @@ def format_directories(config: Mapping[str, str], cluster_id: str, emulate: str 
     formatter = StorageFormatter(
         OsFileSystem(), node, request, now=now, new_uuid=_new_uuid, new_salt=lambda: secrets.token_bytes(16)
     )
-    for _ in formatter.run():
-        pass  # the text is for people
+    try:
+        for _ in formatter.run():
+            pass  # the text is for people
+    except FormatError as error:
+        raise BrokerError(f"{config['log.dirs']}: {error}") from None
 
 
 def _lay(image: Path, node_id: int, directories: Sequence[Path]) -> None:
@@ -118,6 +121,7 @@ AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 CONTROLLER, INTERNAL = "CONTROLLER", "INTERNAL"  # listeners
 FIRST_CONTROLLER = 100
 MOST_PORT = 65_535
+METADATA_FOLDER = "__cluster_metadata-0"
 
 # Settings for tests: a dead broker is fenced, and a slow replica leaves the ISR, within seconds.
 QUICK = {
@@ -206,6 +210,8 @@ class KafkaCluster(ClusterData):
         self.host = host
         self._port = port
         self._directory = None if data_dir is None else Path(data_dir)
+        if self._directory is not None:
+            self._check_directory(self._directory)
         self.cluster_id = (self._directory and cluster_id_in(self._directory)) or new_cluster_id()
         self._options: dict[str, Any] = {
             "host": host,
@@ -248,6 +254,17 @@ class KafkaCluster(ClusterData):
             self.close()
             raise
         return self
+
+    def _check_directory(self, directory: Path) -> None:
+        """Check for data of another layout: a new controller would know none of its topics. Raises ValueError."""
+        if "," in str(directory):
+            raise ValueError(f"data_dir {directory}: a comma separates directories in log.dirs")
+        if not any(directory.glob(f"{_NODE}*/{METADATA_FOLDER}")):
+            return
+        separate = (directory / f"{_NODE}{FIRST_CONTROLLER}" / METADATA_FOLDER).exists()
+        if separate != (self._controller_id == FIRST_CONTROLLER):
+            where = "in a process of its own" if separate else "on broker 1"
+            raise ValueError(f"data_dir {directory}: it has the data of a cluster with its controller {where}")
 
     def _make_nodes(self) -> None:
         controller = self._reserve(self._port + len(self._ids) if self._port else 0)

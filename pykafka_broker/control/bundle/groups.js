@@ -79,6 +79,7 @@ function reset(id, topics, done) {
   to.addEventListener("change", () => {
     at.hidden = !["offset", "time"].includes(to.value);
     at.type = to.value === "time" ? "datetime-local" : "number";
+    at.required = !at.hidden; // nothing at all would be offset 0, or the beginning
   });
   dialog(`Offsets of ${id}`, [el("p", {}, "A group with members commits for itself: end these first."), field("Topic", topic), field("To", to), at], "Reset", async () => {
     const body = to.value === "time" ? { to_time: Date.parse(`${at.value}Z`) } : { to: to.value === "offset" ? Number(at.value) : to.value };
