@@ -37,7 +37,7 @@ from pykafka_broker.testing.cluster_data import ClusterData
 from pykafka_broker.testing.cluster_nodes import SESSION, SESSION_MS, FaultHandles
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import BrokerError, all_at_once
-from pykafka_broker.testing.process import KafkaBroker, check_known, config_texts, security_of
+from pykafka_broker.testing.process import KafkaBroker, check_known, check_release, config_texts, security_of
 from pykafka_broker.testing.trouble import DEFAULT_MEAN_MS, Blow, ClusterTrouble, drawn, only
 
 if TYPE_CHECKING:
@@ -196,6 +196,7 @@ class KafkaCluster(ClusterData):
             raise ValueError(f"controllers must be 1, or 0 for a controller on broker 1, not {controllers!r}")
         if racks is not None and len(racks) != brokers:
             raise ValueError(f"{len(racks)} racks for {brokers} brokers")
+        check_release(emulate)
         if emulate is not None and not controllers:
             raise ValueError("emulate=... needs a controller of its own: leave out controllers=0")
         if emulate is not None:
