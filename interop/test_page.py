@@ -209,7 +209,9 @@ def test_the_views_are_named_in_one_line_of_a_laptop_s_window(tab: Tab, broker: 
         playwright.expect(page.locator("#clock")).to_contain_text("UTC, frozen")
     finally:
         broker.clock.resume()
-    assert page.evaluate("document.getElementById('nav').offsetHeight < 2 * document.querySelector('#nav a').offsetHeight")
+    assert page.evaluate(
+        "document.getElementById('nav').offsetHeight < 2 * document.querySelector('#nav a').offsetHeight"
+    )
 
 
 def test_a_narrow_window_has_room_for_the_content(tab: Tab) -> None:
@@ -382,6 +384,13 @@ def test_groups_are_sorted(tab: Tab, broker: KafkaBroker) -> None:
     page.get_by_role("button", name="Lag").click()
     playwright.expect(names).to_have_text(["sorted-b", "sorted-c", "sorted-a"])
     assert "sort=lag" in page.url
+
+
+def test_a_group_of_many_partitions_is_shown_in_part_and_says_so(tab: Tab, broker: KafkaBroker) -> None:
+    broker.create_topic("wide", 501)
+    broker.reset_offsets("wide-readers", topic="wide", to="earliest")
+    see(tab.open("/groups/wide-readers"), "Offsets (the first 500 of 501)")
+    playwright.expect(tab.page.get_by_role("table", name="Offsets").locator("tbody tr")).to_have_count(500)
 
 
 def test_a_group_is_reset_and_deleted(tab: Tab, broker: KafkaBroker) -> None:

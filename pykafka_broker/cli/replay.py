@@ -29,7 +29,8 @@ from pykafka_broker.testing.recording import Recorded, Recording, lines_of, read
 from pykafka_broker.testing.replay import RecordingPlayer
 from pykafka_broker.testing.replay_targets import ClusterTarget, ControlledTarget, PlainTarget, Target
 
-D, R = TypeVar("D"), TypeVar("R")
+D = TypeVar("D")
+R = TypeVar("R")
 DIFFERS = 3
 FOUND = 4
 _OF_A_CAPTURE = "a capture tells nothing of what was there before: topics are made as clients were told of them"

@@ -189,7 +189,9 @@ class KafkaCluster(ClusterData):
         if brokers < 1:
             raise ValueError("a cluster has at least one broker")
         if brokers >= FIRST_CONTROLLER:
-            raise ValueError(f"a cluster has at most {FIRST_CONTROLLER - 1} brokers: {FIRST_CONTROLLER} is a controller")
+            raise ValueError(
+                f"a cluster has at most {FIRST_CONTROLLER - 1} brokers: {FIRST_CONTROLLER} is a controller"
+            )
         if not 0 <= port <= MOST_PORT - brokers:
             raise ValueError(f"port {port} is not within 0 to {MOST_PORT - brokers}: {brokers + 1} ports are taken")
         if controllers not in (0, 1):
