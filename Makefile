@@ -13,6 +13,8 @@ OTHER_SPARKS := 3.5.9 4.0.5 4.2.1
 # Print where Kafka's and Spark's jars and a Java are, and fetch what is missing; JARS limits that to some sets of jars.
 JARS :=
 WITH_JARS = set -eo pipefail; where="$$($(BIN)/python -m interop.jars $(JARS))"; eval "$$where";
+# Have tests compiled by one process in the background, where every worker would do it; `wait` before they start.
+COMPILING = if ! test -e tests/__pycache__; then $(BIN)/python -m pytest --collect-only -qq $(1) > /dev/null 2>&1 & fi;
 # Not empty where ARGS name tests of tests/ alone, which need neither Java nor Spark: neither is installed for them.
 UNIT := $(if $(filter interop% spark%,$(ARGS)),,$(filter tests tests/%,$(ARGS)))
 
@@ -25,10 +27,11 @@ run: $(VENV)/.run
 # tests read Kafka's alone.
 test: JARS := $(if $(ARGS),,KAFKA_JARS)
 test: $(VENV)/$(if $(UNIT),.unit,.dev)
-	$(if $(UNIT),,$(WITH_JARS)) $(BIN)/python -m pytest -n $(WORKERS) $(or $(ARGS),--short)
+	$(call COMPILING,$(ARGS)) $(if $(UNIT),,$(WITH_JARS)) wait; \
+	$(BIN)/python -m pytest -n $(WORKERS) $(or $(ARGS),--short)
 
 test-all: $(VENV)/.dev
-	$(WITH_JARS) $(BIN)/python -m interop.class_archive; \
+	$(call COMPILING,tests interop spark/tests) $(WITH_JARS) $(BIN)/python -m interop.class_archive; wait; \
 	$(BIN)/python -m pytest -n $(WORKERS) tests interop spark/tests $(ARGS)
 
 # Types take the most time: they begin first, and the rest runs beside them.

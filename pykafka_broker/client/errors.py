@@ -51,7 +51,7 @@ class AuthenticationFailed(ClientError):
 
 
 class Unusable(ClientError):
-    """A property or an address without a sense."""
+    """An invalid property or address."""
 
     exception = "org.apache.kafka.common.config.ConfigException"
 

@@ -1,12 +1,12 @@
-"""`pykafka-broker format` and `info`, as `kafka-storage` does it: arguments, SCRAM users, voters, directories.
+"""`pykafka-broker format` and `info`, like `kafka-storage`: arguments, SCRAM users, voters, directories.
 
 Rule: everything is checked before anything is written; a refusal is `FormatError` with kafka-storage's sentence.
-`meta.properties` makes a directory a formatted one, so it is written last. No key of a user is among the words about
-what is written, no password in a sentence about what is wrong. As in kafka-storage a value of `--add-scram` can't hold
-a comma; quotes around a value are taken off.
+A directory counts as formatted when it has `meta.properties`, so this file is written last. The output never shows a
+user's keys, and no error shows a password. As in kafka-storage a value of `--add-scram` can't contain a comma, and
+quotes around a value are removed.
 
-A voter of a quorum stands in its log by its id and its directory's id (KIP-853), and is reached on its listeners for
-controllers.
+The metadata log names a voter of the quorum by node id and directory id (KIP-853), with the addresses of its listeners
+for controllers.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class FormatRequest(NamedTuple):
 
 
 class KnownLevels:
-    """The levels of features that a release and its tools know: `supported` are the lowest and the highest of each."""
+    """The levels of features known to a release and its tools. supported: lowest and highest level by feature."""
 
     def __init__(self, supported: Mapping[str, tuple[int, int]] = SUPPORTED) -> None:
         self.supported = supported
@@ -101,7 +101,7 @@ class KnownLevels:
 
     @classmethod
     def of(cls, config: BrokerConfig) -> Self:
-        """Return the levels of the release which a broker passes for; releases before 3.3 had no metadata.version."""
+        """Return the levels of the emulated release; the newest levels for releases without metadata.version."""
         supported = supported_features(config)
         return cls(supported if METADATA_VERSION in supported else SUPPORTED)
 
@@ -177,7 +177,7 @@ class KnownLevels:
     def version_mapping(self, text: str | None) -> list[str]:
         """Return the features of a release, the latest for None, in the words of Kafka's tools. Raises FormatError.
 
-        Of a release to come only the levels that are known here are named.
+        For a future release, levels that are unknown here are left out.
         """
         level = self.latest if text is None else self.metadata_version(text, unstable=True)
         first = f"{METADATA_VERSION}={level} ({text or self.name_of_metadata_version(level)})"

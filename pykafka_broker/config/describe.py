@@ -1,9 +1,9 @@
 """DescribeConfigs of a topic, the broker, a group or a metrics subscription (KIP-226, KIP-569, KIP-714).
 
-Rule: synonyms are listed from the layer that wins to the one that loses, under the broker's own names; the first of
-them gives the source. As in Kafka the list starts at the entry's own name: where only a synonym of another unit is set,
-it is empty and the source is the default. The purpose of a key is told in a sentence of our own words, which names the
-unit.
+Rule: synonyms stand in the order of their layers, the layer that wins first, under the broker's names; the first
+synonym gives the source. As in Kafka the list starts at the entry's own name. If only a synonym with another unit is
+set (`log.retention.hours` for `log.retention.ms`), the list is empty and the source is the default. A key's
+documentation is a sentence in our own words that names the unit.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def describe_broker(broker: BrokerConfig) -> list[ConfigEntry]:
     names = {name for name, key in keys.items() if not key.internal and not key.removed}
     for layer in (broker.static, broker.dynamic_default, broker.dynamic_broker):
         names.update(name for name in layer if not name.startswith(PREFIX))
-    if broker.own.release is not None:  # later keys, the names for a development broker included
+    if broker.own.release is not None:  # without keys of later releases
         names -= {name for name, key in keys.items() if key.removed}
     return [_broker_entry(broker, name) for name in sorted(names)]
 
@@ -136,7 +136,7 @@ def base_name(name: str) -> str:
 def is_secret(name: str) -> bool:
     """Return whether a config's value is, or may contain, a password.
 
-    An unknown name is a setting of a class of Python, and is judged by its name.
+    An unknown name is a setting for a class of Python: the words in the name decide.
     """
     key = broker_keys().get(base_name(name))
     return key.sensitive if key is not None else _SECRET.search(name) is not None

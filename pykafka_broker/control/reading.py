@@ -1,11 +1,11 @@
 """Records of partitions and topics, decoded or counted.
 
 Rule: the records are those that a consumer of the isolation level would see: no control records, with read_committed
-nothing of an aborted transaction and nothing beyond the last stable offset. The log may start within a batch
-(DeleteRecords), and records of that batch below the log's start are deleted ones. A topic that is asked again and again
-is read on from where the last reading ended, and counted by the headers of batches where these are enough.
+no records of aborted transactions and none beyond the last stable offset. The log may start within a batch
+(DeleteRecords): the batch's records below the log's start are deleted. A `TopicWatch` goes on where it ended the last
+time, and counts by the headers of batches where that is possible.
 
-A broker takes some batches that no consumer can read, as Kafka does. Such a batch is CORRUPT_MESSAGE for its reader.
+Like Kafka, a broker accepts some batches that no consumer can read. Reading such a batch is CORRUPT_MESSAGE.
 """
 
 from __future__ import annotations

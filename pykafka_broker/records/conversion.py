@@ -241,7 +241,6 @@ def to_v2(
     message_set: Buffer,
     *,
     codec: int | None = None,
-    level: int | None = None,
     log_append_time: int | None = None,
     base_offset: int = 0,
     max_bytes: int = MAX_DECOMPRESSED,
@@ -269,7 +268,7 @@ def to_v2(
     batch = builder.build()
     if codec == NONE:
         return batch
-    return (yield from with_codec(read_header(batch), memoryview(batch)[HEADER_SIZE:], codec, level))
+    return (yield from with_codec(read_header(batch), memoryview(batch)[HEADER_SIZE:], codec))
 
 
 def from_v2(

@@ -1,9 +1,10 @@
 """Values written by serializers with a schema of a registry, as JSON; and schemas of another registry.
 
-Rule: the framing is Confluent's: a zero and the schema's id in four bytes, or a one and its GUID in sixteen; for
-Protobuf the message within the file; and the data. All but the data may be in a header instead. A value that does not
-fit its schema is an error with the reason. Another registry is asked for a schema when a value names it, in a thread
-and for no longer than a few seconds. Its answer is kept, unless it is very long: the schema of an id never changes.
+Rule: the framing is Confluent's. A value begins with a zero byte and the schema's id in four bytes, or with a one and
+the schema's GUID in sixteen bytes. Protobuf adds the path to the message within the file. Then comes the data. All but
+the data may be in a header instead. A value that does not fit its schema is an error with the reason. Another registry
+is asked when a value names one of its schemas, in a thread and for a few seconds at most. Answers are kept, unless they
+are very long: the schema of an id never changes.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Decoder:
         """Return the schema's id, kind and the value as JSON; None without a known schema.
 
         Raises:
-            ValueError: the value does not fit the schema, or the schema can't be had.
+            ValueError: the value does not fit the schema, or no registry returns the schema.
         """
         framed = data if header is None else header + data
         named = _named(framed)

@@ -1,6 +1,6 @@
-"""The sum of the topic's records.
+"""The state of the schema registry: the result of all records of its topic.
 
-Rule: only `replay` changes the state, and no record is too odd for it: a senseless record changes nothing.
+Rule: only `replay` changes the state, and never fails: a senseless record changes nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Place = tuple[str, int]  # a subject and a version
 
 
 class RegistryState:
-    """Every registered schema, and the settings. `configs` and `modes` for all subjects have the key None."""
+    """Every registered schema, and the settings. In `configs` and `modes` the key None stands for all subjects."""
 
     def __init__(self) -> None:
         self.configs: dict[str | None, Json] = {}

@@ -1,9 +1,10 @@
 """Accepting connections on the listening sockets, within the limits on connections.
 
 Rule: a connection above `max.connections` or `max.connection.creation.rate` waits in the backlog of its listener, with
-all connections behind it; none is refused. A connection above the limit of its address (`max.connections.per.ip`) is
-accepted and closed, as with Kafka. A lower limit of the system holds in the place of `max.connections`. All limits may
-change at run time. Many connections that come at once are accepted in several turns of the event loop.
+all connections behind it; no connection is refused. A connection above the limit of its address
+(`max.connections.per.ip`) is accepted and closed, as with Kafka. If the system allows fewer connections than
+`max.connections`, the system's limit applies. All limits may change at run time. Many simultaneous connections are
+accepted in several turns of the event loop.
 
 The server alone reads this module: limits and backlog are a concept of their own.
 """
@@ -32,7 +33,7 @@ _OVERRIDES = "max.connections.per.ip.overrides"
 
 
 class ConnectionLimit:
-    """The limits of one listener, or of all: open connections, and new ones a second. None stands for no limit."""
+    """The limits of one listener, or of all: open connections, and new connections a second. None is no limit."""
 
     __slots__ = ("_allowance", "_burst", "_counted", "_rate", "count", "most")
 
@@ -80,7 +81,7 @@ class ConnectionQuota:
     """Counts of the connections of all listeners.
 
     Raises ConfigError if the configuration names a host that can't be looked up. Hosts that are set at run time are
-    looked up in a thread; until their addresses are known, the limits before hold.
+    looked up in a thread; until their addresses are known, the old limits apply.
     """
 
     def __init__(self, config: BrokerConfig, now: int) -> None:
@@ -197,7 +198,7 @@ def _look_up(config: BrokerConfig, found: Future[dict[str, int]]) -> None:
 
 
 _ACCEPTED_AT_ONCE = 50
-_NO_ROOM_PAUSE_MS = 200  # after a connection for which there was no descriptor or memory
+_NO_ROOM_PAUSE_MS = 200  # when the system has no descriptor or memory for another connection
 
 Adopt = Callable[[socket.socket, tuple[str, int], Listener], None]
 

@@ -1,11 +1,11 @@
 """The connections and the one timer of a broker process.
 
-Rule: the machines below are told the time; the timer is armed for the earliest of their deadlines, once at the end of
-each turn.
+Rule: the lower layers get the time from here. At the end of each turn the one timer is armed for the earliest of their
+deadlines.
 
-How a connection begins is decided by the security protocol of its listener, when the listener is bound: a mistake in a
-certificate or a password is told before the first client comes. A plain listener costs what it would cost if there were
-no others; what TLS and SASL need is imported by the first listener that has them.
+The security protocol of a listener decides how its connections begin. The decision is made when the listener is bound,
+so a mistake in a certificate or a password is reported before the first client comes. The modules for TLS and SASL are
+imported by the first listener with TLS or SASL, and cost a plain listener nothing.
 
 Clients above their quota are muted: one deadline serves all of them, and a client whose time is over is served in the
 next turn, among all others.

@@ -1,8 +1,8 @@
 """Strategies of Hypothesis: records, headers, poison pills, and values of registered schemas.
 
-Rule: whatever a strategy draws can be produced. Values of a schema are valid by that schema; poison pills are values
-that a consumer meets in production and that its decoder may not survive. The module needs the extra `hypothesis`, and
-nothing else imports it.
+Rule: everything that a strategy draws can be produced. Values of a schema are valid by that schema; poison pills are
+values that consumers meet in production, and that a decoder may fail on. The module needs the extra `hypothesis`, and
+no other module imports it.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def records(
 
 
 def poison_pills(huge_bytes: int = _HUGE_BYTES) -> SearchStrategy[Content]:
-    """Values that decoders stumble over.
+    """Values that a decoder may fail on.
 
-    None, nothing, broken UTF-8, broken or deep JSON, one of `huge_bytes`, and those of a schema registry with a wrong
-    magic byte, without a whole id, with the id of no schema, or without data.
+    None, an empty value, broken UTF-8, broken or deep JSON, a value of `huge_bytes`, and values of a schema registry
+    with a wrong magic byte, an incomplete id, the id of an unknown schema, or without data.
     """
     return st.one_of(
         st.none(),
@@ -108,7 +108,7 @@ def registered(url: str, subject: str, version: int | str = "latest") -> SearchS
         subject: such as "orders-value".
 
     Raises:
-        ValueError: the schema has references, or a word that is not known here.
+        ValueError: the schema has references, or a keyword that is not known here.
         OSError: the registry has no such schema, or can't be reached.
     """
     with urlopen(f"{url}/subjects/{quote(subject, safe='')}/versions/{version}", timeout=_TIMEOUT_S) as answer:

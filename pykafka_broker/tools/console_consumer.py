@@ -1,7 +1,8 @@
 """`kafka-console-consumer`.
 
-Rule: without `--partition` the consumer is a member of a group; if none is named, of a new group, in which nothing is
-committed. The exit code is 0 when no record comes for `--timeout-ms`, and also when a broker refuses a request.
+Rule: without `--partition` the consumer is a member of a group. If no group is named, the consumer takes a new group
+and commits nothing. The exit code is 0 when no record comes for `--timeout-ms`, and also when a broker refuses a
+request.
 """
 
 from __future__ import annotations

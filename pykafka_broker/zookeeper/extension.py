@@ -1,9 +1,14 @@
 """ZooKeeper beside the listeners of the process: the metadata are shown there, and tools' wishes are asked of the
 broker.
 
-Rule: the loop's part. It collects what the metadata has changed, hands it to the thread of the session, and asks the
-broker for what the thread has found, as a client with all rights. Whatever fails is done anew as a whole: nothing of
-what was collected has to be remembered then.
+Rule: the loop never waits for ZooKeeper. The loop collects the changes of the metadata, hands them to the thread of the
+session, and asks the broker for what the thread has found, as a client with all rights. Whatever fails is done anew as
+a whole, so no collected change has to be remembered.
+
+The session is the seam between the loop and kazoo, whose client works with threads. Everything that asks ZooKeeper is a
+function of the client, handed to `run`, which calls one function after the other in the session's only thread. What
+kazoo tells from threads of its own (a watch has fired, the connection is another one) reaches the loop by
+`call_soon_threadsafe`.
 """
 
 from __future__ import annotations
@@ -12,8 +17,14 @@ import asyncio
 import contextlib
 import errno
 import logging
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
 
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage, QuotaEntity
 from pykafka_broker.cluster.replication_control import is_reassigning
@@ -29,7 +40,6 @@ from pykafka_broker.zookeeper import forms, wishes
 from pykafka_broker.zookeeper.controller import Found, Reassigned, Role, ShownMetadata, ZooKeeperController
 from pykafka_broker.zookeeper.forms import ShownTopic
 from pykafka_broker.zookeeper.nodes import Znodes
-from pykafka_broker.zookeeper.session import UNREACHABLE, ZooKeeperSession
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
@@ -37,6 +47,76 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LOOK_S = 1.0  # between two looks at the session, and before what has failed is tried again
+
+
+R = TypeVar("R")
+# ZooKeeper can't be asked now, or the session has ended: kazoo connects again by itself, and the caller asks again.
+UNREACHABLE = (KazooException, KazooTimeoutError)
+
+
+class ZooKeeperSession:
+    """A session with the ZooKeeper of `zookeeper.connect`, renewed by kazoo when it has expired.
+
+    connect: addresses, with a chroot behind them if there is one: `host:2181,other:2181/kafka`.
+    on_event: called on the loop, with the path of a node that has changed, or with None when the connection has.
+    """
+
+    def __init__(
+        self,
+        connect: str,
+        timeout_ms: int,
+        loop: asyncio.AbstractEventLoop,
+        on_event: Callable[[str | None], None],
+    ) -> None:
+        servers, slash, chroot = connect.partition("/")
+        self._servers = servers
+        self._chroot = (slash + chroot).rstrip("/")
+        self._loop = loop
+        self._on_event = on_event
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="zookeeper")
+        self._client = KazooClient(hosts=servers, timeout=timeout_ms / 1000)
+        self._client.add_listener(lambda state: self._tell(None))
+
+    async def open(self, timeout_ms: int) -> None:
+        """Connect, and make the chroot.
+
+        Raises:
+            OSError: no ZooKeeper has answered in time.
+        """
+        try:
+            await self.run(partial(self._start, timeout_ms=timeout_ms))
+        except UNREACHABLE as error:
+            reason = f"no ZooKeeper answers within {timeout_ms} ms ({error})"
+            raise OSError(errno.ETIMEDOUT, reason, self._servers) from error
+
+    def _start(self, client: Any, timeout_ms: int) -> None:
+        client.start(timeout_ms / 1000)
+        if self._chroot:
+            client.ensure_path(self._chroot)
+            client.chroot = self._chroot
+
+    async def run(self, work: Callable[[Any], R]) -> R:
+        """Return what `work` returns of the client, called in the session's thread. Raises one of UNREACHABLE."""
+        return await self._loop.run_in_executor(self._thread, work, self._client)
+
+    def watch(self, event: Any) -> None:
+        """Tell the loop of the path that an event names. To be given to kazoo, which calls it in another thread."""
+        if event.path:
+            self._tell(self._client.unchroot(event.path))
+
+    def _tell(self, path: str | None) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._on_event, path)
+
+    async def close(self) -> None:
+        """End the session, and with it the ephemeral nodes. What still runs in the thread fails."""
+        await asyncio.to_thread(self._end)
+
+    def _end(self) -> None:
+        with contextlib.suppress(*UNREACHABLE):
+            self._client.stop()
+            self._client.close()
+        self._thread.shutdown()
 
 
 class ZooKeeperExtension:

@@ -14,6 +14,9 @@ import pytest
 
 from tests.docs.blocks import ALL, ROOT, Block, blocks, name_of
 
+# Without two plugins of this project's own tests, which take two thirds of its start.
+PYTEST = ["-m", "pytest", "-q", *(f"-pno:{plugin}" for plugin in ("cacheprovider", "schemathesis", "hypothesispytest"))]
+
 
 @pytest.mark.parametrize("block", blocks("python"), ids=name_of)
 def test_a_snippet_runs(block: Block, tmp_path: Path) -> None:
@@ -30,7 +33,7 @@ def run(name: str, snippet: str, directory: Path) -> None:
     file = directory / "test_snippet.py"
     file.write_text(snippet)
     tests = "def test_" in snippet and "__main__" not in snippet
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"] if tests else [sys.executable]
+    command = [sys.executable, *(PYTEST if tests else ())]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     ran = subprocess.run([*command, file], cwd=directory, env=environment, capture_output=True, text=True, timeout=180)
     assert ran.returncode == 0, f"{name}\n{ran.stdout}{ran.stderr}"

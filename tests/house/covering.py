@@ -10,7 +10,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "zookeeper/test_extension.py": (
         "runs a broker with a ZooKeeper in memory",
         """
-        zookeeper/controller zookeeper/nodes zookeeper/session
+        zookeeper/controller zookeeper/nodes
         """,
     ),
     "broker/api/test_admin.py": (
@@ -260,7 +260,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "server/test_link.py": (
         "connects to a peer of the test's",
         """
-        peers server/link_codec
+        peers server/dial server/link_codec
         """,
     ),
     "server/test_server.py": (
@@ -285,12 +285,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "cuts the power of the disk after each operation",
         """
         testing/simulation/disk
-        """,
-    ),
-    "testing/simulation/test_loop.py": (
-        "connects clients to simulated brokers",
-        """
-        testing/simulation/clients
         """,
     ),
     "testing/test_asynchronous.py": (

@@ -12,7 +12,7 @@ import pytest
 
 from interop.waiting import eventually
 from pykafka_broker.testing import BrokerError, KafkaBroker
-from pykafka_broker.zookeeper import session
+from pykafka_broker.zookeeper import extension
 from tests.zookeeper.fake import FakeClient, FakeZooKeeper
 
 SETTINGS = {"zookeeper.connect": "host:2181,other:2181/kafka/here", "zookeeper.session.timeout.ms": "1000"}
@@ -47,7 +47,7 @@ class Tool:
 @pytest.fixture
 def zookeeper(monkeypatch: pytest.MonkeyPatch) -> FakeZooKeeper:
     made = FakeZooKeeper()
-    monkeypatch.setattr(session, "KazooClient", made.client)
+    monkeypatch.setattr(extension, "KazooClient", made.client)
     return made
 
 
@@ -60,7 +60,7 @@ def sessions(zookeeper: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch) -> list[
         made.append(zookeeper.client())
         return made[-1]
 
-    monkeypatch.setattr(session, "KazooClient", client)
+    monkeypatch.setattr(extension, "KazooClient", client)
     return made
 
 

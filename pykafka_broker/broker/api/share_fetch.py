@@ -1,20 +1,21 @@
 """ShareFetch v1-v2 and ShareAcknowledge v1-v2 (KIP-932).
 
-Sessions: a request belongs to the member's share session and uses up an epoch of it. Epoch 0 opens the session (of
-ShareFetch alone), -1 ends it and frees the records that the member still has for others.
+Sessions: a request belongs to the member's share session and uses up an epoch of the session. Epoch 0 opens the session
+(by ShareFetch only). Epoch -1 ends the session, and the records that the member still has become free for others.
 
-Acknowledgements: those of a partition are accepted as a whole or not at all, and each partition is answered by itself.
+Acknowledgements: the acknowledgements of a partition are accepted as a whole or not at all, and each partition has its
+own error.
 
-ShareFetch: acknowledgements of the request come first, and take effect when records have been looked for once: a member
-gets the records that it gives back with the same request only if there was nothing else and it waits. Records are
-handed out up to `max_records`, with the last log batch whole unless the member wants exactly so many; where any are
-wanted, the answer waits until there is something to hand out or `max_wait_ms` is over. A waiting fetch yields to the
-next request of its connection.
+ShareFetch: the request's acknowledgements are accepted first, and take effect after the first look for records. So a
+member gets back the records that it releases with the same request only if there are no others and the request waits.
+At most `max_records` records are handed out, rounded up to the end of the last log batch, unless the member wants an
+exact number. If records are wanted, the answer waits until there are some or `max_wait_ms` is over. A waiting fetch
+yields to the next request of its connection.
 
-Reading: records that are read are handed out at once, so nothing is read before the answer is certain to be sent. Of a
-long log only as much is read at a time as one answer is likely to hold. Partitions that can hand out records have equal
-parts of `max_bytes`, and the rest of a part is not given to others (Kafka: PartitionMaxBytesStrategy.UNIFORM). An
-answer exceeds the limits by its first batch alone.
+Reading: records that are read are handed out at once, so no log is read unless the answer is sent. A long log is read
+in chunks of about an answer's size. Partitions with records get equal parts of `max_bytes`, and unused parts are not
+given to other partitions (Kafka: PartitionMaxBytesStrategy.UNIFORM). Only the first batch of an answer may exceed the
+limits.
 
 Versions: 2 renews acquisition locks (KIP-1222) and lets the member choose how records are counted (KIP-1206).
 """
@@ -123,12 +124,13 @@ def _acknowledge(
 ) -> Steps[dict[TopicIdPartition, AckResult]]:
     """Accept the acknowledgements of a request.
 
-    While another node is waited for, this node may lose the log and with it records that are not committed, and could
-    not tell afterwards. So the commits of records written here are waited for as well.
+    States of other partitions are written by other nodes. While this node waits for another node, it may lose its own
+    log with uncommitted records, and would not notice. So with such a wait it also waits for the commits of the
+    records that it has written itself.
 
     Args:
-        acks: acknowledgements by partition; a partition with an empty list is answered if it is missing, or if another
-            partition has some.
+        acks: acknowledgements by partition. A partition with an empty list is in the answer if the partition is
+            missing, or if another partition has acknowledgements.
         taken: gets a function for each partition that makes its acknowledgements visible.
     """
     results: dict[TopicIdPartition, AckResult] = {}
@@ -136,7 +138,7 @@ def _acknowledge(
     elsewhere: dict[TopicIdPartition, Acknowledged] = {}  # partitions whose state another node writes
     without: list[TopicIdPartition] = []
     commits: list[Future[None]] = []
-    has_some = has_waited = False
+    has_acks = has_waited = False
     group_id, member_id = member
     for place, batches in acks.items():
         topic_id, partition = place
@@ -151,7 +153,7 @@ def _acknowledge(
             if not batches:
                 without.append(place)
                 continue
-            has_some = True
+            has_acks = True
             while not (before := services.shares.partitions.before(key)).done:
                 has_waited = True
                 yield before
@@ -176,7 +178,7 @@ def _acknowledge(
     if has_waited or elsewhere:
         for commit in commits:
             yield commit
-    if has_some:
+    if has_acks:
         results.update(dict.fromkeys(without, _ACCEPTED))
     return results
 
@@ -245,7 +247,7 @@ def _acknowledged(
 
 
 class RefusedPartition(NamedTuple):
-    """The error of a partition without records; equal errors of very many partitions share an object."""
+    """The error of a partition without records. Partitions with equal errors share an object."""
 
     error_code: int
     error_message: str | None
@@ -289,7 +291,7 @@ class ShareReader:
         self._max_records = request.max_records if self._max_bytes > 0 else 0
         self._batch_size = request.batch_size
         self._exactly = request.share_acquire_mode == EXACTLY
-        self.has_passed = False  # records that no member gets were passed, and more may follow
+        self.has_passed = False  # whether records that no member gets were skipped; records may follow them
 
     def _key(self, partition: TopicIdPartition) -> ShareKey:
         return ShareKey(self._group_id, *partition)
@@ -447,7 +449,7 @@ def _begun(
             _update(session, request, services.image.topics_by_id)
     except ApiError as error:
         return ShareFetchResponse(error_code=error.code, error_message=error.message)
-    is_strange = (
+    has_unknown_mode = (
         request.share_acquire_mode not in ACQUIRE_MODES and session is not None and _reads(services, context, session)
     )
     taken: list[Callable[[], None]] = []
@@ -457,7 +459,7 @@ def _begun(
         if session is not None:
             attempt = ShareFetchAttempt(services, context, member, request, results, session.partitions)
             attempt.resolve(session)
-            first = attempt.at_first_sight() if taken and not is_strange else None
+            first = attempt.at_first_sight() if taken and not has_unknown_mode else None
     finally:
         for show in taken:
             show()
@@ -465,7 +467,7 @@ def _begun(
         services.shares.close_session(member, context.now)
         response = _response(services, member, {}, results)
         return when_committed(response, services.shares.shards.all_committed())
-    if is_strange:
+    if has_unknown_mode:
         return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST, error_message="Unknown acquire mode")
     committed = services.shares.committed(ShareKey(member[0], *partition) for partition in results)
     if first is not None:
@@ -497,7 +499,7 @@ def _session(
 
 
 def _update(session: ShareSession, request: ShareFetchRequest, known: Collection[bytes]) -> None:
-    """Add the request's partitions to the session, and remove the forgotten partitions. known: all topics' ids."""
+    """Add the request's partitions to the session, and remove the forgotten ones. known: the ids of existing topics."""
     for topic in request.topics:
         topic_id = bytes(topic.topic_id)
         for one in topic.partitions:

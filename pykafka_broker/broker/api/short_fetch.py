@@ -1,11 +1,11 @@
 """The short way of Fetch: a consumer that reads one partition and gets an answer at once, or waits for records, v4-v18.
 
-Rule: a request that anything makes unusual gets None before anything is changed, and goes the general way
-(`fetch.py`): a replica, a rack, two partitions, a session that begins or ends, a partition that is led elsewhere or not
-open yet, another leader epoch, a history that diverges, an offset out of range, a wait for more than a byte, aborted
-transactions, a disk that fails. No rule about records or sessions stands here: `PartitionLog.read`, `diverging_epoch`
-and `FetchSessionCache` decide, as in the general way. A request that waits is a `FetchAttempt` of the general way; only
-its look at new records is short.
+Rule: for an unusual request the result is None, before anything is changed, and `fetch.py` serves the request. Unusual
+are: a replica, a rack, two partitions, a session that begins or ends, a partition that another node leads or that is
+not open yet, another leader epoch, a history that diverges, an offset out of range, a wait for more than a byte,
+aborted transactions, a disk that fails. This module has no rules about records or sessions of its own:
+`PartitionLog.read`, `diverging_epoch` and `FetchSessionCache` decide, as in `fetch.py`. A request that waits is a
+`FetchAttempt` of `fetch.py`; only its look at new records is short.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def fetch_shortly(services: Services, context: RequestContext, frame: Any, body:
     enough = max_wait_ms <= 0 or size >= min(min_bytes, most_bytes)
     if not enough and (size or min_bytes != 1):
         return None
-    # From here on nothing steps aside.
+    # From here on the result is never None, since the session changes.
     if session is not None and known is not None:
         sessions.resume(session_id, session_epoch, uses_ids, context.now)
         if names:
@@ -97,8 +97,8 @@ def _leader(services: Services, wanted: FetchedPartition, uses_ids: bool) -> Par
 
 
 def _look(partition: Partition, wanted: FetchedPartition, max_bytes: int, isolation: int) -> tuple[Any, int] | None:
-    """Return the records from the wanted offset on and their size, 0 where there are none yet; None where a look in
-    the general way has more to tell.
+    """Return the records from the wanted offset on and their size, 0 without new records; None where only `fetch.py`
+    knows the answer.
     """
     offset, last_epoch = wanted.fetch_offset, wanted.last_fetched_epoch
     log = partition.log

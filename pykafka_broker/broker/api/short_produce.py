@@ -1,10 +1,10 @@
 """The short way of Produce: an uncompressed batch without a transaction for one partition, v3-v13.
 
-Rule: a request that anything makes unusual gets None before anything is changed, and goes the general way
-(`produce.py`): two partitions, a transaction, compressed records, an internal topic, records that are not plainly
-sound, a partition that is led elsewhere or not open yet, an answer that waits for followers or for a sync. No rule
-about records or partitions stands here: `read_batch`, `check_batch` and `Partition.append` decide, as in the general
-way. From the append on nothing steps aside: a refusal of the log is answered here, in the words of `produce.py`.
+Rule: for an unusual request the result is None, before anything is changed, and `produce.py` serves the request.
+Unusual are: two partitions, a transaction, compressed records, an internal topic, records that need a closer look, a
+partition that another node leads or that is not open yet, an answer that waits for followers or for a sync. This module
+has no rules about records or partitions of its own: `read_batch`, `check_batch` and `Partition.append` decide, as in
+`produce.py`. After the append the result is never None: a refusal of the log is answered here, as by `produce.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The logs behind coordinators: `__consumer_offsets`, `__transaction_state` and their kind.
+"""The logs of coordinators: `__consumer_offsets`, `__transaction_state`, `__share_group_state`.
 
-Rule: a key's partition is Java's hash of it modulo the number of partitions, as every Kafka client and tool works it
-out. The records of one decision are one batch, and a load replays batch after batch in the order of the log.
+Rule: the partition of a key is the key's Java hash modulo the number of partitions, as for every Kafka client and tool.
+The records of one decision are one batch, and a load replays batch after batch in the order of the log.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pykafka_broker.records.header import BatchHeader, check_crc, iter_batches
 from pykafka_broker.records.record import BatchRecord, iter_records
 
 _READ_BYTES = 1 << 20
-_MOST_DECOMPRESSED = 32 << 20  # of one batch; others are served after each
-# What a replay raises for a record that is not what it should be.
+_MOST_DECOMPRESSED = 32 << 20  # of one batch; other requests are served between two batches
+# The exceptions of a replay for an invalid record.
 SENSELESS = (ValueError, LookupError, TypeError, ArithmeticError)
 
 
@@ -31,7 +31,7 @@ class SenselessRecord(Exception):
         super().__init__(f"the record at offset {offset} makes no sense: {type(error).__name__}: {error}")
 
 
-# A coordinator, or the way to it, that may be there in a moment.
+# Errors of a coordinator, or of the way to it, that may be over in a moment.
 ANOTHER_TIME = frozenset(
     {
         ErrorCode.NOT_COORDINATOR,
@@ -41,8 +41,8 @@ ANOTHER_TIME = frozenset(
     }
 )
 
-# What the coordinator's own clients are told when its log refuses: to find the coordinator again, or that it is our
-# fault.
+# From an error of the coordinator's log to the coordinator's answer: clients look for the coordinator again, or hear of
+# a defect of the broker.
 _REFUSALS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,

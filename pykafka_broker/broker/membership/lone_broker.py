@@ -1,11 +1,12 @@
 """The broker of a node alone, as the controller in its process knows it.
 
-Rule: nobody can fence this broker and nobody else can lead, so it neither beats nor leaves: it is registered unfenced,
-and what is on disk decides who leads (`cluster/partition_change.py`). After every start and failure the metadata names
-the directory of each log and the directories that are online; partitions in the others have no leader. So a log that is
-out of reach is waited for and never begun anew. If the metadata can't be written the next start does it.
+Rule: no other node can fence this broker or lead its partitions, so the broker sends no heartbeats and needs no
+controlled shutdown. It is registered unfenced, and leads the partitions whose logs are in reach
+(`cluster/partition_change.py`). After every start and failure the metadata names the directory of each log and the
+online directories; partitions in offline directories have no leader. So a log that is out of reach is waited for, and
+no empty log takes its place. If the metadata can't be written, the next start tries again.
 
-Read by `Broker` alone: a broker of a cluster imports `lifecycle.py` in its place, and no elections.
+Only `Broker` reads this module: a broker of a cluster imports `lifecycle.py` in its place, and no elections.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class LoneBroker:
         self._metadata = metadata
         self._logs = logs
         self._started = False
-        self._outdated = False  # the directories are others than the metadata was told
+        self._outdated = False  # whether the metadata has an earlier state of the directories
 
     def register(self, endpoints: Sequence[tuple[str, str, int, str]], new_uuid: Callable[[], bytes]) -> None:
         """Register the broker, unfenced: (listener, host, port, security protocol) each."""
@@ -48,7 +49,7 @@ class LoneBroker:
         metadata.commit([record])
 
     def start(self) -> None:
-        """Lead everything on disk, after the logs have followed the metadata."""
+        """Become the leader of all partitions on disk, after the logs have followed the metadata."""
         crashed = any(not each.clean for each in self._logs.partition_directories)
         self._started, self._outdated = True, False
         self._commit_changes(Elections(leaderless=True, all_partitions=crashed))
@@ -64,8 +65,8 @@ class LoneBroker:
         """Begin with the epochs and ids of the broker before, whose clients stay connected.
 
         Args:
-            leader_epoch: the highest that clients were told; they believe nothing older.
-            producer_id: the first that nobody has had.
+            leader_epoch: the highest that clients know; they ignore lower epochs.
+            producer_id: the first unused producer id.
         """
         from pykafka_broker.cluster.image_records import outrunning_records
 

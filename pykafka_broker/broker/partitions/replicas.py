@@ -2,10 +2,10 @@
 
 Rule: partitions and their leaders follow from the metadata alone, through `follow`, which never raises: committed
 metadata is a fact, and failed steps are logged and tried again. A `Partition` is made at its first request, so that ten
-thousand idle partitions cost nothing; those with several replicas are opened without a request, many in slices. No
-request is served from a log that is not the topic's own.
+thousand idle partitions cost nothing; a partition with several replicas is opened without a request. Many partitions
+are opened in slices. A request is served only from a log with the topic's id.
 
-Made by `ServerNode` alone, from which all others have the replicas; apart from the node by the size of the concept.
+Only `ServerNode` makes `Replicas`. All other parts get the object from the node.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Replicas:
         return found if found is not None and found.is_leader else None
 
     def _led(self, topic: str, index: int, epoch: int) -> Partition:
-        """Return a partition as `leader` does, also one that is not open yet."""
+        """Return a partition as `leader` does, and open the partition if needed."""
         partition = self.replica(topic, index)
         partition.check_epoch(epoch)
         if not partition.is_leader:
@@ -181,9 +181,9 @@ class Replicas:
     def _place_for(self, topic: str, state: PartitionImage) -> bytes:
         """Return the directory that the metadata names, or UNASSIGNED where any directory will do.
 
-        Any directory will do if this node has no directory of that id any more (another disk stands in its place), and
-        another replica leads and has the records. The node then also gives up an unfinished move between directories
-        whose original log is gone.
+        Any directory will do if this node's directory of that id is gone (another disk has its path), and another
+        replica leads and has the records. If another replica leads, the node also gives up an unfinished move between
+        directories whose original log is gone.
         """
         assigned, directories = state.directory_of(self._node_id), self._logs.directory_map
         if state.leader in (self._node_id, NO_LEADER):
@@ -202,7 +202,7 @@ class Replicas:
     def start(self, loaded: MetadataDelta, new_uuid: Callable[[], bytes]) -> Future[None]:
         """Bring the logs in line with the metadata, and return a future of the replicated partitions being open.
 
-        A crash may fall between a metadata record and its effects: missing logs are made, those of deleted topics
+        After a crash between a metadata record and its effects, missing logs are made, and logs of deleted topics are
         deleted. loaded: the changes read from the metadata log.
         """
         logs, topics = self._logs, self._metadata.image.topics
@@ -231,7 +231,7 @@ class Replicas:
         return self.slices.unasked(self._opened(keys if self.replication is not None else ()))
 
     def _opened(self, keys: Sequence[Key]) -> Steps[None]:
-        """Open the partitions that have several replicas by now. A request opens a partition before its turn."""
+        """Open the partitions that have several replicas when their turn comes, unless a request was first."""
         for place, key in enumerate(keys, 1):
             if self.is_replicated(key):
                 self._open_for_replication(key)
@@ -365,7 +365,7 @@ class Replicas:
             except ApiError as error:  # the first request for the log tries again
                 logger.warning("%s-%d has no log yet: %s", topic.name, state.partition, error)
 
-    # -- news of the disk
+    # -- events of the disk
 
     def offline(self, lost: Iterable[Key]) -> None:
         """End the service of partitions in a failed directory."""

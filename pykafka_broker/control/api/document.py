@@ -92,7 +92,7 @@ def _body(operation: Operation, named: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_default(schema: dict[str, Any], default: Any) -> dict[str, Any]:
-    """Return the schema of a parameter with the value that counts where none is given; null is not said."""
+    """Return the schema of a parameter with the default value; a default of null is left out."""
     return schema if default is REQUIRED or default is None else schema | {"default": write(default)}
 
 

@@ -20,9 +20,8 @@ from pykafka_broker.control.history.findings import (
     clock,
     place,
 )
-from pykafka_broker.control.history.groups import group_findings
+from pykafka_broker.control.history.groups import group_findings, share_findings
 from pykafka_broker.control.history.outlines import ABORTED, COMMITTED, MARKERS, BatchOutline, Outline
-from pykafka_broker.control.history.shares import share_findings
 from pykafka_broker.control.history.transactions import cycles
 
 

@@ -4,8 +4,7 @@ Rule: a classic group of consumers becomes a consumer group when the first membe
 back when the last such member has gone; `group.consumer.migration.policy` allows both changes, one of them or none.
 Members keep their partitions, and one batch replaces the records of the old form by records of the new form. A classic
 member of a consumer group never waits: JoinGroup is answered at once with the member's generation, and Heartbeat sends
-the member back to JoinGroup when it has partitions to gain or to lose. The coordinator alone reads this file: groups
-in migration are a concept of their own beside the two protocols.
+the member back to JoinGroup when it has partitions to gain or to lose.
 """
 
 from __future__ import annotations
@@ -166,7 +165,7 @@ class Migration:
         if len(group.members) - group.classic_count > len(gone):
             return False  # a member of the consumer protocol stays
         staying = [member for member in group.members.values() if member.member_id not in gone]
-        if not staying or not self._may_downgrade(group, staying):
+        if not staying or not self._may_downgrade(staying):
             return False
         self.convert_back(group, staying, result, now, rebalance=True)
         return True
@@ -174,11 +173,9 @@ class Migration:
     def downgrades_with(self, group: ConsumerGroup, replaced: ConsumerGroupMember) -> bool:
         """Return whether the group turns back when a classic member replaces the static member `replaced`."""
         staying = [member for member in group.members.values() if member.member_id != replaced.member_id]
-        return replaced.classic is None and self._may_downgrade(group, [*staying, replaced], replaced)
+        return replaced.classic is None and self._may_downgrade([*staying, replaced], replaced)
 
-    def _may_downgrade(
-        self, group: ConsumerGroup, members: list[ConsumerGroupMember], replaced: ConsumerGroupMember | None = None
-    ) -> bool:
+    def _may_downgrade(self, members: list[ConsumerGroupMember], replaced: ConsumerGroupMember | None = None) -> bool:
         return (
             self._allows("DOWNGRADE")
             and len(members) <= self._table.config.group_max_size

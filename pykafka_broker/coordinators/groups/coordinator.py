@@ -1,11 +1,11 @@
 """The group coordinator: every request on groups and offsets, by the kind of group that the request meets.
 
-Rule: a call decides and returns a `CoordinatorResult`; `replay` is how its records, and at load those of the log,
-become state. One coordinator holds the groups of all logs of `__consumer_offsets` that this node leads; the host knows
-which logs those are. An empty group of another kind makes way for a new group. Classic requests go to classic groups,
-and to consumer groups that classic members may join (KIP-848). A ConsumerGroupHeartbeat converts a classic group with
-members if the migration policy allows it; a group of any other kind counts as missing. The one reader is the host in
-`broker/`, another layer.
+Rule: a call decides and returns a `CoordinatorResult`. `replay` applies the records of a result, and at a load the
+records of the log. One coordinator holds the groups of all logs of `__consumer_offsets` that this node leads; the host
+knows which logs those are. An empty group of another kind makes way for a new group. Classic requests go to classic
+groups, and to consumer groups that classic members may join (KIP-848). A ConsumerGroupHeartbeat converts a classic
+group with members if the migration policy allows it; a group of any other kind counts as missing. The one reader is the
+host in `broker/`, another layer.
 """
 
 from __future__ import annotations

@@ -74,9 +74,9 @@ KINDS = {
 }
 _LOOK_S = 0.02
 _REQUEST_MS = 5_000
-_DISKS = 64  # of that many nodes are kept
-# Times shorter than in a cluster for tests, and few partitions of internal topics: a run is made of many small steps.
-# Nothing here is late because the machine is busy, so a broker that is silent for five heartbeats is dead.
+_DISKS = 64  # formatted disks that are kept for later clusters
+# Shorter times than in a `KafkaCluster`, and few partitions of internal topics, since a run consists of many small
+# steps. A busy machine delays nothing in virtual time, so a broker that is silent for five heartbeats is dead.
 _SESSION_MS = 1_000
 _SETTINGS = {
     "offsets.topic.num.partitions": "1",
@@ -287,7 +287,7 @@ class SimulatedCluster(AsyncClusterData):
         return self._nodes[self._controller_id]
 
     async def until(self, holds: Callable[[], object], timeout: float = 60, told: str = "it is not so") -> None:
-        """Wait until something holds.
+        """Wait until a condition holds.
 
         Args:
             holds: a function, asked every 20 virtual milliseconds.
@@ -474,7 +474,7 @@ class SimulatedCluster(AsyncClusterData):
             kinds: names of faults, such as "kill", "pause", "partition", "break_connections", "slow_disk".
             mean_ms: the mean pause between two faults.
             most_down: how many brokers may be away at once.
-            only: numbers of faults (`numbers` of the result): no others come, as the note of a failure has it.
+            only: numbers of faults (`numbers` of the result); no other faults come. The note of a failure has them.
         """
         kinds = list(kinds)
         if unknown := [kind for kind in kinds if kind not in KINDS]:
@@ -548,7 +548,7 @@ class SimulatedCluster(AsyncClusterData):
     async def snapshot(self, name: str) -> Snapshot:
         """Keep the files of all nodes, as they are at this moment, under a name. Returns name and size_bytes.
 
-        What is on its way between nodes or to a client is lost to the snapshot, as if all processes had been killed.
+        The snapshot lacks messages on their way between nodes or to a client, as if all processes had been killed.
         """
         self._snapshots[name] = {id: node.disk.after_crash(keep=True) for id, node in self._nodes.items()}
         return self._described(name)
@@ -613,7 +613,7 @@ class SimulatedCluster(AsyncClusterData):
 
 @lru_cache(_DISKS)
 def _formatted_disk(id: int, settings: tuple[tuple[str, str], ...], emulate: str | None) -> CrashFileSystem:
-    """Return the disk of a node before its first start: of each seed the same one."""
+    """Return the disk of a node before its first start, which does not depend on the seed."""
     timeline, random = Timeline(), Random(id)
     node = SimNode(Network(timeline, random), id, dict(settings), random)
     node.format(CLUSTER_ID, *format_request(CLUSTER_ID, emulate))

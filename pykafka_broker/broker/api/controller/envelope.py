@@ -1,9 +1,9 @@
-"""Envelope v0 (KIP-590): what a client has asked of a broker, and only a controller decides.
+"""Envelope v0 (KIP-590): requests of clients that a broker forwards, since only a controller decides.
 
-Behaviour: the request inside is served as if its client had sent it, with its own header, and the answer goes back with
-the header that the client waits for. The broker must be trusted with that (CLUSTER_ACTION). Who the client is and where
-it comes from is the broker's word: PRINCIPAL_DESERIALIZATION_FAILURE and INVALID_REQUEST if that can't be read,
-INVALID_REQUEST for an API that nobody forwards, UNSUPPORTED_VERSION for a version or a body that can't be.
+Behaviour: the request inside is served as if the client had sent it, with its own header, and the answer has the header
+that the client expects. The broker needs the right CLUSTER_ACTION, and is believed about the client's principal and
+address. PRINCIPAL_DESERIALIZATION_FAILURE if the principal can't be read, INVALID_REQUEST if the address can't be read
+or the API is never forwarded, UNSUPPORTED_VERSION if version or body can't be read.
 """
 
 from __future__ import annotations
