@@ -567,7 +567,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
             elif broker not in own and broker is not item.stash.get(_ASKED, None):
                 continue  # its requests are those of other tests
             if lines := "\n".join(map(_request_line, _requests(broker))):
-                report.sections.append((f"last requests at the broker at {broker._address}", lines))
+                title = f"last requests at the broker at {broker._address} (its page: {broker.control_url})"
+                report.sections.append((title, lines))
         for fixture, topics in item.config.stash[_EMPTIED].items():
             if fixture in getattr(item, "fixturenames", ()):
                 report.sections.append(("hint", HINT.format(fixture=fixture, topics=", ".join(topics))))

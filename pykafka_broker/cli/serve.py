@@ -64,6 +64,7 @@ def parser() -> argparse.ArgumentParser:
     command.option("--control HOST:PORT", "serve the control API and its web page here; port 0 takes a free port")
     command.option("--control-nodes NODES", "other nodes' control APIs, for a page of all: 2=HOST:PORT,...")
     command.option("--history FILE", "write down here what clients produce, fetch and commit, for check")
+    command.option("--record", argparse.SUPPRESS)  # for pykafka_broker.testing: everything that comes to the process
     command.option("--control-token-file FILE", "the file with the token that clients of the control API must send")
     command.option("--schema-registry HOST:PORT", "serve a schema registry here; port 0 takes a free port")
     command.option("--schema-registry-user-file FILE", "the file with the NAME:PASSWORD of the schema registry")
@@ -217,7 +218,13 @@ def _control(options: argparse.Namespace, say: Callable[[str], None], *, syncs: 
         decode = Decoder(schemas_elsewhere(options.schema_registry_url, options.schema_registry_user_file)).decode
     nodes = control_nodes(options.control_nodes or "")
     return ControlExtension(
-        address, lambda url: say(f"control on {url}"), decode, options.history, syncs=syncs, nodes=nodes
+        address,
+        lambda url: say(f"control on {url}"),
+        decode,
+        options.history,
+        syncs=syncs,
+        nodes=nodes,
+        records=options.record,
     )
 
 

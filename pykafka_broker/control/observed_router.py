@@ -151,8 +151,9 @@ class ObservedRouter:
             return None
         try:
             sent = b"".join(answer)
-        except TypeError:  # slices of files are among the pieces
-            sent = b"".join(map(_bytes_of, answer))
+        except TypeError:  # slices of files are among the pieces: they are copied from file to file
+            self._noted(Exchange((wall, connection, whole, None, began)), answer)
+            return answer
         if sent >= _LONG or len(whole) >= KEPT_REQUEST_BYTES:
             self._noted(Exchange((wall, connection, whole, None, began)), [sent])
             return [sent]
@@ -293,8 +294,6 @@ class ObservedRouter:
             return pieces
         if self._faults.disturbing or waiting.made is not None or waiting.rule is not None:
             return self._held_in_a_pause(exchange, self.leave(exchange, pieces, waiting.rule, waiting.made) or [])
-        if self._faults.watching:
-            pieces = list(map(_bytes_of, pieces))
         self._noted(exchange, pieces)
         return pieces
 

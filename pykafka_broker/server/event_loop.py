@@ -31,6 +31,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from pykafka_broker.clock import Clock
+from pykafka_broker.platform import unused_memory
 from pykafka_broker.server.transport import READ, WRITE
 
 
@@ -187,7 +188,7 @@ class EventLoop:
         self.clock = clock
         self.settle: Callable[[], None] = _nothing_to_settle
         self.observers: list[Callable[[], None]] = []  # called after each `settle`
-        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.scratch = unused_memory(SCRATCH_BYTES)
         self.buffers = BufferPool()
         self.share = _REQUESTS_A_TURN  # how many requests of one stream are served in this turn
         self.answers = ResponseBatch()

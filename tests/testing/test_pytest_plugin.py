@@ -242,7 +242,7 @@ def test_the_report_of_a_failure_has_the_last_requests(pytester: pytest.Pytester
     result = pytester.runpytest_subprocess()
     result.stdout.fnmatch_lines(
         [
-            "*- last requests at the broker at 127.0.0.1:* -*",
+            "*- last requests at the broker at 127.0.0.1:* (its page: http://127.0.0.1:*) -*",
             "Produce v* of rdkafka at 127.0.0.1:*, answered in * ms: NOT_LEADER_OR_FOLLOWER (fault 1)",
             "Produce v* of rdkafka at 127.0.0.1:*, answered in * ms",
         ]
