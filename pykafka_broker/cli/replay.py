@@ -13,7 +13,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pykafka_broker.cli.addresses import TOKEN_VARIABLE
 from pykafka_broker.cli.check import add_questions, questions
@@ -31,6 +31,8 @@ from pykafka_broker.testing.recording import Recorded, Recording, lines_of, read
 from pykafka_broker.testing.replay import RecordingPlayer
 from pykafka_broker.testing.replay_targets import ClusterTarget, ControlledTarget, Target
 
+D = TypeVar("D")
+R = TypeVar("R")
 DIFFERS = 3
 FOUND = 4
 _OF_A_CAPTURE = "a capture tells nothing of what was there before: topics are made as clients were told of them"
@@ -117,7 +119,20 @@ def _read(paths: Sequence[str]) -> Recording:
     """
     data = Path(paths[0]).read_bytes()
     if len(paths) > 1 or b'"topics_then"' in data.partition(b"\n")[0]:
-        return joined([NodeRecording(Path(path).read_text(encoding="utf-8")) for path in paths])
+        return joined([_named(path, NodeRecording, Path(path).read_text(encoding="utf-8")) for path in paths])
+    return _named(paths[0], _recording_in, data)
+
+
+def _named(path: str, read: Callable[[D], R], data: D) -> R:
+    """Read the content of a file. Raises ValueError, which names the file."""
+    try:
+        return read(data)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _recording_in(data: bytes) -> Recording:
+    """Return the recording of one broker, or the content of a capture. Raises ValueError."""
     if not data.startswith(b"{"):
         found = conversations(read_packets(data))
         return completed(Recording([], _captured(found), _OF_A_CAPTURE, servers=_servers(found)))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pykafka_broker import __version__
 from pykafka_broker.broker.setup import Setup
-from pykafka_broker.cli.commands import BAD_USAGE, SUMMARIES, CommandParser
+from pykafka_broker.cli.commands import BAD_USAGE, SUMMARIES, CommandParser, is_like_a_command, what_was_meant
 from pykafka_broker.cli.log_lines import log_to_stderr
 from pykafka_broker.cli.settings import (
     ABSENT_MEMBER_MS,
@@ -145,6 +145,7 @@ def planned(
     quick_groups = options.quick_groups or options.ephemeral
     try:
         own = own_options(options.emulate, options.strict)
+        check_file(options.properties)
         settings = static_settings(
             options.properties, environment, [*options.override, *own], options.listen, data_dir, quick_groups
         )
@@ -249,6 +250,12 @@ def _zookeeper(config: BrokerConfig, other: ProcessExtension | None) -> ProcessE
     return ZooKeeperExtension(config, other)
 
 
+def check_file(path: str | None) -> None:
+    """Check the word in the place of the file for a mistyped command. Raises UsageError."""
+    if path is not None and is_like_a_command(path) and not os.path.exists(path):
+        raise UsageError(f"{path} is neither a command nor a file: {what_was_meant(path)}")
+
+
 def cannot_start(error: Exception) -> int:
     print(f"pykafka-broker: cannot start: {reason_of(error)}", file=sys.stderr)
     return CANNOT_START
@@ -271,7 +278,10 @@ def complain(lines: Iterator[str] | Sequence[str]) -> int:
 def warn(config: BrokerConfig) -> None:
     """Log a line for each unknown config, and a single line for all configs without effect."""
     for name in config.unknown:
-        log.warning("unknown config %s is ignored", name)
+        from pykafka_broker.config.registry import broker_keys
+        from pykafka_broker.control.problems import did_you_mean
+
+        log.warning("unknown config %s is ignored%s", name, did_you_mean(name, broker_keys()))
     idle = [name for name in config.static if has_no_effect(name) and name not in DEVELOPMENT]
     if idle:
         log.info("accepted without effect: %s", ", ".join(sorted(idle)))

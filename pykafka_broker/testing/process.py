@@ -120,6 +120,7 @@ class KafkaBroker(Controlled):
         self.allow_unknown_config = allow_unknown_config
         if self.config and not allow_unknown_config:
             check_known(self.config)
+        check_release(emulate)
         _check("port", port, int, "a number, 0 for one that is free")
         _check("start_timeout_s", start_timeout_s, (int, float), "a number of seconds")
         if log_level not in LOG_LEVELS:
@@ -630,6 +631,8 @@ def config_texts(config: Mapping[str, object] | None) -> dict[str, str]:
     """Return broker configs in Kafka's form. Raises TypeError for a wrong type."""
     if config is not None and not isinstance(config, Mapping):
         raise TypeError(f'config must be a dict of broker configs, such as {{"num.partitions": 3}}, not {config!r}')
+    for name in config or ():
+        _check("the name of a broker config", name, str, "a string")
     return {name: config_text(value) for name, value in (config or {}).items()}
 
 
@@ -642,6 +645,12 @@ def check_known(names: Iterable[str]) -> None:
     for name in unknown_configs(names):
         meant = did_you_mean(str(name).replace("_", "."), broker_keys())
         raise ValueError(f"unknown config {name}{meant} (allow_unknown_config=True lets it pass)")
+
+
+def check_release(emulate: object) -> None:
+    """Check the type of a release's name: 2.10 as a number would be 2.1. Raises TypeError."""
+    if emulate is not None:
+        _check("emulate", emulate, str, "a string, such as '2.8'")
 
 
 def _check(name: str, value: object, kind: type | tuple[type, ...], must_be: str) -> None:

@@ -257,6 +257,23 @@ def test_what_is_no_recording_is_told(lines: list[str], says: str) -> None:
         read_recording(lines)
 
 
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("no recording", "it is neither pcap nor pcapng"),
+        ('{"recording": 1}\n{}', "line 2 is no line of a recording"),
+        ('{"recording": 1, "topics_then": {}}', "a recording is of no node of a cluster"),
+    ],
+)
+def test_a_file_with_something_else_is_named(
+    content: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "other"
+    path.write_text(content)
+    assert main(["replay", str(path)]) == 1
+    assert capsys.readouterr().err.startswith(f"pykafka-broker replay: {path}: {says}")
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "none.jsonl"
     assert main(["replay", str(path)]) == 1

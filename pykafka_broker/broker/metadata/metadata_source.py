@@ -408,6 +408,7 @@ class ProducerIdManager:
         self._ask_below = 0.0  # with fewer ids than that the next block is asked for
         self._next_block: range | None = None
         self._asking = False
+        self._refusal = ""  # logged once: each try of a client asks again
 
     def prepare(self) -> None:
         """Ask for the first block, so the first producer need not come twice."""
@@ -443,8 +444,14 @@ class ProducerIdManager:
 
         self._asking = False
         if not isinstance(reply, AllocateProducerIdsResponse):
-            logger.warning("no producer ids: %s", reply)
+            self._refused(str(reply))
         elif reply.error_code:
-            logger.warning("no producer ids: %s", ErrorCode(reply.error_code).name)
+            self._refused(ErrorCode(reply.error_code).name)
         elif reply.producer_id_len > 0:
+            self._refusal = ""
             self._next_block = range(reply.producer_id_start, reply.producer_id_start + reply.producer_id_len)
+
+    def _refused(self, why: str) -> None:
+        if why != self._refusal:
+            logger.warning("no producer ids: %s", why)
+        self._refusal = why

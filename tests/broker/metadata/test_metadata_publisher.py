@@ -77,11 +77,13 @@ def test_topics_have_logs_at_once_and_after_a_restart(node: RealBroker) -> None:
 
 def test_topics_that_come_grow_and_go_are_logged_once(node: RealBroker, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "pykafka_broker.broker.metadata.metadata_publisher"):
+        single = uuid_text(create(node, "single").topic_id)
         text = uuid_text(create(node, "t", 2).topic_id)
         node.call(CreatePartitionsRequest([CreatePartitionsTopic("t", 5, None)]), 3)
         node.restart()
         delete(node, "t")
     assert caplog.messages == [
+        f"topic single is created: 1 partition, id {single}",
         f"topic t is created: 2 partitions, id {text}",
         "topic t has 5 partitions now",
         f"topic t is deleted, id {text}",
