@@ -14,6 +14,7 @@ from interop.differential.granted import Granted
 from interop.differential.hunt import Hunt
 from interop.differential.making import AREAS, sequence
 from interop.differential.making.acls import PREPARER
+from interop.differential.making.edges import stand_in
 from interop.differential.pair import CONFIG, Pair
 from interop.differential.recording import RECORDED, RIGHTS, Recording, differences, read
 from interop.differential.steps import Step, prefix_of, step_of, to_message
@@ -97,6 +98,22 @@ def test_a_seed_is_a_sequence_and_a_sequence_is_json() -> None:
         steps = sequence(seed, versions)
         assert steps == sequence(seed, versions)
         assert [step_of(json.loads(json.dumps(step.to_json()))) for step in steps] == steps
+
+
+def test_odd_values_come_between_the_steps_of_a_seed() -> None:
+    """Every one of them can be sent, and they reach fields that no area ever sets."""
+    versions = {spec.name: (spec.min_version, spec.stable_max_version) for spec in SPECS.values()}
+    added = []
+    for seed in range(40):
+        usual, odd = (sequence(seed, versions, at_edges=at_edges) for at_edges in (False, True))
+        assert odd == sequence(seed, versions, at_edges=True)
+        rest = iter(odd)
+        assert all(step in rest for step in usual)
+        added += [step for step in odd if step not in usual]
+    assert len(added) > 100
+    for step in added:
+        to_message(step, "d-", stand_in).encode(step.version)
+    assert {("Fetch", "rack_id"), ("LeaveGroup", "members")} & {(one.api, name) for one in added for name in one.fields}
 
 
 @pytest.mark.parametrize("area", AREAS)

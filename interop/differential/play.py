@@ -147,7 +147,7 @@ class Side:
 
     def _read_by_all(self, step: Step, names: set[str]) -> int:
         """How many partitions of these topics the members of a share group have together."""
-        group: str = step.fields["group_id"].replace(PREFIX, self._prefix)
+        group: str = (step.fields.get("group_id") or "").replace(PREFIX, self._prefix)
         [described] = self._client(step.on).call(ShareGroupDescribeRequest([group]), 1).groups
         return len(
             {
@@ -161,7 +161,7 @@ class Side:
 
     def _settle(self, step: Step, answer: Any, client: RawClient) -> None:
         if step.key in COMMITS:
-            self._committing.add(step.fields["group_id"].replace(PREFIX, self._prefix))
+            self._committing.add((step.fields.get("group_id") or "").replace(PREFIX, self._prefix))
         if step.key in CHANGES_METADATA and self._settle_s:
             self._wait_for_topics(client)
             if step.key in ALTERS:
@@ -196,7 +196,7 @@ class Side:
         """Until the broker tells what was set for groups: a share group begins where its config says."""
         until = time.monotonic() + RETRY_FOR_S
         refused = any(response.error_code for response in answer.responses) or step.fields.get("validate_only")
-        groups = [resource for resource in step.fields["resources"] if resource["resource_type"] == GROUP]
+        groups = [resource for resource in step.fields["resources"] or () if resource["resource_type"] == GROUP]
         for resource in () if refused else groups:
             name = resource["resource_name"].replace(PREFIX, self._prefix)
             wanted = {

@@ -489,7 +489,8 @@ class OffsetRequests:
                 elif index in committed or (topic.name, index) in self._store.pending(request.group_id):
                     result.records.append(offset_record(request.group_id, topic.name, index, None))
                 partitions.append(OffsetDeleteResponsePartition(index, code))
-            topics.append(OffsetDeleteResponseTopic(topic.name, partitions))
+            if partitions or image is None:
+                topics.append(OffsetDeleteResponseTopic(topic.name, partitions))
         result.reply = OffsetDeleteResponse(topics=topics)
         return result
 
