@@ -37,6 +37,9 @@ KEPT_CLEAR_OF = re.compile(
     r"|Fetch\.session_id"
     # Nobody fetches as a follower of itself, and Kafka resolves a regular expression some time later.
     r"|Fetch\.(replica_id|replica_state)|ConsumerGroupHeartbeat\.subscribed_topic_regex"
+    # A member with partitions that takes another instance id never gets them back: Kafka makes the member anew, and
+    # goes on counting the partitions as taken.
+    r"|ConsumerGroupHeartbeat\.instance_id$"
     # Of a partition that there is not Kafka never tells.
     r"|DescribeShareGroupOffsets\.groups\.topics\.partitions$"
     # Null records are UNKNOWN_SERVER_ERROR, or nothing at all.
@@ -49,6 +52,8 @@ REQUESTS_KEPT_CLEAR_OF = re.compile(
     r"DescribeTopicPartitions .*'name': ''"
     # A topic without partitions is an error that has no name.
     r"|DescribeShareGroupOffsets .*'partitions': \[\]"
+    # Names that are wrong alone it refuses without asking the controller, which is out of time.
+    r"|(Create|Delete)Topics .*'timeout_ms': (0|-)"
     # To these it never answers; it loses a protocol that a member names twice.
     r"|AddPartitionsToTxn .*'transactions': \[\]|Produce .*'records': None"
     r"|AlterConfigs .*('resource_type': \d+, 'resource_name': '[^']*').*\1"

@@ -239,7 +239,7 @@ class GroupHost:
         """
         try:
             if effects.records:
-                self.append(self.shards.index_of(effects.key), effects.records)
+                self._append_all(effects)
             if effects.completions:
                 self.confirm_by_append(effects.key, *(getattr(one, "error_code", 0) for _, one in effects.completions))
         except ApiError as error:
@@ -247,6 +247,14 @@ class GroupHost:
             raise
         if effects.completions:
             self.committed(effects.key).add_done_callback(partial(_complete, effects.completions))
+
+    def _append_all(self, effects: CoordinatorResult[Any]) -> None:
+        try:
+            self.append(self.shards.index_of(effects.key), effects.records)
+        except ApiError:
+            if effects.take_back is not None:
+                effects.take_back()
+            raise
 
     def append(
         self,
