@@ -45,7 +45,7 @@ KEPT_CLEAR_OF = re.compile(
     # Null records are UNKNOWN_SERVER_ERROR, or nothing at all.
     r"|Produce\.topic_data\.partition_data\.records$"
     # All that there is, with what other sequences have made.
-    r"|ListConfigResources\.resource_types$|(Metadata|DescribeTopicPartitions|DescribeLogDirs|DescribeUserScramCredentials)\.(topics|users)$"
+    r"|ElectLeaders\.topic_partitions$|ListConfigResources\.resource_types$|(Metadata|DescribeTopicPartitions|DescribeLogDirs|DescribeUserScramCredentials)\.(topics|users)$"
 )
 REQUESTS_KEPT_CLEAR_OF = re.compile(
     # To an empty name Kafka answers that it does not know what is wrong, for all topics.
@@ -59,6 +59,7 @@ REQUESTS_KEPT_CLEAR_OF = re.compile(
     r"|AlterConfigs .*('resource_type': \d+, 'resource_name': '[^']*').*\1"
     r"|JoinGroup .*'protocols': \[.*('name': '[^']+').*\2"
 )
+ONCE = ("Produce", "Fetch", "OffsetCommit", "OffsetDelete", "ShareFetch", "ShareAcknowledge")
 PARTITION = re.compile(r"'(?:index|partition|partition_index)': -?\d+|^\d+$")
 SMALL = re.compile(r".*\.(num_partitions|count|max_wait_ms)$")
 
@@ -99,7 +100,7 @@ def _changed(rng: random.Random, step: Step) -> Step | None:
 
 def _answered_twice(step: Step) -> bool:
     """Whether a topic or a partition is named twice where this broker answers twice, and no client does it."""
-    if step.api not in ("Produce", "Fetch", "OffsetCommit", "OffsetDelete"):
+    if step.api not in ONCE:
         return False
     for topics in (step.fields.get(name) or () for name in ("topics", "topic_data", "forgotten_topics_data")):
         named = [str([topic.get(name) for name in ("topic", "name", "topic_id")]) for topic in topics]
