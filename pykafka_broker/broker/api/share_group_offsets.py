@@ -174,8 +174,7 @@ def _described_partition(
             return DescribeShareGroupOffsetsResponsePartition(
                 key.partition, error_code=error.code, error_message=error.message
             )
-        if end >= 0:
-            result.lag = end - state.start_offset - state.complete_count  # negative if the start is behind the end
+        result.lag = end - state.start_offset - state.complete_count  # negative if the start is behind the end
     return result
 
 
