@@ -205,7 +205,7 @@ class Watched(set[str]):
 
     def discard(self, element: object) -> None:
         Watched.asked += 1
-        super().discard(element)  # type: ignore[arg-type]  # as of any set
+        super().discard(element)
 
 
 def test_a_group_is_forgotten_without_a_look_at_transactions_of_others() -> None:
