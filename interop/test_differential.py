@@ -246,7 +246,7 @@ def test_where_kafka_stumbles_the_error_of_an_acknowledgement_will_do() -> None:
 @pytest.mark.ours_only
 def test_answers_are_those_that_kafka_gives(usual_broker: Target, slow: bool) -> None:
     """The same sequences each time; with --slow a night's run of new ones (`python -m interop.differential` says how
-    to have it without pytest)."""
+    to have it without pytest). Then some of them with odd values between the steps."""
     with ExitStack() as stack:
         pairs = [started(stack, usual_broker.bootstrap_servers)]
         pairs += [started(stack) for _ in range(JOBS_OF_A_NIGHT - 1 if slow else 0)]
@@ -254,6 +254,8 @@ def test_answers_are_those_that_kafka_gives(usual_broker: Target, slow: bool) ->
         hunt = Hunt(pairs, offered(*pairs[0].addresses), say=told.append)
         seed = int(f"{datetime.now(UTC):%Y%m%d}0000")
         found = hunt.run(seed, A_NIGHTS_STEPS) if slow else hunt.run(SEED, STEPS)
+        odd = Hunt(pairs, offered(*pairs[0].addresses), say=told.append, at_edges=True)
+        found += odd.run(SEED, STEPS if slow else STEPS // 2)
     assert not found, "\n".join(told)
     assert hunt.steps >= (A_NIGHTS_STEPS if slow else STEPS)
 
