@@ -1,11 +1,11 @@
 """`python -m bench.control`: what the control API costs, with no rule and nobody who asks the log; with `--history`,
-what a history costs on top of it.
+what a history costs on top of it, and with `--recording` a recording.
 
-Rule: two brokers that differ in `--control` alone, or in `--history`, take turns, in rounds short enough that the
-machine is the same for both; of each pair of rounds the ratio, of all pairs the median, with the middle half of them
-beside it. Which of the two is first changes with each round. Of produce, consume and latency the time is compared as a
-client has it, and the CPU time of the broker's process; of small requests, where noise is larger than what there is to
-see, the CPU time.
+Rule: two brokers that differ in `--control` alone, or in the history or recording, take turns, in rounds short enough
+that the machine is the same for both; of each pair of rounds the ratio, of all pairs the median, with the middle half
+of them beside it. Which of the two is first changes with each round. Of produce, consume and latency the time is
+compared as a client has it, and the CPU time of the broker's process; of small requests, where noise is larger than
+what there is to see, the CPU time.
 """
 
 import argparse
@@ -26,8 +26,12 @@ def _controlled(directory: Path, port: int, settings: Mapping[str, str]) -> list
     return [*ours(directory, port, settings), "--control", "127.0.0.1:0"]
 
 
-def _recorded(directory: Path, port: int, settings: Mapping[str, str]) -> list[str]:
+def _noted(directory: Path, port: int, settings: Mapping[str, str]) -> list[str]:
     return [*_controlled(directory, port, settings), "--history", str(directory / "history")]
+
+
+def _recorded(directory: Path, port: int, settings: Mapping[str, str]) -> list[str]:
+    return [*_controlled(directory, port, settings), "--record"]
 
 
 def _on_cpu_ns(run: Running) -> int:
@@ -94,7 +98,8 @@ def _told(name: str, found: list[float]) -> float:
 
 Pair = tuple[Peer, Peer]
 CONTROL: Pair = Peer("off", ours), Peer("on", _controlled)
-HISTORY: Pair = Peer("off", _controlled), Peer("on", _recorded)
+HISTORY: Pair = Peer("off", _controlled), Peer("on", _noted)
+RECORDING: Pair = Peer("off", _controlled), Peer("on", _recorded)
 
 
 @contextlib.contextmanager
@@ -129,12 +134,13 @@ def small(pair: Pair, rounds: int, measured_ms: int, connections: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.control", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=21, help="of each kind of request")
+    parser.add_argument("--rounds", type=int, default=21, help="of each kind; a recording is full after 4")
     parser.add_argument("--round-ms", type=int, default=400)
     parser.add_argument("--connections", type=int, default=8)
     parser.add_argument("--history", action="store_true", help="both have the control API, and one a history")
+    parser.add_argument("--recording", action="store_true", help="both have the control API, and one a recording")
     options = parser.parse_args()
-    pair = HISTORY if options.history else CONTROL
+    pair = HISTORY if options.history else RECORDING if options.recording else CONTROL
     on_the_way(pair, options.rounds)
     small(pair, options.rounds, options.round_ms, options.connections)
 

@@ -126,6 +126,10 @@ int main(int argc, char **argv) {
                 ask(c);
         }
     }
+    if (ended <= began) {
+        fputs("no answer came in the time that is measured\n", stderr);
+        return 1;
+    }
     printf("{\"per_s\": %.2f, \"answers\": %ld}\n", measured / (ended - began), answers);
     for (int i = 0; i < count; i++) {
         fwrite(all[i]->first, 1, all[i]->first_size, stdout);

@@ -14,6 +14,7 @@ from interop.differential.granted import Granted
 from interop.differential.hunt import Hunt
 from interop.differential.making import AREAS, sequence
 from interop.differential.making.acls import PREPARER
+from interop.differential.making.edges import stand_in
 from interop.differential.pair import CONFIG, Pair
 from interop.differential.recording import RECORDED, RIGHTS, Recording, differences, read
 from interop.differential.steps import Step, prefix_of, step_of, to_message
@@ -97,6 +98,22 @@ def test_a_seed_is_a_sequence_and_a_sequence_is_json() -> None:
         steps = sequence(seed, versions)
         assert steps == sequence(seed, versions)
         assert [step_of(json.loads(json.dumps(step.to_json()))) for step in steps] == steps
+
+
+def test_odd_values_come_between_the_steps_of_a_seed() -> None:
+    """Every one of them can be sent, and they reach fields that no area ever sets."""
+    versions = {spec.name: (spec.min_version, spec.stable_max_version) for spec in SPECS.values()}
+    added = []
+    for seed in range(40):
+        usual, odd = (sequence(seed, versions, at_edges=at_edges) for at_edges in (False, True))
+        assert odd == sequence(seed, versions, at_edges=True)
+        rest = iter(odd)
+        assert all(step in rest for step in usual)
+        added += [step for step in odd if step not in usual]
+    assert len(added) > 100
+    for step in added:
+        to_message(step, "d-", stand_in).encode(step.version)
+    assert {("Fetch", "rack_id"), ("LeaveGroup", "members")} & {(one.api, name) for one in added for name in one.fields}
 
 
 @pytest.mark.parametrize("area", AREAS)
@@ -229,7 +246,7 @@ def test_where_kafka_stumbles_the_error_of_an_acknowledgement_will_do() -> None:
 @pytest.mark.ours_only
 def test_answers_are_those_that_kafka_gives(usual_broker: Target, slow: bool) -> None:
     """The same sequences each time; with --slow a night's run of new ones (`python -m interop.differential` says how
-    to have it without pytest)."""
+    to have it without pytest). Then some of them with odd values between the steps."""
     with ExitStack() as stack:
         pairs = [started(stack, usual_broker.bootstrap_servers)]
         pairs += [started(stack) for _ in range(JOBS_OF_A_NIGHT - 1 if slow else 0)]
@@ -237,6 +254,8 @@ def test_answers_are_those_that_kafka_gives(usual_broker: Target, slow: bool) ->
         hunt = Hunt(pairs, offered(*pairs[0].addresses), say=told.append)
         seed = int(f"{datetime.now(UTC):%Y%m%d}0000")
         found = hunt.run(seed, A_NIGHTS_STEPS) if slow else hunt.run(SEED, STEPS)
+        odd = Hunt(pairs, offered(*pairs[0].addresses), say=told.append, at_edges=True)
+        found += odd.run(SEED, STEPS if slow else STEPS // 2)
     assert not found, "\n".join(told)
     assert hunt.steps >= (A_NIGHTS_STEPS if slow else STEPS)
 

@@ -202,6 +202,18 @@ def test_who_uses_the_keyboard_stays_where_he_is(tab: Tab) -> None:
     playwright.expect(link).to_be_focused()
 
 
+def test_the_views_are_named_in_one_line_of_a_laptop_s_window(tab: Tab, broker: KafkaBroker) -> None:
+    page = tab.open("/")
+    broker.clock.freeze()
+    try:
+        playwright.expect(page.locator("#clock")).to_contain_text("UTC, frozen")
+    finally:
+        broker.clock.resume()
+    assert page.evaluate(
+        "document.getElementById('nav').offsetHeight < 2 * document.querySelector('#nav a').offsetHeight"
+    )
+
+
 def test_a_narrow_window_has_room_for_the_content(tab: Tab) -> None:
     tab.page.set_viewport_size({"width": 390, "height": 844})
     for address, text in (("/testing", "Faults"), ("/brokers/1", "broker.id")):
@@ -374,6 +386,13 @@ def test_groups_are_sorted(tab: Tab, broker: KafkaBroker) -> None:
     assert "sort=lag" in page.url
 
 
+def test_a_group_of_many_partitions_is_shown_in_part_and_says_so(tab: Tab, broker: KafkaBroker) -> None:
+    broker.create_topic("wide", 501)
+    broker.reset_offsets("wide-readers", topic="wide", to="earliest")
+    see(tab.open("/groups/wide-readers"), "Offsets (the first 500 of 501)")
+    playwright.expect(tab.page.get_by_role("table", name="Offsets").locator("tbody tr")).to_have_count(500)
+
+
 def test_a_group_is_reset_and_deleted(tab: Tab, broker: KafkaBroker) -> None:
     broker.create_topic("read", 2)
     broker.produce("read", [{"value": str(number), "partition": 0} for number in range(5)])
@@ -383,6 +402,9 @@ def test_a_group_is_reset_and_deleted(tab: Tab, broker: KafkaBroker) -> None:
     page.get_by_role("link", name="readers").click()
     page.get_by_role("button", name="Reset offsets").click()
     page.get_by_role("dialog").locator("select").last.select_option("offset")
+    page.get_by_role("button", name="Reset", exact=True).click()  # without an offset
+    playwright.expect(page.get_by_role("dialog")).to_be_visible()
+    assert [each["committed"] for each in broker.group("readers")["offsets"]] == [5, None]
     page.get_by_label("Which").fill("99")
     page.get_by_role("button", name="Reset", exact=True).click()
     playwright.expect(page.get_by_role("alert")).to_contain_text("has offsets 0 to")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import io
+import mmap
 import os
 import shutil
 import signal
@@ -284,6 +285,27 @@ def memory_directory() -> str | None:
         return MEMORY_DISK if disk_usage(MEMORY_DISK)[1] >= _ROOM_IN_MEMORY else None
     except OSError:
         return None
+
+
+def copy_range(source: int, position: int, target: int, count: int) -> bool:
+    """Append bytes of one file to another, without a way through the process. Does nothing where the system can't: the
+    result is False.
+    """
+    if sys.platform != "linux":
+        return False
+    while count:
+        copied = os.sendfile(target, source, position, count)
+        if not copied:
+            raise OSError(errno.EIO, "a file ends before the bytes that are to be copied")
+        position, count = position + copied, count - copied
+    return True
+
+
+def unused_memory(size: int) -> memoryview:
+    """Return zeros that take memory only once they are used, and are no other process's after a fork."""
+    if sys.platform == "win32":
+        return memoryview(mmap.mmap(-1, size))
+    return memoryview(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANON))
 
 
 def open_files_limit() -> int | None:

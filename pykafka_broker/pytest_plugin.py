@@ -81,6 +81,7 @@ _SHARED = pytest.StashKey[
     dict["KafkaBroker", int]
 ]()  # brokers of many tests, with the size of the log before this test
 _USED = pytest.StashKey[set["Controlled"]]()  # brokers used by a test
+_ASKED = pytest.StashKey["Controlled"]()  # the broker of `kafka_broker` in one test
 _FILLED = pytest.StashKey[dict[str, set[str]]]()  # ids of topics made by fixtures of a wider scope
 _EMPTIED = pytest.StashKey[dict[str, list[str]]]()  # names of such topics that a reset has deleted
 _RECORDED = pytest.StashKey["Controlled"]()  # the broker that records a test
@@ -388,6 +389,7 @@ def _kafka_broker_as_wished(request: pytest.FixtureRequest, pytestconfig: pytest
     if broker in used:
         _make_usable(broker, pytestconfig)
     used.add(broker)
+    request.node.stash[_ASKED] = broker
     for topic in marked.get("topics", ()):
         broker.create_topic(*((topic,) if isinstance(topic, str) else topic))
     if pytestconfig.getoption("--kafka-record"):
@@ -562,8 +564,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
         for broker, logged_before in (item.config.stash[_SHARED] | dict.fromkeys(own, 0)).items():
             if logged := broker.log_since(logged_before):
                 report.sections.append((f"log of the broker at {broker._address}", logged))
+            elif broker not in own and broker is not item.stash.get(_ASKED, None):
+                continue  # its requests are those of other tests
             if lines := "\n".join(map(_request_line, _requests(broker))):
-                report.sections.append((f"last requests at the broker at {broker._address}", lines))
+                title = f"last requests at the broker at {broker._address} (its page: {broker.control_url})"
+                report.sections.append((title, lines))
         for fixture, topics in item.config.stash[_EMPTIED].items():
             if fixture in getattr(item, "fixturenames", ()):
                 report.sections.append(("hint", HINT.format(fixture=fixture, topics=", ".join(topics))))

@@ -7,5 +7,6 @@ and it can be kept as JSON together with Kafka's answers, for a machine that has
 
     python -m interop.differential --steps 2000    against a real Kafka: differences by class, each as a short script
     python -m interop.differential --steps 100000 --jobs 4 --seed $(date +%Y%m%d)0000      a night's run
+    python -m interop.differential --steps 5000 --edges          with requests that have odd values between the others
     python -m interop.differential --record        writes `recorded/` anew
 """

@@ -37,6 +37,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--ours", help="HOST:PORT of a broker of ours that runs already, for one job")
     parser.add_argument("--emulate", default="", help="the release that our brokers pass for")
     parser.add_argument("--acls", action="store_true", help="as a client whose rights change, with the authorizer")
+    parser.add_argument("--edges", action="store_true", help="with requests that have odd values between the others")
     parser.add_argument("--record", action="store_true", help="write the sequences and Kafka's answers to recorded/")
     return parser.parse_args()
 
@@ -89,7 +90,7 @@ def main() -> None:
         if chosen.record:
             (record_rights if chosen.acls else record)(pairs[0], versions)
             return
-        hunt = Hunt(pairs, versions, chosen.areas, lambda text: print(text, flush=True), chosen.acls)
+        hunt = Hunt(pairs, versions, chosen.areas, lambda text: print(text, flush=True), chosen.acls, chosen.edges)
         if hunt.run(chosen.seed, chosen.steps):
             sys.exit(1)
 

@@ -138,6 +138,16 @@ def heartbeat(member: str, **fields: Any) -> Step:
     )
 
 
+def streams_heartbeat(member: str, **fields: Any) -> Step:
+    topology = {"epoch": 0, "subtopologies": [{"subtopology_id": "0", "source_topics": ["§a"]}]}
+    asked = {
+        "group_id": "§g", "member_id": member, "member_epoch": 0, "endpoint_information_epoch": -1,
+        "rebalance_timeout_ms": 60_000, "topology": topology, "process_id": "process-" + member[0], "client_tags": [],
+        "active_tasks": [], "standby_tasks": [], "warmup_tasks": [],
+    }  # fmt: skip
+    return Step("StreamsGroupHeartbeat", 1, asked | fields)
+
+
 def share_join(*topics: str) -> Step:
     fields = {"group_id": "§g", "member_id": "m" * 22, "member_epoch": 0, "subscribed_topic_names": [*topics]}
     return Step("ShareGroupHeartbeat", 1, fields, keep="m")

@@ -83,7 +83,12 @@ IN_WORDS_OF_OTHERS = re.compile(r"(Produce|TxnOffsetCommit) v\d+\..*\.error_code
 # Differences that the makers of sequences keep clear of:
 # - The header of an uncompressed batch is believed; Kafka looks at every record of it, and writes the greatest
 #   timestamp anew.
-# - A topic or partition that is named twice in Produce, Fetch or OffsetCommit is answered twice; no client does it.
+# - A topic or partition that is named twice in Produce, Fetch, OffsetCommit, OffsetDelete, ShareFetch or
+#   ShareAcknowledge is answered twice; no client does it. Nor do brokers in what they ask of each other.
+# - JoinGroup with a protocol named twice loses the protocol with Kafka, which then never answers.
+# - Kafka looks for a fetch session whose number is as great as can be in a part of its cache that there is not.
+# - A consumer with partitions that joins anew under another instance id keeps them; with Kafka nobody has them again.
+# - CreateTopics and DeleteTopics without time are refused as a whole, also where every name is wrong by itself.
 # - To negative limits of a fetch or a share fetch, to unknown isolation levels and to null records Kafka answers
 #   UNKNOWN_SERVER_ERROR or nothing at all, and to AlterConfigs that names a resource twice, AddPartitionsToTxn of no
 #   transactions and DescribeUserScramCredentials of all users without the right to see them nothing either.

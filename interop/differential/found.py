@@ -38,6 +38,7 @@ from interop.differential.asking import (
     share_fetch,
     share_join,
     share_state,
+    streams_heartbeat,
     transactional,
 )
 from interop.differential.steps import STAMP, Step, of
@@ -45,10 +46,56 @@ from interop.differential.steps import STAMP, Step, of
 TOPIC, BROKER, CLIENT_METRICS = 2, 4, 16
 EARLIEST = group_config("share.auto.offset.reset", "earliest")
 STATES = ("InitializeShareGroupState", "ReadShareGroupStateSummary", "DeleteShareGroupState")
+BY_INDEX: dict[str, dict[str, Any]] = {
+    "ListOffsets": {"timestamp": -1},
+    "DeleteRecords": {"offset": 0},
+    "OffsetDelete": {},
+}
+NAMED: list[dict[str, list[int]]] = [{"§a": []}, {"§a": [0], "§b": []}, {"§none": []}]
+IN_NO_TIME: dict[str, list[dict[str, Any]]] = {
+    "CreateTopics": [{"topics": [{"name": "§b", "num_partitions": 1, "replication_factor": 1}]}, {"topics": []}],
+    "DeleteTopics": [{"topics": [{"name": "§a"}, {"name": None, "topic_id": {"hex": "05" * 16}}]}, {"topics": []}],
+    "CreatePartitions": [{"topics": [{"name": "§a", "count": 3}]}, {"topics": []}],
+    "ElectLeaders": [{"topic_partitions": [{"topic": "§a", "partitions": [0]}]}, {"topic_partitions": None}],
+    "AlterPartitionReassignments": [
+        {"topics": [{"name": "§a", "partitions": [{"partition_index": 0, "replicas": [1]}]}]}, {"topics": []},
+    ],
+}  # fmt: skip
+TWICE: list[list[tuple[str, list[int]]]] = [
+    [("§a", [0]), ("§none", [1]), ("§a", [0, 1]), ("§none", [1]), ("§b", [])],
+    [("§a", [0]), ("§b", []), ("§a", [0, 1, 1])],
+]  # fmt: skip
 NOT_ONCE: list[list[dict[str, Any]]] = [
     [{}, {}], [{"name": "§a", "topic_id": of("topic_id a")}] * 2, [{"name": "§none"}] * 2, [{}, {"name": "§a"}, {}],
 ]  # fmt: skip
 SET, APPEND, SUBTRACT, UNKNOWN = 0, 2, 3, 9
+
+
+def add_partitions(version: int, named: list[tuple[str, list[int]]]) -> dict[str, Any]:
+    """Ask for partitions in a transaction, or in a version of brokers whether they are there."""
+    topics = [{"name": name, "partitions": partitions} for name, partitions in named]
+    fields: dict[str, Any] = {
+        "transactional_id": "§x", "producer_id": of("producer_id x"), "producer_epoch": of("producer_epoch x"),
+        "topics": topics,
+    }  # fmt: skip
+    if version < 4:
+        return {"v3_and_below_" + name: value for name, value in fields.items()}
+    return {"transactions": [fields | {"verify_only": True}]}
+
+
+def by_index(api: str, *named: tuple[str, list[int]]) -> Step:
+    topics = [
+        {"name": name, "partitions": [{"partition_index": index, **BY_INDEX[api]} for index in indexes]}
+        for name, indexes in named
+    ]
+    more: dict[str, dict[str, Any]] = {
+        "ListOffsets": {"replica_id": -1},
+        "DeleteRecords": {"timeout_ms": 10_000},
+        "OffsetDelete": {"group_id": "§g"},
+    }
+    return Step(api, {"ListOffsets": 11, "DeleteRecords": 2}.get(api, 0), {"topics": topics, **more[api]})
+
+
 FOUND: dict[str, list[Step]] = {
     "an-empty-log-has-its-leader-epoch": [
         create("§a"), leader_epoch(0), leader_epoch(1), leader_epoch(0, -2),
@@ -355,12 +402,65 @@ FOUND: dict[str, list[Step]] = {
     ],
     "metadata-by-id-and-by-name": [
         create("§a"),
+        Step("Metadata", 12, {"topics": [{"topic_id": of("topic_id a"), "name": None}, {"name": None}]}),
         Step("Metadata", 12, {"topics": [{"topic_id": of("topic_id a"), "name": None}, {"name": "§d"}]}),
         Step("Metadata", 12, {"topics": [{"name": "§d"}], "allow_auto_topic_creation": False}),
     ],
     "producers-of-topics-that-can-not-be": [
         Step("DescribeProducers", 0, {"topics": [{"name": name, "partition_indexes": [0]}]})
         for name in ("", "a b", "§no")
+    ],
+    "topics-named-twice-or-without-partitions": [
+        create("§a"), create("§b"), commit_for(-1),
+        *(by_index(api, *named.items()) for api in BY_INDEX for named in NAMED),
+        *(by_index(api, ("§a", [0]), ("§b", [0]), ("§a", [index])) for api in BY_INDEX for index in (0, 1)),
+        *(Step("OffsetCommit", version, {"group_id": "§g", "topics": [
+            {"name": name, "topic_id": of("topic_id " + name[1:]), "partitions": [
+                {"partition_index": index, "committed_offset": 1, "committed_metadata": ""} for index in indexes]}
+            for name, indexes in named.items()]}) for version in (8, 10) for named in NAMED),
+        init(), Step("TxnOffsetCommit", 3, {
+            "transactional_id": "§x", "group_id": "§g", "producer_id": of("producer_id x"), "producer_epoch": 0,
+            "topics": [{"name": "§none", "partitions": []}, {"name": "§a", "partitions": []}]}),
+        Step("AlterReplicaLogDirs", 2, {"dirs": [
+            {"path": path, "topics": [{"name": "§a", "partitions": [0, 0]}]} for path in ("/none", "/nothing")]}),
+    ],
+    "what-a-controller-is-given-no-time-for": [
+        create("§a"), *(Step(api, version, {**wanted, "timeout_ms": timeout_ms})
+                        for api, version in (("CreateTopics", 7), ("DeleteTopics", 6), ("CreatePartitions", 3),
+                                             ("ElectLeaders", 2), ("AlterPartitionReassignments", 1))
+                        for wanted in IN_NO_TIME[api] for timeout_ms in (0, -1)),
+        Step("DeleteTopics", 5, {"topic_names": ["§a"], "timeout_ms": -1}),
+        Step("Metadata", 12, {"topics": [{"name": "§a"}, {"name": "§b"}], "allow_auto_topic_creation": False}),
+    ],
+    "configs-of-a-resource-of-an-unknown-kind": [
+        create("§a"), *(Step("DescribeConfigs", 4, {"resources": [
+            {"resource_type": kind, "resource_name": name, "configuration_keys": ["retention.ms"]}
+            for kind, name in ((other, ""), (TOPIC, "§a"))]}) for other in (0, 99)),
+    ],
+    "share-offsets-named-twice-and-of-no-group": [
+        create("§a"), *(Step("DescribeShareGroupOffsets", 1, {"groups": [{"group_id": group, "topics": [
+            {"topic_name": "§a", "partitions": partitions} for partitions in several]}]})
+            for group in ("§g", "") for several in ([[0, 0]], [[0], [1]])),
+        Step("DescribeShareGroupOffsets", 1, {"groups": [{"group_id": "", "topics": [
+            {"topic_name": "§none", "partitions": [0]}]}]}),
+    ],
+    "a-member-with-another-instance-id": [
+        create("§a"), heartbeat("o" * 22, instance_id="§a"), heartbeat("o" * 22, instance_id="§o"),
+        heartbeat("n" * 22, instance_id="§a"), heartbeat("o" * 22, instance_id="§a"),
+        heartbeat("o" * 22, member_epoch=-1),
+        *(streams_heartbeat("o" * 22, instance_id=instance_id, group_id=group)
+          for group, several in (("§s", (None, "§a")), ("§t", ("§a", "§o"))) for instance_id in several),
+        streams_heartbeat("n" * 22, instance_id="§a", group_id="§t"),
+        Step("StreamsGroupDescribe", 1, {"group_ids": ["§s", "§t"]}),
+    ],
+    "partitions-named-twice-in-a-transaction": [
+        create("§a"), create("§b"), init(),
+        *(Step("AddPartitionsToTxn", version, add_partitions(version, names)) for version in (3, 5) for names in TWICE),
+    ],
+    "acks-that-there-are-not-in-a-transaction": [
+        create("§a"), init(), join_transaction("§a"), end_transaction(True),
+        *(produce(batch, version=9, acks=127, transactional_id="§x") for batch in (
+            records(producer=[of("producer_id x"), of("producer_epoch x"), 0], transactional=True), records())),
     ],
     "a-scram-password-that-is-empty": [
         Step("AlterUserScramCredentials", 0, {"upsertions": [

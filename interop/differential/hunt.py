@@ -29,9 +29,10 @@ class Hunt:
         areas: list[str] | None = None,
         say: Callable[[str], None] = print,
         rights: bool = False,
+        at_edges: bool = False,
     ) -> None:
         self._pairs, self._versions, self._areas, self._say = pairs, versions, areas, say
-        self._rights = rights
+        self._rights, self._at_edges = rights, at_edges
         self._lock, self._over = Lock(), Event()
         self._turns = {pair.addresses: Turns() for pair in pairs}
         self._seeds = itertools.count()
@@ -60,7 +61,7 @@ class Hunt:
     def _work(self, pair: Pair, steps: int) -> None:
         while self.steps < steps and not self._over.is_set():
             seed = next(self._seeds)
-            steps_of_seed = sequence(seed, self._versions, self._areas, rights=self._rights)
+            steps_of_seed = sequence(seed, self._versions, self._areas, rights=self._rights, at_edges=self._at_edges)
             with self._turns[pair.addresses].taken(alone=is_for_all(steps_of_seed)):
                 run = pair.run(steps_of_seed)
             with self._lock:

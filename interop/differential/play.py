@@ -136,32 +136,28 @@ class Side:
 
     def _is_being_assigned(self, step: Step, answer: Any) -> bool:
         """Where Kafka must make something ready first: a share group's partitions, a streams group's inner topics."""
-        if step.key == ApiKey.SHARE_GROUP_HEARTBEAT and not answer.error_code and answer.assignment is not None:
-            names = {name.replace(PREFIX, self._prefix) for name in step.fields.get("subscribed_topic_names") or ()}
-            there = sum(self.world.topics.get(name, 0) for name in names)
-            own = sum(len(topic.partitions) for topic in answer.assignment.topic_partitions)
-            return own < there and self._read_by_all(step, names) < there
+        if step.key == ApiKey.SHARE_GROUP_HEARTBEAT and not answer.error_code and answer.member_epoch > 0:
+            return self._is_missing_partitions(step)
         if step.key == ApiKey.STREAMS_GROUP_HEARTBEAT:
             return any(status.status_code == MISSING_INTERNAL_TOPICS for status in answer.status or ())
         return False
 
-    def _read_by_all(self, step: Step, names: set[str]) -> int:
-        """How many partitions of these topics the members of a share group have together."""
-        group: str = step.fields["group_id"].replace(PREFIX, self._prefix)
+    def _is_missing_partitions(self, step: Step) -> bool:
+        """Whether the members of a share group have fewer partitions together than their topics have."""
+        group: str = (step.fields.get("group_id") or "").replace(PREFIX, self._prefix)
         [described] = self._client(step.on).call(ShareGroupDescribeRequest([group]), 1).groups
-        return len(
-            {
-                (topic.topic_name, number)
-                for member in described.members
-                for topic in member.assignment.topic_partitions
-                if topic.topic_name in names
-                for number in topic.partitions
-            }
-        )
+        read = {
+            (topic.topic_name, number)
+            for member in described.members
+            for topic in member.assignment.topic_partitions
+            for number in topic.partitions
+        }
+        names = {name for member in described.members for name in member.subscribed_topic_names}
+        return len(read) < sum(self.world.topics.get(name, 0) for name in names)
 
     def _settle(self, step: Step, answer: Any, client: RawClient) -> None:
         if step.key in COMMITS:
-            self._committing.add(step.fields["group_id"].replace(PREFIX, self._prefix))
+            self._committing.add((step.fields.get("group_id") or "").replace(PREFIX, self._prefix))
         if step.key in CHANGES_METADATA and self._settle_s:
             self._wait_for_topics(client)
             if step.key in ALTERS:
@@ -196,7 +192,7 @@ class Side:
         """Until the broker tells what was set for groups: a share group begins where its config says."""
         until = time.monotonic() + RETRY_FOR_S
         refused = any(response.error_code for response in answer.responses) or step.fields.get("validate_only")
-        groups = [resource for resource in step.fields["resources"] if resource["resource_type"] == GROUP]
+        groups = [resource for resource in step.fields["resources"] or () if resource["resource_type"] == GROUP]
         for resource in () if refused else groups:
             name = resource["resource_name"].replace(PREFIX, self._prefix)
             wanted = {

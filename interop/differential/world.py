@@ -142,7 +142,9 @@ class World:
         return bool(OF_A_SEQUENCE.match(name)) and not name.startswith(self.prefix)
 
     def _scalar(self, value: Any, field: str) -> Any:
-        if field.endswith("error_message"):  # each broker has its own words; that there are some is compared
+        if (
+            field.endswith("error_message") or field == "documentation"
+        ):  # each broker has its own words; that there are some is compared
             return "<text>" if value else value
         if field in UNSTEADY:
             return f"<{field}>"

@@ -132,7 +132,9 @@ class _Failures:
         fields = {each.python: each for each in self.request.structs[asked.type].fields}
         for name in _NAMES[field.python]:
             if name in fields:
-                return f"item.{name} or ''" if fields[name].annotation == "str | None" else f"item.{name}"
+                asked_name = fields[name]
+                stays = asked_name.annotation != "str | None" or asked_name.nullable.low in field.nullable
+                return f"item.{name}" if stays else f"item.{name} or ''"
         return None
 
     def items(self, target: str, answer: StructType, asked: _Asked, source: str) -> None:

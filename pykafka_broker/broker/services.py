@@ -232,10 +232,9 @@ class Services:
 
     def audience(self, connection: ConnectionContext) -> Hashable:
         """Return a key of the clients with the same answer to the same request, while the metadata is unchanged."""
-        reached = connection.listener, connection.local_host, connection.local_port
         if type(self.authorizer) is AllowAll:
-            return reached
-        return reached, self.authorizer, connection.principal, connection.client_host
+            return connection.reached
+        return connection.reached, self.authorizer, connection.principal, connection.client_host
 
     def rights(self, context: RequestContext) -> Rights:
         """Return the rights of a request's sender, for handlers with several questions."""

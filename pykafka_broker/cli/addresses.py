@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 URL_VARIABLE = "PYKAFKA_BROKER_CONTROL_URL"
 TOKEN_VARIABLE = "PYKAFKA_BROKER_CONTROL_TOKEN"
+_TOKEN = re.compile(r"[!-~]([ -~]*[!-~])?")
 _MAX_PORT = 65535
 
 
@@ -29,6 +30,8 @@ def control_address(text: str, token_file: str | None, environment: Mapping[str,
     token = environment.get(TOKEN_VARIABLE) if token_file is None else read_secret("--control-token-file", token_file)
     if token == "":
         raise UsageError("the control token is empty")
+    if token is not None and not _TOKEN.fullmatch(token):
+        raise UsageError("the control token must be one line of ASCII without blanks at its ends: a header has it")
     wrong = f"others than this machine can reach it, so it needs --control-token-file or {TOKEN_VARIABLE}"
     return _guarded("--control", text, token, wrong)
 

@@ -66,7 +66,11 @@ def main(arguments: Sequence[str]) -> int:
             print(f"listening on {cluster.bootstrap_servers}", flush=True)
             while not stopped.wait(_LOOK_S):
                 pass  # on Windows a signal is handled between two waits
-    except (BrokerError, OSError) as error:
+    except BrokerError as error:
         print(f"pykafka-broker cluster: cannot start: {error}", file=sys.stderr)
+        return CANNOT_START
+    except OSError as error:
+        where = options.host if error.filename is None else error.filename
+        print(f"pykafka-broker cluster: cannot start: {where}: {error.strerror}", file=sys.stderr)
         return CANNOT_START
     return 0

@@ -41,6 +41,9 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     try:
         server = _server(ControlClient(url, os.environ.get(TOKEN_VARIABLE)))
+    except ValueError as error:
+        print(f"pykafka-broker mcp: {error}", file=sys.stderr)
+        return 1
     except ImportError:
         print("pykafka-broker mcp: it needs the library mcp, of the extra of that name", file=sys.stderr)
         return 1

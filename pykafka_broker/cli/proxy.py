@@ -17,6 +17,7 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from struct import unpack_from
 from typing import TYPE_CHECKING, Any, cast
@@ -33,7 +34,7 @@ from pykafka_broker.config import BrokerConfig
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.door import ControlDoor
 from pykafka_broker.control.http import HttpAddress
-from pykafka_broker.control.observed_router import TrafficObserver
+from pykafka_broker.control.observed_router import HeldReply, TrafficObserver
 from pykafka_broker.control.traffic.exchange import Exchange, encoded_response
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -131,6 +132,7 @@ def only_known_versions(api_versions: Any) -> None:
 
 
 _SIZE_BYTES = 4
+_MOST_UNSENT_BYTES = 1 << 20  # of a connection; a client that waits for no answers waits for the broker from there on
 
 
 class Upstream:
@@ -145,6 +147,8 @@ class Upstream:
         self._on_lost = on_lost
         self._unsent: list[bytes] = []
         self._waiting: deque[Future[bytes]] = deque()
+        self._behind: list[Future[None]] = []
+        self._draining: asyncio.Task[None] | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._task = turns.loop.create_task(self._run())
 
@@ -158,6 +162,28 @@ class Upstream:
         else:
             self._writer.write(data)
 
+    def room(self) -> Future[None] | None:
+        """Return the future of room for more, where much waits to be sent."""
+        unsent = sum(map(len, self._unsent)) if self._writer is None else self._writer.transport.get_write_buffer_size()
+        if unsent <= _MOST_UNSENT_BYTES:
+            return None
+        future: Future[None] = Future()
+        self._behind.append(future)
+        if self._draining is None and self._writer is not None:
+            self._draining = self._turns.loop.create_task(self._drain(self._writer))
+        return future
+
+    async def _drain(self, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            await writer.drain()
+        self._draining = None
+        self._turns.run(self._caught_up)
+
+    def _caught_up(self) -> None:
+        behind, self._behind = self._behind, []
+        for future in behind:
+            future.complete(None)
+
     def close(self) -> None:
         """Close the connection: the client has gone."""
         self._task.cancel()
@@ -168,6 +194,8 @@ class Upstream:
         try:
             reader, self._writer = await asyncio.open_connection(host, port)
             self._writer.writelines(self._unsent)
+            self._unsent.clear()
+            self._draining = self._turns.loop.create_task(self._drain(self._writer))
             while True:
                 size = int.from_bytes(await reader.readexactly(_SIZE_BYTES), "big")
                 self._turns.run(partial(self._answered, await reader.readexactly(size)))
@@ -176,6 +204,8 @@ class Upstream:
         except OSError as error:
             why = f"{host}:{port}: {error.strerror or error}"
         finally:
+            if self._draining is not None:
+                self._draining.cancel()
             if self._writer is not None:
                 self._writer.close()
         self._turns.run(partial(self._lost, why))
@@ -186,8 +216,10 @@ class Upstream:
 
     def _lost(self, why: str) -> None:
         waiting, self._waiting = self._waiting, deque()
-        for future in waiting:
-            future.fail(FrameError(why))
+        for answer in waiting:
+            answer.fail(FrameError(why))
+        for room in self._behind:
+            room.fail(FrameError(why))
         self._on_lost(why)
 
 
@@ -257,7 +289,8 @@ class ForwardingBroker:
             connection.software_version = getattr(exchange.request, "client_software_version", "")
         if exchange.api_key == ApiKey.PRODUCE and exchange.request is not None and exchange.request.acks == 0:
             upstream.send(exchange.frame, None)
-            return None
+            room = upstream.room()
+            return None if room is None else HeldReply(room)
         reply = ForwardedReply(self, exchange)
         upstream.send(exchange.frame, reply.future)
         return reply

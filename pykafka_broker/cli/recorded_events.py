@@ -12,7 +12,8 @@ from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.control.history.findings import clock
 from pykafka_broker.control.traffic.exchange import Exchange, Mark
 from pykafka_broker.control.traffic.readable import line, seen
-from pykafka_broker.testing.recording import PROCESS, Recorded, Recording
+from pykafka_broker.testing.recorded_coordinators import QUESTIONS, moved_coordinator
+from pykafka_broker.testing.recording import COORDINATOR, PROCESS, Recorded, Recording
 
 _OTHER = " " * 7  # in the place of a request's number
 
@@ -33,7 +34,12 @@ def line_of(event: Recorded, number: int = 0) -> str:
     if event.call is None:
         return f"{clock(event.at // 1000)} connection:{event.connection} is closed{node}"
     method, target, body = event.call
-    what = f"broker {target.strip('/')}" if method == PROCESS else f"control API: {method} {target} {body}"
+    what = f"control API: {method} {target} {body}"
+    if method == PROCESS:
+        what = f"broker {target.strip('/')}"
+    elif method == COORDINATOR:
+        one, other = moved_coordinator(event)
+        what = f"broker {other} becomes the coordinator of {QUESTIONS[one.kind].replace('_', ' ')} {one.key}"
     return f"{clock(event.at // 1000)} {what}".rstrip() + node
 
 

@@ -13,7 +13,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pykafka_broker.cli.addresses import TOKEN_VARIABLE
 from pykafka_broker.cli.check import add_questions, questions
@@ -22,13 +22,17 @@ from pykafka_broker.cli.recorded_events import lines
 from pykafka_broker.cli.trace import Conversation, conversations, read_packets
 from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, RemoteBroker
 from pykafka_broker.testing.cluster_recording import NodeRecording, joined
+from pykafka_broker.testing.compared_recordings import differing
 from pykafka_broker.testing.history import Checks
 from pykafka_broker.testing.masking import Mask
 from pykafka_broker.testing.partial_recordings import completed
+from pykafka_broker.testing.plain_target import PlainTarget
 from pykafka_broker.testing.recording import Recorded, Recording, lines_of, read_recording
 from pykafka_broker.testing.replay import RecordingPlayer
-from pykafka_broker.testing.replay_targets import ClusterTarget, ControlledTarget, PlainTarget, Target
+from pykafka_broker.testing.replay_targets import ClusterTarget, ControlledTarget, Target
 
+D = TypeVar("D")
+R = TypeVar("R")
 DIFFERS = 3
 FOUND = 4
 _OF_A_CAPTURE = "a capture tells nothing of what was there before: topics are made as clients were told of them"
@@ -51,6 +55,8 @@ def main(arguments: Sequence[str]) -> int:
             masked = Mask(os.urandom(32)).recording(recording)
             Path(options.masked).write_text("\n".join([*lines_of(masked), ""]), encoding="utf-8")
             return 0
+        if options.compare is not None:
+            return _compared(recording, _read([options.compare]), options.all)
         if options.list:
             print("\n".join(lines(recording)))
             return 0
@@ -90,12 +96,16 @@ def parser() -> CommandParser:
     brokers = "play it on so many brokers; by default on those of the recording"
     command.add_argument("--brokers", type=int, metavar="N", help=brokers)
     command.add_argument("--url", help="address of that broker's control API, for faults and the clock; Kafka has none")
+    time = "let as much time pass there as in the recording: the broker's clock is moved, others are waited for"
+    command.option("--recorded-time", time)
     command.option("--list", "play nothing: print the requests with their numbers, and what else happened")
     command.add_argument("--until", type=int, metavar="NUMBER", help="the last request to play")
     command.option("--keep", "let the broker run at the end, with all connections, until Enter is pressed")
     page = "show a line of time in the broker's page, which can be moved: the broker is as it was at each request"
     command.option("--page", page)
     command.option("--all", "print all answers that differ, and not only the first")
+    compare = "play nothing: print what the clients in that recording, of a new version, write and commit otherwise"
+    command.option("--compare FILE", compare)
     masked = "play nothing: write the recording there without addresses, ids, passwords and the content of records"
     command.option("--masked FILE", masked)
     command.option("--check", "check afterwards what was lost, doubled or out of order, as `check` does")
@@ -109,12 +119,32 @@ def _read(paths: Sequence[str]) -> Recording:
     """
     data = Path(paths[0]).read_bytes()
     if len(paths) > 1 or b'"topics_then"' in data.partition(b"\n")[0]:
-        return joined([NodeRecording(Path(path).read_text(encoding="utf-8")) for path in paths])
+        return joined([_named(path, NodeRecording, Path(path).read_text(encoding="utf-8")) for path in paths])
+    return _named(paths[0], _recording_in, data)
+
+
+def _named(path: str, read: Callable[[D], R], data: D) -> R:
+    """Read the content of a file. Raises ValueError, which names the file."""
+    try:
+        return read(data)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _recording_in(data: bytes) -> Recording:
+    """Return the recording of one broker, or the content of a capture. Raises ValueError."""
     if not data.startswith(b"{"):
         found = conversations(read_packets(data))
         return completed(Recording([], _captured(found), _OF_A_CAPTURE, servers=_servers(found)))
     recording = read_recording(data.decode().splitlines())
     return completed(recording) if recording.unknown and not recording.state else recording
+
+
+def _compared(recording: Recording, other: Recording, of_all: bool) -> int:
+    """Print what clients did otherwise in another recording; return the exit code."""
+    found = list(differing(recording, other))
+    print("\n".join(found if of_all else found[:1]) or "the clients wrote and committed the same")
+    return DIFFERS if found else 0
 
 
 def _captured(found: list[Conversation]) -> list[Recorded]:
@@ -145,9 +175,12 @@ def _on_its_own(recording: Recording, options: Namespace, asked: dict[str, Any] 
         with KafkaBroker(emulate=options.emulate, history=history) as broker:
             if options.page:
                 return _shown(
-                    recording, options, broker, lambda: ControlledTarget(broker.control, broker.host, broker.port)
+                    recording,
+                    options,
+                    broker,
+                    lambda: ControlledTarget(broker.control, broker.host, broker.port, process=broker),
                 )
-            target: Target = ControlledTarget(broker.control, broker.host, broker.port)
+            target: Target = ControlledTarget(broker.control, broker.host, broker.port, process=broker)
             player = _played(recording, target, options, str(broker.control_url))
             return _told(player, options.all, target, recording, broker, asked)
     count = len(recording.brokers) or 1 if options.brokers is None else options.brokers
@@ -178,7 +211,7 @@ def _shown(
 
 def _played(recording: Recording, target: Target, options: Namespace, shown_at: str) -> RecordingPlayer:
     """Play a recording. shown_at: where to look at the broker at the end, until Enter is pressed."""
-    player = RecordingPlayer(recording, target)
+    player = RecordingPlayer(recording, target, options.recorded_time)
 
     async def hold() -> None:
         print(f"{player.played} requests played: {shown_at} shows the broker; Enter ends it", flush=True)
@@ -227,5 +260,6 @@ def _left_out(player: RecordingPlayer, target: Target) -> str:
     elif player.disturbed:
         parts.append(f"{player.disturbed} answers that met a fault are not compared")
     if target.ended is not None and player.number == target.ended[0]:
-        parts.append(f"played up to request {player.number}: then {target.ended[1]}, which can't be done there")
+        of = f"request {player.number} of {player.requests}"
+        parts.append(f"played up to {of}: then {target.ended[1]}, which can't be done there")
     return "; ".join(parts)

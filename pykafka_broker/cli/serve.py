@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pykafka_broker import __version__
 from pykafka_broker.broker.setup import Setup
-from pykafka_broker.cli.commands import BAD_USAGE, SUMMARIES, CommandParser
+from pykafka_broker.cli.commands import BAD_USAGE, SUMMARIES, CommandParser, is_like_a_command, what_was_meant
 from pykafka_broker.cli.log_lines import log_to_stderr
 from pykafka_broker.cli.settings import (
     ABSENT_MEMBER_MS,
@@ -64,6 +64,7 @@ def parser() -> argparse.ArgumentParser:
     command.option("--control HOST:PORT", "serve the control API and its web page here; port 0 takes a free port")
     command.option("--control-nodes NODES", "other nodes' control APIs, for a page of all: 2=HOST:PORT,...")
     command.option("--history FILE", "write down here what clients produce, fetch and commit, for check")
+    command.option("--record", argparse.SUPPRESS)  # for pykafka_broker.testing: everything that comes to the process
     command.option("--control-token-file FILE", "the file with the token that clients of the control API must send")
     command.option("--schema-registry HOST:PORT", "serve a schema registry here; port 0 takes a free port")
     command.option("--schema-registry-user-file FILE", "the file with the NAME:PASSWORD of the schema registry")
@@ -144,6 +145,7 @@ def planned(
     quick_groups = options.quick_groups or options.ephemeral
     try:
         own = own_options(options.emulate, options.strict)
+        check_file(options.properties)
         settings = static_settings(
             options.properties, environment, [*options.override, *own], options.listen, data_dir, quick_groups
         )
@@ -216,7 +218,13 @@ def _control(options: argparse.Namespace, say: Callable[[str], None], *, syncs: 
         decode = Decoder(schemas_elsewhere(options.schema_registry_url, options.schema_registry_user_file)).decode
     nodes = control_nodes(options.control_nodes or "")
     return ControlExtension(
-        address, lambda url: say(f"control on {url}"), decode, options.history, syncs=syncs, nodes=nodes
+        address,
+        lambda url: say(f"control on {url}"),
+        decode,
+        options.history,
+        syncs=syncs,
+        nodes=nodes,
+        records=options.record,
     )
 
 
@@ -242,6 +250,12 @@ def _zookeeper(config: BrokerConfig, other: ProcessExtension | None) -> ProcessE
     return ZooKeeperExtension(config, other)
 
 
+def check_file(path: str | None) -> None:
+    """Check the word in the place of the file for a mistyped command. Raises UsageError."""
+    if path is not None and is_like_a_command(path) and not os.path.exists(path):
+        raise UsageError(f"{path} is neither a command nor a file: {what_was_meant(path)}")
+
+
 def cannot_start(error: Exception) -> int:
     print(f"pykafka-broker: cannot start: {reason_of(error)}", file=sys.stderr)
     return CANNOT_START
@@ -264,7 +278,10 @@ def complain(lines: Iterator[str] | Sequence[str]) -> int:
 def warn(config: BrokerConfig) -> None:
     """Log a line for each unknown config, and a single line for all configs without effect."""
     for name in config.unknown:
-        log.warning("unknown config %s is ignored", name)
+        from pykafka_broker.config.registry import broker_keys
+        from pykafka_broker.control.problems import did_you_mean
+
+        log.warning("unknown config %s is ignored%s", name, did_you_mean(name, broker_keys()))
     idle = [name for name in config.static if has_no_effect(name) and name not in DEVELOPMENT]
     if idle:
         log.info("accepted without effect: %s", ", ".join(sorted(idle)))

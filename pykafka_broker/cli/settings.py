@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from pykafka_broker.cli.commands import is_like_a_command, what_was_meant
 from pykafka_broker.config.extensions import EMULATE, STRICT
 from pykafka_broker.config.group import limits_of
 from pykafka_broker.config.properties import parse_properties
@@ -122,8 +121,6 @@ def read_file(path: str) -> dict[str, str]:
         with open(path, encoding="latin-1", newline="") as file:  # Kafka's encoding for properties
             return parse_properties(file.read())
     except OSError as error:
-        if isinstance(error, FileNotFoundError) and is_like_a_command(path):  # a mistyped command
-            raise UsageError(f"{path} is neither a command nor a file: {what_was_meant(path)}") from error
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(f"cannot read {path}: {error}") from error

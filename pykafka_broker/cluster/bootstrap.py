@@ -41,10 +41,12 @@ def bootstrap_records(fs: FileSystem, directory: str, now: int, config: BrokerCo
     looks for the file, and a reset of the cluster goes back to the records.
     """
     path, first = f"{directory}/{BOOTSTRAP_FILE}", f"{directory}/{METADATA_TOPIC}-0/{snapshot_name(0, 0)}"
-    if not fs.exists(path):
-        left = list(snapshot_records(fs, first)) if fs.exists(first) else []
-        write_snapshot(fs, path, left or format_records(first_levels(config)), now=now)
-    return list(snapshot_records(fs, path))
+    if fs.exists(path):
+        return list(snapshot_records(fs, path))
+    left = list(snapshot_records(fs, first)) if fs.exists(first) else []
+    records = left or format_records(first_levels(config))
+    write_snapshot(fs, path, records, now=now)
+    return records
 
 
 def first_records(controller: Controller, bootstrap: Records) -> Records:

@@ -111,9 +111,11 @@ def supported_features(config: BrokerConfig) -> dict[str, tuple[int, int]]:
     return {name: (lowest, highest) for name, (lowest, highest, _) in release.features.items()}
 
 
-def abilities(config: BrokerConfig) -> dict[str, tuple[int, int]]:
+def abilities(config: BrokerConfig) -> Mapping[str, tuple[int, int]]:
     """Return the range of each feature that a node registers: an emulated release adds levels and takes none away."""
-    more = {} if config.own.release is None else supported_features(config)
+    if config.own.release is None:
+        return SUPPORTED
+    more = supported_features(config)
     return {name: (lowest, max(highest, more.get(name, (0, 0))[1])) for name, (lowest, highest) in SUPPORTED.items()}
 
 

@@ -169,7 +169,7 @@ def alter_partition_reassignments(
         responses.append(ReassignableTopicResponse(topic.name, answered))
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
-        error_message=None,
+        error_message=None if responses else "",
         responses=responses,
     )
     return Decision([record for record in records.values() if record is not None], response)

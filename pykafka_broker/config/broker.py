@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.config.attributes import BrokerAttributes
@@ -76,8 +76,10 @@ class BrokerConfig(BrokerAttributes):
         self.dynamic_default: Mapping[str, str] = default
         self.dynamic_broker: Mapping[str, str] = broker
         self.is_of_4_4 = not self.group_keys[_SINCE_4_4].removed  # behaves as Kafka 4.4 and newer releases
-        defaults, attributes = _defaults(None if own.release is None else own.release.name)
+        release = None if own.release is None else own.release.name
+        defaults, attributes = default_values(release), _default_attributes(release)
         self._values = defaults | set_values
+        self.set_names = set_values.keys()
         self._topic_defaults: TopicConfig | None = None
         self.topic_values: dict[str, Any] | None = None  # of a topic without overrides, by name
         self.topic_cache: dict[frozenset[tuple[str, str]], TopicConfig] = {}  # TopicConfig.resolve's, by overrides
@@ -116,7 +118,7 @@ class BrokerConfig(BrokerAttributes):
         """Return static settings unknown to all Kafka releases."""
         return unknown_configs(self.static)
 
-    @property
+    @cached_property
     def extras(self) -> dict[str, str]:
         """Return settings of a listener or of a plug-in, as text: names beginning with a prefix of `FREE_PREFIXES`."""
         layers = {**self.static, **self.dynamic_default, **self.dynamic_broker}
@@ -167,13 +169,17 @@ Keys = dict[str, ConfigKey]
 
 
 @cache
-def _defaults(release: str | None) -> tuple[dict[str, Value], dict[str, Value]]:
-    """Return the defaults of a release, or of the newest one, by name, and by attribute."""
+def default_values(release: str | None) -> dict[str, Value]:
+    """Return the defaults of a release, or of the newest one, by name."""
     from pykafka_broker.config.registry import broker_keys_of
 
     keys = broker_keys() if release is None else broker_keys_of(release)
-    found: dict[str, Value] = {name: key.default for name, key in keys.items()}
-    return found, {name.replace(".", "_"): value for name, value in found.items()}
+    return {name: key.default for name, key in keys.items()}
+
+
+@cache
+def _default_attributes(release: str | None) -> dict[str, Value]:
+    return {name.replace(".", "_"): value for name, value in default_values(release).items()}
 
 
 def _keys(own: OwnSettings) -> tuple[Keys, Keys, Keys]:
@@ -211,7 +217,15 @@ def _typed(texts: Mapping[str, str]) -> tuple[dict[str, Value], list[ConfigError
     for name, text in texts.items():
         if name in keys:
             try:
-                values[name] = parse_value(keys[name], text)
+                value = _parsed(name, text)
             except ConfigError as error:
                 errors.append(error)
+            else:
+                values[name] = [*value] if isinstance(value, list) else value
     return values, errors
+
+
+@lru_cache(1024)
+def _parsed(name: str, text: str) -> Value:
+    """Return a key's value. Most settings come again: at each change while it runs, or with a test's next broker."""
+    return parse_value(broker_keys()[name], text)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from functools import lru_cache
 
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.group import limits_of
@@ -94,6 +95,7 @@ def effect_of(scope: str, name: str) -> tuple[str, str]:
     return "no effect", reason
 
 
+@lru_cache(1024)
 def has_no_effect(name: str) -> bool:
     """Return whether a broker key is known without any effect."""
     return name in broker_keys() and effect_of("broker", name)[0] == "no effect"

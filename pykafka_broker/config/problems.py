@@ -6,6 +6,7 @@ Rule: the texts are Kafka's sentences, which name the keys and their condition.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from pykafka_broker.config.broker import ALL_DIRS, BrokerConfig
 from pykafka_broker.config.group import limits_of
@@ -41,8 +42,11 @@ def problems(config: BrokerConfig) -> Iterator[str]:
     yield from _connection_problems(config)
     if config.process_roles == ["broker"]:
         yield from _membership_problems(config)
-    for group_key in group_keys():
-        yield from _outside_limits(config, f"group.{group_key}")
+    for name, least, most in _group_limits():
+        if least is not None and config[name] < config[least]:
+            yield f"{name} must be greater than or equal to {least}"
+        if most is not None and config[name] > config[most]:
+            yield f"{name} must be less than or equal to {most}"
 
 
 def cordon_problems(config: BrokerConfig) -> Iterator[str]:
@@ -121,10 +125,7 @@ def _connection_problems(config: BrokerConfig) -> Iterator[str]:
             yield f"Error parsing configuration property 'max.connections.per.ip.overrides': {pair} is not host:count"
 
 
-def _outside_limits(config: BrokerConfig, name: str) -> Iterator[str]:
-    """Yield a sentence if the broker-wide value of a group key is outside the limits for groups."""
-    least, most = limits_of(name)
-    if least is not None and config[name] < config[least]:
-        yield f"{name} must be greater than or equal to {least}"
-    if most is not None and config[name] > config[most]:
-        yield f"{name} must be less than or equal to {most}"
+@cache
+def _group_limits() -> list[tuple[str, str | None, str | None]]:
+    """Return the broker-wide keys of groups, with the keys of their least and greatest values."""
+    return [(name, *limits_of(name)) for name in (f"group.{key}" for key in group_keys())]

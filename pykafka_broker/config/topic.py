@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 
-from pykafka_broker.config.broker import BrokerConfig
+from pykafka_broker.config.broker import BrokerConfig, default_values
 from pykafka_broker.config.registry import ConfigKey, inherited, topic_keys, topic_keys_of
 from pykafka_broker.config.values import ConfigError, Value, parse_value
 
@@ -64,8 +64,8 @@ class TopicConfig:
     unclean_leader_election_enable: bool
 
     def __init__(self, values: Mapping[str, Value]) -> None:
-        for name in TopicConfig.__annotations__:
-            setattr(self, name, values[name.replace("_", ".")])
+        for attribute, name in _ATTRIBUTES:
+            setattr(self, attribute, values[name])
         if self.internal_segment_bytes is not None:
             self.segment_bytes = self.internal_segment_bytes
 
@@ -88,20 +88,45 @@ class TopicConfig:
         return cls(topic_values(broker, {}))
 
 
+_ATTRIBUTES = [(name, name.replace("_", ".")) for name in TopicConfig.__annotations__]
+
+
 def live_keys(broker: BrokerConfig) -> Iterable[ConfigKey]:
     """Return the topic keys of the emulated release; keys of other releases are unknown names."""
-    return (key for key in broker.topic_keys.values() if not key.removed)
+    return _live(broker.topic_keys)
+
+
+def _live(keys: Mapping[str, ConfigKey]) -> Iterable[ConfigKey]:
+    return (key for key in keys.values() if not key.removed)
 
 
 def topic_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Value]:
     """Return the value of every topic key by name; raises `ConfigError` for a bad override."""
     if broker.topic_values is None:
-        values = {key.name: inherited(key, broker) for key in (*topic_keys().values(), *live_keys(broker))}
+        release = broker.own.release
+        defaults, heirs = _inheritance(None if release is None else release.name)
+        values = dict(defaults)
+        for name in broker.set_names:
+            for key in heirs.get(name, ()):
+                values[key.name] = inherited(key, broker)
         retention_ms = values["retention.ms"]
         if isinstance(retention_ms, int) and retention_ms < 0:  # -1 hours is -3600000 ms, and means "for ever" too
             values["retention.ms"] = -1
         broker.topic_values = values
     return broker.topic_values | parse_overrides(overrides, _readable_keys(broker))
+
+
+@cache
+def _inheritance(release: str | None) -> tuple[dict[str, Value], dict[str, list[ConfigKey]]]:
+    """Return what topics of a broker with no setting have, by name, and the keys that a broker's key decides."""
+    own = topic_keys()
+    keys = [*own.values()] if release is None else [*own.values(), *_live(topic_keys_of(release))]
+    unset = default_values(release)
+    heirs: dict[str, list[ConfigKey]] = {}
+    for key in keys:
+        for name, _ in key.synonyms:
+            heirs.setdefault(name, []).append(key)
+    return {key.name: inherited(key, unset) for key in keys}, heirs
 
 
 def _readable_keys(broker: BrokerConfig) -> Mapping[str, ConfigKey]:

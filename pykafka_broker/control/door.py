@@ -293,7 +293,8 @@ class ControlExtension:
     """The control API as an extension of the process.
 
     `announce` is told the URL once the API is open; `decode` reads values that have a schema; `history` is the file of
-    a history; without `syncs` the data end with the process; `nodes` are the addresses of other nodes' control APIs.
+    a history; without `syncs` the data end with the process; `nodes` are the addresses of other nodes' control APIs;
+    with `records` everything is recorded that comes to the process.
     """
 
     def __init__(
@@ -305,15 +306,17 @@ class ControlExtension:
         *,
         syncs: bool = True,
         nodes: Mapping[int, tuple[str, int]] | None = None,
+        records: bool = False,
     ) -> None:
         self._history = history
+        self._records = records
         self._syncs = syncs
         self._nodes = OtherNodes(nodes or {})
         self._address = address
         self._announce = announce
         self._decode = decode
         self._door: ControlDoor | None = None
-        self.control: Control | None = None  # once it is open
+        self.control: Control | None = None  # once clients are let in
         self._clock = MovableClock()
         self._tenure: DataDirLease
 
@@ -324,11 +327,19 @@ class ControlExtension:
         self._tenure = DataDirLease(submit, syncs=self._syncs)
         return self._tenure.share
 
-    async def open(self, running: Running) -> None:
+    def attend(self, running: Running) -> None:
         self.control = Control(running, self._clock, self._tenure)
         self.control.decode = self._decode
         if self._history is not None:
             self.control.histories.start(self._history, whole=not self.control.services.image.topics)
+        if self._records:
+            from pykafka_broker.control.api.recording import record_process  # few processes are recorded
+
+            record_process(self.control)
+
+    async def open(self, running: Running) -> None:
+        if self.control is None:  # no client was let in: the process is to end
+            return
         self._door = ControlDoor(self.control, self._address, nodes=self._nodes)
         await self._door.open()
         self._announce(self._door.url)

@@ -17,12 +17,14 @@ from time import perf_counter_ns
 from typing import Any, Protocol
 
 from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.broker.requests.encoded_reply import UnwrittenReply
 from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.broker.waiting.future import Future, Parked
 from pykafka_broker.clock import Clock
 from pykafka_broker.control.traffic.answers import Change, answer_change, change, refusing, with_records
 from pykafka_broker.control.traffic.exchange import (
     KEPT_REQUEST_BYTES,
+    Entry,
     Exchange,
     Kept,
     Mark,
@@ -65,6 +67,12 @@ class Surroundings(Protocol):
     def befall(self, exchange: Exchange, event: Event) -> None:
         """Let an event befall what a request names."""
 
+    def at_end(self, step: Callable[[], None]) -> object:
+        """Run a step of the server's turn before its answers leave."""
+
+    def take_steps(self) -> None:
+        """Run the steps of the server's turn now."""
+
 
 class ObservedRouter:
     """A router with a log of every request, and with faults."""
@@ -79,6 +87,7 @@ class ObservedRouter:
         self._recent = log.recent
         self._faults = faults
         self._surroundings = surroundings
+        self._unwritten: list[tuple[Entry, UnwrittenReply]] = []  # each with the time of arrival as its duration
 
     def dispatch(self, connection: ConnectionContext, frame: memoryview) -> Answer:
         """Serve a request as `Router.dispatch` does."""
@@ -113,6 +122,8 @@ class ObservedRouter:
                     seen = thinned(answer)
         elif answer is not None:
             entry = self._clock.wall, connection, kept, None, began
+            if type(answer) is UnwrittenReply:
+                return self._noted_when_written(entry, answer, size)
             return ObservedReply(self, answer, Exchange(entry, mark=_mark(size)))  # type: ignore[arg-type]
         elif size >= KEPT_REQUEST_BYTES:
             self._log.mark(Mark(size, None))
@@ -120,6 +131,31 @@ class ObservedRouter:
         if len(self._recent) >= FULL:
             self._log.seal()
         return answer
+
+    def _noted_when_written(self, entry: Entry, answer: UnwrittenReply, size: int) -> Pieces:
+        """Return the answer; log the exchange once the answer stands."""
+        if size >= KEPT_REQUEST_BYTES:
+            self._surroundings.take_steps()
+            self._noted(Exchange(entry, mark=_mark(size)), answer)
+            return list(answer)
+        if not self._unwritten:
+            self._surroundings.at_end(self._note_written)
+        self._unwritten.append((entry, answer))
+        return answer
+
+    def _note_written(self) -> None:
+        unwritten, self._unwritten = self._unwritten, []
+        for (wall, connection, kept, _, began), answer in unwritten:
+            self._note((wall, connection, kept, answer[1], perf_counter_ns() - began))
+        if len(self._recent) >= FULL:
+            self._log.seal()
+
+    def _standing(self, answer: Answer) -> Answer:
+        """Return an answer that does not change any more."""
+        if type(answer) is not UnwrittenReply:
+            return answer
+        self._surroundings.take_steps()
+        return list(answer)
 
     def _long(self, answer: Pieces, request: bytes, size: int) -> tuple[Pieces, Kept]:
         """Return a long answer, or the answer to a long request, as sent and as logged."""
@@ -139,7 +175,7 @@ class ObservedRouter:
         whole = frame.tobytes()
         wall, began = self._clock.wall, perf_counter_ns()
         try:
-            answer = self._serve(connection, whole if whole >= _AFTER_PRODUCE else frame)
+            answer = self._standing(self._serve(connection, whole if whole >= _AFTER_PRODUCE else frame))
         except FrameError:
             self._noted(Exchange((wall, connection, whole, None, began)), None)
             raise
@@ -151,8 +187,9 @@ class ObservedRouter:
             return None
         try:
             sent = b"".join(answer)
-        except TypeError:  # slices of files are among the pieces
-            sent = b"".join(map(_bytes_of, answer))
+        except TypeError:  # slices of files are among the pieces: they are copied from file to file
+            self._noted(Exchange((wall, connection, whole, None, began)), answer)
+            return answer
         if sent >= _LONG or len(whole) >= KEPT_REQUEST_BYTES:
             self._noted(Exchange((wall, connection, whole, None, began)), [sent])
             return [sent]
@@ -197,6 +234,7 @@ class ObservedRouter:
         except FrameError:
             self._noted(exchange, None)
             raise
+        answer = self._standing(answer)
         if isinstance(answer, PendingReply):
             return ObservedReply(self, answer, exchange, rule, made)
         return self.leave(exchange, answer, rule, made)
@@ -293,8 +331,6 @@ class ObservedRouter:
             return pieces
         if self._faults.disturbing or waiting.made is not None or waiting.rule is not None:
             return self._held_in_a_pause(exchange, self.leave(exchange, pieces, waiting.rule, waiting.made) or [])
-        if self._faults.watching:
-            pieces = list(map(_bytes_of, pieces))
         self._noted(exchange, pieces)
         return pieces
 
@@ -475,6 +511,12 @@ class TrafficObserver:
 
     def cancel(self, future: Future[Any]) -> None:
         self._server.purgatory.cancel(future)
+
+    def at_end(self, step: Callable[[], None]) -> None:
+        self._server.turns.at_end(step)
+
+    def take_steps(self) -> None:
+        self._server.turns.answers.take_steps()
 
     def befall(self, exchange: Exchange, event: Event) -> None:
         if self.on_event is not None:

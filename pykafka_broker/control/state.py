@@ -33,7 +33,7 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import DisposableFiles, OsFileSystem
 from pykafka_broker.log.flush import FlushJob
 from pykafka_broker.log.image import FORMATTED, SNAPSHOTS, aside_in, lay_image, put_back, set_aside, take_image
-from pykafka_broker.log.jobs import Errand, Job, Submit, run_inline
+from pykafka_broker.log.jobs import Errand, Job, Submit
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.platform import file_path
@@ -70,7 +70,7 @@ class DataDirLease:
         if self.syncs or not isinstance(job, FlushJob):
             self._submit(self._while_it_lasts(job))
         elif not self.over:
-            run_inline(job)
+            job.apply()
 
     def _while_it_lasts(self, job: Job) -> Errand:
         """Return a job that does nothing once the lease has ended."""

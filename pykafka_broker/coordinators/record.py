@@ -12,7 +12,7 @@ nothing has changed and every waiting request gets the error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from struct import Struct
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -106,10 +106,11 @@ class CoordinatorResult(Generic[R]):
         has `CoordinatorResult[Response | None]`, and None while it waits; other requests fill the reply in before they
         hand the result back.
     completions: Answers to requests that waited under these tokens, released with the same records.
+    take_back: Undoes what the call has changed besides the records; to be called if the log refuses the records.
     key: The group id or transactional id that the call is about; its hash names the log for the records.
     """
 
-    __slots__ = ("completions", "key", "records", "reply")
+    __slots__ = ("completions", "key", "records", "reply", "take_back")
 
     def __init__(
         self,
@@ -122,6 +123,7 @@ class CoordinatorResult(Generic[R]):
         self.records = [] if records is None else records
         self.completions = [] if completions is None else completions
         self.key = key
+        self.take_back: Callable[[], None] | None = None
 
     def complete(self, token: Token, reply: Any) -> None:
         """Answer a waiting request."""

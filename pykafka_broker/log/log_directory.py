@@ -76,6 +76,7 @@ class LogDirectory:
             checkpoints.LOG_START_OFFSETS: self.log_start_offsets,
             checkpoints.CLEANER_OFFSETS: self.cleaner_offsets,
         }
+        self._is_empty = False  # nothing but the lock was there when its identity was first looked for
         self._identity: tuple[dict[str, str], dict[str, str]] = {}, {}  # `meta.properties` as found, and as wanted
         self._lock: FileLock | None = None
 
@@ -144,7 +145,7 @@ class LogDirectory:
         found, wanted = self._identity
         if found != wanted:
             path = self.file(checkpoints.META_PROPERTIES)
-            if self._properties() != found:
+            if self._read_properties() != found:
                 raise LogDirectoryError(f"{path} has just been written: log.dirs name one directory twice")
             checkpoints.write_properties(self.fs, path, wanted)
 
@@ -153,16 +154,22 @@ class LogDirectory:
         return self._properties().get("cluster.id", "")
 
     def _properties(self) -> dict[str, str]:
+        return {} if self._is_empty else self._read_properties()
+
+    def _read_properties(self) -> dict[str, str]:
         path = self.file(checkpoints.META_PROPERTIES)
         try:
             return checkpoints.read_properties(self.fs, path)
         except FileNotFoundError:
+            self._is_empty = self.fs.list_directory(self.path) == [checkpoints.LOCK]
             return {}
         except ValueError as error:
             raise LogDirectoryError(f"{path} is damaged: {error}; {remedy(self.path)}") from None
 
     def read_state(self) -> None:
         """Read the checkpoints, and remove the marker of the clean shutdown, since a later crash must show."""
+        if self._is_empty:
+            return
         marker = self.file(checkpoints.CLEAN_SHUTDOWN)
         self.clean = self.fs.exists(marker)
         if self.clean:
@@ -216,7 +223,7 @@ class LogDirectory:
         not ours.
         """
         partitions, deleted = [], []
-        for name in self.fs.list_folders(self.path):
+        for name in () if self._is_empty else self.fs.list_folders(self.path):
             if gone := _DELETED.fullmatch(name):
                 deleted.append(name)
                 self._deleted.add((gone[1], int(gone[2])))

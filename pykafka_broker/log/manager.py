@@ -651,7 +651,8 @@ class LogManager:
         directory.error = error
         lost = [partition for partition, where in self._where.items() if where is directory]
         if lost or self.online():  # otherwise nothing is served yet, and the start fails with the reason
-            logger.error("Log directory %s is offline with %d partitions: %s", directory.path, len(lost), error)
+            count = "1 partition" if len(lost) == 1 else f"{len(lost)} partitions"
+            logger.error("Log directory %s is offline with %s: %s", directory.path, count, error)
         for partition in lost:
             self.loaded.pop(partition, None)
             self._flushers.forget(partition)

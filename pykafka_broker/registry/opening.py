@@ -207,6 +207,10 @@ class RegistryExtension:
     def share(self, submit: Submit) -> BrokerShare:
         return BrokerShare(OsFileSystem(), submit) if self._other is None else self._other.share(submit)
 
+    def attend(self, running: Running) -> None:
+        if self._other is not None:
+            self._other.attend(running)
+
     async def open(self, running: Running) -> None:
         if self._other is not None:
             await self._other.open(running)

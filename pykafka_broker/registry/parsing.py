@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from pykafka_broker.registry.kinds import Parsed, parse
 from pykafka_broker.registry.problems import INVALID_SCHEMA, InvalidSchema
@@ -18,6 +18,7 @@ from pykafka_broker.registry.state import RegistryState
 from pykafka_broker.registry.subjects import beside
 
 R = TypeVar("R")
+Key: TypeAlias = tuple[str, str, tuple[tuple[str, str], ...]]  # kind, text, names and texts of references
 _SMALL_CHARACTERS = 32 << 10
 _MOST_KEPT = 1_000
 _MOST_CHARACTERS_KEPT = 16 << 20
@@ -28,7 +29,7 @@ class Parsing:
     """A cache of parsed schemas, by the text and the texts of references."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, str, tuple[tuple[str, str], ...]], Parsed] = OrderedDict()
+        self._kept: OrderedDict[Key, Parsed] = OrderedDict()
         self._characters = 0
 
     async def parse(self, state: RegistryState, subject: str, schema: Schema) -> Parsed:
@@ -37,8 +38,7 @@ class Parsing:
             library = library_of(state, subject, schema)
             key = schema.kind, schema.text, tuple(library.items())
             if (found := self._kept.get(key)) is None:
-                size = len(schema.text) + sum(map(len, library.values()))
-                found = await off_the_loop(size, lambda: parse(schema.kind, schema.text, library))
+                found = await off_the_loop(_size(key), lambda: parse(schema.kind, schema.text, library))
             self._keep(key, found)
             return found
         except InvalidSchema as error:
@@ -47,13 +47,18 @@ class Parsing:
                 f"details: {error}"
             ) from None
 
-    def _keep(self, key: tuple[str, str, tuple[tuple[str, str], ...]], parsed: Parsed) -> None:
+    def _keep(self, key: Key, parsed: Parsed) -> None:
         if key not in self._kept:
-            self._characters += len(key[1])
+            self._characters += _size(key)
         self._kept[key] = parsed
         self._kept.move_to_end(key)
         while len(self._kept) > 1 and (len(self._kept) > _MOST_KEPT or self._characters > _MOST_CHARACTERS_KEPT):
-            self._characters -= len(self._kept.popitem(last=False)[0][1])
+            self._characters -= _size(self._kept.popitem(last=False)[0])
+
+
+def _size(key: Key) -> int:
+    """Return the characters that were parsed: a parsed schema has its references in it."""
+    return len(key[1]) + sum(len(text) for _, text in key[2])
 
 
 async def off_the_loop(size: int, work: Callable[[], R]) -> R:

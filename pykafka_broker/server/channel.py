@@ -27,6 +27,7 @@ from struct import Struct
 from typing import Any
 
 from pykafka_broker import platform
+from pykafka_broker.broker.requests.encoded_reply import UnwrittenReply
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.runtime import Pieces
 from pykafka_broker.server.event_loop import KEPT_BYTES, BufferPool, EventLoop
@@ -55,17 +56,17 @@ class FrameReader:
         "_filled",
         "_paused",
         "_pool",
-        "_scratch",
         "_size",
         "_waiting",
         "is_known",
         "max_bytes",
         "more",
         "partial",
+        "scratch",
     )
 
     def __init__(self, scratch: memoryview, pool: BufferPool, max_bytes: int) -> None:
-        self._scratch = scratch  # shared: nothing of it survives the call in which it was filled
+        self.scratch = scratch  # shared: nothing of it survives the call in which it was filled
         self._pool = pool
         self.max_bytes = max_bytes
         self.is_known = True  # False before authentication: frames are short then, and outside the memory for requests
@@ -89,7 +90,7 @@ class FrameReader:
         """Return the memory to receive into."""
         partial = self.partial
         if partial is None:
-            return self._scratch
+            return self.scratch
         if self._filled == len(partial) < self._size:
             partial = self.partial = _larger(partial, min(2 * len(partial), self._size))
         return memoryview(partial)[self._filled : self._size]
@@ -102,10 +103,16 @@ class FrameReader:
                 self._deliver_partial(deliver)
             return False
         if self._waiting:
-            self._waiting += bytes(self._scratch[:count])
+            self._waiting += bytes(self.scratch[:count])
             # The bytes were part of a length prefix, or their frames are served later.
             return True if self._paused else self.resume(deliver, most)
-        return self._serve(self._scratch, count, deliver, most)
+        scratch = self.scratch
+        (size,) = _LENGTH.unpack_from(scratch)
+        if size == count - 4 and 0 <= size <= self.max_bytes:  # one frame, as of most clients
+            self._paused = self.more = False
+            deliver(scratch[4:count])
+            return False
+        return self._serve(scratch, count, deliver, most)
 
     def resume(self, deliver: Callable[[memoryview], bool], most: int) -> bool:
         """Serve waiting frames; return as `received` does."""
@@ -313,7 +320,7 @@ class Channel:
         of_large_frame = reader.partial is not None
         if of_large_frame:
             self._turns.answers.flush()  # reading may take long
-        count = self._transport.recv_into(reader.target())
+        count = self._transport.recv_into(reader.target() if of_large_frame else reader.scratch)
         if not count:
             self._end_of_input()
             return
@@ -413,12 +420,17 @@ class Channel:
         """Send a frame, at once as far as the socket allows, the rest when the socket is writable again."""
         if self.closed:
             return
+        answers = self._turns.answers
+        if type(pieces) is UnwrittenReply:
+            if answers.gathers and not (self._out or self._reader.more):
+                answers.add(self, pieces)
+                return
+            answers.flush()  # now the answer stands
         if self._out:
             self._out.extend(pieces)
             return
         try:
             frame = _joined(pieces)
-            answers = self._turns.answers
             if answers.gathers and not self._reader.more and frame is not None and len(frame) <= KEPT_BYTES:
                 answers.add(self, frame)
                 return
@@ -435,10 +447,11 @@ class Channel:
             if self._out and not self.closed:
                 self._want(self._wanted | self._transport.write_on)
 
-    def send_kept(self, data: bytes) -> None:
+    def send_kept(self, answer: bytes | UnwrittenReply) -> None:
         """Send a frame left by `send` for later in the turn."""
         if self.closed:
             return
+        data = answer if isinstance(answer, bytes) else b"".join(answer)
         if self._out:
             self._out.append(data)
             return

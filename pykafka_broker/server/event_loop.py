@@ -30,7 +30,9 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from pykafka_broker.broker.requests.encoded_reply import UnwrittenReply
 from pykafka_broker.clock import Clock
+from pykafka_broker.platform import unused_memory
 from pykafka_broker.server.transport import READ, WRITE
 
 
@@ -62,9 +64,7 @@ def seconds() -> float:
     return time.monotonic()
 
 
-def nanoseconds() -> int:
-    """Return a fine time for measuring short work."""
-    return time.perf_counter_ns()
+nanoseconds = time.perf_counter_ns  # a fine time for measuring short work; asked for with every request
 
 
 KEPT_BYTES = 16 << 10  # of one answer; a longer one is worth a system call of its own
@@ -76,21 +76,22 @@ _SERVED_AT_ONCE_NS = 12_000
 class Sender(Protocol):
     """The channel of an answer."""
 
-    def send_kept(self, data: bytes) -> None:
+    def send_kept(self, answer: bytes | UnwrittenReply) -> None:
         """Send the answer now; never raises."""
 
 
 class ResponseBatch:
-    """Answers of a turn, sent together.
+    """Answers of a turn, sent together, and the steps that come before.
 
     gathers: an answer may be kept until the batch is full or the turn ends.
     """
 
-    __slots__ = ("_begun_ns", "_kept", "gathers")
+    __slots__ = ("_begun_ns", "_kept", "_steps", "gathers")
 
     def __init__(self) -> None:
         self.gathers = False
-        self._kept: list[tuple[Sender, bytes]] = []
+        self._kept: list[tuple[Sender, bytes | UnwrittenReply]] = []
+        self._steps: list[Callable[[], None]] = []
         self._begun_ns = 0  # while the first request of a few is being served
 
     def gather(self, channels: int) -> None:
@@ -101,27 +102,48 @@ class ResponseBatch:
         self.gathers = True
         self._begun_ns = nanoseconds() if 1 < channels <= _FEW else 0
 
-    def add(self, sender: Sender, data: bytes) -> None:
+    def add(self, sender: Sender, answer: bytes | UnwrittenReply) -> None:
         """Keep an answer until the batch is sent, by `send` at the latest."""
         kept = self._kept
         if not kept:
-            kept.append((sender, data))
-            if self._begun_ns and nanoseconds() - self._begun_ns < _SERVED_AT_ONCE_NS:
+            kept.append((sender, answer))
+            if self._begun_ns and not self._steps and nanoseconds() - self._begun_ns < _SERVED_AT_ONCE_NS:
                 self.send()
             self._begun_ns = 0
-        elif kept[-1][0] is sender and len(kept[-1][1]) < KEPT_BYTES:
-            kept[-1] = sender, kept[-1][1] + data
+        elif kept[-1][0] is sender and isinstance(last := kept[-1][1], bytes) and isinstance(answer, bytes):
+            kept[-1] = sender, last + answer
         else:
-            kept.append((sender, data))
+            kept.append((sender, answer))
             if len(kept) >= MOST_KEPT:
                 self.flush()
 
+    def before(self, step: Callable[[], None]) -> bool:
+        """Call `step` before any answer that is kept from now on leaves.
+
+        Returns False, and does not call the step, while no answers are kept. The step never raises.
+        """
+        if self.gathers:
+            self._steps.append(step)
+        return self.gathers
+
+    def take_steps(self) -> None:
+        """Call the steps. The answers kept so far are lost if one raises after all: they may be untrue."""
+        if not self._steps:
+            return
+        kept, self._kept = self._kept, []
+        while self._steps:
+            steps, self._steps = self._steps, []
+            for step in steps:
+                step()
+        self._kept = kept + self._kept
+
     def flush(self) -> None:
-        """Send the kept answers."""
+        """Send the kept answers, after the steps."""
+        self.take_steps()
         if self._kept:
             kept, self._kept = self._kept, []
-            for sender, data in kept:
-                sender.send_kept(data)
+            for sender, answer in kept:
+                sender.send_kept(answer)
 
     def send(self) -> None:
         """End the batch begun by `gather`, and send the answers."""
@@ -187,7 +209,7 @@ class EventLoop:
         self.clock = clock
         self.settle: Callable[[], None] = _nothing_to_settle
         self.observers: list[Callable[[], None]] = []  # called after each `settle`
-        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.scratch = unused_memory(SCRATCH_BYTES)
         self.buffers = BufferPool()
         self.share = _REQUESTS_A_TURN  # how many requests of one stream are served in this turn
         self.answers = ResponseBatch()
@@ -195,7 +217,6 @@ class EventLoop:
         self._sources: dict[int, SocketOwner] = {}
         self._soon: list[Callable[[], None]] = []  # steps of the next turn
         self._due: list[Callable[[], None]] = []  # steps of this turn
-        self._last: list[Callable[[], None]] = []  # steps that end this turn
         self._rest: Ready = []  # sockets that a long turn did not reach; first in the next turn
         self._readiness: Readiness = readiness_of(loop)
         self._readiness.start(self._on_ready)
@@ -235,14 +256,11 @@ class EventLoop:
         self._soon.append(step)
 
     def at_end(self, step: Callable[[], None]) -> bool:
-        """Call `step` when the sockets of this turn are served, before their answers leave; the step never raises.
+        """Call `step` when the sockets of this turn are served, or earlier where their answers leave earlier.
 
-        Returns False, and does not call the step, outside of a turn with several ready sockets.
+        Returns False, and does not call the step, outside of a turn with several ready sockets. The step never raises.
         """
-        if self.answers.gathers:
-            self._last.append(step)
-            return True
-        return False
+        return self.answers.before(step)
 
     def run(self, step: Callable[[], None]) -> None:
         """Run a turn for a call coming from the loop, not from a socket."""
@@ -282,8 +300,7 @@ class EventLoop:
                         source.on_ready(events)
             finally:
                 try:
-                    if self._last:
-                        self._end()
+                    answers.take_steps()
                     if gone_on or self.in_parts < count:
                         self.settle()
                 finally:
@@ -309,12 +326,6 @@ class EventLoop:
         rest, self._rest = self._rest, []
         known = {fd for fd, _ in rest}
         return rest + [pair for pair in ready if pair[0] not in known]
-
-    def _end(self) -> None:
-        """Do the last steps of a turn."""
-        last, self._last = self._last, []
-        for step in last:
-            step()
 
     def _do_due(self) -> None:
         due, self._due = self._due, []

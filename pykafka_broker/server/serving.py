@@ -186,18 +186,22 @@ def _conclude(job: Job, error: Exception | None) -> None:
 class Unfenced:
     """The start and end of one broker of several.
 
-    `stopped` is set when the process is to end.
+    `stopped` is set when the process is to end; `attend` is called before clients are let in.
     """
 
-    def __init__(self, startup: BrokerStartup, server: Server, stopped: asyncio.Event) -> None:
+    def __init__(
+        self, startup: BrokerStartup, server: Server, stopped: asyncio.Event, attend: Callable[[], object]
+    ) -> None:
         self.is_refused = False
         self._server = server
         self._stopped = stopped
+        self._attend = attend
         self._settled = asyncio.Event()  # the broker is unfenced, or never will be
         startup.on_unfenced = self._let_in
         startup.on_refused = self._refuse
 
     def _let_in(self) -> None:
+        self._attend()
         self._server.accept()
         self._settled.set()
 
@@ -251,6 +255,9 @@ class ProcessExtension(Protocol):
     def share(self, submit: Submit) -> BrokerShare:
         """Return the first broker's part of the process; the jobs go to `submit`."""
 
+    def attend(self, running: Running) -> None:
+        """Begin to see requests, in the turn that lets the first client in."""
+
     async def open(self, running: Running) -> None:
         """Open, before clients are told to connect. Raises OSError."""
 
@@ -268,6 +275,9 @@ class TemporaryData:
         files = DisposableFiles()
         files.hasty = True
         return BrokerShare(files, submit)
+
+    def attend(self, running: Running) -> None:
+        """See nothing."""
 
     async def open(self, running: Running) -> None:
         """Open nothing."""
@@ -345,6 +355,12 @@ async def serve(
 
     broker = new_broker(setup, None if beside is None else beside.share(jobs.submit))
     server = Server(broker, turns)
+    running = Running(server, turns, clock, jobs, listeners, peers, new_broker)
+
+    def attend() -> None:
+        if beside is not None:
+            beside.attend(running)
+
     server.listen(listeners)
     ending.hand_to(lambda: loop.call_soon_threadsafe(stopped.set))
     try:
@@ -361,12 +377,13 @@ async def serve(
             ", ".join(config.data_dirs),
         )
         if broker.startup is None:
+            attend()
             server.start()
         else:
-            waiting = Unfenced(broker.startup, server, stopped)
+            waiting = Unfenced(broker.startup, server, stopped, attend)
             await waiting.wait()
         if beside is not None:
-            await beside.open(Running(server, turns, clock, jobs, listeners, peers, new_broker))
+            await beside.open(running)
         if not stopped.is_set():
             on_ready([(listener.host, listener.port) for listener in told_of(listeners)])
         await stopped.wait()

@@ -7,12 +7,14 @@ other operations run on the loop. A cancelled start leaves no process behind.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self
 
 from pykafka_broker.testing.aio.controlled import AsyncControlled
+from pykafka_broker.testing.answers import RecordingState
 from pykafka_broker.testing.async_client import AsyncControlClient, entered, in_thread
 from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.process import KafkaBroker, RemoteBroker
@@ -117,6 +119,16 @@ class AsyncKafkaBroker(AsyncControlled):
     def log_since(self, size: int) -> str:
         """Return the log after the first `size` bytes, at most the last 16 kB."""
         return self._broker.log_since(size)
+
+    # -- recordings, which outlive the process
+
+    async def start_recording(self) -> RecordingState:
+        """Record all requests and answers, as of `KafkaBroker.start_recording`."""
+        return await in_thread(self._broker.start_recording)
+
+    async def save_recording(self, path: str | os.PathLike[str]) -> RecordingState:
+        """Write the recording into a file for `pykafka-broker replay`, and stop recording."""
+        return await in_thread(lambda: self._broker.save_recording(path))
 
     # -- life
 

@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from pykafka_broker.cluster.features import METADATA_VERSION, abilities, first_levels
-from pykafka_broker.cluster.formatting import FormatRequest, KnownLevels, StorageFormatter, StorageNode
+from pykafka_broker.cluster.formatting import FormatError, FormatRequest, KnownLevels, StorageFormatter, StorageNode
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.extensions import EMULATE
 from pykafka_broker.log.checkpoints import LOCK, META_PROPERTIES, id_text, read_properties
@@ -37,7 +37,7 @@ from pykafka_broker.testing.cluster_data import ClusterData
 from pykafka_broker.testing.cluster_nodes import SESSION, SESSION_MS, FaultHandles
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import BrokerError, all_at_once
-from pykafka_broker.testing.process import KafkaBroker, check_known, config_texts, security_of
+from pykafka_broker.testing.process import KafkaBroker, check_known, check_release, config_texts, security_of
 from pykafka_broker.testing.trouble import DEFAULT_MEAN_MS, Blow, ClusterTrouble, drawn, only
 
 if TYPE_CHECKING:
@@ -97,8 +97,11 @@ def format_directories(config: Mapping[str, str], cluster_id: str, emulate: str 
     formatter = StorageFormatter(
         OsFileSystem(), node, request, now=now, new_uuid=_new_uuid, new_salt=lambda: secrets.token_bytes(16)
     )
-    for _ in formatter.run():
-        pass  # the text is for people
+    try:
+        for _ in formatter.run():
+            pass  # the text is for people
+    except FormatError as error:
+        raise BrokerError(f"{config['log.dirs']}: {error}") from None
 
 
 def _lay(image: Path, node_id: int, directories: Sequence[Path]) -> None:
@@ -117,6 +120,9 @@ _MOVED_MS = 1000  # a clock that differs more from the real time was moved by th
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 CONTROLLER, INTERNAL = "CONTROLLER", "INTERNAL"  # listeners
 FIRST_CONTROLLER = 100
+MOST_PORT = 65_535
+METADATA_FOLDER = "__cluster_metadata-0"
+
 # Settings for tests: a dead broker is fenced, and a slow replica leaves the ISR, within seconds.
 QUICK = {
     "broker.heartbeat.interval.ms": "200",
@@ -182,10 +188,17 @@ class KafkaCluster(ClusterData):
                 raise TypeError(f"{name} must be a dict, not {given!r}")
         if brokers < 1:
             raise ValueError("a cluster has at least one broker")
+        if brokers >= FIRST_CONTROLLER:
+            raise ValueError(
+                f"a cluster has at most {FIRST_CONTROLLER - 1} brokers: {FIRST_CONTROLLER} is a controller"
+            )
+        if not 0 <= port <= MOST_PORT - brokers:
+            raise ValueError(f"port {port} is not within 0 to {MOST_PORT - brokers}: {brokers + 1} ports are taken")
         if controllers not in (0, 1):
             raise ValueError(f"controllers must be 1, or 0 for a controller on broker 1, not {controllers!r}")
         if racks is not None and len(racks) != brokers:
             raise ValueError(f"{len(racks)} racks for {brokers} brokers")
+        check_release(emulate)
         if emulate is not None and not controllers:
             raise ValueError("emulate=... needs a controller of its own: leave out controllers=0")
         if emulate is not None:
@@ -200,6 +213,8 @@ class KafkaCluster(ClusterData):
         self.host = host
         self._port = port
         self._directory = None if data_dir is None else Path(data_dir)
+        if self._directory is not None:
+            self._check_directory(self._directory)
         self.cluster_id = (self._directory and cluster_id_in(self._directory)) or new_cluster_id()
         self._options: dict[str, Any] = {
             "host": host,
@@ -242,6 +257,17 @@ class KafkaCluster(ClusterData):
             self.close()
             raise
         return self
+
+    def _check_directory(self, directory: Path) -> None:
+        """Check for data of another layout: a new controller would know none of its topics. Raises ValueError."""
+        if "," in str(directory):
+            raise ValueError(f"data_dir {directory}: a comma separates directories in log.dirs")
+        if not any(directory.glob(f"{_NODE}*/{METADATA_FOLDER}")):
+            return
+        separate = (directory / f"{_NODE}{FIRST_CONTROLLER}" / METADATA_FOLDER).exists()
+        if separate != (self._controller_id == FIRST_CONTROLLER):
+            where = "in a process of its own" if separate else "on broker 1"
+            raise ValueError(f"data_dir {directory}: it has the data of a cluster with its controller {where}")
 
     def _make_nodes(self) -> None:
         controller = self._reserve(self._port + len(self._ids) if self._port else 0)

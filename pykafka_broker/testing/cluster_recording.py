@@ -16,26 +16,25 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pykafka_broker import __version__
-from pykafka_broker.control.traffic.exchange import is_of_a_broker
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import ZERO_UUID, uuid_text
 from pykafka_broker.testing.answers import RecordingState
+from pykafka_broker.testing.broker_recording import ProcessEvent, ProcessRecording, events_of, in_time
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError
+from pykafka_broker.testing.recorded_coordinators import OF_COORDINATORS, asked_coordinators
 from pykafka_broker.testing.recorded_messages import RecordedMessages
 from pykafka_broker.testing.recording import (
-    PROCESS,
     BadRecording,
     Placement,
     Recorded,
     Recording,
     lines_of,
-    read_recording,
 )
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ MOVE_LEADER = "/incidents/leader"
 _NOT_LED = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH}
 
 
-class NodeRecording:
+class NodeRecording(ProcessRecording):
     """The recording of one process of a node.
 
     Raises:
@@ -54,21 +53,17 @@ class NodeRecording:
     """
 
     def __init__(self, text: str) -> None:
-        lines = text.splitlines()
-        self.recording = read_recording(lines)
+        super().__init__(text)
         try:
-            head = json.loads(lines[0])
+            head = self.head
             self.node: int = head["node"]
             self.controller: int = head["controller"]
             self.brokers: list[int] = head["brokers"]
-            self.began_ns: int = head["began_ns"]
             self.cluster_id: str = head["cluster_id"]
             self.topics = _Topics(head["topics"])
             self.topics_then = _Topics(head["topics_then"])
         except (IndexError, KeyError, TypeError, ValueError):
             raise BadRecording("a recording is of no node of a cluster, so it is played alone") from None
-        self.is_full = lines[-1] == '{"full":true}'
-        self.size_bytes = len(text)
 
 
 class _Topics:
@@ -77,19 +72,6 @@ class _Topics:
     def __init__(self, told: Mapping[str, Any]) -> None:
         self.placements = {name: [Placement(*each) for each in topic["partitions"]] for name, topic in told.items()}
         self.names = {topic["id"]: name for name, topic in told.items()}
-
-
-class ProcessEvent(NamedTuple):
-    """The end or the start of a node's process. at_ns: by the clock of the machine; how: "kill", "stop" or "start"."""
-
-    at_ns: int
-    node: int
-    how: str
-
-    def event(self, began_ns: int) -> Recorded:
-        """Return the event of a recording."""
-        at = max(0, (self.at_ns - began_ns) // 1000)
-        return Recorded(at, at, 0, b"", None, (PROCESS, f"/{self.how}", ""), node=self.node)
 
 
 class _NodeWatch:
@@ -105,10 +87,8 @@ class _NodeWatch:
         self._recorder.note_process(self._node_id, how)
 
     def started(self) -> None:
-        """Record what comes to the new process."""
+        """Note the new process."""
         self._recorder.note_process(self._node_id, "start")
-        with suppress(ControlError, BrokerError, OSError):
-            self._recorder.node(self._node_id).start_recording()
 
 
 class ClusterRecorder:
@@ -181,17 +161,18 @@ def joined(parts: Sequence[NodeRecording], processes: Iterable[ProcessEvent] = (
     first: dict[int, NodeRecording] = {}
     for part in parts:
         first.setdefault(part.node, part)
-    before, then = parts[0].topics, parts[-1].topics_then
+    before, then = min(parts, key=lambda each: each.began_ns).topics, parts[-1].topics_then
     later = {name: of for name, of in then.placements.items() if name not in before.placements}
+    placements = before.placements
+    placements |= {name: [each._replace(leader_epoch=-1) for each in of] for name, of in later.items()}
     began_ns = min(each.began_ns for each in parts)
-    events = [*_events(parts, began_ns), *(each.event(began_ns) for each in processes)]
+    events = [*(each.event(began_ns) for each in in_time(processes, parts)), *events_of(parts, began_ns)]
     return Recording(
         _state(first.values()),
-        in_effect(events, before.names | then.names),
+        in_effect(events, before.names | then.names, {name: len(of) for name, of in placements.items()}),
         nodes=dict.fromkeys(parts[0].brokers, 0) | {node: each.recording.last_fault for node, each in first.items()},
         controller=parts[0].controller if parts[0].controller not in parts[0].brokers else 0,
-        placements=before.placements
-        | {name: [each._replace(leader_epoch=-1) for each in of] for name, of in later.items()},
+        placements=placements,
     )
 
 
@@ -207,7 +188,7 @@ def _state(parts: Iterable[NodeRecording]) -> list[str]:
             topics.setdefault(line["name"], text)
         elif line["type"] == "offset":
             offsets.append(line)
-        else:
+        elif line["type"] == "record":
             others.append(text)
             known = records[TopicPartition(line["topic"], line["partition"])]
             known.append(max(line["batch"], known[-1] + 1 if known else 0))
@@ -217,34 +198,22 @@ def _state(parts: Iterable[NodeRecording]) -> list[str]:
     return [*topics.values(), *others, *map(json.dumps, offsets)]
 
 
-def _events(parts: Sequence[NodeRecording], began_ns: int) -> Iterator[Recorded]:
-    """Yield the events of all nodes, with connections that have one number in the whole recording."""
-    numbers: dict[tuple[int, int], int] = {}
-    for index, part in enumerate(parts):
-        later = (part.began_ns - began_ns) // 1000
-        inner = {each.connection for each in part.recording.events if is_of_a_broker(each.request)}
-        for event in part.recording.events:
-            if event.call is None and (event.connection in inner or part.node not in part.brokers):
-                continue
-            connection = 0
-            if event.call is None:
-                connection = numbers.setdefault((index, event.connection), len(numbers) + 1)
-            answered = event.answered if event.request and event.response is None else event.answered + later
-            yield event._replace(at=event.at + later, answered=answered, connection=connection, node=part.node)
-
-
-def in_effect(events: list[Recorded], names: Mapping[str, str]) -> list[Recorded]:
-    """Return the events in order, with each move of a leader where the old leader has learnt of it.
+def in_effect(
+    events: list[Recorded], names: Mapping[str, str], partitions_of: Mapping[str, int] | None = None
+) -> list[Recorded]:
+    """Return the events in order, with each move of a leader or coordinator where the old one has learnt of it.
 
     Args:
         names: of topics, by id.
+        partitions_of: topics, those of coordinators among them.
     """
     events.sort(key=lambda each: each.at)
     seen: list[tuple[Recorded, dict[TopicPartition, bool]]] = []
     moves = [each for each in events if each.call is not None and each.call[1] == MOVE_LEADER]
     if moves:
         answers = sorted((each for each in events if each.response is not None), key=lambda each: each.answered)
-        seen = [(each, dict(served(each, names))) for each in answers]
+        counts = partitions_of or {}
+        seen = [(each, {**dict(served(each, names)), **dict(_coordinated(each, counts))}) for each in answers]
     for move in moves:
         assert move.call is not None
         given = json.loads(move.call[2])
@@ -258,6 +227,13 @@ def in_effect(events: list[Recorded], names: Mapping[str, str]) -> list[Recorded
             at = event.answered + 1
         events[events.index(move)] = move._replace(at=at, answered=at)
     return sorted(events, key=lambda each: each.at)
+
+
+def _coordinated(event: Recorded, partitions_of: Mapping[str, int]) -> Iterator[tuple[TopicPartition, bool]]:
+    """Yield the partitions of coordinators that an event was for, and whether the broker was the coordinator."""
+    for one, is_theirs in asked_coordinators(event):
+        if partitions := partitions_of.get(OF_COORDINATORS[one.kind]):
+            yield one.place(partitions), is_theirs
 
 
 def served(event: Recorded, names: Mapping[str, str]) -> Iterator[tuple[TopicPartition, bool]]:

@@ -145,10 +145,14 @@ def in_path(part: str) -> str:
 
 def address_of(url: str) -> tuple[str, int | None]:
     """Return host and port of a control API. Raises ValueError."""
-    parts = urlsplit(url)
-    if parts.scheme != "http" or parts.hostname is None:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:  # a port that is no number, or a bracket without its other one
+        parts, host, port = None, None, None
+    if parts is None or parts.scheme != "http" or host is None:
         raise ValueError(f"{url} is no URL of a control API: it must be http://HOST:PORT")
-    return parts.hostname, parts.port
+    return host, port
 
 
 def written_call(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
@@ -31,30 +32,33 @@ from pykafka_broker.server.serving import Running, serve
 from pykafka_broker.testing.data import BrokerError
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser
     from collections.abc import Callable, Iterator
-    from os import PathLike
 
     from pykafka_broker.log.jobs import Submit
     from pykafka_broker.server.event_loop import SystemClock
     from pykafka_broker.server.serving import BrokerShare, ProcessExtension
+    from pykafka_broker.testing.process import Options
 
 LOGGER = logging.getLogger("pykafka_broker")
 _JOB_S = 0.001
-_parser: Callable[[], ArgumentParser] = cache(command.parser)
 _broker: ContextVar[BrokerInProcess | None] = ContextVar("broker", default=None)  # the one whose turn it is
+
+
+@cache
+def _unset_options() -> dict[str, Any]:
+    return vars(command.parser().parse_args([]))
 
 
 class BrokerInProcess:
     """A run of a broker in this process, with the methods of `subprocess.Popen` that `KafkaBroker` uses.
 
     Args:
-        options: of the command `pykafka-broker`.
+        options: of the command `pykafka-broker`, as its parser would return them.
     """
 
     stdin = stdout = None
 
-    def __init__(self, options: Sequence[str], log_path: str | PathLike[str], log_level: str) -> None:
+    def __init__(self, options: Options, log_path: str, log_level: str) -> None:
         self.returncode: int | None = None
         self.running: Running | None = None
         self._options = options
@@ -104,7 +108,7 @@ class BrokerInProcess:
     async def _serve(self) -> int:
         with _logging_to(self._log_path, self._log_level, self):
             try:
-                options = _parser().parse_args(self._options)
+                options = Namespace(**_unset_options() | self._options)
                 plan = command.planned(options, options.data_dir, {}, self._say)
                 command.warn(plan.config)
                 assert plan.beside is not None  # of a broker with the control API
@@ -239,8 +243,11 @@ class _Observed:
     def share(self, submit: Submit) -> BrokerShare:
         return self._inner.share(submit)
 
-    async def open(self, running: Running) -> None:
+    def attend(self, running: Running) -> None:
         self._process.running = running
+        self._inner.attend(running)
+
+    async def open(self, running: Running) -> None:
         await self._inner.open(running)
 
     async def close(self) -> None:
@@ -253,7 +260,7 @@ class _Observed:
 class BrokerLogHandler(logging.FileHandler):
     """The log of one broker of several: what it logs, and what can be told of none."""
 
-    def __init__(self, path: str | PathLike[str], level: str, process: BrokerInProcess) -> None:
+    def __init__(self, path: str, level: str, process: BrokerInProcess) -> None:
         super().__init__(path, encoding="utf-8")
         self.setLevel(level.upper())
         self.setFormatter(OneLine())
@@ -269,7 +276,7 @@ _before = LOGGER.level, LOGGER.propagate  # while no broker runs in the process
 
 
 @contextmanager
-def _logging_to(path: str | PathLike[str], level: str, process: BrokerInProcess) -> Iterator[None]:
+def _logging_to(path: str, level: str, process: BrokerInProcess) -> Iterator[None]:
     """Have the package log to a broker's file, and not to the handlers of the test."""
     handler = BrokerLogHandler(path, level, process)
     _keep(handler)

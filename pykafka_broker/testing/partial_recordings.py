@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -26,6 +26,12 @@ from pykafka_broker.records.header import BatchHeader, iter_batches
 from pykafka_broker.records.record import BatchRecord, iter_records
 from pykafka_broker.testing.cluster_recording import MOVE_LEADER, served
 from pykafka_broker.testing.control_client import in_path
+from pykafka_broker.testing.recorded_coordinators import (
+    OF_COORDINATORS,
+    Coordinated,
+    asked_coordinators,
+    told_coordinators,
+)
 from pykafka_broker.testing.recorded_messages import RecordedMessages
 from pykafka_broker.testing.recording import Placement, Recorded, Recording
 
@@ -90,7 +96,7 @@ def by_node(recording: Recording) -> Recording:
 
 
 class _Move(NamedTuple):
-    """A leader that clients were told with an event: as many leader epochs later than the one before."""
+    """A leader or coordinator that clients were told with an event: as many epochs later than the one before."""
 
     told: int
     leader: int
@@ -109,6 +115,9 @@ class _Told:
         self._leading: Counter[tuple[Address, int]] = Counter()  # how often an address has led what a node leads
         self._refused: dict[TopicPartition, list[int]] = {}
         self._moved: dict[TopicPartition, list[_Move]] = {}
+        self._coordinators: dict[Coordinated, int] = {}
+        self._strangers: dict[Coordinated, list[int]] = {}  # when a coordinator was asked that is none any more
+        self._other_coordinators: dict[Coordinated, list[_Move]] = {}
 
     def note(self, index: int, event: Recorded) -> None:
         """Take up what an event tells."""
@@ -120,6 +129,14 @@ class _Told:
                 if topic.name and not topic.error_code and not topic.is_internal:
                     self._names[uuid_text(topic.topic_id)] = topic.name
                     self._note_topic(index, topic)
+        for one, node in told_coordinators(event):
+            if one.kind in OF_COORDINATORS and node >= 0:
+                if self._coordinators.setdefault(one, node) != node:
+                    self._other_coordinators.setdefault(one, []).append(_Move(index, node, 1))
+                self._coordinators[one] = node
+        for one, is_theirs in asked_coordinators(event):
+            if not is_theirs:
+                self._strangers.setdefault(one, []).append(index)
         for place, led in served(event, self._names):
             if not led:
                 self._refused.setdefault(place, []).append(index)
@@ -152,15 +169,26 @@ class _Told:
         return of_port[0]
 
     def moves(self, events: Sequence[Recorded]) -> Iterator[Recorded]:
-        """Yield calls that move leaders: before the old leader first refuses a request, or before clients are told."""
+        """Yield calls that move leaders and coordinators: before the old one first refuses a request, or before clients
+        are told.
+        """
         for place, moved in self._moved.items():
-            before = -1
-            for move in moved:
-                index = min((at for at in self._refused.get(place, ()) if before < at < move.told), default=move.told)
+            for move, index in _in_time(moved, self._refused.get(place, ())):
                 body = json.dumps({"topic": place.topic, "partition": place.partition, "leader": move.leader})
                 at = events[index].at
                 yield from repeat(Recorded(at, at, 0, b"", None, ("POST", MOVE_LEADER, body)), move.epochs)
-                before = move.told
+        for one, moved in self._other_coordinators.items():
+            for move, index in _in_time(moved, self._strangers.get(one, ())):
+                if move.leader in self.addresses:
+                    yield one.moved(events[index].at, move.leader)
+
+
+def _in_time(moves: Iterable[_Move], refused: Sequence[int]) -> Iterator[tuple[_Move, int]]:
+    """Yield moves with the numbers of the events before which they were. refused: of requests to an old leader."""
+    before = -1
+    for move in moves:
+        yield move, min((at for at in refused if before < at < move.told), default=move.told)
+        before = move.told
 
 
 def _is_login(event: Recorded) -> bool:

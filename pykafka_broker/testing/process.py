@@ -33,7 +33,9 @@ from pykafka_broker.testing.data import BrokerError
 if TYPE_CHECKING:
     import asyncio
 
+    from pykafka_broker.testing.answers import RecordingState
     from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
+    from pykafka_broker.testing.broker_recording import BrokerRecorder
     from pykafka_broker.testing.in_process import BrokerInProcess
     from pykafka_broker.testing.security_spec import SecuritySpec
 
@@ -48,11 +50,12 @@ CONTROL = "control on "
 SCHEMA_REGISTRY = "schema registry on "
 STOP_LINE = b"stop\n"  # on standard input, where no signal can be sent
 LOG_TAIL_BYTES = 16_000
+Options = dict[str, str | bool | list[str] | None]  # of the command, by name; None, or nothing, for one not given
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class ProcessWatch(Protocol):
-    """An onlooker of a broker's process."""
+    """An onlooker of a broker's process, which records what comes to each new one."""
 
     def ending(self, how: str) -> None:
         """Hear that the process is about to be ended. how: "stop" or "kill"."""
@@ -117,6 +120,7 @@ class KafkaBroker(Controlled):
         self.allow_unknown_config = allow_unknown_config
         if self.config and not allow_unknown_config:
             check_known(self.config)
+        check_release(emulate)
         _check("port", port, int, "a number, 0 for one that is free")
         _check("start_timeout_s", start_timeout_s, (int, float), "a number of seconds")
         if log_level not in LOG_LEVELS:
@@ -145,6 +149,7 @@ class KafkaBroker(Controlled):
         self._control: ControlClient | None = None
         self._control_at, self._control_nodes = "127.0.0.1:0", ""
         self._watch: ProcessWatch | None = None
+        self._recorder: BrokerRecorder | None = None
         self._own_directory()
 
     def _own_directory(self) -> None:
@@ -231,6 +236,29 @@ class KafkaBroker(Controlled):
             return file.read().decode(errors="replace")
         return ""
 
+    def start_recording(self) -> RecordingState:
+        """Record all requests and answers from now on, whole, after the topics, records and offsets that are there.
+        Kills and restarts are in the recording, too.
+        """
+        found = super().start_recording()
+        if not self._inner_listener:  # of a cluster's node other nodes have parts, too
+            from pykafka_broker.testing.broker_recording import BrokerRecorder
+
+            self._watch = self._recorder = BrokerRecorder(self)
+        return found
+
+    def save_recording(self, path: str | os.PathLike[str]) -> RecordingState:
+        """Write the recording into a file for `pykafka-broker replay`, and stop recording.
+
+        Raises:
+            ControlError: nothing is recorded.
+        """
+        recorder, self._recorder = self._recorder, None
+        if recorder is None:
+            return super().save_recording(path)
+        self._watch = None
+        return recorder.save(path)
+
     def start(self) -> Self:
         """Start the process and wait until clients may connect."""
         __tracebackhide__ = True  # a failed start is shown at the test's own line
@@ -272,7 +300,7 @@ class KafkaBroker(Controlled):
         __tracebackhide__ = True
         from pykafka_broker.testing.in_process import BrokerInProcess
 
-        self._process = process = BrokerInProcess(self._options(), self.log_path, self.log_level)
+        self._process = process = BrokerInProcess(self._options(), str(self.log_path), self.log_level)
         process.start(self.loop)
         weakref.finalize(self, process.kill)
         try:
@@ -290,42 +318,47 @@ class KafkaBroker(Controlled):
 
     def _command(self) -> list[str]:
         # -P: modules in the current directory belong to the tests, not to the broker
-        return [sys.executable, "-P", "-m", "pykafka_broker", "--stop-on-stdin-close", *self._options()]
-
-    def _options(self) -> list[str]:
-        """Return the options of the command that make the broker what it is."""
-        command = ["--log-level", self.log_level]
-        command += ["--remove-with-parent", str(self._directory)]  # a killed process can't remove its directory
-        if self.quick_groups:
-            command.append("--quick-groups")
-        if self.emulate is not None:
-            command += ["--emulate", self.emulate]
-        if self.strict:
-            command.append("--strict")
-        at = self._control_at if self._control is None else self._control.url.removeprefix("http://")
-        command += ["--control", at]
-        if self._control_nodes:
-            command += ["--control-nodes", self._control_nodes]
-        if self.history_path is not None:
-            command += ["--history", str(self.history_path)]
-        if self.schema_registry:
-            command += ["--schema-registry", self._schema_registry_url.removeprefix("http://") or "127.0.0.1:0"]
-        if self._security is not None:
-            own = f"{self._security.listener}://{self._address}"
-            command += [
-                str(self._properties),
-                "--override",
-                f"listeners={','.join(filter(None, (own, self._inner_listener)))}",
-            ]
-        elif self._inner_listener:
-            command += ["--override", f"listeners=PLAINTEXT://{self._address},{self._inner_listener}"]
-        elif "listeners" not in self.config:
-            command += ["--listen", self._address]
-        if not {"log.dirs", "log.dir"} & self.config.keys():
-            command += ["--data-dir", str(self.data_dir)]
-        for name, value in self.config.items():
-            command += ["--override", f"{name}={value}"]
+        command = [sys.executable, "-P", "-m", "pykafka_broker", "--stop-on-stdin-close"]
+        options = self._options()
+        if isinstance(file := options.pop("properties"), str):
+            command.append(file)
+        for name, value in options.items():
+            flag = f"--{name.replace('_', '-')}"
+            if value is True:
+                command.append(flag)
+            elif isinstance(value, list):
+                command += [word for each in value for word in (flag, each)]
+            elif isinstance(value, str):
+                command += [flag, value]
         return command
+
+    def _options(self) -> Options:
+        """Return the options of the command that make the broker what it is."""
+        overrides = [f"{name}={value}" for name, value in self.config.items()]
+        listen = []
+        if self._security is not None or self._inner_listener:
+            name = "PLAINTEXT" if self._security is None else self._security.listener
+            own = f"{name}://{self._address}"
+            overrides.insert(0, f"listeners={','.join(filter(None, (own, self._inner_listener)))}")
+        elif "listeners" not in self.config:
+            listen.append(self._address)
+        registry = self._schema_registry_url.removeprefix("http://") or "127.0.0.1:0"
+        return {
+            "properties": None if self._security is None else str(self._properties),
+            "log_level": self.log_level,
+            "remove_with_parent": str(self._directory),  # a killed process can't remove its directory
+            "quick_groups": self.quick_groups,
+            "emulate": self.emulate,
+            "strict": self.strict,
+            "control": self._control_at if self._control is None else self._control.url.removeprefix("http://"),
+            "control_nodes": self._control_nodes or None,
+            "history": None if self.history_path is None else str(self.history_path),
+            "record": self._watch is not None,
+            "schema_registry": registry if self.schema_registry else None,
+            "listen": listen,
+            "data_dir": None if {"log.dirs", "log.dir"} & self.config.keys() else str(self.data_dir),
+            "override": overrides,
+        }
 
     @property
     def _certificates(self) -> Path:
@@ -505,6 +538,7 @@ class KafkaBroker(Controlled):
 
     def close(self) -> None:
         """Stop the broker and remove temporary files."""
+        self._watch = self._recorder = None  # what was not saved by now is not wanted
         try:
             self.stop()
         finally:
@@ -597,6 +631,8 @@ def config_texts(config: Mapping[str, object] | None) -> dict[str, str]:
     """Return broker configs in Kafka's form. Raises TypeError for a wrong type."""
     if config is not None and not isinstance(config, Mapping):
         raise TypeError(f'config must be a dict of broker configs, such as {{"num.partitions": 3}}, not {config!r}')
+    for name in config or ():
+        _check("the name of a broker config", name, str, "a string")
     return {name: config_text(value) for name, value in (config or {}).items()}
 
 
@@ -609,6 +645,12 @@ def check_known(names: Iterable[str]) -> None:
     for name in unknown_configs(names):
         meant = did_you_mean(str(name).replace("_", "."), broker_keys())
         raise ValueError(f"unknown config {name}{meant} (allow_unknown_config=True lets it pass)")
+
+
+def check_release(emulate: object) -> None:
+    """Check the type of a release's name: 2.10 as a number would be 2.1. Raises TypeError."""
+    if emulate is not None:
+        _check("emulate", emulate, str, "a string, such as '2.8'")
 
 
 def _check(name: str, value: object, kind: type | tuple[type, ...], must_be: str) -> None:

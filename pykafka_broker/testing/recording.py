@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 FORMAT = 1
 NEVER = 1 << 62
-PROCESS = "PROCESS"  # in the place of an HTTP method: the process of a node was ended or started
+# In the place of an HTTP method: the process of a node was ended or started; another node became a coordinator.
+PROCESS = "PROCESS"
+COORDINATOR = "COORDINATOR"
 
 
 class BadRecording(ValueError):

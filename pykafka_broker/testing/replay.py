@@ -27,7 +27,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.testing.compared_answers import Ids
 from pykafka_broker.testing.recorded_messages import RecordedMessages
 from pykafka_broker.testing.recording import Recorded, Recording
-from pykafka_broker.testing.replay_targets import Target
+from pykafka_broker.testing.replay_targets import Target, rests_on_epoch
 
 _PATIENCE_S = 30.0
 _CLOSE_S = 5.0
@@ -74,23 +74,27 @@ class Difference(NamedTuple):
 
 
 class RecordingPlayer:
-    """A recording on its way through a broker.
+    """A recording on its way through a broker. at_recorded_time: as much time passes there as in the recording; by
+    default as much as the play takes.
 
+    requests: how many the recording has.
     number: of the last request that was reached.
     played: how many requests were sent.
     disturbed: how many answers had met a fault that the target can't be given.
     early: how many answers of a cluster's brokers told less than they do now, as the brokers had not heard of a change.
     """
 
-    def __init__(self, recording: Recording, target: Target) -> None:
+    def __init__(self, recording: Recording, target: Target, at_recorded_time: bool = False) -> None:
         self._recording = recording
         self._target = target
+        self._at_recorded_time = at_recorded_time
         self._connections: dict[int, _Connection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._ids = Ids()
         self._late_s = _MOST_LATE_S
         self._events: deque[Recorded] = deque()
         self._pending: list[tuple[Recorded, asyncio.Task[None]]] = []
+        self.requests = sum(bool(each.request) for each in recording.events)
         self.number = 0
         self.played = 0
         self.disturbed = 0
@@ -125,6 +129,7 @@ class RecordingPlayer:
         """Play on, up to the request of a number; all connections stay open. Raises OSError."""
         while self._events and self.number != until:
             event = self._events.popleft()
+            await self._pass_to(event.at)
             await self._answered(event.at)
             if event.call is not None:
                 await self._target.call(event)
@@ -137,7 +142,15 @@ class RecordingPlayer:
         if self._events:
             await self._answered(self._events[0].at)
         else:
+            await self._pass_to(
+                max((event.answered for event, _ in self._pending if event.response is not None), default=0)
+            )
             await _done(task for event, task in self._pending if event.response is not None)
+
+    async def _pass_to(self, at: int) -> None:
+        """Let the time of the recording pass."""
+        if self._at_recorded_time:
+            await self._target.pass_to(-(-at // 1000))
 
     async def _answered(self, at: int) -> None:
         """Wait for all that was answered before a time of the recording."""
@@ -217,8 +230,11 @@ class RecordingPlayer:
         """Return whether an answer is not compared."""
         if self._target.lags and _has_no_coordinator(event):
             return True
-        of_kafka = not self._target.knows_faults
-        return of_kafka and (event.fault is not None or _api_key(event.request) == ApiKey.API_VERSIONS)
+        if self._target.knows_faults:
+            return False
+        if self._recording.unknown and rests_on_epoch(event):
+            return True  # it was sent without the epoch, which is another one there
+        return event.fault is not None or _api_key(event.request) == ApiKey.API_VERSIONS
 
     def _is_early(self, event: Recorded, found: bytes | None) -> bool:
         """Return whether a recorded broker of a cluster answered that it had not heard of a change, and now it has."""

@@ -1,71 +1,52 @@
-"""The brokers that a recording is played against: with a control API, or without one.
+"""The brokers that a recording is played against: one with a control API, or a cluster of them.
 
-Rule: a Kafka without a control API gets topics, records, offsets and leaders by Kafka's own protocol. What can't be had
-there (faults, the clock, everything else that only a control API does) is counted, so that it can be told. The
-recording of a cluster needs as many brokers there. Its play ends where a broker was killed or stopped: everything later
-rests on that. In a cluster of our own topics get the recorded replicas, and partitions the recorded leaders and leader
-epochs; after a call of the control API nothing else is sent until all running brokers know what the controller has
-decided. A call that fails there is left out, as it failed then too or shows in the answers.
+Rule: in a cluster topics get the recorded replicas, and partitions and coordinators the recorded leaders; after a call
+of the control API nothing else is sent until all running brokers know what the controller has decided. A call that
+fails there is left out, as it failed then too or shows in the answers. A Kafka is a `PlainTarget`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl
 
-from pykafka_broker.broker.coordinators.coordinator_log import partition_for
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError, KafkaError, check
-from pykafka_broker.client.groups import Committed, commit_offsets, committed_offsets
-from pykafka_broker.client.producer import Producer
-from pykafka_broker.client.topics import create_partitions, create_topic, reassign
-from pykafka_broker.control.api.seeding import OffsetLine, RecordLine, TopicLine, read_line
+from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.topics import create_partitions, create_topic
 from pykafka_broker.control.operations import find
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.traffic.exchange import error_codes
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableReplicaAssignment
-from pykafka_broker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
-from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
-from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
-from pykafka_broker.protocol.messages.metadata_response import MetadataResponsePartition, MetadataResponseTopic
 from pykafka_broker.testing.cluster_nodes import SESSION, SESSION_MS
 from pykafka_broker.testing.control_client import ControlClient, ControlError
 from pykafka_broker.testing.data import BrokerError, WaitTimeout
-from pykafka_broker.testing.partial_recordings import forget_epochs
+from pykafka_broker.testing.recorded_coordinators import (
+    OF_COORDINATORS,
+    QUESTIONS,
+    Coordinated,
+    coordinators,
+    moved_coordinator,
+)
 from pykafka_broker.testing.recorded_messages import RecordedMessages
-from pykafka_broker.testing.recording import PROCESS, BadRecording, Placement, Recorded, Recording
+from pykafka_broker.testing.recording import COORDINATOR, PROCESS, BadRecording, Placement, Recorded, Recording
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.cluster import KafkaCluster
+    from pykafka_broker.testing.process import KafkaBroker
 
-# Records stay in order, and those between two flushes are one batch in each partition.
-_IN_BATCHES = {
-    "enable.idempotence": "false",
-    "max.in.flight.requests.per.connection": "1",
-    "linger.ms": "10000",
-    "batch.size": "1000000",
-}
-_PAUSE_S = 0.05
-QUESTIONS = {int(CoordinatorType.GROUP): "group", int(CoordinatorType.TRANSACTION): "transactional_id"}
-OF_COORDINATORS = {
-    int(CoordinatorType.GROUP): "__consumer_offsets",
-    int(CoordinatorType.TRANSACTION): "__transaction_state",
-}
-_LOOKS = 60
 MOST_EPOCHS = 200  # that a leader is moved for
 _PATIENCE_MS = 20_000  # less than the player has for an answer
 _CREATE_TOPICS = int(ApiKey.CREATE_TOPICS).to_bytes(2, "big")
 _FETCH = int(ApiKey.FETCH).to_bytes(2, "big")
+_OF_EPOCHS = {ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH}
 _CLOCK = ("advance_clock", "set_clock")
-_ENDED = {"kill": "killed", "stop": "stopped"}
 
 
 class Target(Protocol):
@@ -89,27 +70,51 @@ class Target(Protocol):
     async def call(self, event: Recorded) -> None:
         """Do what a call of the control API did."""
 
+    async def pass_to(self, ms: int) -> None:
+        """Let time pass, up to some milliseconds since the beginning."""
+
     async def end(self) -> None:
         """Close connections."""
 
 
+class WaitingTarget:
+    """A target whose time can't be moved: time passes by waiting."""
+
+    _began_s: float | None = None
+
+    async def pass_to(self, ms: int) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._began_s is None:
+            self._began_s = now
+        await asyncio.sleep(self._began_s + ms / 1000 - now)
+
+
 class ControlledTarget:
-    """A broker with a control API."""
+    """A broker with a control API. Its clock is stopped where the time of the recording passes there."""
 
     knows_faults = True
     lags = False
     nodes: Mapping[int, int] = {}
 
-    def __init__(self, control: ControlClient, host: str, port: int, last_fault: int = 0) -> None:
+    def __init__(
+        self, control: ControlClient, host: str, port: int, last_fault: int = 0, process: KafkaBroker | None = None
+    ) -> None:
         self._control = control
+        self._process = process  # can be ended and started; None for one that is not ours
         self._address = host, port
         self._last_fault = last_fault
         self._faults: dict[int, int] = {}  # the id here, by the recorded id
+        self._passed_ms: int | None = None
+        self._stands = False  # the recorded clock
 
     def address(self, node: int) -> tuple[str, int]:
         return self._address
 
     async def begin(self, recording: Recording) -> Recording:
+        if self._process is None and any(
+            each.call is not None and each.call[0] == PROCESS for each in recording.events
+        ):
+            raise BadRecording("the recorded broker was stopped or killed, which can't be done there: leave out --to")
         self._last_fault = recording.last_fault
         if recording.state:
             await asyncio.to_thread(self._control.call, "POST", "/seed", "\n".join(recording.state))
@@ -120,7 +125,12 @@ class ControlledTarget:
 
     async def call(self, event: Recorded) -> None:
         method, target, body = event.call or ("", "", "")
+        if method == PROCESS and self._process is not None:
+            return await self._end_or_start(self._process, target.strip("/"))
         path, _, query = target.partition("?")
+        self._stands = path == "/clock/freeze" or (self._stands and path != "/clock/resume")
+        if path == "/clock/resume" and self._passed_ms is not None:
+            return
         given: Any = body or None
         with suppress(ValueError):
             given = json.loads(body)
@@ -132,11 +142,27 @@ class ControlledTarget:
             self._last_fault += 1
             self._faults[self._last_fault] = answer["id"]
 
+    async def _end_or_start(self, process: KafkaBroker, how: str) -> None:
+        await asyncio.to_thread({"kill": process.kill, "stop": process.stop, "start": process.start}[how])
+        if how == "start":
+            self._control, self._faults, self._last_fault = process.control, {}, 0
+            if self._passed_ms is not None:
+                await asyncio.to_thread(self._control.call, "POST", "/clock/freeze")
+
+    async def pass_to(self, ms: int) -> None:
+        """Move the clock on, by as much as the recorded one has gone."""
+        if self._passed_ms is None:
+            self._passed_ms = 0
+            await asyncio.to_thread(self._control.call, "POST", "/clock/freeze")
+        passed, self._passed_ms = ms - self._passed_ms, max(ms, self._passed_ms)
+        if passed > 0 and not self._stands:
+            await asyncio.to_thread(self._control.call, "POST", "/clock/advance", {"ms": passed})
+
     async def end(self) -> None:
         """Do nothing: a control client closes its connections by itself."""
 
 
-class ClusterTarget:
+class ClusterTarget(WaitingTarget):
     """A cluster with the control API, each broker of which plays the part of a recorded one."""
 
     knows_faults = True
@@ -181,6 +207,9 @@ class ClusterTarget:
         method, path, body = event.call or ("", "", "")
         if method == PROCESS:
             return await asyncio.to_thread(self._process, self._here(event.node), path.strip("/"))
+        if method == COORDINATOR:
+            one, node = moved_coordinator(event)
+            return await asyncio.to_thread(self._coordinate, one, self.nodes[node])
         name = ""
         with suppress(Problem):
             name, given = (found := find(method, path.partition("?")[0]))[0].name, found[1]
@@ -260,14 +289,17 @@ class ClusterTarget:
             if name in self._placements and name not in there:
                 self._cluster.coordinator(**{QUESTIONS[kind]: "replay"})
                 self._lead(name, self._placements[name], True)
-        for (kind, key), node in sorted(coordinators(events).items()):
-            if (name := OF_COORDINATORS.get(kind, "")) and name not in self._placements and node in self.nodes:
-                self._cluster.coordinator(**{QUESTIONS[kind]: key})
-                places = self._cluster.topic(name)["partitions"]
-                index = partition_for(key, places)
-                self._cluster.wait_for_isr(name, index)
-                self._move(name, index, Placement([], self.nodes[node]))
-                self._cluster.wait_for_metadata()
+        for one, node in sorted(coordinators(events).items()):
+            if (name := OF_COORDINATORS.get(one.kind, "")) and name not in self._placements and node in self.nodes:
+                self._coordinate(one, self.nodes[node])
+
+    def _coordinate(self, one: Coordinated, node: int) -> None:
+        """Let a broker coordinate a group or the transactions of an id."""
+        self._cluster.coordinator(**{QUESTIONS[one.kind]: one.key})
+        name, index = one.place(self._cluster.topic(OF_COORDINATORS[one.kind])["partitions"])
+        self._cluster.wait_for_isr(name, index)
+        self._move(name, index, Placement([], node))
+        self._cluster.wait_for_metadata()
 
     def _lead(self, name: str, places: list[Placement], leaders: bool) -> None:
         self._cluster.wait_for_metadata()
@@ -302,244 +334,6 @@ class ClusterTarget:
             self._cluster.commit(line["group"], line["topic"], line["offset"], at, line.get("metadata", ""))
 
 
-class PlainTarget:
-    """A Kafka without a control API.
-
-    left_out: how often each operation of the control API could not be done, by its name.
-    ended: the number of the last request before a broker was killed or stopped, and what was done to it.
-    """
-
-    knows_faults = False
-    lags = True
-
-    def __init__(self, host: str, port: int) -> None:
-        self._address = host, port
-        self.nodes: Mapping[int, int] = {}
-        self.left_out: Counter[str] = Counter()
-        self.ended: tuple[int, str] | None = None
-        self._client = Client(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", client_id="replay")
-        self._producer = Producer(self._client, _IN_BATCHES)
-        self._turns: Counter[str] = Counter()  # of the partitions of a topic, for records without partition and key
-        self._partitions: dict[str, int] = {}
-        self._placements: Mapping[str, list[Placement]] = {}
-        self._has_begun = self._is_open = False
-
-    def address(self, node: int) -> tuple[str, int]:
-        found = self._client.nodes.get(self.nodes.get(node, -1))
-        return self._address if found is None else (found.host, found.port)
-
-    async def begin(self, recording: Recording) -> Recording:
-        _, writer = await asyncio.open_connection(*self._address)  # OSError at once where nobody listens
-        writer.close()
-        await self._client.__aenter__()
-        await self._producer.__aenter__()
-        self._is_open = True
-        try:
-            if recording.nodes:
-                await self._until_known(len(recording.brokers))
-                self.nodes = matched(recording.brokers, self._client.nodes)
-                self._placements = placed(recording.placements, self.nodes)
-                if recording.unknown:  # epochs are not compared, and each one takes an election
-                    self._placements = {
-                        name: [each._replace(leader_epoch=-1) for each in places]
-                        for name, places in self._placements.items()
-                    }
-            await self._take(recording.state)
-            for (kind, key), node in sorted(coordinators(recording.events).items()):
-                await self._until_loaded(kind, key)
-                if node in self.nodes and kind in OF_COORDINATORS:
-                    await self._coordinate(OF_COORDINATORS[kind], key, self.nodes[node])
-        except (ClientError, Problem) as error:
-            raise BadRecording(f"the state before the recording can't be made there: {error}") from None
-        self._has_begun = True
-        return recording._replace(events=list(self._as_played(recording.events, bool(recording.unknown))))
-
-    async def _until_known(self, brokers: int) -> None:
-        """Look for so many brokers for a while: a cluster that has just started may not know all of them."""
-        for _ in range(_LOOKS):
-            await self._client.refresh()
-            if len(self._client.nodes) >= brokers:
-                return
-            await asyncio.sleep(_PAUSE_S)
-
-    def _as_played(self, events: Iterable[Recorded], is_partial: bool) -> Iterator[Recorded]:
-        """Yield the events up to the first end of a broker's process."""
-        number = 0
-        for event in events:
-            if event.call is not None and event.call[0] == PROCESS:
-                how = event.call[1].strip("/")
-                self.ended = number, f"broker {event.node} was {_ENDED.get(how, how)}"
-                return
-            number += bool(event.request)
-            if self.nodes:
-                event = as_played(_without_epochs(event) if is_partial else event, self._placements)
-            yield event
-
-    async def end(self) -> None:
-        if self._is_open:
-            self._is_open = False
-            await self._producer.__aexit__(None, None, None)
-            await self._client.__aexit__(None, None, None)
-
-    async def call(self, event: Recorded) -> None:
-        method, target, body = event.call or ("", "", "")
-        name = f"{method} {target}"
-        with suppress(ClientError, Problem):
-            operation, given = find(method, target.partition("?")[0])
-            name = operation.name
-            if name == "seed":
-                return await self._take(body.splitlines())
-            if name == "create_topic":
-                topic = json.loads(body)
-                return await self._create(topic["name"], topic.get("partitions") or 1, topic.get("config") or {})
-            if name == "add_partitions":
-                return await self._add_partitions(given["topic"], json.loads(body)["total"])
-            if name == "move_leader" and self.nodes:
-                asked = json.loads(body)
-                index, leader = asked.get("partition") or 0, self.nodes[asked["leader"]]
-                state = await self._state(asked["topic"], index)
-                return await self._lead(asked["topic"], index, Placement(list(state.replica_nodes), leader))
-            if name == "new_producer" and self.nodes:
-                return None  # records of a cluster are written by a producer of the test's, and here by another one
-            if name == "produce" and ((asked := json.loads(body)).get("producer") is None or self.nodes):
-                records = ({"type": "record", "topic": given["topic"], **each} for each in asked["records"])
-                return await self._take(map(json.dumps, records))
-        self.left_out[name] += 1
-
-    async def _take(self, lines: Iterable[str]) -> None:
-        """Make what lines for `seed` tell."""
-        offsets: dict[str, dict[TopicPartition, Committed]] = {}
-        batch: tuple[Any, ...] | None = None
-        for text in lines:
-            line = read_line(text)
-            if isinstance(line, TopicLine):
-                await self._create(line.name, line.partitions, line.config)
-            elif isinstance(line, OffsetLine):
-                place = TopicPartition(line.topic, line.partition)
-                offsets.setdefault(line.group, {})[place] = Committed(line.offset, -1, line.metadata)
-            else:
-                found = (line.topic,) if line.batch is None else (line.topic, line.partition, line.batch)
-                if found != batch:
-                    await self._producer.flush()
-                batch = found
-                await self._send(line)
-        await self._producer.flush()
-        for group, committed in offsets.items():
-            await commit_offsets(self._client, group, committed)
-
-    async def _until_loaded(self, kind: int, key: str) -> None:
-        """Wait until a coordinator is there and answers for a group or a transactional id."""
-        if kind == CoordinatorType.GROUP:
-            await committed_offsets(self._client, key)
-        elif kind == CoordinatorType.TRANSACTION:
-            asked = DescribeTransactionsRequest([key])
-            with suppress(KafkaError):  # the transactional id is not known yet
-                await self._client.ask_coordinator(kind, key, asked, lambda answer: answer.transaction_states[0])
-        else:
-            await self._client.coordinator(kind, key)
-
-    async def _create(self, name: str, partitions: int, config: dict[str, Any]) -> None:
-        if self.nodes and name in OF_COORDINATORS.values():
-            return  # the brokers there make it, with a number of partitions of their own
-        texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
-        places = self._placements.get(name, [])[:partitions]
-        replicas = [each.replicas for each in places]
-        await create_topic(
-            self._client, name, partitions=-1 if places else partitions, assignment=replicas, configs=texts
-        )
-        await self._until_led(name, len(places) or partitions)
-        if not self._has_begun:
-            for index, place in enumerate(places):
-                await self._lead(name, index, place)
-
-    async def _add_partitions(self, name: str, total: int) -> None:
-        (topic,) = (await self._client.metadata([name])).topics
-        replicas = [each.replicas for each in self._placements.get(name, [])[len(topic.partitions) : total]]
-        await create_partitions(self._client, {name: total}, {name: replicas} if replicas else None)
-        await self._until_led(name, total)
-
-    async def _until_led(self, name: str, partitions: int) -> None:
-        self._partitions[name] = partitions
-        until = self._client.deadline()
-        while self._client.deadline(0) < until:
-            (topic,) = (await self._client.metadata([name])).topics
-            if len(topic.partitions) == partitions and all(each.leader_id >= 0 for each in topic.partitions):
-                return
-            await asyncio.sleep(_PAUSE_S)
-
-    # -- leaders where they were
-
-    async def _coordinate(self, topic: str, key: str, leader: int) -> None:
-        """Let a broker coordinate a group or the transactions of an id."""
-        (found,) = (await self._client.metadata([topic])).topics
-        index = partition_for(key, len(found.partitions))
-        replicas = list((await self._state(topic, index)).replica_nodes)
-        if leader not in replicas:
-            replicas[0] = leader
-        await self._lead(topic, index, Placement(replicas, leader))
-
-    async def _lead(self, topic: str, index: int, wanted: Placement) -> None:
-        """Elect a leader until the broker and the epoch are the wanted ones. Kafka elects the first replica, so the
-        replicas are in another order meanwhile.
-        """
-        for _ in range(MOST_EPOCHS):
-            state = await self._state(topic, index)
-            replicas, leader = wanted.replicas, wanted.leader
-            if leader == state.leader_id:
-                if state.leader_epoch >= wanted.leader_epoch or len(replicas) == 1:
-                    break
-                leader = next(each for each in replicas if each != leader)
-            if leader not in replicas:
-                break  # no broker led at the beginning
-            await self._reassign(topic, index, [leader, *(each for each in replicas if each != leader)])
-            request = ElectLeadersRequest(0, [TopicPartitions(topic, [index])], self._client.request_timeout_ms)
-            check((await self._client.ask_controller(request)).error_code)
-            await self._until(topic, index, leader=leader)
-        await self._reassign(topic, index, wanted.replicas)
-
-    async def _reassign(self, topic: str, index: int, replicas: list[int]) -> None:
-        if (await self._state(topic, index)).replica_nodes != replicas:
-            for error in (await reassign(self._client, {TopicPartition(topic, index): replicas})).values():
-                raise error
-            await self._until(topic, index, replicas=replicas)
-
-    async def _until(
-        self, topic: str, index: int, leader: int | None = None, replicas: list[int] | None = None
-    ) -> None:
-        """Wait until all brokers know the leader or the replicas of a partition. Raises BadRecording."""
-        until = self._client.deadline()
-        for node in self.nodes.values():
-            while True:
-                found = await self._state(topic, index, node)
-                if found.replica_nodes == replicas if leader is None else found.leader_id == leader:
-                    break
-                if self._client.deadline(0) > until:
-                    raise BadRecording(f"{topic}-{index} does not get the recorded replicas and leader there")
-                await asyncio.sleep(_PAUSE_S)
-
-    async def _state(self, topic: str, index: int, node: int | None = None) -> MetadataResponsePartition:
-        """Return a partition as a broker knows it, once the broker has heard of its topic."""
-        request = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
-        until = self._client.deadline()
-        while True:
-            found: MetadataResponseTopic = (await self._client.ask(request, node, versions=(7, 13))).topics[0]
-            known = [each for each in found.partitions if each.partition_index == index]
-            if known or self._client.deadline(0) > until:
-                check(found.error_code)
-                return known[0]
-            await asyncio.sleep(_PAUSE_S)
-
-    async def _send(self, line: RecordLine) -> None:
-        key, value, headers = line.stored()
-        partition = line.partition
-        if partition is None and key is None:  # as the control API does it
-            partition = self._turns[line.topic] % self._partitions.get(line.topic, 1)
-            self._turns[line.topic] += 1
-        await self._producer.send(
-            line.topic, value, key, headers=headers, partition=partition, timestamp=line.timestamp
-        )
-
-
 def matched(recorded: Collection[int], there: Collection[int]) -> dict[int, int]:
     """Return which broker there plays the part of each recorded one: that of its id, or else any other one.
 
@@ -565,18 +359,14 @@ def placed(placements: Mapping[str, list[Placement]], nodes: Mapping[int, int]) 
     }
 
 
-def _without_epochs(event: Recorded) -> Recorded:
-    message = RecordedMessages(event)
-    if message.api_key not in (ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH):
-        return event
-    if message.request is not None:
-        forget_epochs(message.request)
-    return message.rewritten()._replace(response=event.response)
+def rests_on_epoch(event: Recorded) -> bool:
+    """Return whether a request was refused for the leader epoch that it named."""
+    return bool(_OF_EPOCHS & error_codes(RecordedMessages(event).response).keys())
 
 
 def as_played(event: Recorded, placements: Mapping[str, list[Placement]]) -> Recorded:
     """Return a request of a cluster as it is played: topics get the recorded replicas, and a Fetch waits for its
-    records.
+    records, or for the new leader because of which it failed.
     """
     api_key = event.request[:2]
     if api_key not in (_CREATE_TOPICS, _FETCH):
@@ -585,7 +375,9 @@ def as_played(event: Recorded, placements: Mapping[str, list[Placement]]) -> Rec
     if message.request is None or message.response is None:
         return event
     if api_key == _FETCH:
-        if not any(each.records for topic in message.response.responses for each in topic.partitions):
+        if not any(
+            each.records or each.error_code for topic in message.response.responses for each in topic.partitions
+        ):
             return event
         message.request.max_wait_ms = _PATIENCE_MS  # what it waited for may come later than it did
         return message.rewritten()._replace(response=event.response)
@@ -596,27 +388,3 @@ def as_played(event: Recorded, placements: Mapping[str, list[Placement]]) -> Rec
             topic.assignments = [CreatableReplicaAssignment(index, each) for index, each in enumerate(chosen)]
             topic.num_partitions = topic.replication_factor = -1
     return message.rewritten()._replace(response=event.response)
-
-
-def coordinators(events: Iterable[Recorded], found_at_once: bool = False) -> dict[tuple[int, str], int]:
-    """Return the node of each coordinator that clients look for, by kind and key: the first one that they were told,
-    -1 where they were told none. The first question to one of a kind makes a broker create the topic for it.
-
-    Args:
-        found_at_once: only those of kinds that were there when the first client asked.
-    """
-    found: dict[tuple[int, str], int] = {}
-    late: set[int] = set()
-    for event in events:
-        message = RecordedMessages(event)
-        request, response = message.request, message.response
-        if message.api_key != ApiKey.FIND_COORDINATOR or request is None:
-            continue
-        if ErrorCode.COORDINATOR_NOT_AVAILABLE in error_codes(response):
-            late.add(request.key_type)
-        nodes = {} if response is None else {each.key: each.node_id for each in response.coordinators}
-        alone = -1 if response is None or response.coordinators else response.node_id
-        for key in request.coordinator_keys or [request.key]:
-            if found.get((request.key_type, key), -1) < 0:
-                found[request.key_type, key] = nodes.get(key, alone)
-    return {(kind, key): node for (kind, key), node in found.items() if not (found_at_once and kind in late)}

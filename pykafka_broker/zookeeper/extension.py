@@ -133,6 +133,10 @@ class ZooKeeperExtension:
     def share(self, submit: Submit) -> BrokerShare:
         return BrokerShare(OsFileSystem(), submit) if self._other is None else self._other.share(submit)
 
+    def attend(self, running: Running) -> None:
+        if self._other is not None:
+            self._other.attend(running)
+
     async def open(self, running: Running) -> None:
         """Register the broker, before clients are told to connect. Raises OSError without a ZooKeeper."""
         if self._other is not None:

@@ -64,7 +64,9 @@ def registry_address(settings: Settings) -> RegistryAddress:
         SettingsError: the file has no certificate.
     """
     file = settings.schema_registry_ca_file
-    address = RegistryAddress(settings.schema_registry, Path(file).read_text() if file else "")
+    # OpenSSL takes ASCII alone; bundles have comments in other letters
+    text = Path(file).read_text(encoding="ascii", errors="backslashreplace") if file else ""
+    address = RegistryAddress(settings.schema_registry, text)
     try:
         Registry(address)
     except (ssl.SSLError, ValueError) as error:

@@ -61,5 +61,5 @@ class Totals:
         text = self.text(metrics)
         if path:
             unfinished = Path(f"{path}.unfinished")
-            unfinished.write_text(text)
+            unfinished.write_text(text, encoding="utf-8")
             os.replace(unfinished, path)

@@ -337,7 +337,7 @@ def write(settings: Settings, kafka: Kafka) -> dict[str, Any]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_name(path.name + ".unfinished")
-        unfinished.write_text(page(batches, read_windows(settings)))
+        unfinished.write_text(page(batches, read_windows(settings)), encoding="utf-8")
         unfinished.replace(path)
     except OSError as error:
         raise StoreError(f"the report {path} can't be written: {error.strerror}") from error

@@ -120,7 +120,7 @@ def _key(path: str) -> str:
 
 
 def _found(pattern: re.Pattern[str], path: str, what: str) -> list[str]:
-    found = pattern.findall(Path(path).read_text())
+    found = pattern.findall(Path(path).read_text(encoding="latin-1"))  # any file can be read so
     if not found:
         raise SettingsError(f"security: {path} has no {what} in PEM")
     return found

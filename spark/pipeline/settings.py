@@ -304,10 +304,10 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 def _from_file(path: Path, job: str) -> dict[str, Any]:
     try:
-        content = tomllib.loads(path.read_text())
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"the settings in {path} can't be read: {error.strerror}") from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} is not TOML: {error}") from error
     tables = {
         name: value for name, value in content.items() if name in JOBS and name not in TYPES and isinstance(value, dict)

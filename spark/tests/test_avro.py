@@ -213,9 +213,10 @@ def test_a_registry_with_a_certificate_of_an_own_authority(
         safe = dataclasses.replace(settings, schema_registry=safe_url)
         with pytest.raises(BrokerUnreachable, match="CERTIFICATE_VERIFY_FAILED"):
             silver.run(make_context(safe))
+        ca_file.write_text(f"# Főtanúsítvány\n{ca_file.read_text()}", encoding="utf-8")
         trusting = dataclasses.replace(safe, schema_registry_ca_file=str(ca_file))
         assert silver.run(make_context(trusting))["accepted"] == 1
-    ca_file.write_text("nothing")
+    ca_file.write_bytes(b"\xfe\xed\xfe\xed")  # a key store of Java
     with pytest.raises(SettingsError, match=r"ca\.pem has no certificate in PEM"):
         silver.run(make_context(trusting))
     given = {"value_format": "avro", "schema_registry": url, "schema_registry_ca_file": str(tmp_path / "none")}

@@ -70,7 +70,7 @@ def test_both_kinds_of_clients(tmp_path: Path) -> None:
         "ssl.key.password": "s",
         "ssl.endpoint.identification.algorithm": "none",
     }
-    identity.write_text("")
+    identity.write_bytes(b"\xfe\xed\xfe\xed")  # a key store of Java
     with pytest.raises(SettingsError, match="has no certificate in PEM"):
         security.java_config(table)
 

@@ -61,11 +61,12 @@ def test_what_is_refused(name: str, value: object, words: str) -> None:
         ("colour = 1", "there is no setting colour"),
         ("topic_partitions = true", "topic_partitions: True is not of the form int"),
         ("window = [", "is not TOML"),
+        ("# für alle", "is not TOML: 'utf-8' codec can't decode"),
     ],
 )
 def test_bad_files(tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "settings.toml"
-    file.write_text(text)
+    file.write_text(text, encoding="latin-1")
     with pytest.raises(SettingsError, match=words):
         load("silver", {"config": str(file)}, {})
 

@@ -233,7 +233,7 @@ def test_what_is_denied_is_not_done(node: RealBroker) -> None:
         node, Denies(*denied, (AclOperation.DELETE, CLUSTER, CLUSTER_NAME), (AclOperation.DELETE, GROUP, "g"))
     )
     ask(node, ApiKey.CREATE_TOPICS, 7, topics=[{"name": "new", "num_partitions": 1, "replication_factor": 1}])
-    ask(node, ApiKey.DELETE_TOPICS, 6, topics=[{"name": "t"}])
+    ask(node, ApiKey.DELETE_TOPICS, 6, topics=[{"name": "t"}], timeout_ms=30_000)
     ask(node, ApiKey.DELETE_GROUPS, 2, groups_names=["g"])
     assert "new" not in node.broker.image.topics
     assert "t" in node.broker.image.topics
@@ -245,7 +245,8 @@ def test_the_name_behind_an_id_is_for_those_who_may_describe_it(
     node: RealBroker, operation: AclOperation, name: str | None
 ) -> None:
     authorized_by(node, Denies((operation, TOPIC, "t"), (AclOperation.DELETE, CLUSTER, CLUSTER_NAME)))
-    deleted = ask(node, ApiKey.DELETE_TOPICS, 6, topics=[{"name": None, "topic_id": "t"}]).responses[0]
+    by_id = [{"name": None, "topic_id": "t"}]
+    deleted = ask(node, ApiKey.DELETE_TOPICS, 6, topics=by_id, timeout_ms=30_000).responses[0]
     assert (deleted.error_code, deleted.name) == (TOPIC_DENIED, name)
 
 

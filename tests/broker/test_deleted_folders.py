@@ -47,7 +47,7 @@ def broker(tmp_path: Path, refuse: Refuse) -> RealBroker:
         create(made, name)
         made.broker.partition_log(name, 0).append(batch(b"old", timestamp=made.now), made.now)
     refuse(True)
-    answer = made.call(DeleteTopicsRequest(topic_names=["t", "u"]), 5)
+    answer = made.call(DeleteTopicsRequest(topic_names=["t", "u"], timeout_ms=30_000), 5)
     assert [each.error_code for each in answer.responses] == [0, 0]
     return made
 

@@ -314,7 +314,7 @@ def test_the_log_of_a_topic_deleted_while_its_directory_was_away_is_not_the_new_
     node.stop()
     node.take_away("b")
     node.start()
-    assert node.call(DeleteTopicsRequest(topic_names=["t"]), 5).responses[0].error_code == 0
+    assert node.call(DeleteTopicsRequest(topic_names=["t"], timeout_ms=30_000), 5).responses[0].error_code == 0
     topic_id = node.create()
     assert set(node.homes()) == {"a"}
     node.broker.metadata.snapshots.begin(node.now)  # so that the next start does not read of the deletion
@@ -335,7 +335,7 @@ def test_a_lone_log_of_an_earlier_topic_is_replaced_at_its_first_use(tmp_path: P
     node.stop()
     shutil.copytree(tmp_path / "a" / "t-0", kept)
     node.start()
-    node.call(DeleteTopicsRequest(topic_names=["t"]), 5)
+    node.call(DeleteTopicsRequest(topic_names=["t"], timeout_ms=30_000), 5)
     topic_id = node.create("t", 1)
     node.broker.metadata.snapshots.begin(node.now)
     node.stop()

@@ -45,7 +45,7 @@ def test_a_change_of_the_metadata_is_seen_by_the_next_request(node: RealBroker) 
     assert [ask(node), ask(node)] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
     node.call(CreateTopicsRequest([CreatableTopic("t", 1, 1)]), 5)
     assert [ask(node), ask(node)] == [ErrorCode.NONE] * 2
-    node.call(DeleteTopicsRequest(topic_names=["t"]), 5)
+    node.call(DeleteTopicsRequest(topic_names=["t"], timeout_ms=30_000), 5)
     assert ask(node) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -54,7 +54,7 @@ def test_a_request_that_creates_creates_again_after_a_deletion(node: RealBroker)
         ask(node, create=True)
         assert "t" in node.broker.image.topics
         assert ask(node, create=True) == ErrorCode.NONE
-        node.call(DeleteTopicsRequest(topic_names=["t"]), 5)
+        node.call(DeleteTopicsRequest(topic_names=["t"], timeout_ms=30_000), 5)
 
 
 def test_a_topic_for_which_there_was_no_room_is_tried_again(node: RealBroker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,5 +151,5 @@ def test_a_request_that_is_decoded_once_is_answered_anew(node: RealBroker) -> No
         partition = PartitionProduceData(index=0, records=batch(b"x"))
         node.call(ProduceRequest(acks=-1, topic_data=[TopicProduceData("t", partition_data=[partition])]), 9)
     assert ends == [0, 1, 2]
-    node.call(DeleteTopicsRequest(topic_names=["t"]), 5)
+    node.call(DeleteTopicsRequest(topic_names=["t"], timeout_ms=30_000), 5)
     assert ask_end(node) == -1

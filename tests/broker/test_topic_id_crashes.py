@@ -61,7 +61,7 @@ class Life:
     def delete(self) -> None:
         self.synced.clear()
         self.topic_id = None
-        request = DeleteTopicsRequest(topic_names=["t"])
+        request = DeleteTopicsRequest(topic_names=["t"], timeout_ms=30_000)
         self.commit(delete_topics(self.broker.metadata.controller, request, 5).records)
 
     def commit(self, records: list[ApiMessageAndVersion]) -> None:

@@ -56,6 +56,10 @@ def test_a_token_that_is_none_is_refused(tmp_path: Path) -> None:
         control_address("127.0.0.1:0", str(file), {})
     with pytest.raises(UsageError, match="No such file"):
         control_address("127.0.0.1:0", str(tmp_path / "none"), {})
+    for unsendable in ("one\ntwo", "t\u20ack", "t\xf6k", " t"):
+        with pytest.raises(UsageError, match="the control token must be one line of ASCII"):
+            control_address("127.0.0.1:0", None, {TOKEN_VARIABLE: unsendable})
+    assert control_address("127.0.0.1:0", None, {TOKEN_VARIABLE: "a b~!"}).secret == "a b~!"
 
 
 def test_an_address_has_a_host_or_is_of_this_machine() -> None:

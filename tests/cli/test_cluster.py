@@ -43,6 +43,9 @@ def test_it_tells_the_nodes_and_ends_them_with_itself(tmp_path: Path) -> None:
     ("options", "says"),
     [
         (["--brokers", "0"], "at least one broker"),
+        (["--brokers", "100"], "at most 99 brokers"),
+        (["--brokers", "3", "--port", "65533"], "port 65533 is not within 0 to 65532: 4 ports are taken"),
+        (["--port", "-1"], "port -1 is not within 0 to 65532"),
         (["--override", "retention"], "it must be KEY=VALUE"),
         (["--brokers", "2", "--racks", "a"], "1 racks for 2 brokers"),
     ],
@@ -57,3 +60,8 @@ def test_what_is_wrong_is_one_line(options: list[str], says: str, capsys: pytest
 def test_a_broker_that_can_t_start_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cluster", "--brokers", "1", "--port", "0", "--override", "num.io.threads=none"]) == 1
     assert "num.io.threads" in capsys.readouterr().err
+
+
+def test_an_address_of_another_machine_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cluster", "--brokers", "1", "--port", "0", "--host", "192.0.2.1"]) == 1
+    assert capsys.readouterr().err.startswith("pykafka-broker cluster: cannot start: 192.0.2.1: ")

@@ -26,12 +26,14 @@ def test_what_is_silent_in_the_file_is_as_in_a_start(file: str, capsys: pytest.C
 def test_what_is_wrong_is_one_line_and_exit_code_1(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["format", "-c", file, "-t", "c", "-s"]) == 1
     assert main(["format", "-c", "no/such/file", "-t", "c"]) == 1
+    assert main(["info", "-c", "nofile"]) == 1
     Path(file).write_text("node.id=three\n")
     assert main(["info", "-c", file]) == 1
     lines = capsys.readouterr().err.splitlines()
-    assert lines[:2] + sorted(lines[2:]) == [
+    assert lines[:3] + sorted(lines[3:]) == [
         "--standalone needs a listener of controller.listener.names in listeners.",
         "cannot read no/such/file: No such file or directory",
+        "cannot read nofile: No such file or directory",
         "Invalid value three for configuration broker.id: Not a number of type INT",
         "Invalid value three for configuration node.id: Not a number of type INT",
     ]

@@ -236,6 +236,14 @@ def test_unknown_key_is_one_warning(served: list[BrokerConfig], caplog: pytest.L
     assert served
 
 
+def test_an_unknown_key_is_told_with_the_key_that_is_meant(
+    served: list[BrokerConfig], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert main(["--override", "log.retention.mss=1"]) == 0
+    (warning,) = [r.message for r in caplog.records if r.levelname == "WARNING"]
+    assert warning.startswith("unknown config log.retention.mss is ignored; did you mean log.retention.ms")
+
+
 def test_a_port_that_is_taken_is_told_with_the_way_out() -> None:
     taken = OSError(errno.EADDRINUSE, "Address already in use", "127.0.0.1:9092")
     hint = "another program listens there; port 0 takes a free port"

@@ -92,6 +92,13 @@ def test_an_address_is_needed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert "must name the control API" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("url", ["nonsense", "http://localhost:port", "http://localhost:99999", "http://[::1"])
+def test_what_is_no_address_is_one_line(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mcp", "--url", url]) == 1
+    no_url = f"{url} is no URL of a control API: it must be http://HOST:PORT"
+    assert capsys.readouterr().err == f"pykafka-broker mcp: {no_url}\n"
+
+
 def test_without_the_library_the_extra_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

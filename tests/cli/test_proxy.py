@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,8 +21,14 @@ from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsReq
 from pykafka_broker.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from pykafka_broker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.server.link_codec import encode_request
 from pykafka_broker.testing import ControlError, KafkaBroker
 from tests.control.api.test_faults import Client
+
+MOST_SENT = 64 << 20
+BLOCKED_S = 1.0
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -130,3 +138,30 @@ def test_versions_that_nobody_here_can_read_are_left_out() -> None:
     response = ApiVersionsResponse(api_keys=[ApiVersion(0, 0, 99), ApiVersion(18, 0, 1), ApiVersion(999, 0, 1)])
     only_known_versions(response)
     assert [(each.api_key, each.max_version) for each in response.api_keys] == [(0, 13), (18, 1)]
+
+
+def test_a_producer_without_answers_waits_for_a_slow_broker() -> None:
+    """The broker takes nothing, until the producer can send no more; then everything arrives."""
+    partition = PartitionProduceData(0, bytes(1 << 20))
+    request = ProduceRequest(None, acks=0, topic_data=[TopicProduceData("orders", partition_data=[partition])])
+    frame = b"".join(encode_request(request, 7, 1, "shop"))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        proxy = Proxy(f"127.0.0.1:{server.getsockname()[1]}")
+        host, _, port = proxy.address.rpartition(":")
+        sent = bytearray()
+        with socket.create_connection((host, int(port))) as client:
+            client.settimeout(BLOCKED_S)
+            with suppress(TimeoutError):
+                while len(sent) < MOST_SENT:
+                    rest = frame[len(sent) % len(frame) :]
+                    sent += rest[: client.send(rest)]
+            assert len(sent) < MOST_SENT
+            broker, _ = server.accept()
+            with broker:
+                broker.settimeout(TIMEOUT_S)
+                whole = len(sent) // len(frame) * len(frame)
+                arrived = bytearray()
+                while len(arrived) < whole:
+                    arrived += broker.recv(1 << 20)
+                assert arrived == sent[:whole]
+        assert proxy.end() == 0

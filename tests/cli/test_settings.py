@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pykafka_broker.cli.serve import check_file
 from pykafka_broker.cli.settings import (
     DEVELOPMENT_LISTENER,
     QUICK_GROUPS,
@@ -100,7 +101,7 @@ def test_a_file_that_is_not_there_is_named() -> None:
 )
 def test_a_command_that_is_mistyped_is_told(word: str, complaint: str) -> None:
     with pytest.raises(UsageError) as told:
-        static_settings(word, {}, [], [], None)
+        check_file(word)
     assert str(told.value) == complaint
 
 

@@ -12,11 +12,15 @@ from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import PendingReply, served_versions
 from pykafka_broker.broker.requests.routes import ROUTES
 from pykafka_broker.broker.waiting.future import Future, Parked
+from pykafka_broker.control.history.entries import HistoryFile
+from pykafka_broker.control.history.noting import NotingRouter
 from pykafka_broker.control.observed_router import ObservedRouter
 from pykafka_broker.control.traffic.exchange import Exchange, decoded_response
 from pykafka_broker.control.traffic.faults import Action, Event, FaultTable, Match, Rule
+from pykafka_broker.control.traffic.recorder import Recorder
 from pykafka_broker.control.traffic.request_log import RequestLog
 from pykafka_broker.errors import FrameError
+from pykafka_broker.log.filesystem import OsFile
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -54,6 +58,7 @@ class Watched:
         self.faults = FaultTable(self)
         self.sent: list[bytes] = []
         self.later_steps: list[tuple[int, Callable[[], None]]] = []
+        self.last_steps: list[Callable[[], None]] = []
         self.befallen: list[tuple[str, Event]] = []
         self.router = ObservedRouter(self.broker.router.dispatch, self.broker.clock, self.log, self.faults, self)
 
@@ -78,6 +83,15 @@ class Watched:
 
     def cancel(self, future: Future[Any]) -> None:
         self.broker.services.purgatory.cancel(future)
+
+    def at_end(self, step: Callable[[], None]) -> bool:
+        self.last_steps.append(step)
+        return True
+
+    def take_steps(self) -> None:
+        steps, self.last_steps = self.last_steps, []
+        for step in steps:
+            step()
 
     def fault(self, action: Action, **match: Any) -> Rule:
         if "api" in match:
@@ -461,6 +475,58 @@ def test_one_that_waited_before_the_fault_came_meets_what_happens_to_answers(wat
     watched.broker.settle(NOW)
     assert not is_whole(answer(answers[0], fetch(0), 12).responses[0].partitions[0].records)
     assert rule.hits == 1
+
+
+@pytest.fixture
+def commits(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Any]]:
+    """Commit in the middle of a turn of the loop, at whose end the disk is full."""
+    watched.broker.add("__consumer_offsets", 1)
+    watched.ask(commit(), 8)  # the folder is made with the first record
+    watched.broker.services.at_end_of_turn = watched.at_end
+
+    def full(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(OsFile, "write_at", full)
+    yield lambda version: watched.dispatch(commit(), version)
+    monkeypatch.undo()
+
+
+def commit() -> OffsetCommitRequest:
+    partition = OffsetCommitRequestPartition(0, 7, committed_metadata="")
+    return OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("orders", partitions=[partition])])
+
+
+def test_a_commit_is_logged_with_what_comes_of_its_record(watched: Watched, commits: Callable[[int], Any]) -> None:
+    told, known = [commits(version) for version in (7, 8)], watched.log.last_number
+    watched.take_steps()
+    assert [each.errors for each in watched.log.since(known)] == [["NOT_COORDINATOR"]] * 2
+    for pieces, version in zip(told, (7, 8), strict=True):
+        found = answer(pieces, commit(), version)
+        assert found.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("watching", ["a long request", "a long request in a history", "a recording", "a fault"])
+@pytest.mark.usefixtures("commits")
+def test_a_commit_is_written_at_once_where_the_answer_is_looked_at(
+    watched: Watched, watching: str, tmp_path: Path
+) -> None:
+    history = HistoryFile(str(tmp_path / "history"))
+    known, client_id = watched.log.last_number, "x" * 20_000 if "long" in watching else "client"
+    if "history" in watching:
+        parts = watched.broker.router.dispatch, watched.broker.clock, watched.log, watched.faults, watched
+        watched.router = router = NotingRouter(*parts)
+        router.start(history)
+    if "recording" in watching:
+        watched.log.recorder = Recorder({})
+        watched.faults.watching = True
+    if "fault" in watching:
+        watched.fault(Action(error=NOT_LEADER), api=ApiKey.FETCH)
+    frame = b"".join(encode_request(commit(), 8, 77, client_id))[4:]
+    found = answer(watched.router.dispatch(CONNECTION, memoryview(bytearray(frame))), commit(), 8)
+    assert found.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+    assert [each.errors for each in watched.log.since(known)] == [["NOT_COORDINATOR"]]
+    history.close()
 
 
 def test_who_waited_is_answered_after_a_pause_and_not_in_it(watched: Watched) -> None:

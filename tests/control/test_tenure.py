@@ -62,7 +62,7 @@ def test_its_files_are_no_concern_of_the_next_one() -> None:
 
 
 class Sync(FlushJob):
-    """A sync that notes what is called."""
+    """A sync with a note of its calls."""
 
     def __init__(self) -> None:
         self.called: list[str] = []
@@ -74,7 +74,7 @@ class Sync(FlushJob):
         self.called.append("apply")
 
 
-def test_data_that_end_with_the_process_are_synced_without_a_thread() -> None:
+def test_data_that_end_with_the_process_are_not_synced() -> None:
     submitted: list[Job] = []
     lasting, temporary = DataDirLease(submitted.append), DataDirLease(submitted.append, syncs=False)
     first, second, late, other = Sync(), Sync(), Sync(), Recorded()
@@ -85,4 +85,4 @@ def test_data_that_end_with_the_process_are_synced_without_a_thread() -> None:
     temporary.end()
     temporary.share.submit(late)
     assert len(submitted) == 2
-    assert (first.called, second.called, late.called) == ([], ["run", "apply"], [])
+    assert (first.called, second.called, late.called) == ([], ["apply"], [])

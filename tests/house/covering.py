@@ -312,6 +312,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         testing/recording
         """,
     ),
+    "testing/test_replay_targets.py": (
+        "plays on clusters that are asked by Kafka's protocol alone",
+        """
+        testing/plain_target
+        """,
+    ),
     "tools/test_acls.py": (
         "adds, lists and removes some",
         """

@@ -43,7 +43,9 @@ REASONS = {
         testing.simulation.broker testing.simulation.faults testing.simulation.serving
     """,
     "runs in a thread of its own, its reader on the loop": "zookeeper.controller",
-    "changes recordings; the reader is a command": "testing.masking",
+    "changes, compares or plays recordings; the reader is a command": """
+        testing.compared_recordings testing.masking testing.plain_target
+    """,
     "read by users, whose policies derive from its classes": "security.hooks.policies",
 }
 

@@ -71,3 +71,26 @@ def test_schemas_that_refer_to_each_other_come_to_an_end() -> None:
         assert await Parsing().parse(state, "a", Schema("AVRO", json.dumps(record("x")), one))
 
     run(scenario)
+
+
+def test_references_count_in_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+
+    def noted(kind: str, text: str, library: dict[str, str]) -> Parsed:
+        parsed.append(json.loads(text)["name"])
+        return parse(kind, text, library)
+
+    monkeypatch.setattr(module, "parse", noted)
+    monkeypatch.setattr(module, "_MOST_CHARACTERS_KEPT", 15_000)
+    state = state_with(Version("large", 1, 1, Schema("AVRO", json.dumps(record("x", name="Large", doc="d" * 10_000)))))
+    reference = (Reference("Large", "large", 1),)
+
+    async def scenario() -> None:
+        parsing = Parsing()
+        for name in ("A", "B", "B", "A"):
+            schema = Schema("AVRO", json.dumps(record({"name": "x", "type": "Large"}, name=name)), reference)
+            await parsing.parse(state, "s", schema)
+        assert parsed == ["A", "B", "A"]
+        assert parsing._characters < 15_000
+
+    run(scenario)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.broker.requests.encoded_reply import UnwrittenReply
 from pykafka_broker.server import event_loop as event_loop_module
 from pykafka_broker.server.channel import Channel, FrameReader
 from pykafka_broker.server.event_loop import (
@@ -28,8 +29,8 @@ class Noting:
         self.name = name
         self.sent = sent
 
-    def send_kept(self, data: bytes) -> None:
-        self.sent.append((self.name, data))
+    def send_kept(self, answer: bytes | UnwrittenReply) -> None:
+        self.sent.append((self.name, b"".join(answer) if isinstance(answer, list) else answer))
 
 
 @pytest.fixture
@@ -386,3 +387,112 @@ def test_what_a_socket_does_not_take_goes_on_later() -> None:
 
     loop.run_until_complete(asyncio.wait_for(scenario(), 30))
     loop.close()
+
+
+class Disk:
+    """Writes what a turn has asked for in one go; some is refused."""
+
+    def __init__(self, turns: EventLoop) -> None:
+        self._turns = turns
+        self._unwritten: list[tuple[bytes, UnwrittenReply]] = []
+        self.writes: list[int] = []
+
+    def write(self, data: bytes) -> list[bytes]:
+        if not (self._unwritten or self._turns.at_end(self._write)):
+            return [struct.pack(">i", 4), told(data)]
+        reply = UnwrittenReply([struct.pack(">i", 4), b"done"])
+        self._unwritten.append((data, reply))
+        return reply
+
+    def _write(self) -> None:
+        unwritten, self._unwritten = self._unwritten, []
+        self.writes.append(len(unwritten))
+        for data, reply in unwritten:
+            reply[1:] = [told(data)]
+
+
+def told(data: bytes) -> bytes:
+    return b"done" if data == b"good" else b"fail"
+
+
+class Writing(Echo):
+    """Has each frame written; after `big` the socket is full."""
+
+    disk: Disk
+
+    def _deliver(self, frame: memoryview) -> bool:
+        data = bytes(frame)
+        self.served.append(data)
+        if data == b"big":
+            self.send([struct.pack(">i", 8 << 20), bytes(8 << 20)])
+        self.send(self.disk.write(data))
+        return not self._out
+
+
+def test_no_answer_leaves_before_the_record_that_it_rests_on_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_loop_module, "_SERVED_AT_ONCE_NS", 1 << 62)
+    loop = new_event_loop()
+    asked = [[b"bad"] if number % 3 else [b"good"] for number in range(40)]
+    asked += [[b"good", b"bad", b"good"], [b"bad", b"bad"], [b"big", b"bad"]]
+
+    async def scenario() -> None:
+        turns, served = EventLoop(loop, SystemClock()), list[bytes]()
+        disk = Disk(turns)
+        pairs = [socket.socketpair() for _ in asked]
+        channels = []
+        for (ours, theirs), frames in zip(pairs, asked, strict=True):
+            ours.setblocking(False)
+            channels.append(Writing(turns, ours, served))
+            channels[-1].disk = disk
+            theirs.send(framed(*frames))
+        answers: list[bytes] = [b"" for _ in asked]
+        while len(served) < 46 or channels[-1].sending:
+            await asyncio.sleep(0)
+            for number, (_, theirs) in enumerate(pairs):
+                theirs.setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    while piece := theirs.recv(1 << 20):
+                        answers[number] += piece
+        await asyncio.sleep(0.01)
+        for number, (_, theirs) in enumerate(pairs):
+            with contextlib.suppress(BlockingIOError):
+                answers[number] += theirs.recv(1 << 20)
+        answers[-1] = answers[-1].removeprefix(framed(bytes(8 << 20)))
+        assert answers == [framed(*map(told, frames)) for frames in asked]
+        assert max(disk.writes) == MOST_KEPT
+        for channel, (_, theirs) in zip(channels, pairs, strict=True):
+            channel.close("the test is over")
+            theirs.close()
+        turns.close()
+
+    loop.run_until_complete(scenario())
+    loop.close()
+
+
+def test_what_is_to_be_written_waits_for_the_others_of_its_turn(
+    monkeypatch: pytest.MonkeyPatch, sent: list[tuple[str, bytes]]
+) -> None:
+    slow(monkeypatch, 1_000)
+    answers = ResponseBatch()
+    answers.gather(2)
+    assert answers.before(lambda: sent.append(("written", b"")))
+    for name in "ab":
+        answers.add(Noting(name, sent), UnwrittenReply([b"", b"1"]))
+        assert sent == []
+    answers.send()
+    assert sent == [("written", b""), ("a", b"1"), ("b", b"1")]
+    assert not answers.before(lambda: sent.append(("alone", b"")))
+
+
+def test_an_answer_is_lost_if_the_write_before_has_a_defect(sent: list[tuple[str, bytes]]) -> None:
+    def defect() -> None:
+        raise ZeroDivisionError
+
+    answers = ResponseBatch()
+    answers.gather(100)
+    assert answers.before(defect)
+    answers.add(Noting("a", sent), UnwrittenReply([b"1"]))
+    with pytest.raises(ZeroDivisionError):
+        answers.send()
+    answers.send()
+    assert sent == []

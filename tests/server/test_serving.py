@@ -279,10 +279,13 @@ class World:
         self.startup: Any = self
         self.turns: Any = self
         self.broker: Any = self
-        self.unfenced = Unfenced(self.startup, self, self.stopped)  # type: ignore[arg-type]
+        self.unfenced = Unfenced(self.startup, self, self.stopped, self.attend)  # type: ignore[arg-type]
 
     def begin(self) -> None:
         self.calls.append("begin")
+
+    def attend(self) -> None:
+        self.calls.append("attend")
 
     def accept(self) -> None:
         self.calls.append("accept")
@@ -303,7 +306,7 @@ def test_clients_are_let_in_when_it_is_unfenced() -> None:
         assert (world.calls, waiting.done()) == (["begin"], False)
         world.startup.on_unfenced()
         await waiting
-        assert world.calls == ["begin", "accept"]
+        assert world.calls == ["begin", "attend", "accept"]
         assert not world.unfenced.is_refused
 
     asyncio.run(play())

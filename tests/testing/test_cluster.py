@@ -164,6 +164,24 @@ def test_a_given_directory_has_a_folder_for_each_node(tmp_path: Path) -> None:
     assert KafkaCluster(brokers=1, data_dir=tmp_path).cluster_id == cluster_id
 
 
+def test_a_directory_of_another_layout_is_refused(tmp_path: Path) -> None:
+    with KafkaCluster(brokers=1, controllers=0, data_dir=tmp_path) as cluster:
+        cluster.create_topic("kept")
+    with pytest.raises(ValueError, match="has the data of a cluster with its controller on broker 1"):
+        KafkaCluster(brokers=1, data_dir=tmp_path)
+    (tmp_path / "node-100" / "__cluster_metadata-0").mkdir(parents=True)
+    with pytest.raises(ValueError, match="with its controller in a process of its own"):
+        KafkaCluster(brokers=1, controllers=0, data_dir=tmp_path)
+    with pytest.raises(ValueError, match=r"a comma separates directories in log\.dirs"):
+        KafkaCluster(brokers=1, data_dir=tmp_path / "a,b")
+
+
+def test_a_directory_that_can_t_be_formatted_is_named(tmp_path: Path) -> None:
+    (tmp_path / "node-1").write_text("no directory")
+    with pytest.raises(BrokerError, match=r"node-1: No available log directories to format\."):
+        KafkaCluster(brokers=1, data_dir=tmp_path).start()
+
+
 def test_a_list_is_a_setting_of_a_cluster_too() -> None:
     with KafkaCluster(brokers=1, controllers=0, config={"log.cleanup.policy": ["compact", "delete"]}) as cluster:
         assert cluster.broker(1).config["log.cleanup.policy"] == "compact,delete"

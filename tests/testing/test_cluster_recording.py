@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
+from pathlib import Path
+from struct import error, pack, unpack
 from typing import Any
 
 import pytest
 
+from pykafka_broker.cli import main
 from pykafka_broker.control.traffic.exchange import is_of_a_broker
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
+from pykafka_broker.protocol.messages.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.messages.produce_response import (
     PartitionProduceResponse,
@@ -18,8 +29,9 @@ from pykafka_broker.protocol.messages.produce_response import (
 )
 from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.server.link_codec import encode_request
+from pykafka_broker.testing import KafkaCluster
 from pykafka_broker.testing.cluster_recording import in_effect
-from pykafka_broker.testing.recording import Recorded
+from pykafka_broker.testing.recording import Recorded, read_recording
 
 TOPIC_ID = bytes(range(16))
 NAMES = {uuid_text(TOPIC_ID): "orders"}
@@ -90,6 +102,24 @@ def test_leaders_that_move_twice_move_one_after_the_other() -> None:
     assert order(*events) == ["move", (2, False), (2, False), (2, False), "move", (1, False)]
 
 
+def commit(at: int, node: int, error: ErrorCode = ErrorCode.NONE) -> Recorded:
+    """A commit of the group that the first partition of 1 is for."""
+    request = OffsetCommitRequest("billing", topics=[OffsetCommitRequestTopic("orders")])
+    partition = OffsetCommitResponsePartition(0, int(error))
+    response = OffsetCommitResponse(0, [OffsetCommitResponseTopic("orders", partitions=[partition])])
+    frame = b"".join(encode_request(request, 7, 1, "shop"))[4:]
+    answer = (1).to_bytes(4, "big") + response.encode(7)
+    return Recorded.exchange(at, at + 5, node, frame, answer)._replace(node=node)
+
+
+def test_a_coordinator_moves_when_the_old_one_has_learnt_of_it() -> None:
+    """The broker 1 has taken a commit after the controller had decided."""
+    refused = commit(30, 1, ErrorCode.NOT_COORDINATOR)
+    given = [move(10, 2, "__consumer_offsets"), commit(20, 1), refused, commit(40, 2)]
+    events = in_effect(given, NAMES, {"__consumer_offsets": 1})
+    assert [each.at for each in events if each.call is not None] == [26]
+
+
 @pytest.mark.parametrize(
     ("client_id", "inner"),
     [
@@ -106,3 +136,55 @@ def test_leaders_that_move_twice_move_one_after_the_other() -> None:
 )
 def test_links_of_brokers_are_known_by_their_names(client_id: str, inner: bool) -> None:
     assert is_of_a_broker(asked(client_id)) is inner
+
+
+class Impatient:
+    """A client that asks a broker again and again, from before it is there. answered: correlation ids."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.answered: list[int] = []
+        self._address = host, port
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._ended.is_set():
+            number += 1
+            request = pack(">hhih9s", ApiKey.API_VERSIONS, 0, number, 9, b"impatient")
+            try:
+                with socket.create_connection(self._address) as client, client.makefile("rb") as answers:
+                    client.sendall(pack(">i", len(request)) + request)
+                    answers.read(*unpack(">i", answers.read(4)))
+            except (OSError, error):
+                continue
+            self.answered.append(number)
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+def test_what_comes_before_the_test_knows_of_a_start_is_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "early.jsonl"
+    with KafkaCluster(2, in_process=True) as cluster:
+        cluster.start_recording()
+        node = cluster.broker(2)
+        node.kill()
+        client = Impatient(node.host, node.port)
+        try:
+            node.start()
+        finally:
+            client.end()
+        cluster.save_recording(path)
+    with path.open() as file:
+        events = read_recording(file).events
+    frames = [each.request for each in events if b"impatient" in each.request]
+    assert client.answered
+    assert [int.from_bytes(each[4:8], "big") for each in frames] == client.answered
+    (start,) = [each.at for each in events if each.call is not None and each.call[1] == "/start"]
+    assert start <= min(each.at for each in events if b"impatient" in each.request)
+    assert main(["replay", str(path), "--all"]) == 0, capsys.readouterr().out

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, Producer
 from interop.proxied import Proxy
 from pykafka_broker.cli import main
 from pykafka_broker.testing import KafkaBroker, KafkaCluster
+from pykafka_broker.testing.recorded_coordinators import Coordinated
 from pykafka_broker.testing.recording import Recorded, read_recording
 from tests.cli.test_trace_capture import pcap, segment
 
@@ -120,7 +121,7 @@ def cluster() -> Iterator[KafkaCluster]:
 
 
 def buy(cluster: KafkaCluster, bootstrap_servers: str, group: str) -> None:
-    """An application whose topic is led by other brokers from its middle on."""
+    """An application whose topic is led, and whose group is coordinated, by other brokers from its middle on."""
     settings = {"bootstrap.servers": bootstrap_servers, "client.id": group}
     reading = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
     consumer, producer = Consumer({**settings, **reading}), Producer(settings)
@@ -129,6 +130,8 @@ def buy(cluster: KafkaCluster, bootstrap_servers: str, group: str) -> None:
         if number == 4:
             for index in (0, 1):
                 cluster.move_leader("orders", 3 - cluster.leader_of("orders", index), index)
+            place = Coordinated(0, group).place(cluster.topic("__consumer_offsets")["partitions"])
+            cluster.move_leader(place.topic, 3 - cluster.coordinator(group), place.partition)
         producer.produce("orders", b"paid", partition=number % 2)
         assert producer.flush(60) == 0
         order = consumer.poll(60)
@@ -145,6 +148,7 @@ def told(path: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
     for node in (1, 2):
         assert any(" Produce " in line and line.endswith(f"(node {node})") for line in listed)
     assert sum("/incidents/leader" in line for line in listed) == 2
+    assert sum("becomes the coordinator of group" in line for line in listed) == 1
     code = main(["replay", str(path), "--all"])
     lines = capsys.readouterr().out.splitlines()
     assert code == 0, lines
@@ -162,6 +166,9 @@ def test_a_capture_of_several_brokers_is_played_at_each(
         capture.write_bytes(as_capture(read_recording(file).events))
     *_, summary = told(capture, capsys)
     assert summary.endswith("requests played, all answered as recorded")
+    with KafkaCluster(2, in_process=True) as other:
+        code = main(["replay", str(capture), "--all", "--to", other.broker(1).bootstrap_servers])
+    assert code == 0, capsys.readouterr()
 
 
 def test_a_proxy_in_front_of_several_brokers_records_each(

@@ -209,6 +209,8 @@ def test_a_name_that_kafka_does_not_know_is_an_error(name: str, meant: str) -> N
         ({"config": "a=b"}, TypeError, "config must be a dict of broker configs, .* not 'a=b'$"),
         ({"port": "9092"}, TypeError, "port must be a number, 0 for one that is free, not '9092'"),
         ({"start_timeout_s": "5"}, TypeError, "start_timeout_s must be a number of seconds, not '5'"),
+        ({"config": {1: 2}}, TypeError, "the name of a broker config must be a string, not 1"),
+        ({"emulate": 2.8}, TypeError, r"emulate must be a string, such as '2\.8', not 2\.8"),
         ({"log_level": "verbose"}, ValueError, "log_level must be one of debug, info, warning, error, not 'verbose'"),
     ],
 )

@@ -242,11 +242,24 @@ def test_the_report_of_a_failure_has_the_last_requests(pytester: pytest.Pytester
     result = pytester.runpytest_subprocess()
     result.stdout.fnmatch_lines(
         [
-            "*- last requests at the broker at 127.0.0.1:* -*",
+            "*- last requests at the broker at 127.0.0.1:* (its page: http://127.0.0.1:*) -*",
             "Produce v* of rdkafka at 127.0.0.1:*, answered in * ms: NOT_LEADER_OR_FOLLOWER (fault 1)",
             "Produce v* of rdkafka at 127.0.0.1:*, answered in * ms",
         ]
     )
+
+
+def test_requests_of_other_tests_are_not_in_the_report_of_a_failure(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        def test_with_a_broker(kafka_topic, kafka_producer):
+            kafka_producer.produce(kafka_topic, b"1")
+            kafka_producer.flush()
+        def test_without_a_broker():
+            assert False
+    """)
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.no_fnmatch_line("*last requests*")
 
 
 def test_an_error_of_the_broker_is_shown_at_the_line_of_the_test(pytester: pytest.Pytester) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,10 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from pykafka_broker.cli import main
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
 from pykafka_broker.testing import ControlError, KafkaBroker, RemoteBroker
@@ -252,7 +257,55 @@ def test_what_is_no_recording_is_told(lines: list[str], says: str) -> None:
         read_recording(lines)
 
 
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("no recording", "it is neither pcap nor pcapng"),
+        ('{"recording": 1}\n{}', "line 2 is no line of a recording"),
+        ('{"recording": 1, "topics_then": {}}', "a recording is of no node of a cluster"),
+    ],
+)
+def test_a_file_with_something_else_is_named(
+    content: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "other"
+    path.write_text(content)
+    assert main(["replay", str(path)]) == 1
+    assert capsys.readouterr().err.startswith(f"pykafka-broker replay: {path}: {says}")
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "none.jsonl"
     assert main(["replay", str(path)]) == 1
     assert capsys.readouterr().err == f"pykafka-broker replay: {path}: No such file or directory\n"
+
+
+def test_what_came_of_time_comes_when_as_much_passes(
+    broker: KafkaBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A member is silent for longer than its session, and then a fault delays an answer."""
+    path = tmp_path / "silent.jsonl"
+    broker.control.call("GET", "/coordinator", query={"group": "silent"})
+    broker.start_recording()
+    client = Client(broker, "silent")
+    client.ask(FindCoordinatorRequest("silent"), 1)
+    protocols = [JoinGroupRequestProtocol("range", b"")]
+    asked = JoinGroupRequest("silent", 500, 500, protocol_type="consumer", protocols=protocols)
+    member = client.ask(asked, 2).member_id
+    client.ask(SyncGroupRequest("silent", 1, member), 1)
+    while broker.group("silent")["state"] != "Empty":
+        time.sleep(0.05)
+    assert client.ask(DescribeGroupsRequest(["silent"]), 0).groups[0].group_state == "Empty"
+    with broker.faults.add(api="Heartbeat", delay_ms=200):
+        assert client.ask(HeartbeatRequest("silent", 1, member), 1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    client.close()
+    broker.save_recording(path)
+    assert main(["replay", str(path)]) == 3
+    assert "groups[0].group_state 'Empty', now 'Stable'" in capsys.readouterr().out
+    assert main(["replay", str(path), "--recorded-time", "--all"]) == 0, capsys.readouterr().out
+    with path.open() as file:
+        last = read_recording(file).events[-1].at / 1e6
+    with KafkaBroker(in_process=True) as other:  # whose clock can't be moved; what it answers is of a busy machine
+        began = time.monotonic()
+        assert main(["replay", str(path), "--to", other.bootstrap_servers, "--recorded-time"]) in (0, 3)
+        assert time.monotonic() - began >= last

@@ -332,7 +332,7 @@ def test_a_broker_that_is_killed_and_started_is_so_again(tmp_path: Path, capsys:
     told, problems = capsys.readouterr()
     assert code == 0, told or problems
     *_, left_out, summary = told.splitlines()
-    assert left_out.startswith(f"played up to request {summary.partition(' ')[0]}:")
+    assert left_out.startswith(f"played up to request {summary.partition(' ')[0]} of ")
     assert left_out.endswith(f": then broker {leader} was killed, which can't be done there")
 
 

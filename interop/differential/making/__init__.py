@@ -10,6 +10,7 @@ from interop.differential.making import (
     acls,
     admin,
     configs,
+    edges,
     groups,
     log,
     offsets,
@@ -37,15 +38,25 @@ LENGTH = 40
 
 
 def sequence(
-    seed: int, versions: Versions, only: list[str] | None = None, length: int = LENGTH, rights: bool = False
+    seed: int,
+    versions: Versions,
+    only: list[str] | None = None,
+    length: int = LENGTH,
+    rights: bool = False,
+    at_edges: bool = False,
 ) -> list[Step]:
-    """The first steps make what the others need. `rights`: whoever does it has rights that change."""
+    """The first steps make what the others need. `rights`: whoever does it has rights that change. `at_edges`:
+    some steps come with a copy before them that has odd values.
+    """
     rng = random.Random(seed)
     maker = Maker(rng, versions)
     chosen = rng.sample(only or list(AREAS), min(len(only or AREAS), rng.choice((1, 1, 2, 3))))
     steps = [step for name in chosen for step in AREAS[name].start(maker)]
+    started = len(steps)
     while len(steps) < length:
         area = AREAS[rng.choice(chosen)]
         kinds, weights = zip(*area.kinds, strict=True)
         steps += rng.choices(kinds, weights)[0](maker)
+    if at_edges:
+        steps = edges.edged(rng, steps, started)
     return acls.with_changing_rights(rng, steps) if rights else steps

@@ -174,6 +174,7 @@ def quorum(maker: Maker) -> list[Step]:
     partition = {"partition_index": maker.mostly(0, 1, share=0.7)}
     asked: list[tuple[str, dict[str, Any]]] = [
         ("UnregisterBroker", {"broker_id": maker.one(77, -1)}),
+        ("UnregisterController", {"controller_id": maker.one(77, -1)}),
         ("AddRaftVoter", {"cluster_id": "nonsense", "voter_id": 7, "timeout_ms": 1000}),
         ("RemoveRaftVoter", {"cluster_id": "nonsense", "voter_id": 7}),
         ("DescribeQuorum", {"topics": [{"topic_name": maker.one("§a", ""), "partitions": [partition]}]}),

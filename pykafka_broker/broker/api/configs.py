@@ -173,6 +173,8 @@ def set_level(name: str, level: str | None) -> None:
 def describe_configs(
     services: Services, context: RequestContext, request: DescribeConfigsRequest
 ) -> Answer[DescribeConfigsResponse]:
+    if any(resource.resource_type not in _LISTED for resource in request.resources):
+        raise ApiError(ErrorCode.INVALID_REQUEST, MALFORMED)
     return services.slices.reply(_described(services, context, request))
 
 

@@ -71,6 +71,8 @@ _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 @handles(ApiKey.OFFSET_COMMIT)
 def offset_commit(services: Services, context: RequestContext, request: OffsetCommitRequest) -> Any:
     asked = request.topics
+    if not all(topic.partitions for topic in asked):
+        asked = [topic for topic in asked if topic.partitions or not _exists(services, context, topic)]
     try:
         services.authorise(context, *_READ_GROUP, request.group_id)
         _create_for_zookeeper(services, context)
@@ -81,6 +83,12 @@ def offset_commit(services: Services, context: RequestContext, request: OffsetCo
     if may_lack_groups(services):
         reply = then(reply, _to_join_again)
     return reply if len(allowed) == len(asked) else then(reply, partial(_with_denied_commits, asked, allowed))
+
+
+def _exists(services: Services, context: RequestContext, topic: OffsetCommitRequestTopic) -> bool:
+    if context.api_version >= _TOPIC_IDS_FROM:
+        return topic.topic_id in services.image.topics_by_id
+    return topic.name in services.image.topics
 
 
 def _readable(

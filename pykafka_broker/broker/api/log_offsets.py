@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Sequence
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.partitions.replicas import Replicas
@@ -50,7 +50,7 @@ from pykafka_broker.protocol.enums import (
     IsolationLevel,
 )
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.delete_records_request import DeleteRecordsRequest
+from pykafka_broker.protocol.messages.delete_records_request import DeleteRecordsRequest, DeleteRecordsTopic
 from pykafka_broker.protocol.messages.delete_records_response import (
     DeleteRecordsPartitionResult,
     DeleteRecordsResponse,
@@ -97,12 +97,14 @@ _OFFSET_AND_EPOCH_BYTES = 12
 _DESCRIBE_TOPIC = (AclOperation.DESCRIBE, AclResourceType.TOPIC)
 _HIGH_WATERMARK = -1  # DeleteRecords
 _INVALID_LOW_WATERMARK = -1
+_T = TypeVar("_T", ListOffsetsTopic, DeleteRecordsTopic)
 
 
 @handles(ApiKey.LIST_OFFSETS)
 def list_offsets(
     services: Services, context: RequestContext, request: ListOffsetsRequest
 ) -> Answer[ListOffsetsResponse | EncodedReply]:
+    request.topics = _by_name(request.topics)
     search = _Search(services, context, request)
     if are_many([topic.partitions for topic in request.topics]):
         return services.slices.reply(search.in_slices(request))
@@ -312,6 +314,20 @@ class _Search:
         return response
 
 
+def _by_name(topics: list[_T]) -> list[_T]:
+    """Return each topic once with all of its partitions, and no topic without partitions."""
+    if len({topic.name for topic in topics if topic.partitions}) == len(topics):
+        return topics
+    found: dict[str, _T] = {}
+    for topic in topics:
+        known = found.get(topic.name)
+        if known is not None:
+            known.partitions += topic.partitions
+        elif topic.partitions:
+            found[topic.name] = topic
+    return list(found.values())
+
+
 def _repeated(topic: ListOffsetsTopic) -> set[int]:
     """Return the partitions that are named more than once."""
     times = Counter(wanted.partition_index for wanted in topic.partitions)
@@ -445,6 +461,7 @@ def delete_records(
 def _deleted(
     services: Services, context: RequestContext, request: DeleteRecordsRequest
 ) -> Steps[Answer[DeleteRecordsResponse]]:
+    request.topics = _by_name(request.topics)
     response = DeleteRecordsResponse(topics=[DeleteRecordsTopicResult(topic.name, []) for topic in request.topics])
     # A partition that is named twice is answered once, for its last offset.
     offsets = ({each.partition_index: each.offset for each in topic.partitions} for topic in request.topics)

@@ -50,9 +50,7 @@ def metadata(
     if asked is not None and not asked and version < _NULL_IS_ALL_FROM:
         asked = None
     by_id = any(topic.topic_id != ZERO_UUID for topic in asked or ())
-    if (by_id and version < _IDS_FROM) or any(
-        topic.name is None and topic.topic_id == ZERO_UUID for topic in asked or ()
-    ):
+    if version < _IDS_FROM if by_id else any(topic.name is None for topic in asked or ()):
         return _invalid(request)
     names = None if asked is None else _once(asked)
     made, answer = False, _Answer(services, context, request.include_topic_authorized_operations, by_id)

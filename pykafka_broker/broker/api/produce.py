@@ -121,7 +121,7 @@ class Production:
         request = self._request
         asked = [(topic, topic.partition_data) for topic in request.topic_data if topic.partition_data]
         self._refusal = refusal(self._services, self._context, request.transactional_id, asked)
-        if self._verification is not None and not self._refusal and request.acks in _ACKS:
+        if self._verification is not None and not self._refusal:
             while verifying := self._verify(self._verification, asked):
                 self._keep_records()
                 try:
@@ -253,12 +253,12 @@ class Production:
         services, acks = self._services, self._request.acks
         partition = services.replicas.leader(topic, data.index)
         batch, header = read_batch(data.records, self._context.api_version)
-        if acks not in _ACKS:
-            raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
         verified = header is not None and header.attributes & TRANSACTIONAL_BIT != 0
         if verified:
             assert self._verification is not None  # without an id of the producer the whole request is refused
             self._verification.check(topic, data.index)
+        if acks not in _ACKS:
+            raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
         if topic in INTERNAL_TOPICS and self._context.client_id != INTERNAL_TOPICS_CLIENT:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
         config = partition.log.config

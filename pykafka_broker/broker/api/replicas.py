@@ -100,12 +100,12 @@ def alter_replica_log_dirs(
     services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
     allowed = services.allows(context, AclOperation.ALTER, AclResourceType.CLUSTER)
+    # A partition that is named twice goes to the directory that is named last.
+    paths = {(topic.name, each): one.path for one in request.dirs for topic in one.topics for each in topic.partitions}
     topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
-    for directory in request.dirs:
-        for topic in directory.topics:
-            for partition in topic.partitions:
-                code = _move(services, topic.name, partition, directory.path) if allowed else _DENIED
-                topics.setdefault(topic.name, []).append(AlterReplicaLogDirPartitionResult(partition, code))
+    for (topic, partition), path in paths.items():
+        code = _move(services, topic, partition, path) if allowed else _DENIED
+        topics.setdefault(topic, []).append(AlterReplicaLogDirPartitionResult(partition, code))
     results = [AlterReplicaLogDirTopicResult(topic, partitions) for topic, partitions in topics.items()]
     return AlterReplicaLogDirsResponse(results=results)
 

@@ -18,7 +18,7 @@ Delete: the group must exist. It begins with a deleted topic as if it had never 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from pykafka_broker.broker.api.group_admin import delete_states
 from pykafka_broker.broker.coordinators.share_host import is_enabled
@@ -51,6 +51,7 @@ from pykafka_broker.protocol.messages.delete_share_group_offsets_response import
 from pykafka_broker.protocol.messages.describe_share_group_offsets_request import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
 )
 from pykafka_broker.protocol.messages.describe_share_group_offsets_response import (
     DescribeShareGroupOffsetsResponse,
@@ -111,7 +112,9 @@ def _described_topics(
 ) -> Steps[list[DescribeShareGroupOffsetsResponseTopic]]:
     are_named = wanted.topics is not None
     if wanted.topics is not None:
-        asked = [(topic.topic_name, list(topic.partitions)) for topic in wanted.topics]
+        asked = _each_partition_once(services, wanted.topics)
+        if not wanted.group_id and any(services.image.topic_id(name) for name, _ in asked):
+            raise ApiError(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")  # UNKNOWN_SERVER_ERROR with Kafka
     else:
         group = services.groups.coordinator.groups.get(wanted.group_id)
         known = group.initialized if isinstance(group, ShareGroup) else {}
@@ -133,6 +136,20 @@ def _described_topics(
             continue
         topics.append(DescribeShareGroupOffsetsResponseTopic(name, topic_id, partitions))
     return topics
+
+
+def _each_partition_once(
+    services: Services, topics: Iterable[DescribeShareGroupOffsetsRequestTopic]
+) -> list[tuple[str, list[int]]]:
+    """Return the named partitions, each once under its topic; what is asked of unknown topics is as it was."""
+    unknown: list[tuple[str, list[int]]] = []
+    known: dict[str, dict[int, None]] = {}
+    for topic in topics:
+        if services.image.topic_id(topic.topic_name):
+            known.setdefault(topic.topic_name, {}).update(dict.fromkeys(topic.partitions))
+        else:
+            unknown.append((topic.topic_name, list(topic.partitions)))
+    return [*unknown, *((name, list(indexes)) for name, indexes in known.items())]
 
 
 def _described_partition(
@@ -157,8 +174,7 @@ def _described_partition(
             return DescribeShareGroupOffsetsResponsePartition(
                 key.partition, error_code=error.code, error_message=error.message
             )
-        if end >= 0:
-            result.lag = end - state.start_offset - state.complete_count  # negative if the start is behind the end
+        result.lag = end - state.start_offset - state.complete_count  # negative if the start is behind the end
     return result
 
 

@@ -4,7 +4,7 @@ Rule: a request that anything makes unusual gets None before anything is changed
 (`group_offsets.py`): two partitions, no metadata at all, a group that is not coordinated here, a refusal by the group,
 an answer that waits for followers or for a sync. No rule about groups or offsets stands here: `OffsetRequests` decides
 and `GroupHost` writes, as in the general way. From the append on nothing steps aside: a refusal of the log is
-answered here. Commits of one turn of the loop are written as one batch, and answered then.
+answered here. Commits of one turn of the loop are written as one batch before an answer of the turn leaves.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 from pykafka_broker.broker.requests.context import RequestContext
-from pykafka_broker.broker.requests.encoded_reply import WrittenReply
 from pykafka_broker.broker.requests.router import shortens
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Future
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.offset_commit_request import SINGLE_READERS
@@ -25,9 +23,7 @@ from pykafka_broker.protocol.stored.offset_commit_value import OffsetCommitValue
 
 
 @shortens(ApiKey.OFFSET_COMMIT)
-def commit_shortly(
-    services: Services, context: RequestContext, frame: Any, body: int
-) -> Pieces | Future[WrittenReply] | None:
+def commit_shortly(services: Services, context: RequestContext, frame: Any, body: int) -> Pieces | None:
     version = context.api_version
     read = SINGLE_READERS.get(version)
     asked = None if read is None else read(frame, body)
@@ -43,5 +39,4 @@ def commit_shortly(
     if record is None:
         return None
     write = SINGLE_WRITERS[version]
-    answer = host.write_commit(shard, record, lambda code: WrittenReply(write(topic, topic_id, index, code)))
-    return answer if isinstance(answer, Future) else answer.pieces
+    return host.write_commit(shard, record, lambda code: write(topic, topic_id, index, code))

@@ -23,7 +23,7 @@ fetch are not waited for. Versions: 5 bumps the epoch and answers the producer i
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.coordinators.add_partitions_to_txn import LocalVerdict, verification_error
@@ -98,18 +98,18 @@ def add_partitions_to_txn(
             False,
             request.v3_and_below_topics,
         )
-        codes = _add(services, context, only)
-        response = AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topic_results(only.topics, codes))
+        codes, topics = _add(services, context, only)
+        response = AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topic_results(topics, codes))
         error = ErrorCode.CONCURRENT_TRANSACTIONS if _is_concurrent(codes) else ErrorCode.NONE
         return when_committed(response, services.transactions.committed(only.transactional_id, error))
     if not services.allows(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER):
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     results, claimed = [], []
     for each in request.transactions:
-        codes = _add(services, context, each)
+        codes, topics = _add(services, context, each)
         if not _is_concurrent(codes):
             claimed.append(each.transactional_id)
-        results.append(AddPartitionsToTxnResult(each.transactional_id, _topic_results(each.topics, codes)))
+        results.append(AddPartitionsToTxnResult(each.transactional_id, _topic_results(topics, codes)))
     committed = services.transactions.shards.committed(*claimed)
     return when_committed(AddPartitionsToTxnResponse(results_by_transaction=results), committed)
 
@@ -121,14 +121,18 @@ def _is_concurrent(codes: Mapping[TopicPartition, ErrorCode]) -> bool:
 
 def _add(
     services: Services, context: RequestContext, transaction: AddPartitionsToTxnTransaction
-) -> Mapping[TopicPartition, ErrorCode]:
-    """Add partitions to a transaction, or verify the partitions; return the outcome by partition."""
+) -> tuple[Mapping[TopicPartition, ErrorCode], list[AddPartitionsToTxnTopic]]:
+    """Add partitions to a transaction, or verify the partitions.
+
+    Returns:
+        the outcome by partition, and the topics of the answer: where partitions differ, each of them once.
+    """
     codes: dict[TopicPartition, ErrorCode] = {}
     is_client = context.api_version < _BATCHED_FROM
     if is_client and not services.allows(
         context, AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, transaction.transactional_id
     ):
-        return defaultdict(lambda: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return defaultdict(lambda: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), transaction.topics
     refused = False
     for topic in transaction.topics:
         denied = is_client and not services.allows(context, AclOperation.WRITE, AclResourceType.TOPIC, topic.name)
@@ -141,18 +145,25 @@ def _add(
             codes[topic.name, index] = code
             refused = refused or code is not ErrorCode.OPERATION_NOT_ATTEMPTED
     if refused:
-        return codes
+        return codes, _each_once(codes)
     producer = (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
     try:
         if transaction.verify_only:
             verdicts = services.transactions.verify_partitions(*producer, codes)
             services.transactions.confirm_by_append(transaction.transactional_id, *verdicts.values())
-            return verdicts
+            return verdicts, _each_once(verdicts)
         client_version = 2 if context.api_version >= _BATCHED_FROM else 0
         code = services.transactions.add_partitions(*producer, codes, client_version, context.now)
     except ApiError as error:
         code = error.code
-    return dict.fromkeys(codes, _known_code(code, context.api_version))
+    return dict.fromkeys(codes, _known_code(code, context.api_version)), transaction.topics
+
+
+def _each_once(partitions: Iterable[TopicPartition]) -> list[AddPartitionsToTxnTopic]:
+    found: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        found.setdefault(topic, []).append(index)
+    return [AddPartitionsToTxnTopic(topic, indexes) for topic, indexes in found.items()]
 
 
 def _topic_results(
@@ -284,7 +295,7 @@ def _split(
             (there if exists else missing).append(one)
         if there:
             known.append(TxnOffsetCommitRequestTopic(topic.name, topic.topic_id, there))
-        if missing:
+        if missing or topic.name not in services.image.topics:
             refused += _failed_topics(
                 [TxnOffsetCommitRequestTopic(topic.name, topic.topic_id, missing)],
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

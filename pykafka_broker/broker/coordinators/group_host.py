@@ -13,13 +13,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 from pykafka_broker.broker.coordinators.coordinator_log import read_batches, replay_batch
 from pykafka_broker.broker.coordinators.shards import CoordinatorShards
 from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
+from pykafka_broker.broker.requests.encoded_reply import UnwrittenReply
 from pykafka_broker.broker.waiting.future import Answer, Future, Steps, TooLate, when_committed
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
@@ -35,6 +36,7 @@ from pykafka_broker.protocol.messages.offset_commit_request import OffsetCommitR
 from pykafka_broker.protocol.messages.offset_commit_response import OffsetCommitResponse
 from pykafka_broker.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 from pykafka_broker.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
+from pykafka_broker.protocol.runtime import Pieces
 from pykafka_broker.protocol.stored_keys import GROUP_RECORDS
 from pykafka_broker.records.control import read_end_transaction_marker
 from pykafka_broker.records.header import NO_PRODUCER_ID
@@ -60,16 +62,13 @@ _FINAL = frozenset(
 )
 
 
-class UnwrittenCommit(Future[Any]):
-    """A decided commit before it is written. answer: from the log's error code to the result of the future."""
+class UnwrittenCommit(NamedTuple):
+    """A decided commit before it is written. answer: from the log's error code to the pieces of the answer."""
 
-    __slots__ = ("answer", "record", "shard")
-
-    def __init__(self, shard: int, record: CoordinatorRecord, answer: Callable[[int], Any]) -> None:
-        super().__init__()
-        self.shard = shard
-        self.record = record
-        self.answer = answer
+    shard: int
+    record: CoordinatorRecord
+    answer: Callable[[int], Pieces]
+    reply: UnwrittenReply
 
 
 class GroupHost:
@@ -240,7 +239,7 @@ class GroupHost:
         """
         try:
             if effects.records:
-                self.append(self.shards.index_of(effects.key), effects.records)
+                self._append_all(effects)
             if effects.completions:
                 self.confirm_by_append(effects.key, *(getattr(one, "error_code", 0) for _, one in effects.completions))
         except ApiError as error:
@@ -248,6 +247,14 @@ class GroupHost:
             raise
         if effects.completions:
             self.committed(effects.key).add_done_callback(partial(_complete, effects.completions))
+
+    def _append_all(self, effects: CoordinatorResult[Any]) -> None:
+        try:
+            self.append(self.shards.index_of(effects.key), effects.records)
+        except ApiError:
+            if effects.take_back is not None:
+                effects.take_back()
+            raise
 
     def append(
         self,
@@ -296,16 +303,16 @@ class GroupHost:
         """
         return self._coordinator.offset_requests.commit_one
 
-    def write_commit(self, shard: int, record: CoordinatorRecord, answer: Callable[[int], R]) -> R | Future[R]:
+    def write_commit(self, shard: int, record: CoordinatorRecord, answer: Callable[[int], Pieces]) -> Pieces:
         """Write the record of a commit: now, or together with other commits of this turn of the loop.
 
         A request that is served alone never waits, as with Kafka's `group.coordinator.append.linger.ms` of -1. Returns
         `answer` of the log's error code, 0 once the record is written.
         """
         if self._unwritten or self._at_end_of_turn(self._write_commits):
-            commit = UnwrittenCommit(shard, record, answer)
-            self._unwritten.append(commit)
-            return commit
+            reply = UnwrittenReply(answer(ErrorCode.NONE))
+            self._unwritten.append(UnwrittenCommit(shard, record, answer, reply))
+            return reply
         return answer(self._write(shard, (record,)))
 
     def _write(self, shard: int, records: Sequence[CoordinatorRecord]) -> int:
@@ -326,7 +333,8 @@ class GroupHost:
             for each in commits:
                 # A batch that is refused may be too large: then each commit has a verdict of its own.
                 alone = self._write(shard, (each.record,)) if code and len(commits) > 1 else code
-                each.complete(each.answer(alone))
+                if alone:
+                    each.reply[1:] = each.answer(alone)[1:]
 
     def txn_commit_offsets(self, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
         """Commit offsets as part of a transaction; ApiError if the node can't commit."""

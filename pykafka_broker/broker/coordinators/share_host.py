@@ -45,7 +45,7 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from pykafka_broker.protocol.messages.list_offsets_response import ListOffsetsResponse
+from pykafka_broker.protocol.messages.list_offsets_response import ListOffsetsPartitionResponse, ListOffsetsResponse
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.protocol.stored_keys import SHARE_RECORDS
 from pykafka_broker.records.record import BatchRecord
@@ -55,6 +55,7 @@ log = logging.getLogger(__name__)
 UNKNOWN = -1
 _CONSUMER = -1  # replica id
 _NO_LEADER = "There is no leader for this topic-partition as we are in the middle of a leadership election."  # Kafka's
+_DISCONNECTED = "The server disconnected before a response was received."  # Kafka's
 _TOPIC_WAIT_MS = 15_000
 _REFUSED_MS = 200
 _AT_ONCE = 200  # share partitions that begin
@@ -192,12 +193,13 @@ def _results(answer: Any) -> Iterable[tuple[tuple[bytes, int], Any]]:
 
 
 class EndOffset(Future[int]):
-    """The future high watermark of a partition at the leader; `UNKNOWN` without an answer."""
+    """The future high watermark of a partition at the leader; `UNKNOWN`, with the error, if the leader tells none."""
 
-    __slots__ = ("partition",)
+    __slots__ = ("error_code", "partition")
 
     def __init__(self, partition: tuple[str, int]) -> None:
         super().__init__()
+        self.error_code = ErrorCode.NETWORK_EXCEPTION
         self.partition = partition
 
 
@@ -238,14 +240,15 @@ class EndOffsetRequests(RequestBatcher[EndOffset]):
         )
 
     def _complete(self, wanted: list[EndOffset], answer: Message | LinkError) -> None:
-        found: dict[tuple[str, int], int] = {}
+        found: dict[tuple[str, int], ListOffsetsPartitionResponse] = {}
         if isinstance(answer, ListOffsetsResponse):
-            for topic in answer.topics:
-                for one in topic.partitions:
-                    found[topic.name, one.partition_index] = UNKNOWN if one.error_code else one.offset
+            found = {(topic.name, one.partition_index): one for topic in answer.topics for one in topic.partitions}
         for end in wanted:
+            one = found.get(end.partition)
+            if one is not None and one.error_code:
+                end.error_code, one = error_code_of(one.error_code), None
             if not end.done:
-                end.complete(found.get(end.partition, UNKNOWN))
+                end.complete(UNKNOWN if one is None else one.offset)
 
 
 def is_enabled(features: Mapping[str, int]) -> bool:
@@ -483,22 +486,27 @@ class ShareHost:
         return Summary(answer.leader_epoch, answer.start_offset, answer.delivery_complete_count)
 
     def end_offset(self, topic: str, index: int) -> Steps[int]:
-        """Return the high watermark of a partition; -1 if a leader on another node does not answer.
+        """Return the high watermark of a partition.
 
-        Raises LEADER_NOT_AVAILABLE for a partition without a leader.
+        Raises LEADER_NOT_AVAILABLE for a partition without a leader, and the error of a leader on another node:
+        NETWORK_EXCEPTION if it does not answer.
         """
-        asked, offset = self._node.id, -1
-        while offset < 0:
+        asked: EndOffset | None = None
+        leader = NO_LEADER
+        while True:
             state = self._node.image.partition(topic, index)
             if state is not None and state.leader == NO_LEADER:
                 raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, _NO_LEADER)
             if state is None or state.leader == self._node.id:
                 return self._node.replicas.leader(topic, index).high_watermark
-            if state.leader == asked:
-                break
-            asked = state.leader
-            offset = yield self._end_offsets.ask(asked, topic, index)
-        return offset
+            if asked is not None and state.leader == leader:
+                is_silent = asked.error_code is ErrorCode.NETWORK_EXCEPTION
+                raise ApiError(asked.error_code, _DISCONNECTED if is_silent else None)
+            leader = state.leader
+            asked = self._end_offsets.ask(leader, topic, index)
+            offset = yield asked
+            if offset != UNKNOWN:
+                return int(offset)
 
     # -- states that this node keeps
 

@@ -79,7 +79,8 @@ class MetadataPublisher:
 def _log_topics(delta: MetadataDelta) -> None:
     """Log new, grown and deleted topics, so that a reader of a mistyped topic finds the cause."""
     for topic in delta.created:
-        logger.info("topic %s is created: %d partitions, id %s", topic.name, len(topic.partitions), uuid_text(topic.id))
+        size = "1 partition" if len(topic.partitions) == 1 else f"{len(topic.partitions)} partitions"
+        logger.info("topic %s is created: %s, id %s", topic.name, size, uuid_text(topic.id))
     created = {topic.id for topic in delta.created}
     for name, count in {t.name: len(t.partitions) for t, _ in delta.new_partitions if t.id not in created}.items():
         logger.info("topic %s has %d partitions now", name, count)

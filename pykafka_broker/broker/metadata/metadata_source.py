@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -60,6 +60,14 @@ logger = logging.getLogger(__name__)
 
 _BLOCK_TIMEOUT_MS = 30_000
 _LOW_PART = 0.1  # of a block of producer ids: the next block is asked for
+# What the controller does in time or not at all, with the fields that say what is wanted.
+_IN_TIME: Mapping[int, tuple[str, ...]] = {
+    ApiKey.CREATE_TOPICS: ("topics",),
+    ApiKey.DELETE_TOPICS: ("topics", "topic_names"),
+    ApiKey.CREATE_PARTITIONS: ("topics",),
+    ApiKey.ELECT_LEADERS: ("topic_partitions",),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: ("topics",),
+}
 Deliver = Callable[[MetadataDelta], None]
 SyncWaiter = Callable[[OSError | None], None]
 Q = TypeVar("Q")  # a request
@@ -205,6 +213,13 @@ class MetadataSource(ABC):
     def on_deadline(self, now: int) -> None: ...
 
 
+def _is_too_late(request: Any) -> bool:
+    """Return whether the client gave the controller no time for the change; a request for nothing is in time."""
+    if getattr(request, "timeout_ms", 1) > 0:
+        return False
+    return any(getattr(request, name) != [] for name in _IN_TIME.get(request.API_KEY, ()))
+
+
 class MetadataLeader(MetadataSource):
     """The leader of the metadata log with the controller, a quorum of a single voter."""
 
@@ -256,6 +271,8 @@ class MetadataLeader(MetadataSource):
     # -- changes
 
     def submit(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> Answer[R]:
+        if _is_too_late(request):
+            raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
         decision = decide(self.controller, context, request)
         self.commit(decision.records)
         if decision.kraft_version:
@@ -408,6 +425,7 @@ class ProducerIdManager:
         self._ask_below = 0.0  # with fewer ids than that the next block is asked for
         self._next_block: range | None = None
         self._asking = False
+        self._refusal = ""  # logged once: each try of a client asks again
 
     def prepare(self) -> None:
         """Ask for the first block, so the first producer need not come twice."""
@@ -443,8 +461,14 @@ class ProducerIdManager:
 
         self._asking = False
         if not isinstance(reply, AllocateProducerIdsResponse):
-            logger.warning("no producer ids: %s", reply)
+            self._refused(str(reply))
         elif reply.error_code:
-            logger.warning("no producer ids: %s", ErrorCode(reply.error_code).name)
+            self._refused(ErrorCode(reply.error_code).name)
         elif reply.producer_id_len > 0:
+            self._refusal = ""
             self._next_block = range(reply.producer_id_start, reply.producer_id_start + reply.producer_id_len)
+
+    def _refused(self, why: str) -> None:
+        if why != self._refusal:
+            logger.warning("no producer ids: %s", why)
+        self._refusal = why

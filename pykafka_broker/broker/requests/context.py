@@ -20,10 +20,10 @@ NO_CONNECTION = -1  # the connection id of requests from inside the process
 class ConnectionContext:
     """A client connection, without the socket.
 
-    local_host, local_port: the address that the client dialled. login: the state of the authentication, on a listener
-    with SASL; by_token: authenticated with a delegation token; forwarded: authenticated by the broker that the client
-    is connected to. network_ns: time of reading and writing that no request has been charged with; None while the time
-    is not measured.
+    local_host, local_port: the address that the client dialled; reached: the same with the listener's name in front.
+    login: the state of the authentication, on a listener with SASL; by_token: authenticated with a delegation token;
+    forwarded: authenticated by the broker that the client is connected to. network_ns: time of reading and writing that
+    no request has been charged with; None while the time is not measured.
     """
 
     __slots__ = (
@@ -39,6 +39,7 @@ class ConnectionContext:
         "login",
         "network_ns",
         "principal",
+        "reached",
         "software_name",
         "software_version",
     )
@@ -49,6 +50,7 @@ class ConnectionContext:
         self.id = id
         self.listener = listener
         self.local_host, self.local_port = local
+        self.reached = listener, *local
         self.client_host, self.client_port = remote
         self.principal = principal
         self.authenticated = True  # nothing else is asked for on a listener without SASL

@@ -42,6 +42,16 @@ class WrittenReply:
             w(piece)
 
 
+class UnwrittenReply(list[Any]):
+    """The pieces of an answer that rests on a record which is written at the end of the turn.
+
+    Until then the answer stands for success. A write that fails puts the error into the pieces, which keep their
+    lengths; so the pieces are joined only when the answer leaves.
+    """
+
+    __slots__ = ()
+
+
 class ReplyCache:
     """Encoded replies by request, for one generation of the metadata image; bounded in number and bytes."""
 

@@ -94,7 +94,8 @@ def shortens(api_key: ApiKey) -> Callable[[ShortWay], ShortWay]:
     The short way is called before the request is decoded, with the frame and the position of the body, where no quota
     and no authorizer is there. It returns the pieces of the answer with an empty piece in front, for the header; no
     pieces where the client wants no answer; a `Future` of a response, which has no error; or None for a request that
-    goes the general way, as if nothing had been tried.
+    goes the general way, as if nothing had been tried. Pieces that may still become an error in this turn are an
+    `UnwrittenReply`.
     """
 
     def register(short_way: ShortWay) -> ShortWay:
@@ -423,7 +424,9 @@ class Router:
                     short = endpoint.short_way(services, context, frame, body)
                     if short is not None:
                         endpoint.way_counts[_SHORT] += 1
-                        return self._answer_shortly(endpoint, context, short)
+                        if isinstance(short, list):
+                            return endpoint.with_header(short, version, correlation_id) if short else None
+                        return self._short_wait(endpoint, context, short)
                 endpoint.way_counts[_GENERAL] += 1
             request = endpoint.decode(frame, body, version) if readable else None
             reply = endpoint.handler(services, context, request)
@@ -444,12 +447,8 @@ class Router:
             services.replies.put(services.image, key, reply)
         return endpoint.encode(context, reply)
 
-    def _answer_shortly(
-        self, endpoint: Endpoint, context: RequestContext, answer: Pieces | Future[Any]
-    ) -> Pieces | PendingReply | None:
-        """Finish an answer of the short way: pieces, none for a client that wants no answer, or a wait."""
-        if isinstance(answer, list):
-            return endpoint.with_header(answer, context.api_version, context.correlation_id) if answer else None
+    def _short_wait(self, endpoint: Endpoint, context: RequestContext, answer: Future[Any]) -> PendingReply:
+        """Let a request of the short way wait."""
         if isinstance(answer, Parked):
             self._services.purgatory.park(answer)
         return PendingReply(answer, endpoint, context, None)

@@ -36,20 +36,36 @@ async def start_recording(control: Control) -> RecordingState:
     earlier recording is forgotten. A proxy does not know what is there.
     """
     _forget(control)
-    head: dict[str, Any] = {"version": __version__, "started": control.turns.clock.wall}
-    head["last_fault"] = control.observing.faults.last_id
+    recorder = _new_recorder(control)
     if control.has_broker:
-        recorder = Recorder(head | {"cluster_id": control.services.cluster_id} | _place_in_cluster(control))
         async for line in dumped(control, batches=True):
             recorder.add_state(line)
     else:
-        recorder = Recorder(head | {"unknown": _OF_A_PROXY})
         for connection in control.server.connections:
             recorder.add_server(connection.context)
+    _begin(control, recorder)
+    return _state(recorder)
+
+
+def record_process(control: Control) -> None:
+    """Record everything that comes to a process of a node from now on. What was there before is in the recordings of
+    other processes.
+    """
+    _begin(control, _new_recorder(control))
+
+
+def _new_recorder(control: Control) -> Recorder:
+    head: dict[str, Any] = {"version": __version__, "started": control.turns.clock.wall}
+    head["last_fault"] = control.observing.faults.last_id
+    if not control.has_broker:
+        return Recorder(head | {"unknown": _OF_A_PROXY})
+    return Recorder(head | {"cluster_id": control.services.cluster_id} | _place_in_cluster(control))
+
+
+def _begin(control: Control, recorder: Recorder) -> None:
     control.observing.faults.set_recording(True)
     control.observing.log.recorder = recorder
     recorder.begin()
-    return _state(recorder)
 
 
 async def recording(control: Control, is_ending: bool = False) -> Lines:

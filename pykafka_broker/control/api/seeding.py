@@ -6,6 +6,10 @@ A line is an object with a `type`:
     {"type": "record", "topic": "orders", "partition": 0, "timestamp": 1700000000000, "key": "a", "value": "b"}
     {"type": "offset", "group": "billing", "topic": "orders", "partition": 0, "offset": 1, "metadata": ""}
 
+    {"type": "unreadable", "topic": "orders", "partition": 0, "offset": 7, "why": "..."}
+
+The last one stands for the rest of a batch that no consumer can read; `seed` passes it over, as nobody could write it.
+
 In the state of a recording a record has the number of its batch, too: neighbours with the same number are written as
 one batch, so that a client that begins to read within the topic finds the same batches.
 
@@ -18,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -27,7 +32,7 @@ from pykafka_broker.control.api.topics import Partitions, create_topic, topics
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.operations import Lines, Text
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.reading import IsolationLevel, batches_from, count_from, records_from, records_of
+from pykafka_broker.control.reading import FoundRecord, IsolationLevel, batches_from, count_from, records_of
 from pykafka_broker.control.schema import Index, Offset, read, write
 from pykafka_broker.errors import ApiError
 from pykafka_broker.records.record import Headers
@@ -68,6 +73,18 @@ class OffsetLine:
 
 
 @dataclass
+class UnreadableLine:
+    type: Literal["unreadable"]
+    topic: str
+    partition: Index
+    offset: Offset
+    why: str = ""
+
+
+Line = TopicLine | RecordLine | OffsetLine | UnreadableLine
+
+
+@dataclass
 class Seeded:
     """How many topics, records and offsets were made."""
 
@@ -76,7 +93,12 @@ class Seeded:
     offsets: int = 0
 
 
-_KINDS: dict[str, Any] = {"topic": TopicLine, "record": RecordLine, "offset": OffsetLine}
+_KINDS: dict[str, Any] = {
+    "topic": TopicLine,
+    "record": RecordLine,
+    "offset": OffsetLine,
+    "unreadable": UnreadableLine,
+}
 
 
 async def seed(control: Control, lines: Text) -> Seeded:
@@ -97,7 +119,7 @@ async def seed(control: Control, lines: Text) -> Seeded:
     return seeded
 
 
-def read_line(text: str) -> TopicLine | RecordLine | OffsetLine:
+def read_line(text: str) -> Line:
     """Read a line. Raises `Problem` 400."""
     try:
         found = json.loads(text)
@@ -105,14 +127,12 @@ def read_line(text: str) -> TopicLine | RecordLine | OffsetLine:
         raise Problem(400, f"the line is not JSON: {error}") from None
     kind = found.get("type") if isinstance(found, dict) else None
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise Problem(400, "the line must be an object with a type: topic, record or offset")
-    line: TopicLine | RecordLine | OffsetLine = read(_KINDS[kind], found, kind)
+        raise Problem(400, "the line must be an object with a type: topic, record, offset or unreadable")
+    line: Line = read(_KINDS[kind], found, kind)
     return line
 
 
-async def _take(
-    control: Control, line: TopicLine | RecordLine | OffsetLine, gathered: _Gathered, seeded: Seeded
-) -> None:
+async def _take(control: Control, line: Line, gathered: _Gathered, seeded: Seeded) -> None:
     if isinstance(line, RecordLine):
         await gathered.add(line)
         seeded.records += 1
@@ -121,7 +141,7 @@ async def _take(
     if isinstance(line, TopicLine):
         await create_topic(control, line.name, line.partitions, line.config)
         seeded.topics += 1
-    else:
+    elif isinstance(line, OffsetLine):
         await commit_offsets(control, line.group, line.topic, {line.partition: line.offset}, line.metadata)
         seeded.offsets += 1
 
@@ -165,17 +185,22 @@ async def dumped(control: Control, batches: bool = False) -> AsyncIterator[str]:
     inner = await topics(control, internal=True) if batches and len(control.services.image.brokers) > 1 else described
     for each in inner:
         yield _json({"type": "topic", "name": each["name"], "partitions": each["partitions"], "config": each["config"]})
+    damaged: Batches = set()
     for each in described:
-        for count, line in enumerate(_records(control, each["name"], each["partitions"], batches), 1):
+        for count, line in enumerate(_records(control, each["name"], each["partitions"], batches, damaged), 1):
             yield line
             if count % _LINES_AT_ONCE == 0:
                 await asyncio.sleep(0)
-    for line in _offsets(control, batches):
+    for line in _offsets(control, batches, damaged):
         yield line
         await asyncio.sleep(0)
 
 
-def _records(control: Control, topic: str, partitions: int, batches: bool) -> Iterator[str]:
+Batches = set[tuple[str, int, int]]  # by topic, partition and base offset
+
+
+def _records(control: Control, topic: str, partitions: int, batches: bool, damaged: Batches) -> Iterator[str]:
+    """Yield the lines of a topic's records. `damaged` takes up the batches that can't be read."""
     for index in range(partitions):
         try:
             leader = control.services.replicas.leader(topic, index)
@@ -183,27 +208,40 @@ def _records(control: Control, topic: str, partitions: int, batches: bool) -> It
             if batches:
                 continue
             raise
-        for found in records_from(leader, 0, _COMMITTED):
-            record = write(shown(topic, index, found))
-            line = {"type": "record", "topic": topic, "partition": index}
-            if record["timestamp_type"] == "CreateTime" and record["timestamp"] >= 0:
-                line["timestamp"] = record["timestamp"]  # LogAppendTime is set anew when seeded
-            if batches:
-                line["batch"] = found.header.base_offset
-            line |= {name: record[name] for name in _CONTENT if record[name] is not None}
-            if record["headers"]:
-                line["headers"] = [
-                    {name: value for name, value in header.items() if value is not None} for header in record["headers"]
-                ]
-            yield _json(line)
+        for header, batch in batches_from(leader, 0, _COMMITTED):
+            offset = max(header.base_offset, leader.log.log_start_offset)
+            try:
+                for record in records_of(batch, header):
+                    if record.offset >= offset:
+                        offset = record.offset + 1
+                        yield _record(topic, index, FoundRecord(record, header), batches)
+            except ApiError as damage:
+                damaged.add((topic, index, header.base_offset))
+                told = {"topic": topic, "partition": index, "offset": offset, "why": damage.message}
+                yield _json({"type": "unreadable", **told})
 
 
-def _offsets(control: Control, batches: bool) -> Iterator[str]:
+def _record(topic: str, index: int, found: FoundRecord, batches: bool) -> str:
+    record = write(shown(topic, index, found))
+    line = {"type": "record", "topic": topic, "partition": index}
+    if record["timestamp_type"] == "CreateTime" and record["timestamp"] >= 0:
+        line["timestamp"] = record["timestamp"]  # LogAppendTime is set anew when seeded
+    if batches:
+        line["batch"] = found.header.base_offset
+    line |= {name: record[name] for name in _CONTENT if record[name] is not None}
+    if record["headers"]:
+        line["headers"] = [
+            {name: value for name, value in header.items() if value is not None} for header in record["headers"]
+        ]
+    return _json(line)
+
+
+def _offsets(control: Control, batches: bool, damaged: Batches) -> Iterator[str]:
     for group in all_groups(control.services):
         offsets = control.services.groups.coordinator.offsets.partitions(group.group_id)
         for topic, index, committed in sorted(offsets, key=lambda each: each[:2]):
             line = {"type": "offset", "group": group.group_id, "topic": topic, "partition": index}
-            before = _records_before(control, topic, index, committed.offset)
+            before = _records_before(control, topic, index, committed.offset, damaged)
             if before is None and batches:
                 line["log_offset"] = committed.offset
             else:
@@ -211,17 +249,23 @@ def _offsets(control: Control, batches: bool) -> Iterator[str]:
             yield _json({**line, "metadata": committed.metadata})
 
 
-def _records_before(control: Control, topic: str, index: int, offset: int) -> int | None:
-    """Return the number of records before an offset; None where another broker leads the partition, or nobody."""
+def _records_before(control: Control, topic: str, index: int, offset: int, damaged: Batches) -> int | None:
+    """Return the number of readable records before an offset; None where this broker does not lead the partition."""
     try:
         partition = control.services.replicas.leader(topic, index)
     except ApiError:
         return None
     count, start = 0, partition.log.log_start_offset
     for header, batch in batches_from(partition, 0, _COMMITTED):
-        if header.last_offset >= offset:
-            return count + sum(start <= record.offset < offset for record in records_of(batch, header))
-        count += count_from(header, batch, start)
+        is_last = header.last_offset >= offset
+        if is_last or (topic, index, header.base_offset) in damaged:
+            with suppress(ApiError):
+                for record in records_of(batch, header):
+                    count += start <= record.offset < offset
+        else:
+            count += count_from(header, batch, start)
+        if is_last:
+            break
     return count
 
 

@@ -144,7 +144,9 @@ async function clock() {
   for (;;) {
     if (!document.hidden) {
       const now = await get("/clock").catch(() => null);
-      document.getElementById("clock").textContent = now ? `${time(now.now_ms).slice(0, 19)} UTC${now.frozen ? ", frozen" : ""}` : "no answer";
+      const [date, hour] = now ? time(now.now_ms).slice(0, 19).split(" ") : [];
+      const told = now ? [el("span.date", {}, `${date} `), `${hour} UTC${now.frozen ? ", frozen" : ""}`] : ["no answer"];
+      document.getElementById("clock").replaceChildren(...told);
     }
     await new Promise((resolve) => setTimeout(resolve, 1000));
   }

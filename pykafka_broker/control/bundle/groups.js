@@ -3,6 +3,8 @@ import { get, part, post, remove } from "/page/api.js";
 import { dialog, el, field, named, number, pager, sortedBy, table, tag, toast, typedAgain } from "/page/dom.js";
 
 const KINDS = { Stable: "good", Empty: "", Dead: "bad", PreparingRebalance: "warn", CompletingRebalance: "warn", Assigning: "warn", Reconciling: "warn" };
+const SHOWN = 500; // rows of a table without pages
+const cut = (count) => (count > SHOWN ? ` (the first ${SHOWN} of ${number(count)})` : "");
 const state = (name) => tag(name, KINDS[name] ?? "");
 
 export const groupColumns = (sorted) => [
@@ -53,10 +55,11 @@ export async function group(main, context, id) {
     { title: "End", number: true, of: (each) => number(each.end) },
     { title: "Lag", number: true, of: (each) => (each.lag ? tag(number(each.lag), "warn") : number(each.lag)) },
   ], [], "It has committed nothing.");
+  const [ofMembers, ofOffsets] = [el("span.quiet"), el("span.quiet")];
   let topics = [];
   main.append(el("h1", {}, id), el("div.bar", {}, about,
     el("button", { type: "button", onclick: () => reset(id, topics, load) }, "Reset offsets"),
-    el("button.danger", { type: "button", onclick: () => drop(id) }, "Delete the group")), el("h2", {}, "Members"), members.element, el("h2", {}, "Offsets"), offsets.element);
+    el("button.danger", { type: "button", onclick: () => drop(id) }, "Delete the group")), el("h2", {}, "Members", ofMembers), members.element, el("h2", {}, "Offsets", ofOffsets), offsets.element);
   let last = "";
   const load = async () => {
     const found = await get(`/groups/${part(id)}`, {}, context.signal);
@@ -65,8 +68,10 @@ export async function group(main, context, id) {
     const lag = found.offsets.reduce((sum, each) => sum + each.lag, 0);
     about.replaceChildren(state(found.state), ` ${found.type}, ${found.members.length} member${found.members.length === 1 ? "" : "s"}, lag ${number(lag)}`);
     topics = [...new Set(found.offsets.map((each) => each.topic))];
-    members.show(found.members.slice(0, 500));
-    offsets.show(found.offsets.slice(0, 500));
+    members.show(found.members.slice(0, SHOWN));
+    offsets.show(found.offsets.slice(0, SHOWN));
+    ofMembers.textContent = cut(found.members.length);
+    ofOffsets.textContent = cut(found.offsets.length);
   };
   await load();
   context.every(1000, load);
@@ -79,6 +84,7 @@ function reset(id, topics, done) {
   to.addEventListener("change", () => {
     at.hidden = !["offset", "time"].includes(to.value);
     at.type = to.value === "time" ? "datetime-local" : "number";
+    at.required = !at.hidden; // nothing at all would be offset 0, or the beginning
   });
   dialog(`Offsets of ${id}`, [el("p", {}, "A group with members commits for itself: end these first."), field("Topic", topic), field("To", to), at], "Reset", async () => {
     const body = to.value === "time" ? { to_time: Date.parse(`${at.value}Z`) } : { to: to.value === "offset" ? Number(at.value) : to.value };

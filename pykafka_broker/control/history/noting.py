@@ -100,7 +100,7 @@ class NotingRouter(ObservedRouter):
         exchange = _Recorded((self._clock.wall, connection, kept, None, perf_counter_ns()), mark=mark)
         exchange.thin = thin
         try:
-            answer = self._serve(connection, frame)
+            answer = self._standing(self._serve(connection, frame))
         except FrameError:
             self._noted(exchange, None)
             raise

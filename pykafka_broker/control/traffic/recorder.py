@@ -23,6 +23,7 @@ from typing import Any
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.config.describe import is_secret
 from pykafka_broker.control.traffic.exchange import Exchange, decoded_request
+from pykafka_broker.platform import copy_range
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.runtime import Pieces
 
@@ -84,7 +85,9 @@ class Recorder:
 
     def add(self, exchange: Exchange, answer: Pieces | None) -> None:
         """Add an exchange. `answer` has the length prefix."""
-        whole = b"".join(answer) if answer else None
+        whole: bytes | Pieces | None = answer or None
+        if answer and not any(hasattr(piece, "fileno") for piece in answer):
+            whole = b"".join(answer)
         if exchange.fault is None:
             self.add_served(exchange.connection.id, exchange.frame, exchange.duration_ns, whole)
         else:
@@ -101,7 +104,7 @@ class Recorder:
         connection_id: int,
         frame: bytes,
         came_ns: int,
-        answer: bytes | None,
+        answer: bytes | Pieces | None,
         met: tuple[int, int] = _NO_FAULT,
         served: bytes = b"",
     ) -> None:
@@ -109,23 +112,40 @@ class Recorder:
 
         Args:
             came_ns: the time of arrival.
-            answer: with the length prefix.
+            answer: with the length prefix; in pieces where slices of files are among them.
             met: the fault, and the bytes of the request that was carried out.
         """
         began = self._began_ns
         if came_ns < began or frame[:2] in _SECRET or (frame[:2] in _ALTERING and _sets_password(frame)):
             return
-        sent = answer or b""
-        response_bytes = len(sent) - _PREFIX_BYTES if sent else _NO_ANSWER
+        sent_bytes = sum(map(len, answer)) if isinstance(answer, list) else len(answer or b"")
+        response_bytes = sent_bytes - _PREFIX_BYTES if sent_bytes else _NO_ANSWER
         at, answered = (came_ns - began) // 1000, (perf_counter_ns() - began) // 1000
         head = _HEAD.pack(connection_id, at, answered, len(frame), response_bytes, *met)
-        size = _HEAD.size + len(frame) + len(sent) + len(served)
-        if self._has_room(size):
-            self.exchanges += 1
-            self._unwritten += (head, frame, sent, served)
-            self._unwritten_bytes += size
-            if self._unwritten_bytes > _BYTES_AT_ONCE:
-                self._write()
+        size = _HEAD.size + len(frame) + sent_bytes + len(served)
+        if not self._has_room(size):
+            return
+        self.exchanges += 1
+        if isinstance(answer, list):
+            self._write_pieces([head, frame, *answer, served])
+            return
+        self._unwritten += (head, frame, answer or b"", served)
+        self._unwritten_bytes += size
+        if self._unwritten_bytes > _BYTES_AT_ONCE:
+            self._write()
+
+    def _write_pieces(self, pieces: Pieces) -> None:
+        """Write at once: what a slice of a file has may be cut off later."""
+        self._write()
+        for piece in pieces:
+            if not hasattr(piece, "fileno"):
+                self._file.write(piece)
+                continue
+            self._file.flush()
+            if copy_range(piece.fileno(), piece.position, self._file.fileno(), len(piece)):
+                self._file.seek(0, os.SEEK_END)
+            else:
+                self._file.write(piece.read())
 
     def _write(self) -> None:
         self._file.write(b"".join(self._unwritten))

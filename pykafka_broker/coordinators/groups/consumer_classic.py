@@ -9,6 +9,7 @@ the member back to JoinGroup when it has partitions to gain or to lose.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from pykafka_broker.coordinators.groups.classic import (
@@ -194,7 +195,7 @@ class Migration:
         """Replace the group by a classic group with the members `staying`.
 
         The classic group is in force at once, since its members and deadlines are soft state; its records are in the
-        same batch.
+        same batch. If the log refuses them the consumer group is in force again, and its members have a full session.
         """
         result.records += group.tombstones()
         back = ClassicGroup(group.group_id, now, STABLE, wall_at=self._table.wall_at)
@@ -214,11 +215,17 @@ class Migration:
             self._table.timers.cancel_member(group.group_id, group.type_name, member_id)
         result.records.append(group_metadata_record(back, back.assignments()))
         self._table.groups[group.group_id] = back
+        result.take_back = partial(self._take_back, group, now)
         for classic in back.members.values():
             self._rebalance.keep_alive(classic, now)
         if rebalance:
             self._rebalance.prepare(back, result, now)
         return back
+
+    def _take_back(self, group: ConsumerGroup, now: int) -> None:
+        self._table.remove(group.group_id)
+        self._table.groups[group.group_id] = group
+        self._consumer.on_loaded(group, now)
 
 
 def classic_share(topics: ClusterTopics, partitions: Target, metadata: bytes) -> bytes:

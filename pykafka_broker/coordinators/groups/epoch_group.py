@@ -361,17 +361,21 @@ class ReconciledGroup(EpochGroup[R, T]):
         return target
 
     def set_member(self, member: R) -> None:
+        before = self.members.get(member.member_id)
+        if before is not None and before.instance_id != member.instance_id:
+            self._release_instance(before)
         super().set_member(member)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
 
     def remove_member(self, member_id: str) -> None:
         member = self.members.pop(member_id, None)
-        if (
-            member is not None
-            and member.instance_id is not None
-            and self.static_members.get(member.instance_id) == member_id
-        ):
+        if member is not None:
+            self._release_instance(member)
+
+    def _release_instance(self, member: R) -> None:
+        """Free the instance id of a member that is gone, or has another one now."""
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
             del self.static_members[member.instance_id]
 
     # Progress

@@ -158,6 +158,7 @@ class GroupTable:
 # Deadlines
 
 
+_FEW_STALE = 500  # heap entries
 MEMBER_CLOCKS = ("session", "rebalance", "join", "sync")  # with a protocol's name before them: kinds of deadlines
 
 
@@ -173,13 +174,14 @@ class Timers:
     """A set of deadlines in epoch milliseconds, by key.
 
     Setting a deadline anew, as every heartbeat does, costs one dict entry; the heap is put right when an entry comes to
-    its top.
+    its top, or when most of it is stale.
     """
 
-    __slots__ = ("_deadlines", "_heap", "_queued")
+    __slots__ = ("_deadlines", "_heap", "_of_group", "_queued")
 
     def __init__(self) -> None:
         self._deadlines: dict[TimerKey, int] = {}
+        self._of_group: dict[str, set[TimerKey]] = {}
         self._queued: dict[TimerKey, int] = {}  # the earliest heap entry of each key; a key's other entries are stale
         self._heap: list[tuple[int, TimerKey]] = []
 
@@ -191,6 +193,10 @@ class Timers:
 
     def set(self, key: TimerKey, deadline: int) -> None:
         """Replace the deadline of `key`."""
+        if key not in self._deadlines:
+            self._of_group.setdefault(key.group_id, set()).add(key)
+            if len(self._heap) > 2 * len(self._deadlines) + _FEW_STALE:
+                self._rebuild()
         self._deadlines[key] = deadline
         queued = self._queued.get(key)
         if queued is None or queued > deadline:
@@ -199,18 +205,31 @@ class Timers:
 
     def cancel(self, key: TimerKey) -> None:
         """Forget `key`; unknown keys are fine."""
-        self._deadlines.pop(key, None)
+        if self._deadlines.pop(key, None) is not None:
+            self._leave_group(key)
+
+    def _leave_group(self, key: TimerKey) -> None:
+        keys = self._of_group[key.group_id]
+        keys.discard(key)
+        if not keys:
+            del self._of_group[key.group_id]
+
+    def _rebuild(self) -> None:
+        """Make the heap anew, without the entries of cancelled keys."""
+        self._queued = dict(self._deadlines)
+        self._heap = [(deadline, key) for key, deadline in self._queued.items()]
+        heapq.heapify(self._heap)
 
     def cancel_member(self, group_id: str, protocol: str, member_id: str) -> None:
         """Forget all deadlines of a protocol for a member."""
         for clock in MEMBER_CLOCKS:
-            self._deadlines.pop(TimerKey(f"{protocol}-{clock}", group_id, member_id), None)
+            self.cancel(TimerKey(f"{protocol}-{clock}", group_id, member_id))
 
     def cancel_group(self, group_id: str, protocol: str) -> None:
         """Forget all deadlines of a protocol for a group."""
         kinds = f"{protocol}-"
-        for key in [key for key in self._deadlines if key.group_id == group_id and key.kind.startswith(kinds)]:
-            del self._deadlines[key]
+        for key in [key for key in self._of_group.get(group_id, ()) if key.kind.startswith(kinds)]:
+            self.cancel(key)
 
     def deadline(self, key: TimerKey) -> int | None:
         return self._deadlines.get(key)
@@ -241,4 +260,5 @@ class Timers:
             return None
         _, key = heapq.heappop(self._heap)
         del self._queued[key], self._deadlines[key]
+        self._leave_group(key)
         return key

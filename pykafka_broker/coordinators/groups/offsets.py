@@ -164,17 +164,22 @@ class OffsetStore:
 
     def forget_group(self, group_id: str) -> None:
         """Forget the offsets of a group of another node."""
-        self.groups.pop(group_id, None)
-        for producer_id, groups in list(self._transactions.items()):
-            groups.discard(group_id)
-            if not groups:
-                del self._transactions[producer_id]
+        group = self.groups.pop(group_id, None)
+        if group is not None:
+            for producer_id in {producer_id for offsets in group.pending.values() for producer_id in offsets}:
+                self._leave_transaction(producer_id, group_id)
+
+    def _leave_transaction(self, producer_id: int, group_id: str) -> None:
+        groups = self._transactions[producer_id]
+        groups.discard(group_id)
+        if not groups:
+            del self._transactions[producer_id]
 
     def _forget(self, group_id: str, group: GroupOffsets, topic: str, partition: int) -> None:
         """Apply a tombstone: pending offsets from before the tombstone go, too."""
         for producer_id in group.pending.pop((topic, partition), {}):
             if not any(producer_id in offsets for offsets in group.pending.values()):
-                self._transactions[producer_id].discard(group_id)
+                self._leave_transaction(producer_id, group_id)
         partitions = group.committed.get(topic)
         if partitions is not None:
             partitions.pop(partition, None)
@@ -489,7 +494,8 @@ class OffsetRequests:
                 elif index in committed or (topic.name, index) in self._store.pending(request.group_id):
                     result.records.append(offset_record(request.group_id, topic.name, index, None))
                 partitions.append(OffsetDeleteResponsePartition(index, code))
-            topics.append(OffsetDeleteResponseTopic(topic.name, partitions))
+            if partitions or image is None:
+                topics.append(OffsetDeleteResponseTopic(topic.name, partitions))
         result.reply = OffsetDeleteResponse(topics=topics)
         return result
 

@@ -537,8 +537,7 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
 
         Another client, timeout or endpoint then begins no epoch of the group; of a dynamic member each of them does.
         """
-        is_static = self._group.static_member(self.member.instance_id) is not None
-        return is_static and self.member.assigned_by() == self.before.assigned_by()
+        return self.member.instance_id is not None and self.member.assigned_by() == self.before.assigned_by()
 
     def _take_topology(self, request: StreamsGroupHeartbeatRequest) -> StreamsGroupTopologyValue:
         known = self._group.topology

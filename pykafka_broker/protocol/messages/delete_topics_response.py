@@ -58,7 +58,7 @@ class DeleteTopicsResponse(Message):
 
     def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
         for delete_topic_state in request.topics:
-            self.responses.append(DeletableTopicResult(name=delete_topic_state.name or '', topic_id=delete_topic_state.topic_id, error_code=code, error_message=message))
+            self.responses.append(DeletableTopicResult(name=delete_topic_state.name, topic_id=delete_topic_state.topic_id, error_code=code, error_message=message))
         for topic_names_item in request.topic_names:
             self.responses.append(DeletableTopicResult(name=topic_names_item, error_code=code, error_message=message))
 

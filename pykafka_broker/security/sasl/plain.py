@@ -11,23 +11,35 @@ import hmac
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from pykafka_broker.config import ConfigError
 from pykafka_broker.security.hooks.loading import HookFailed, call_hook
 from pykafka_broker.security.hooks.login import PlainLogin, plain_login
 from pykafka_broker.security.sasl.jaas import login_module
 from pykafka_broker.security.sasl.mechanism import Done, LoginRefused, Realm
 
-_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_KAFKA = "org.apache.kafka.common.security"
+_MODULE = f"{_KAFKA}.plain.PlainLoginModule"
+_OTHER_MODULES = (  # others that a broker of Kafka starts with; they have no accounts
+    f"{_KAFKA}.scram.ScramLoginModule",
+    f"{_KAFKA}.oauthbearer.OAuthBearerLoginModule",
+    "com.sun.security.auth.module.",
+)
 _ACCOUNT = "user_"
 
 
 def plain(realm: Realm) -> Callable[[], Plain]:
     """Return the maker of logins on a listener. Raises ConfigError."""
     module = login_module(realm.settings, "PLAIN")
+    hook = plain_login(realm.settings)
+    if module.name != _MODULE and not module.name.startswith(_OTHER_MODULES) and hook is None:
+        where = f"listener.name.{realm.settings.name.lower()}.plain.sasl.jaas.config"
+        missing = f"there is no login module {module.name}; that of PLAIN is {_MODULE}"
+        raise ConfigError(f"Invalid value [hidden] for configuration {where}: {missing}")
     options = module.options if module.name == _MODULE else {}
     passwords = {
         key.removeprefix(_ACCOUNT): password.encode() for key, password in options.items() if key.startswith(_ACCOUNT)
     }
-    return partial(Plain, passwords, plain_login(realm.settings))
+    return partial(Plain, passwords, hook)
 
 
 class Plain:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from pykafka_broker.testing.aio.controlled import AsyncControlled
 from pykafka_broker.testing.async_client import AsyncControlClient
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 from pykafka_broker.testing.data import BrokerError
@@ -151,6 +152,9 @@ class SimulatedBroker(AsyncKafkaBroker):
     @property
     def log(self) -> str:
         return self.log_since(0)
+
+    start_recording = AsyncControlled.start_recording
+    save_recording = AsyncControlled.save_recording
 
     # -- life
 

@@ -111,8 +111,8 @@ def test_every_version_can_be_written(node: RealBroker, api_key: ApiKey, version
     bodies: dict[ApiKey, Any] = {
         ApiKey.METADATA: MetadataRequest([MetadataRequestTopic(name="t"), MetadataRequestTopic(name="?")]),
         ApiKey.CREATE_TOPICS: CreateTopicsRequest([CreatableTopic("n", 1, 1), CreatableTopic("?", 1, 1)]),
-        ApiKey.CREATE_PARTITIONS: CreatePartitionsRequest([CreatePartitionsTopic("t", 1, None)]),
-        ApiKey.DELETE_TOPICS: DeleteTopicsRequest(topic_names=["t", "?"])
+        ApiKey.CREATE_PARTITIONS: CreatePartitionsRequest([CreatePartitionsTopic("t", 1, None)], 30_000),
+        ApiKey.DELETE_TOPICS: DeleteTopicsRequest(topic_names=["t", "?"], timeout_ms=30_000)
         if version < 6
         else DeleteTopicsRequest([DeleteTopicState("t"), DeleteTopicState(None, b"?" * 16)]),
         ApiKey.DESCRIBE_CONFIGS: DescribeConfigsRequest([DescribeConfigsResource(4, "1", None)]),
@@ -153,7 +153,7 @@ def test_a_cached_answer_ends_with_the_metadata_that_it_tells_of(node: RealBroke
     create(node, "u")
     assert [topic.name for topic in node.call(MetadataRequest(None), 12).topics] == ["t", "u"]
     assert len(metadata(node, "t").topics[0].partitions) == 2
-    node.call(CreatePartitionsRequest([CreatePartitionsTopic("t", 3, None)]), 3)
+    node.call(CreatePartitionsRequest([CreatePartitionsTopic("t", 3, None)], 30_000), 3)
     assert len(metadata(node, "t").topics[0].partitions) == 3
     epoch = node.call(ApiVersionsRequest("a", "1"), 3).finalized_features_epoch
     create(node, "v")
@@ -191,7 +191,7 @@ def test_metadata_creates_nothing_unasked(tmp_path: Path) -> None:
 def test_an_old_id_is_unknown(node: RealBroker) -> None:
     create(node, "t")
     old = node.broker.image.topics["t"].id
-    node.call(DeleteTopicsRequest([DeleteTopicState("t")]), 6)
+    node.call(DeleteTopicsRequest([DeleteTopicState("t")], timeout_ms=30_000), 6)
     create(node, "t")
     answer = node.call(MetadataRequest([MetadataRequestTopic(old, None)]), 12)
     assert (answer.topics[0].error_code, answer.topics[0].name) == (ErrorCode.UNKNOWN_TOPIC_ID, None)

@@ -286,7 +286,7 @@ def test_metadata_creates_only_when_asked_to(node: RealBroker) -> None:
 def test_a_topic_created_again_is_another_one(node: RealBroker) -> None:
     old = create(node).topic_id
     produce(node, batch(b"a", b"b"))
-    assert node.call(DeleteTopicsRequest([DeleteTopicState("t")]), 6).responses[0].error_code == 0
+    assert node.call(DeleteTopicsRequest([DeleteTopicState("t")], timeout_ms=30_000), 6).responses[0].error_code == 0
     new = create(node).topic_id
     assert new != old
     assert produce(node, batch(b"c"), topic=new).base_offset == 0

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pykafka_broker.broker.coordinators.coordinator_log import read_batches
-from pykafka_broker.broker.requests.router import PendingReply
+from pykafka_broker.broker.requests.encoded_reply import UnwrittenReply
 from pykafka_broker.log.filesystem import OsFile
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -278,26 +278,25 @@ def turn(tmp_path: Path) -> Turn:
 
 
 def code_of(answer: Any, version: int = 9) -> int:
-    pieces = answer.pieces() if isinstance(answer, PendingReply) else answer
-    code: int = decoded(OffsetCommitResponse, joined(pieces), version).topics[0].partitions[0].error_code
+    code: int = decoded(OffsetCommitResponse, joined(answer), version).topics[0].partitions[0].error_code
     return code
 
 
 def test_commits_of_one_turn_are_one_batch(turn: Turn) -> None:
     index = turn.broker.services.groups.shards.index_of("g")
     before = turn.batches(index)
-    pending = [turn.commit(("plain", 0), offset=offset) for offset in range(10, 20)]
-    assert [each.future.done for each in pending] == [False] * 10
+    answers = [turn.commit(("plain", 0), offset=offset) for offset in range(10, 20)]
+    assert [type(each) for each in answers] == [UnwrittenReply] * 10
     turn.end()
-    assert [code_of(each) for each in pending] == [ErrorCode.NONE] * 10
+    assert [code_of(each) for each in answers] == [ErrorCode.NONE] * 10
     assert turn.batches(index) == [*before, 10]
     assert turn.offset("g") == 19
 
 
 def test_who_asks_in_the_same_turn_sees_what_was_committed_before(turn: Turn) -> None:
-    pending = turn.commit(("plain", 0), offset=11)
+    answer = turn.commit(("plain", 0), offset=11)
     assert turn.offset("g") == 11
-    assert code_of(pending) == ErrorCode.NONE
+    assert code_of(answer) == ErrorCode.NONE
     also = turn.commit(("plain", 0), offset=12)
     assert code_of(turn.commit(("plain", 0), ("plain", 1), offset=13)) == ErrorCode.NONE, "the general way"
     assert code_of(also) == ErrorCode.NONE
@@ -305,25 +304,17 @@ def test_who_asks_in_the_same_turn_sees_what_was_committed_before(turn: Turn) ->
     turn.end()
 
 
-def test_a_client_that_goes_in_the_same_turn_has_committed(turn: Turn) -> None:
-    gone, stays = turn.commit(("plain", 0), offset=11), turn.commit(("plain", 0), offset=12, group="g2")
-    turn.broker.purgatory.cancel(gone.future)
-    turn.end()
-    assert code_of(stays) == ErrorCode.NONE
-    assert (turn.offset("g"), turn.offset("g2")) == (11, 12)
-
-
 def test_commits_that_are_too_long_together_are_written_one_by_one(tmp_path: Path) -> None:
     world = World(tmp_path, max_message_bytes="400")
     world.commit(("plain", 0))
     turn, index = Turn(world), world.short.services.groups.shards.index_of("g")
     before = turn.batches(index)
-    pending = [
+    answers = [
         turn.commit(("plain", 0), offset=offset, metadata="x" * size) for offset, size in ((1, 90), (2, 90), (3, 5))
     ]
-    pending.append(turn.commit(("plain", 0), offset=4, version=7, metadata="x" * 400))
+    answers.append(turn.commit(("plain", 0), offset=4, version=7, metadata="x" * 400))
     turn.end()
-    codes = [code_of(each) for each in pending[:-1]] + [code_of(pending[-1], 7)]
+    codes = [code_of(each) for each in answers[:-1]] + [code_of(answers[-1], 7)]
     assert codes == [ErrorCode.NONE] * 3 + [ErrorCode.UNKNOWN_SERVER_ERROR]
     assert turn.batches(index) == [*before, 1, 1, 1]
     assert turn.offset("g") == 3
@@ -335,11 +326,11 @@ def test_a_disk_that_fails_is_told_to_all_of_the_turn(turn: Turn, monkeypatch: p
     def fail(*arguments: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    pending = [turn.commit(("plain", 0), offset=offset) for offset in (30, 31)]
+    answers = [turn.commit(("plain", 0), offset=offset, version=version) for offset, version in ((30, 7), (31, 9))]
     with monkeypatch.context() as patched:
         patched.setattr(OsFile, "write_at", fail)
         turn.end()
-    assert [code_of(each) for each in pending] == [ErrorCode.NOT_COORDINATOR] * 2
+    assert [code_of(answers[0], 7), code_of(answers[1])] == [ErrorCode.NOT_COORDINATOR] * 2
     assert turn.offset("g") == before
 
 

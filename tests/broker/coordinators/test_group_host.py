@@ -11,6 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pykafka_broker.broker.coordinators import group_host, shards
+from pykafka_broker.coordinators.groups.group import TimerKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
@@ -23,7 +24,7 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
-from tests.scenarios.groups.actors import Actor, ClassicMember, ConsumerMember, joined_pair
+from tests.scenarios.groups.actors import Actor, ClassicMember, ConsumerMember, joined_pair, subscription
 from tests.scenarios.groups.local import LocalWorld
 from tests.scenarios.groups.settings import CONFIG
 from tests.scenarios.groups.stage import Stage
@@ -130,6 +131,35 @@ def test_a_log_that_refuses_changes_nothing(stage: Stage, monkeypatch: pytest.Mo
     one.join()
     assert one.sync({one.member_id: b"x", two.member_id: b"y"}).assignment == b"x"
     assert two.sync().assignment == b"y"
+
+
+def test_a_group_that_a_log_does_not_let_turn_back_stays_a_consumer_group(
+    world: LocalWorld, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = stage.topic("t", 2)
+    one = ConsumerMember(stage, "one")
+    one.join(topic)
+    old = ClassicMember(stage, "old", protocols={"range": subscription([topic])})
+    old.enter()
+    old.joined()
+    host = world.broker.services.groups
+
+    def refuse(*arguments: Any, **keywords: Any) -> None:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(shards.CoordinatorShards, "append", refuse)
+        assert one.beat(-1).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    group, timers = host.coordinator.groups[stage.group], host.coordinator.table.timers
+    assert (group.type_name, sorted(group.members)) == ("consumer", sorted([one.member_id, old.member_id]))
+    for member_id in group.members:
+        assert timers.deadline(TimerKey("consumer-session", stage.group, member_id)) is not None, "nobody would go"
+    assert timers.deadline(TimerKey("classic-session", stage.group, old.member_id)) is None
+    assert one.beat(-1).error_code == ErrorCode.NONE
+    assert host.coordinator.groups[stage.group].type_name == "classic"
+    world.restart()
+    group = world.broker.services.groups.coordinator.groups[stage.group]
+    assert (group.type_name, [*group.members]) == ("classic", [old.member_id])
 
 
 def test_whoever_waits_is_answered_where_the_log_refuses_to_confirm(

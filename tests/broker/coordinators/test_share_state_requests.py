@@ -429,20 +429,22 @@ def test_the_next_coordinator_initializes_under_a_later_epoch(nodes: Neighbourho
     assert epochs[0] < epochs[1]
 
 
-def described(nodes: Neighbourhood) -> tuple[int, int]:
-    """The start offset and the lag."""
+def described(nodes: Neighbourhood) -> tuple[int, int, int, str | None]:
+    """The start offset and the lag, and the error with its words."""
     request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(GROUP, None)])
     [group] = nodes.call(3, request, 1).groups
     assert not group.error_code
     [one] = [one for topic in group.topics for one in topic.partitions]
-    return one.start_offset, one.lag
+    return one.start_offset, one.lag, one.error_code, one.error_message
 
 
 def test_offsets_are_described_with_what_two_other_nodes_say(nodes: Neighbourhood) -> None:
     altered(nodes, 1)
-    assert described(nodes) == (1, 4)
+    assert described(nodes) == (1, 4, ErrorCode.NONE, None)
     nodes.network.cut.add(1)
-    assert described(nodes) == (1, -1), "who leads the partition does not say where it ends"
+    start, lag, error, words = described(nodes)
+    assert (start, lag, error) == (0, -1, ErrorCode.NETWORK_EXCEPTION), "as Kafka 4.4.0 where the leader is silent"
+    assert words == "The server disconnected before a response was received."
 
 
 def test_a_partition_without_a_leader_does_not_spoil_the_others(nodes: Neighbourhood) -> None:

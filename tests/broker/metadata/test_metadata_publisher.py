@@ -52,7 +52,7 @@ def create(node: RealBroker, name: str, partitions: int = 1, **configs: str) -> 
 
 
 def delete(node: RealBroker, name: str) -> None:
-    assert node.call(DeleteTopicsRequest(topic_names=[name]), 5).responses[0].error_code == 0
+    assert node.call(DeleteTopicsRequest(topic_names=[name], timeout_ms=30_000), 5).responses[0].error_code == 0
 
 
 def alter(node: RealBroker, kind: int, name: str, key: str, value: str | None) -> None:
@@ -68,7 +68,7 @@ def folders(node: RealBroker) -> set[str]:
 
 def test_topics_have_logs_at_once_and_after_a_restart(node: RealBroker) -> None:
     topic_id = create(node, "t", 2).topic_id
-    node.call(CreatePartitionsRequest([CreatePartitionsTopic("t", 3, None)]), 3)
+    node.call(CreatePartitionsRequest([CreatePartitionsTopic("t", 3, None)], 30_000), 3)
     assert folders(node) == {"__cluster_metadata-0", "t-0", "t-1", "t-2"}
     node.restart()
     assert node.broker.image.topic_id("t") == topic_id
@@ -77,11 +77,13 @@ def test_topics_have_logs_at_once_and_after_a_restart(node: RealBroker) -> None:
 
 def test_topics_that_come_grow_and_go_are_logged_once(node: RealBroker, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "pykafka_broker.broker.metadata.metadata_publisher"):
+        single = uuid_text(create(node, "single").topic_id)
         text = uuid_text(create(node, "t", 2).topic_id)
-        node.call(CreatePartitionsRequest([CreatePartitionsTopic("t", 5, None)]), 3)
+        node.call(CreatePartitionsRequest([CreatePartitionsTopic("t", 5, None)], 30_000), 3)
         node.restart()
         delete(node, "t")
     assert caplog.messages == [
+        f"topic single is created: 1 partition, id {single}",
         f"topic t is created: 2 partitions, id {text}",
         "topic t has 5 partitions now",
         f"topic t is deleted, id {text}",
@@ -316,7 +318,9 @@ def test_a_subscriber_that_raises_keeps_no_other_from_hearing(
     create(node, "t")
     create(node, "u")
     heard.clear()
-    assert [one.error_code for one in node.call(DeleteTopicsRequest(topic_names=["t", "u"]), 5).responses] == [0, 0]
+    assert [
+        one.error_code for one in node.call(DeleteTopicsRequest(topic_names=["t", "u"], timeout_ms=30_000), 5).responses
+    ] == [0, 0]
     assert heard == [["t", "u"]] * 2
     assert "a defect of a subscriber" in caplog.text
 
@@ -339,7 +343,7 @@ def test_a_folder_that_stays_keeps_nobody_from_hearing_of_the_deletion(
 
     with monkeypatch.context() as full:
         full.setattr(UnsyncedFileSystem, "rename", refusing)
-        answers = node.call(DeleteTopicsRequest(topic_names=["t", "u"]), 5).responses
+        answers = node.call(DeleteTopicsRequest(topic_names=["t", "u"], timeout_ms=30_000), 5).responses
         assert [one.error_code for one in answers] == [0, 0]
         assert sorted(heard) == ["t", "u"]
         topic_id = create(node, "t").topic_id

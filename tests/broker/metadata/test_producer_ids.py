@@ -59,6 +59,22 @@ def test_trouble_is_asked_again(trouble: Any) -> None:
     assert len(given.asked) == 1
 
 
+def test_a_trouble_is_logged_once_however_often_clients_come(caplog: pytest.LogCaptureFixture) -> None:
+    given, told = Given(), "no producer ids: KAFKA_STORAGE_ERROR"
+    for _ in range(3):
+        assert given.refused()
+        given.answer(-1, 0, ErrorCode.KAFKA_STORAGE_ERROR)
+    assert caplog.messages == [told]
+    assert given.refused()
+    given.asked.pop()[1](LinkBroken("gone"))
+    assert given.refused()
+    given.answer(0, 1)
+    assert given.ids.next_id() == 0
+    assert given.refused()
+    given.answer(-1, 0, ErrorCode.KAFKA_STORAGE_ERROR)
+    assert caplog.messages == [told, "no producer ids: gone", told]
+
+
 def test_the_first_one_may_be_asked_for_beforehand() -> None:
     given = Given()
     given.ids.prepare()

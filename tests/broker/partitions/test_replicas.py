@@ -91,7 +91,7 @@ def test_a_deleted_topic_is_not_opened_any_more(tmp_path: Path, caplog: pytest.L
     replicas.slices = Slices(waiting.append)
     assigned = [CreatableReplicaAssignment(index, [NODE, 1]) for index in range(2 * PARTITIONS_A_SLICE)]
     assert node.ask(CreateTopicsRequest([CreatableTopic("t", -1, -1, assigned, [])])).topics[0].error_code == 0
-    deleted = node.ask(DeleteTopicsRequest([DeleteTopicState("t")]))
+    deleted = node.ask(DeleteTopicsRequest([DeleteTopicState("t")], timeout_ms=30_000))
     assert deleted.responses[0].error_code == 0
     while waiting:
         waiting.pop()()

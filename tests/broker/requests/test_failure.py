@@ -121,7 +121,7 @@ IDENTITIES = (
         ),
         (MetadataRequest([MetadataRequestTopic(name="a"), MetadataRequestTopic(name="b")]), 9, [("a",), ("b",)]),
         (CreateTopicsRequest([CreatableTopic("a", 1, 1)]), 5, [("a",)]),
-        (DeleteTopicsRequest(topic_names=["a", "b"]), 5, [("a",), ("b",)]),
+        (DeleteTopicsRequest(topic_names=["a", "b"], timeout_ms=30_000), 5, [("a",), ("b",)]),
         (DeleteTopicsRequest(topics=[DeleteTopicState(None, ID)]), 6, [(ID,)]),
         (DescribeConfigsRequest([DescribeConfigsResource(2, "a")]), 4, [("a",)]),
         (

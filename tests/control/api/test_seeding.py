@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from pykafka_broker.cli import main
 from pykafka_broker.testing import ControlError, KafkaBroker
+from tests.control.api.test_browse_records import between, of_another_length
 
 
 def filled(broker: KafkaBroker) -> None:
@@ -87,3 +90,24 @@ def test_a_dump_has_no_deleted_records_and_offsets_count_those_that_are_left() -
         assert second.seed(dumped.splitlines())["records"] == 6
         assert [(each.offset, each.value) for each in second.records("cut")] == [(n, str(n + 4)) for n in range(6)]
         assert second.lag("reader") == 3
+
+
+def test_a_dump_goes_on_behind_what_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The second record of a batch of three is damaged; one group is in front of it, the other behind."""
+    path = tmp_path / "state.jsonl"
+    with KafkaBroker(in_process=True) as first:
+        between(first, "damaged", of_another_length())
+        for group, offset in (("within", 3), ("behind", 5)):
+            first.commit(group, "damaged", offset)
+        lines = [json.loads(each) for each in first.dump().splitlines()]
+        first.start_recording()
+        first.save_recording(path)
+    topic, *middle = [each for each in lines if each["type"] != "offset"]
+    assert topic["type"] == "topic"
+    assert [each.get("value", each["type"]) for each in middle] == ["before", "value", "unreadable", "behind"]
+    assert (middle[2]["offset"], "can't be read" in middle[2]["why"]) == (2, True)
+    assert main(["replay", str(path)]) == 0, capsys.readouterr()
+    with KafkaBroker(in_process=True) as second:
+        assert second.seed(map(json.dumps, lines))["records"] == 3
+        assert [each.value for each in second.records("damaged")] == ["before", "value", "behind"]
+        assert (second.lag("within"), second.lag("behind")) == (1, 0)

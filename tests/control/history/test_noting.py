@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -116,3 +118,16 @@ def test_a_fetch_without_records_is_not_written_down(broker: KafkaBroker) -> Non
     assert consumer.poll(1) is None
     consumer.close()
     assert facts(broker, "history", "size_bytes")[0][0] - size[0][0] < 2_000
+
+
+def test_a_broker_without_a_history_imports_nothing_of_it() -> None:
+    code = """if True:
+        import sys
+        from pykafka_broker.testing import KafkaBroker
+        for history in (False, True):
+            with KafkaBroker(in_process=True, history=history) as broker:
+                broker.create_topic("orders")
+                print("pykafka_broker.control.history.noting" in sys.modules)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]

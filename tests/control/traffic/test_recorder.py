@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
+from pathlib import Path
 from time import perf_counter_ns
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.control.traffic.exchange import Exchange
 from pykafka_broker.control.traffic.recorder import Recorder
+from pykafka_broker.log.filesystem import CachedFile, FileCache, FileSlice, OsFileSystem
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.alter_configs_request import AlterableConfig as OldConfig
 from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsRequest
@@ -127,4 +129,25 @@ def test_it_ends_whole_at_its_most_bytes(answer: Pieces | None) -> None:
     lines = [json.loads(line) for line in recorder.lines()]
     assert lines[-1] == {"full": True}
     assert len(lines) == recorder.exchanges + 2 < 150
+    recorder.close()
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_slices_of_files_are_copied_as_they_are_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copies: bool
+) -> None:
+    """What is recorded stays, though the log is cut off later."""
+    if not copies:
+        monkeypatch.setattr("pykafka_broker.control.traffic.recorder.copy_range", lambda *_: False)
+    path = tmp_path / "00.log"
+    path.write_bytes(b"0123456789" * 1000)
+    recorder = Recorder({})
+    files = FileCache(OsFileSystem(), 10)
+    asked = [exchange() for _ in range(3)]
+    recorder.add(asked[0], [b"\0\0\0\1a"])
+    recorder.add(asked[1], [b"\0\0\x13\x8ahe", FileSlice(CachedFile(files, str(path)), 2, 5000), b"ader"])
+    recorder.add(asked[2], [b"\0\0\0\1b"])
+    path.write_bytes(b"x" * 10_000)
+    answers = [b64decode(json.loads(line)["response"]) for line in [*recorder.lines()][1:]]
+    assert answers == [b"a", b"he" + b"2345678901" * 500 + b"ader", b"b"]
     recorder.close()

@@ -83,3 +83,42 @@ def test_as_many_votes_are_decided_by_the_table(order: tuple[str, str]) -> None:
         member = ClassicGroupMember("g", name, None, "", "", 1, 1, "consumer", [(one, b"") for one in wanted[name]])
         group.add(member, name)
     assert group.select_protocol() == "range"
+
+
+class Counted(str):
+    """A group id that counts how often one is compared with another."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_the_deadlines_of_a_group_are_forgotten_without_a_look_at_those_of_others() -> None:
+    """A node that loses a log with thousands of groups forgets them one after the other, in one turn."""
+    timers, groups = Timers(), 500
+    for number in range(groups):
+        timers.set(TimerKey("classic-session", Counted(f"g{number}"), "m"), number)
+    timers.set(TimerKey("consumer-session", Counted("g1"), "m"), 7)
+    timers.cancel(TimerKey("classic-session", Counted("g2"), "m"))
+    Counted.compared = 0
+    for number in range(groups):
+        timers.cancel_group(Counted(f"g{number}"), "classic")
+    assert Counted.compared < 20 * groups
+    assert (len(timers), timers.next_deadline()) == (1, 7)
+
+
+def test_deadlines_that_never_come_are_not_kept() -> None:
+    """A member may give itself 24 days to give partitions back, and leave at once."""
+    timers = Timers()
+    for number in range(5_000):
+        key = TimerKey("consumer-rebalance", "g", f"m{number}")
+        timers.set(key, 2**31 - number)
+        timers.cancel(key)
+    assert len(timers._heap) < 1_000
+    timers.set(TimerKey("consumer-rebalance", "g", "m"), 5)
+    assert timers.next_deadline() == 5

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.coordinators.groups.offsets import OffsetStore
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
@@ -22,6 +23,7 @@ from pykafka_broker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from pykafka_broker.protocol.stored.offset_commit_value import OffsetCommitValue
 
 DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS  # offsets.retention.minutes
@@ -194,3 +196,30 @@ def test_offsets_of_a_deleted_topic_go(machine: Any) -> None:
 def test_commit_for_a_topic_that_is_not_there_makes_no_group(machine: Any) -> None:
     assert commit(machine, 1, topic="nowhere") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert "g" not in machine.coordinator.groups
+
+
+class Watched(set[str]):
+    """The groups of a transaction; counts how often one of them is asked to go."""
+
+    asked = 0
+
+    def discard(self, element: object) -> None:
+        Watched.asked += 1
+        super().discard(element)
+
+
+def test_a_group_is_forgotten_without_a_look_at_transactions_of_others() -> None:
+    """A node that loses a log forgets thousands of groups, one after the other, in one turn."""
+    store, groups = OffsetStore(), 50
+    for number in range(groups):
+        store.replay(f"g{number}", "t", 0, OffsetCommitValue(5), number, producer_id=number)
+        store.replay("all", "t", 0, OffsetCommitValue(5), number, producer_id=number)
+    store._transactions = {number: Watched(known) for number, known in store._transactions.items()}
+    for number in range(groups):
+        store.forget_group(f"g{number}")
+    assert Watched.asked == groups
+    store.replay_end_txn(7, committed=True)
+    assert store.committed("all")["t"][0].offset == 5
+    assert store.committed("g7") == {}
+    store.forget_group("all")
+    assert not store._transactions

@@ -6,6 +6,7 @@ import tracemalloc
 
 import pytest
 
+from pykafka_broker.config import ConfigError
 from pykafka_broker.security.sasl.mechanism import Done, LoginRefused
 from pykafka_broker.security.sasl.plain import plain
 from tests.security.sasl.realms import PREFIX, SCRAM_LINE, realm_of
@@ -57,6 +58,14 @@ def test_names_and_passwords_may_hold_anything() -> None:
 def test_a_login_module_of_another_mechanism_has_no_accounts() -> None:
     with pytest.raises(LoginRefused):
         step(b"\0alice\0alice-secret", **{PREFIX + "plain.sasl.jaas.config": SCRAM_LINE})
+
+
+def test_a_login_module_that_is_not_there_ends_the_start_as_with_kafka() -> None:
+    for name in ("PlainLoginModule", "org.apache.kafka.common.security.plain.PlainLoginModul"):
+        line = f'{name} required user_alice="hidden-secret";'
+        with pytest.raises(ConfigError, match=f"there is no login module {name}; that of PLAIN is org") as raised:
+            plain(realm_of({PREFIX + "plain.sasl.jaas.config": line}))
+        assert "hidden-secret" not in str(raised.value)
 
 
 def test_very_many_parts_are_only_counted() -> None:

@@ -1,0 +1,56 @@
+"""Recordings of two versions of an application."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from pykafka_broker.cli import main
+from pykafka_broker.testing import KafkaBroker
+
+TIMEOUT_S = 60
+Bill = Callable[[int], bytes]
+
+
+def recorded(path: Path, bill: Bill, orders: int = 4) -> Path:
+    """Record an application that reads orders and writes bills in transactions."""
+    with KafkaBroker(in_process=True) as broker:
+        for topic in ("orders", "billed"):
+            broker.create_topic(topic)
+        broker.produce("orders", [str(number) for number in range(4)])
+        broker.start_recording()
+        servers = {"bootstrap.servers": broker.bootstrap_servers, "client.id": "biller"}
+        reading = {"group.id": "billing", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        consumer, producer = Consumer({**servers, **reading}), Producer({**servers, "transactional.id": "bills"})
+        producer.init_transactions(TIMEOUT_S)
+        consumer.subscribe(["orders"])
+        for number in range(orders):
+            order = consumer.poll(TIMEOUT_S)
+            assert order is not None
+            producer.begin_transaction()
+            producer.produce("billed", bill(number), key=order.value())
+            producer.commit_transaction(TIMEOUT_S)
+            consumer.commit(message=order, asynchronous=False)
+        consumer.close()
+        broker.save_recording(path)
+    return path
+
+
+def test_what_a_new_version_writes_otherwise_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = recorded(tmp_path / "old.jsonl", lambda number: b"paid")
+    same = recorded(tmp_path / "same.jsonl", lambda number: b"paid")
+    assert main(["replay", str(old), "--compare", str(same)]) == 0
+    assert capsys.readouterr().out == "the clients wrote and committed the same\n"
+    other = recorded(tmp_path / "other.jsonl", lambda number: b"owed" if number == 2 else b"paid", orders=3)
+    assert main(["replay", str(old), "--compare", str(other)]) == 3
+    assert capsys.readouterr().out.splitlines() == [
+        "biller writes billed-0, number 3: recorded b'2': b'paid', now b'2': b'owed'"
+    ]
+    assert main(["replay", str(old), "--compare", str(other), "--all"]) == 3
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "bills ends transactions, number 4: recorded commit, now nothing",
+        "billing commits orders-0, number 1: recorded 4, now 3",
+    ]
