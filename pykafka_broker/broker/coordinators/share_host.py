@@ -246,7 +246,7 @@ class EndOffsetRequests(RequestBatcher[EndOffset]):
         for end in wanted:
             one = found.get(end.partition)
             if one is not None and one.error_code:
-                end.error_code, one = error_code_of(one.error_code), None
+                end.error_code, one = ErrorCode(one.error_code), None
             if not end.done:
                 end.complete(UNKNOWN if one is None else one.offset)
 
