@@ -123,7 +123,7 @@ def group_of(nodeid: str) -> str:
 
 def place_of(item: pytest.Item) -> int:
     group = group_of(item.nodeid)
-    return LONG.index(group) if group in LONG else len(LONG)
+    return LONG.index(group) if group in LONG else len(LONG) + group.startswith("tests/")  # the shortest come last
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -432,7 +432,8 @@ def lz4_pieces(data: memoryview, *, check_header: bool = True) -> Iterator[bytes
 
     unpack = lz4.decompress_block_into
     flags, largest, position = _lz4_header(data, check_header)
-    unpacked = memoryview(bytearray(largest))
+    room = bytearray(largest)  # not a view of one, which the library does not write into on PyPy
+    unpacked = memoryview(room)
     try:
         while True:
             (size,) = _UINT32(data, position)
@@ -447,7 +448,7 @@ def lz4_pieces(data: memoryview, *, check_header: bool = True) -> Iterator[bytes
             if flags & _BLOCK_CHECKSUM:
                 _check_lz4_block(block, data[end : end + 4])
                 position += 4
-            yield bytes(block) if raw else bytes(unpacked[: unpack(block, unpacked)])
+            yield bytes(block) if raw else bytes(unpacked[: unpack(block, room)])
         if flags & _CONTENT_CHECKSUM:
             _UINT32(data, position)
     except struct.error:

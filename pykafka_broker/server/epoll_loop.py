@@ -42,7 +42,8 @@ class _SharedEpoll(selectors.EpollSelector):
     def __init__(self) -> None:
         super().__init__()
         self.epoll = select.epoll.fromfd(os.dup(self.fileno()))
-        self.bell = os.eventfd(0)
+        self._nothing = select.epoll()  # watches nothing, so it is never ready
+        self.bell = self._nothing.fileno()
         self.rung: _Told = []  # empty while nobody listens
         self.others: dict[int, int] = {}
         self.ready: Ready = []
@@ -70,7 +71,7 @@ class _SharedEpoll(selectors.EpollSelector):
 
     def close(self) -> None:
         self.epoll.close()
-        os.close(self.bell)
+        self._nothing.close()
         super().close()
 
 

@@ -55,7 +55,7 @@ class Collector:
     loaded.
     """
 
-    def __init__(self, now: Callable[[], float] = seconds, freeze: Callable[[], None] = gc.freeze) -> None:
+    def __init__(self, now: Callable[[], float], freeze: Callable[[], None]) -> None:
         self._now = now
         self._freeze = freeze
         self._begun = 0.0
@@ -291,10 +291,11 @@ def run_process(
 ) -> int:
     """Do the work of `pykafka_broker.server.run`."""
     loop = new_event_loop()
+    collector = Collector(seconds, gc.freeze) if hasattr(gc, "freeze") else None  # PyPy's needs no help
     useless = False
     try:
         if not signals.asked:
-            useless = loop.run_until_complete(serve(config, loop, on_ready, signals, setup, beside, Collector()))
+            useless = loop.run_until_complete(serve(config, loop, on_ready, signals, setup, beside, collector))
     finally:
         signals.ignore()
         loop.close()
