@@ -162,7 +162,7 @@ export interface Fault {
  * broker.
  */
 export interface Finding {
-  anomaly: 'lost write' | 'inconsistent offsets' | 'duplicate' | 'out of order' | 'fenced writer' | 'write cycle' | 'circular information flow' | 'aborted read' | 'precommitted read' | 'poll skip' | 'nonmonotonic poll' | 'commit ahead of fetch' | 'nonmonotonic commit' | 'unseen' | 'acknowledged twice' | 'acknowledgement lost' | 'lost' | 'doubled' | 'invented' | 'split key'
+  anomaly: 'lost write' | 'inconsistent offsets' | 'duplicate' | 'out of order' | 'fenced writer' | 'write cycle' | 'circular information flow' | 'aborted read' | 'precommitted read' | 'unacknowledged read' | 'poll skip' | 'nonmonotonic poll' | 'commit ahead of fetch' | 'nonmonotonic commit' | 'unseen' | 'acknowledged twice' | 'acknowledgement lost' | 'lost' | 'doubled' | 'invented' | 'split key'
   text: string
   topic: string
   partition: number
@@ -630,8 +630,8 @@ export interface CheckOptions {
   guarantee?: 'exactly_once' | 'at_least_once' | 'at_most_once'
   order?: string | null
   seen_by?: string | null
-  allow?: ('lost write' | 'inconsistent offsets' | 'duplicate' | 'out of order' | 'fenced writer' | 'write cycle' | 'circular information flow' | 'aborted read' | 'precommitted read' | 'poll skip' | 'nonmonotonic poll' | 'commit ahead of fetch' | 'nonmonotonic commit' | 'unseen' | 'acknowledged twice' | 'acknowledgement lost' | 'lost' | 'doubled' | 'invented' | 'split key')[] | null
-  forbid?: ('write cycle')[] | null
+  allow?: ('lost write' | 'inconsistent offsets' | 'duplicate' | 'out of order' | 'fenced writer' | 'write cycle' | 'circular information flow' | 'aborted read' | 'precommitted read' | 'unacknowledged read' | 'poll skip' | 'nonmonotonic poll' | 'commit ahead of fetch' | 'nonmonotonic commit' | 'unseen' | 'acknowledged twice' | 'acknowledgement lost' | 'lost' | 'doubled' | 'invented' | 'split key')[] | null
+  forbid?: ('write cycle' | 'unacknowledged read')[] | null
 }
 
 export interface AddFaultOptions {

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from itertools import pairwise
 
-from pykafka_broker.control.history.facts import Fetched, Produced, Registered
+from pykafka_broker.control.history.facts import Fact, Fetched, Produced, RecordsAcquired, Registered
 from pykafka_broker.control.history.findings import (
     Anomaly,
     Evidence,
@@ -39,6 +39,7 @@ def findings(evidence: Evidence, seen_by: str | None = None, forbid: Collection[
         *_out_of_sequence(evidence),
         *_fenced(evidence),
         *_dirty_reads(evidence),
+        *(_unacknowledged_reads(evidence) if "unacknowledged read" in forbid else ()),
         *cycles(evidence, forbid),
         *group_findings(evidence, seen_by),
         *share_findings(evidence),
@@ -134,12 +135,16 @@ def _duplicates(evidence: Evidence) -> Iterator[Finding]:
             if others and (first.producer_id >= 0 or any(not each.done for each in sent[:-1])):
                 for again in others:
                     text = f"{place(*partition, again.base)} is {place(*partition, first.base)} once more"
-                    way = [
-                        f"sent at {clock(each.at)} by {each.who}: "
-                        + (each.error or (f"acknowledged at {each.offset}" if each.answered else "not answered"))
-                        for each in sent
-                    ]
-                    yield Finding("duplicate", text + _records(again), *partition, again.base, way)
+                    yield Finding("duplicate", text + _records(again), *partition, again.base, _told(sent))
+
+
+def _told(attempts: Iterable[Produced]) -> list[str]:
+    """Return what the producers were told, a line for each attempt."""
+    return [
+        f"sent at {clock(each.at)} by {each.who}: "
+        + (each.error or (f"acknowledged at {each.offset}" if each.answered else "not answered"))
+        for each in attempts
+    ]
 
 
 def _records(batch: BatchOutline) -> str:
@@ -280,3 +285,30 @@ def _dirty(fact: Fetched, batch: BatchOutline) -> Anomaly | None:
     if batch.outcome == COMMITTED and 0 <= fact.last_stable_offset <= batch.base:
         return "precommitted read"
     return None
+
+
+def _unacknowledged_reads(evidence: Evidence) -> Iterator[Finding]:
+    """Find records that consumers got, and of which no attempt to produce them was acknowledged."""
+    told: set[tuple[TopicPartition, int]] = set()
+    for fact, partition, batches in _reads(evidence):
+        for batch in batches:
+            sent = () if batch.outcome in MARKERS else evidence.attempts(partition, batch)
+            if not sent or any(each.done or not each.acks for each in sent) or (partition, batch.base) in told:
+                continue
+            told.add((partition, batch.base))
+            text = (
+                f"{place(*partition, batch.base)} was fetched at {clock(fact.at)} by {fact.who} and never acknowledged"
+            )
+            yield Finding("unacknowledged read", text + _records(batch), *partition, batch.base, _told(sent))
+
+
+def _reads(evidence: Evidence) -> Iterator[tuple[Fact, TopicPartition, Iterator[BatchOutline]]]:
+    """Yield what consumers and members of share groups got: the fact, the partition and its batches."""
+    for fact in evidence.facts:
+        if not isinstance(fact, Fetched | RecordsAcquired):
+            continue
+        partition = fact.topic, fact.partition
+        first, end = (fact.first, fact.last + 1) if isinstance(fact, RecordsAcquired) else evidence.range_of(fact)
+        outline = evidence.outlines.get(partition)
+        if outline is not None and end is not None:
+            yield fact, partition, outline.between(first, end)

@@ -35,6 +35,7 @@ Anomaly = Literal[
     "circular information flow",
     "aborted read",
     "precommitted read",
+    "unacknowledged read",
     "poll skip",
     "nonmonotonic poll",
     "commit ahead of fetch",
@@ -47,7 +48,7 @@ Anomaly = Literal[
     "invented",
     "split key",
 ]
-Forbidden = Literal["write cycle"]  # what Kafka allows, and an application may not want
+Forbidden = Literal["write cycle", "unacknowledged read"]  # what Kafka allows, and an application may not want
 
 
 @dataclass

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaError
 
+from pykafka_broker.testing import KafkaBroker
 from tests.control.history.story import Story
 
 
@@ -200,3 +203,53 @@ def test_an_uncommitted_read_of_a_committed_transaction_is_right(story: Story) -
     story.store(producer_id=1, epoch=0, outcome="commit")
     story.fetched(0, 2, committed_only=False)
     assert story.kinds() == []
+
+
+REFUSED_READS: dict[str, Any] = {"forbid": ["unacknowledged read"]}
+
+
+@pytest.mark.parametrize("told", [{"error": "REQUEST_TIMED_OUT"}, {"answered": False}], ids=["refused", "not answered"])
+def test_a_read_of_what_was_never_acknowledged_is_found_once(story: Story, told: dict[str, Any]) -> None:
+    story.produced(records=2, **told)
+    story.produced()
+    story.fetched(0, 3)
+    story.fetched(0, 3)
+    (found,) = story.found(**REFUSED_READS)
+    assert found.anomaly == "unacknowledged read"
+    assert found.lines[0].endswith("by reader (reader:1) and never acknowledged, with the 2 records of its batch")
+    assert found.way == [f"sent at 00:00:00.000 by writer (writer:1): {told.get('error', 'not answered')}"]
+    assert story.kinds() == []
+
+
+def test_a_share_group_reads_what_was_never_acknowledged(story: Story) -> None:
+    story.produced(answered=False)
+    story.acquired(0, 0)
+    assert story.kinds(**REFUSED_READS) == ["unacknowledged read"]
+
+
+def test_what_a_later_attempt_acknowledged_or_nobody_asked_about_is_right(story: Story) -> None:
+    story.produced(crc=7, answered=False, producer_id=1, epoch=0, sequence=0)
+    story.fetched(0, 1)
+    story.produced(crc=7, stored=False, producer_id=1, epoch=0, sequence=0)  # told as done at its offset
+    story.produced(acks=0, answered=False)
+    story.store()  # before the history
+    story.fetched(1, 3)
+    assert story.kinds(**REFUSED_READS) == []
+
+
+def test_a_client_reads_what_another_was_told_had_failed() -> None:
+    with KafkaBroker(history=True) as broker:
+        broker.create_topic("orders")
+        broker.faults.add(api="Produce", error="REQUEST_TIMED_OUT", applied=True, times=1)
+        options: dict[str, Any] = {"bootstrap_servers": broker.bootstrap_servers}
+        producer = KafkaProducer(**options, enable_idempotence=False, retries=0)
+        with pytest.raises(KafkaError):
+            producer.send("orders", b"1").get(30)
+        producer.close()
+        consumer = KafkaConsumer("orders", **options, auto_offset_reset="earliest")
+        assert next(consumer).value == b"1"
+        consumer.close()
+        assert broker.check(raises=False) == []
+        (found,) = broker.check(forbid=["unacknowledged read"], raises=False)
+    assert found.anomaly == "unacknowledged read"
+    assert found.way[0].endswith(": REQUEST_TIMED_OUT")
