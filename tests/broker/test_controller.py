@@ -193,8 +193,8 @@ def test_who_does_not_want_to_be_fenced_any_more_is_not(node: ControllerNode, mo
     assert not node.image.brokers[2].fenced
 
 
-def test_what_was_in_a_lost_directory_moves_in_portions(node: ControllerNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heartbeats, "PORTION", 2)
+def lose_a_directory(node: ControllerNode) -> None:
+    """Let broker 2 lose the directory in which it has its replicas of five partitions."""
     node.register(2, log_dirs=[directory(2), b"e" * 16])
     node.beat(2)
     with_partitions(node, 5, join=(1,))
@@ -202,6 +202,11 @@ def test_what_was_in_a_lost_directory_moves_in_portions(node: ControllerNode, mo
     places = [PartitionChangeRecord(number, topic.id, directories=[directory(2), directory(1)]) for number in range(5)]
     node.commit_metadata([ApiMessageAndVersion(each, 2) for each in places])
     node.beat(2, offline_log_dirs=[directory(2)])
+
+
+def test_what_was_in_a_lost_directory_moves_in_portions(node: ControllerNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats, "PORTION", 2)
+    lose_a_directory(node)
     node.beat(2, offline_log_dirs=[directory(2)])  # it says so as long as it is so
     assert seen_in_turns(node, lambda: led_by_2(node)) == [3, 1, 0]
     assert node.image.brokers[2].log_dirs == (b"e" * 16,)
@@ -251,13 +256,7 @@ def test_portions_outlive_their_controller_of_who_comes_back(tmp_path: Path, mon
 def test_portions_outlive_their_controller_of_a_lost_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeats, "PORTION", 2)
     node = ControllerNode(tmp_path)
-    node.register(2, log_dirs=[directory(2), b"e" * 16])
-    node.beat(2)
-    with_partitions(node, 5, join=(1,))
-    topic = node.image.topics["t"]
-    places = [PartitionChangeRecord(number, topic.id, directories=[directory(2), directory(1)]) for number in range(5)]
-    node.commit_metadata([ApiMessageAndVersion(each, 2) for each in places])
-    node.beat(2, offline_log_dirs=[directory(2)])
+    lose_a_directory(node)
     assert led_by_2(node) == 3
     again = restarted(node, tmp_path)
     assert {each.isr for each in again.image.topics["t"].partitions.values()} == {(1,)}
