@@ -137,6 +137,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for name, allowed in (("kafka_broker_scope", SCOPES), ("kafka_broker_isolation", ("", *ISOLATIONS))):
         if (value := config.getini(name)) not in allowed:
             raise pytest.UsageError(f"{name} = {value}: it must be one of {', '.join(filter(None, allowed))}")
+    if (seeds := config.getoption("--kafka-chaos-seeds")) is not None and seeds < 1:
+        raise pytest.UsageError(f"--kafka-chaos-seeds: {seeds}: at least one seed is run")
     given = _given_configs(config)
     if _option(config, "kafka_broker_url") and (given or config.getoption("--kafka-emulate")):
         raise pytest.UsageError("--kafka-config and --kafka-emulate can't change a broker that runs already")

@@ -128,6 +128,7 @@ def test_the_command_line_has_configs_and_a_release(pytester: pytest.Pytester) -
     ]
     pytester.runpytest_subprocess(*options).assert_outcomes(passed=2)
     for wrong, says in (
+        (["--kafka-chaos-seeds=0"], "ERROR: --kafka-chaos-seeds: 0: at least one seed is run"),
         (["--kafka-config=num.partitions"], "ERROR: --kafka-config: num.partitions: it must be key=value"),
         (["--kafka-emulate=2.8", "--kafka-broker-url=http://h:1"], "ERROR: --kafka-config and --kafka-emulate can't *"),
     ):
