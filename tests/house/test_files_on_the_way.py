@@ -30,7 +30,7 @@ from tests.broker.frames import framed
 from tests.broker.replication.replicating import Cluster
 from tests.broker.support import batch
 
-HEARTBEAT, PRODUCE, REPLICATION = 13, 13, 11
+HEARTBEAT, PRODUCE, REPLICATION = 14, 13, 11
 PACKAGE = Path(pykafka_broker.__file__).parent
 GENERATED = PACKAGE / "protocol" / "messages"
 
@@ -97,7 +97,7 @@ def test_a_produce_of_one_batch(tmp_path: Path) -> None:
     assert len(files) <= PRODUCE, sorted(files)
 
 
-def test_records_that_a_follower_fetches(tmp_path: Path) -> None:
+def test_records_that_a_follower_fetches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the leader's answer to the follower's file."""
     cluster = Cluster(tmp_path, 2)
     files: list[set[str]] = []
@@ -113,7 +113,7 @@ def test_records_that_a_follower_fetches(tmp_path: Path) -> None:
             cluster.network.sent[0] = sent._replace(on_reply=on_reply)
         step()
 
-    cluster.network.step = measured  # type: ignore[method-assign]
+    monkeypatch.setattr(cluster.network, "step", measured)
     cluster.topic(1, 2)
     for _ in range(2):
         files.clear()

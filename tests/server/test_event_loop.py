@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -229,6 +230,13 @@ def test_whatever_a_client_asks_its_answers_keep_their_order(monkeypatch: pytest
     assert sends == [(3, 7), (6, 7), (8, 7)]  # of each channel the last one is kept, till another one sends past it
 
 
+def end(turns: EventLoop, channels: Sequence[Channel], pairs: Sequence[tuple[socket.socket, socket.socket]]) -> None:
+    for channel, (_, theirs) in zip(channels, pairs, strict=True):
+        channel.close("the test is over")
+        theirs.close()
+    turns.close()
+
+
 def test_an_answer_leaves_before_the_next_request_of_its_channel_is_served() -> None:
     """As a crash in between would make a producer doubt more than its last batch."""
     loop = new_event_loop()
@@ -247,10 +255,7 @@ def test_an_answer_leaves_before_the_next_request_of_its_channel_is_served() -> 
             theirs.send(framed(b"1", b"2", b"3"))
         await asyncio.sleep(0.05)
         assert [received(theirs) for _, theirs in pairs] == [[b"1", b"2", b"3"]] * 20
-        for channel, (_, theirs) in zip(channels, pairs, strict=True):
-            channel.close("the test is over")
-            theirs.close()
-        turns.close()
+        end(turns, channels, pairs)
 
     loop.run_until_complete(scenario())
     loop.close()
@@ -322,10 +327,7 @@ def test_the_last_steps_of_a_turn_come_before_its_answers_and_never_outside_of_o
         await asyncio.sleep(0.05)
         assert received(pairs[0][1]) == [b"alone"]
         assert "never" not in order
-        for channel, (_, theirs) in zip(channels, pairs, strict=True):
-            channel.close("the test is over")
-            theirs.close()
-        turns.close()
+        end(turns, channels, pairs)
 
     loop.run_until_complete(scenario())
     loop.close()
@@ -352,10 +354,7 @@ def test_a_turn_that_fails_has_answered_all_the_same() -> None:
         await asyncio.sleep(0.05)
         assert [received(theirs) for _, theirs in pairs] == [[b"one"]] * 20
         assert not turns.answers.gathers
-        for channel, (_, theirs) in zip(channels, pairs, strict=True):
-            channel.close("the test is over")
-            theirs.close()
-        turns.close()
+        end(turns, channels, pairs)
 
     loop.run_until_complete(scenario())
     loop.close()
@@ -460,10 +459,7 @@ def test_no_answer_leaves_before_the_record_that_it_rests_on_is_written(monkeypa
         answers[-1] = answers[-1].removeprefix(framed(bytes(8 << 20)))
         assert answers == [framed(*map(told, frames)) for frames in asked]
         assert max(disk.writes) == MOST_KEPT
-        for channel, (_, theirs) in zip(channels, pairs, strict=True):
-            channel.close("the test is over")
-            theirs.close()
-        turns.close()
+        end(turns, channels, pairs)
 
     loop.run_until_complete(scenario())
     loop.close()

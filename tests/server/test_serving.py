@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -279,7 +279,7 @@ class World:
         self.startup: Any = self
         self.turns: Any = self
         self.broker: Any = self
-        self.unfenced = Unfenced(self.startup, self, self.stopped, self.attend)  # type: ignore[arg-type]
+        self.unfenced = Unfenced(cast(Any, self), cast(Any, self), self.stopped, self.attend)
 
     def begin(self) -> None:
         self.calls.append("begin")

@@ -229,7 +229,7 @@ class GroupHost:
             return later
         self.confirm_by_append(group_id, getattr(effects.reply, "error_code", 0))
         committed = self.committed(group_id)
-        return effects.reply if committed.done and not committed.error else when_committed(effects.reply, committed)
+        return effects.reply if committed.succeeded else when_committed(effects.reply, committed)
 
     def apply(self, effects: CoordinatorResult[Any]) -> None:
         """Append, replay, and answer waiting requests. If the log refuses, the requests fail.

@@ -127,7 +127,7 @@ def test_an_end_that_can_not_be_recorded_writes_no_marker_again(nodes: Neighbour
 
 
 def set_min_insync_replicas(nodes: Neighbourhood, value: str) -> None:
-    """Of the coordinator's log, of which node 1 alone is in sync."""
+    """Change the config of the coordinator's log, of which node 1 alone is in sync."""
     record = ConfigRecord(ConfigResourceType.TOPIC, TRANSACTION_STATE, "min.insync.replicas", value)
     nodes.commit(1, [ApiMessageAndVersion(record, 0)])
 

@@ -136,7 +136,7 @@ def test_it_ends_whole_at_its_most_bytes(answer: Pieces | None) -> None:
 def test_slices_of_files_are_copied_as_they_are_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copies: bool
 ) -> None:
-    """What is recorded stays, though the log is cut off later."""
+    """Keep what was recorded, though the log is cut off later."""
     if not copies:
         monkeypatch.setattr("pykafka_broker.control.traffic.recorder.copy_range", lambda *_: False)
     path = tmp_path / "00.log"
