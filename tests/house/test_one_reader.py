@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.house.imports import import_graph, modules
+from tests.house.sources import Source, import_graph, sources
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "pykafka_broker"
@@ -52,21 +52,21 @@ REASONS = {
 
 def readers(root: Path) -> dict[str, set[str]]:
     """Return the readers of each module that no table names. Packages do not count."""
-    found = modules(root, PACKAGE)
-    read: dict[str, set[str]] = {name: set() for name, path in found.items() if path.stem[:2] != "__"}
+    found = sources(root, PACKAGE)
+    read: dict[str, set[str]] = {name: set() for name, source in found.items() if source.path.stem[:2] != "__"}
     for reader, imported in import_graph(found).items():
         for name in imported & read.keys():
             read[name].add(reader)
     for table, below in TABLES.items():
-        for name in named(ast.parse(found[table].read_text()), below):
+        for name in named(found[table], below):
             read.pop(name, None)
     return read
 
 
-def named(tree: ast.AST, below: str) -> Iterator[str]:
+def named(source: Source, below: str) -> Iterator[str]:
     """Yield the modules that strings name, alone or with a function behind a dot."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+    for node in source.nodes(ast.Constant):
+        if isinstance(node.value, str):
             for name in (node.value, node.value.rpartition(".")[0]):
                 yield f"{below}.{name}".lstrip(".").replace("-", "_")
 
