@@ -5,8 +5,8 @@ then exchanges in the order of their answers, calls of the control API and close
 `answered` are microseconds since the start; a frame is base64 without its length prefix. An exchange that met a fault
 has its number, and `served`, where the broker carried out another request than came, or none. A proxy tells to which
 of its addresses a connection is, as each stands for a broker. While it goes on, frames
-are kept as they are in a temporary file; one that has reached its most bytes takes nothing more and says so in its last
-line.
+are kept as they are in a temporary file; one that has reached its most bytes, or for which the disk has no room, takes
+nothing more and says so in its last line.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import tempfile
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from struct import Struct
 from time import perf_counter_ns
 from typing import Any
@@ -29,7 +30,6 @@ from pykafka_broker.protocol.runtime import Pieces
 
 FORMAT = 1
 MOST_BYTES = 1 << 30
-_IN_MEMORY_BYTES = 1 << 20
 _BYTES_AT_ONCE = 256 << 10
 _PREFIX_BYTES = 4  # of an answer: its length
 # Connection, at, answered, bytes of the request and of the response, fault, bytes of the request that was carried out.
@@ -68,7 +68,8 @@ class Recorder:
         self._began_ns = perf_counter_ns()
         self._unwritten: list[bytes] = []
         self._unwritten_bytes = 0
-        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115  # it lives as long as this
+        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # it lives as long as this
+        self._written_bytes = 0  # of whole entries
 
     def begin(self) -> None:
         """Take exchanges from now on: of a request that came before not all may have been kept."""
@@ -127,30 +128,50 @@ class Recorder:
             return
         self.exchanges += 1
         if isinstance(answer, list):
-            self._write_pieces([head, frame, *answer, served])
+            self._write_pieces([head, frame, *answer, served], size)
             return
-        self._unwritten += (head, frame, answer or b"", served)
+        self._keep(size, head, frame, answer or b"", served)
+
+    def _keep(self, size: int, *parts: bytes) -> None:
+        """Write an entry later, with others."""
+        self._unwritten += parts
         self._unwritten_bytes += size
         if self._unwritten_bytes > _BYTES_AT_ONCE:
             self._write()
 
-    def _write_pieces(self, pieces: Pieces) -> None:
+    def _write_pieces(self, pieces: Pieces, size: int) -> None:
         """Write at once: what a slice of a file has may be cut off later."""
         self._write()
-        for piece in pieces:
-            if not hasattr(piece, "fileno"):
-                self._file.write(piece)
-                continue
-            self._file.flush()
-            if copy_range(piece.fileno(), piece.position, self._file.fileno(), len(piece)):
-                self._file.seek(0, os.SEEK_END)
-            else:
-                self._file.write(piece.read())
+        with self._writing(size):
+            for piece in pieces:
+                if not hasattr(piece, "fileno"):
+                    self._put(piece)
+                elif copy_range(piece.fileno(), piece.position, self._file.fileno(), len(piece)):
+                    self._file.seek(0, os.SEEK_END)
+                else:
+                    self._put(piece.read())
 
     def _write(self) -> None:
-        self._file.write(b"".join(self._unwritten))
-        self._unwritten.clear()
-        self._unwritten_bytes = 0
+        size, parts = self._unwritten_bytes, self._unwritten
+        self._unwritten, self._unwritten_bytes = [], 0
+        with self._writing(size):
+            self._put(b"".join(parts))
+
+    def _put(self, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            left = left[self._file.write(left) :]
+
+    @contextmanager
+    def _writing(self, size: int) -> Iterator[None]:
+        """Add `size` bytes to the file; where it has no room for them, end with the entries that it has."""
+        try:
+            yield
+            self._written_bytes += size
+        except OSError:
+            self.is_full, self.size_bytes = True, self._written_bytes
+            self._file.truncate(self._written_bytes)
+            self._file.seek(0, os.SEEK_END)
 
     def add_server(self, connection: ConnectionContext) -> None:
         """Add the address that a client has connected to."""
@@ -165,8 +186,8 @@ class Recorder:
     def _write_line(self, line: str) -> None:
         data = line.encode()
         if self._has_room(_HEAD.size + len(data)):
-            self._unwritten += (_HEAD.pack(_LINE, 0, 0, len(data), _NO_ANSWER, *_NO_FAULT), data)
-            self._unwritten_bytes += _HEAD.size + len(data)
+            head = _HEAD.pack(_LINE, 0, 0, len(data), _NO_ANSWER, *_NO_FAULT)
+            self._keep(_HEAD.size + len(data), head, data)
 
     def _has_room(self, size: int) -> bool:
         self.is_full = self.is_full or self.size_bytes + size > self._most_bytes
@@ -177,8 +198,9 @@ class Recorder:
     def lines(self, more: Mapping[str, Any] | None = None) -> Iterator[str]:
         """Yield the lines so far, without line ends. more: for the first line."""
         yield json.dumps({"recording": FORMAT, **self._head, "began_ns": self._began_ns, **(more or {})})
+        self._write()
         at, end = 0, self.size_bytes
-        while at < end:
+        while at < min(end, self.size_bytes):  # a full disk may take entries back
             self._write()
             self._file.seek(at)
             head = _HEAD.unpack(self._file.read(_HEAD.size))

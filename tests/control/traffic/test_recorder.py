@@ -151,3 +151,33 @@ def test_slices_of_files_are_copied_as_they_are_now(
     answers = [b64decode(json.loads(line)["response"]) for line in [*recorder.lines()][1:]]
     assert answers == [b"a", b"he" + b"2345678901" * 500 + b"ader", b"b"]
     recorder.close()
+
+
+def test_a_recording_without_room_on_the_disk_ends_with_whole_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder({})
+    recorder.add(exchange(), [b"\0\0\0\2ok"])
+    assert len(list(recorder.lines())) == 2
+    put, room = recorder._put, 100
+
+    def short(data: bytes) -> None:
+        put(data[:room])
+        if len(data) > room:
+            raise OSError(28, "no room")
+
+    monkeypatch.setattr(recorder, "_put", short)
+    recorder.add(exchange(), [b"\0\0\0\2ok", bytes(1000)])
+    lines = list(recorder.lines())
+    assert (len(lines), lines[-1], recorder.is_full) == (3, '{"full":true}', True)
+    recorder.add(exchange(), None)
+    recorder.add_call("POST", "/reset", "")
+    assert list(recorder.lines()) == lines
+    recorder.close()
+
+
+def test_the_state_before_is_not_kept_in_memory() -> None:
+    recorder = Recorder({})
+    for _ in range(100):
+        recorder.add_state(f'"{"x" * 100_000}"')
+    assert recorder._unwritten_bytes < 1 << 20
+    assert len(list(recorder.lines())) == 101
+    recorder.close()
