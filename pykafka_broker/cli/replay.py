@@ -58,7 +58,15 @@ from pykafka_broker.testing.history import Checks
 from pykafka_broker.testing.partial_recordings import completed
 from pykafka_broker.testing.recorded_coordinators import QUESTIONS, moved_coordinator
 from pykafka_broker.testing.recorded_messages import RecordedMessages
-from pykafka_broker.testing.recording import COORDINATOR, PROCESS, Recorded, Recording, lines_of, read_recording
+from pykafka_broker.testing.recording import (
+    COORDINATOR,
+    PROCESS,
+    Recorded,
+    Recording,
+    lines_in,
+    lines_of,
+    read_recording,
+)
 from pykafka_broker.testing.replay import RecordingPlayer
 from pykafka_broker.testing.replay_targets import ClusterTarget, ControlledTarget, PlainTarget, Target
 
@@ -167,7 +175,7 @@ def _recording_in(data: bytes) -> Recording:
     if not data.startswith(b"{"):
         found = conversations(read_packets(data))
         return completed(Recording([], _captured(found), _OF_A_CAPTURE, servers=_servers(found)))
-    recording = read_recording(data.decode().splitlines())
+    recording = read_recording(lines_in(data.decode()))
     return completed(recording) if recording.unknown and not recording.state else recording
 
 

@@ -509,7 +509,7 @@ class PlainTarget(WaitingTarget):
             operation, given = find(method, target.partition("?")[0])
             name = operation.name
             if name == "seed":
-                return await self._take(body.splitlines())
+                return await self._take(filter(str.strip, body.split("\n")))
             if name == "create_topic":
                 topic = json.loads(body)
                 return await self._create(topic["name"], topic.get("partitions") or 1, topic.get("config") or {})

@@ -188,3 +188,12 @@ def test_a_full_disk_ends_it_and_no_request(monkeypatch: pytest.MonkeyPatch, cap
     assert [*map(json.loads, recorder.lines())][1:] == [{"full": True}]
     assert "The recording ends here: [Errno 28] No space left on device" in caplog.text
     recorder.close()
+
+
+def test_the_state_before_is_not_kept_in_memory() -> None:
+    recorder = Recorder({})
+    for _ in range(100):
+        recorder.add_state(f'"{"x" * 100_000}"')
+    assert recorder._unwritten_bytes < 1 << 20
+    assert len(list(recorder.lines())) == 101
+    recorder.close()
