@@ -72,7 +72,7 @@ nanoseconds = time.perf_counter_ns  # a fine time for measuring short work; aske
 
 KEPT_BYTES = 16 << 10  # of one answer; a longer one is worth a system call of its own
 MOST_KEPT = 32  # the first answer waits until as many have been served
-_FEW = 16  # channels; where more are ready, keeping answers is always worth it
+FEW = 16  # channels; where more are ready, keeping answers is always worth it
 _SERVED_AT_ONCE_NS = 12_000
 
 
@@ -103,7 +103,7 @@ class ResponseBatch:
         With few channels, the time of the first request decides whether keeping is worth it.
         """
         self.gathers = True
-        self._begun_ns = nanoseconds() if 1 < channels <= _FEW else 0
+        self._begun_ns = nanoseconds() if 1 < channels <= FEW else 0
 
     def add(self, sender: Sender, answer: bytes | UnwrittenReply) -> None:
         """Keep an answer until the batch is sent, by `send` at the latest."""
