@@ -662,44 +662,58 @@ class PartitionLog:
         Raises:
             OSError: the caller goes to `storage_error`. Segments deleted before stay deleted.
         """
-        deletable = list(self._deletable(now))
+        reasons = dict(self._deletable(now))
+        deletable = list(reasons)
         older = [segment for segment in deletable if segment is not self.segments.active]
         if older:
-            self._delete_first(older)
+            self._delete_first(older, reasons)
         if len(older) < len(deletable):
             self.roll(now)  # a full disk may refuse; the older segments are gone by then
-            self._delete_first(deletable[-1:])
+            self._delete_first(deletable[-1:], reasons)
 
-    def _delete_first(self, segments: list[LogSegment]) -> None:
+    def _delete_first(self, segments: list[LogSegment], reasons: dict[LogSegment, str]) -> None:
         try:
             self._delete_segments(segments)
         finally:
-            self.raise_log_start(self.segments.first.base_offset)
+            begin = self.segments.first.base_offset
+            by = ", ".join(sorted({reasons[segment] for segment in segments if segment.base_offset < begin}))
+            if by:
+                logger.info(
+                    "%s-%d: the records before offset %d are deleted: %s", self.topic, self.partition, begin, by
+                )
+            self.raise_log_start(begin)
 
-    def _deletable(self, now: int) -> Iterator[LogSegment]:
-        expired = self._expired(now)
+    def _deletable(self, now: int) -> Iterator[tuple[LogSegment, str]]:
+        """Yield the segments that go, oldest first, each with the reason."""
+        why_expired = self._expired(now)
         for index, segment in enumerate(self.segments):
             upper = self.segments.upper_offset(index, self.log_end_offset)
             is_last = index == len(self.segments) - 1
-            if upper > self.high_watermark or (is_last and not segment.size) or not expired(segment, upper, is_last):
+            if upper > self.high_watermark or (is_last and not segment.size):
                 return
-            yield segment
+            if not (reason := why_expired(segment, upper, is_last)):
+                return
+            yield segment, reason
 
-    def _expired(self, now: int) -> Callable[[LogSegment, int, bool], bool]:
-        """Return a function telling whether a segment has expired, to be called with the segments in order."""
+    def _expired(self, now: int) -> Callable[[LogSegment, int, bool], str]:
+        """Return a function telling why a segment has expired ("" of one that has not), for the segments in order."""
         config = self.config
         by_policy = "delete" in config.cleanup_policy
         excess = self.size_bytes - config.retention_bytes if by_policy and config.retention_bytes != _UNLIMITED else -1
         retention_ms = config.retention_ms if by_policy else _UNLIMITED
 
-        def expired(segment: LogSegment, upper: int, is_last: bool) -> bool:
+        def why_expired(segment: LogSegment, upper: int, is_last: bool) -> str:
             nonlocal excess
             too_old = 0 <= retention_ms < now - segment.largest_timestamp
             too_much = excess >= segment.size
             excess -= segment.size
-            return too_old or too_much or (upper <= self.log_start_offset and not is_last)
+            if too_old:
+                return f"retention.ms is {retention_ms}"
+            if too_much:
+                return f"retention.bytes is {config.retention_bytes}"
+            return "they are below the log's start" if upper <= self.log_start_offset and not is_last else ""
 
-        return expired
+        return why_expired
 
     def _delete_segments(self, segments: list[LogSegment], kept_snapshot: int | None = None) -> None:
         """Take segments out of the log, in the given order. Segments stay in the log if the disk refuses to rename
