@@ -68,7 +68,10 @@ def _sets_password(frame: bytes) -> bool:
 
 
 class Recorder:
-    """A recording that goes on. head: describes the broker."""
+    """A recording that goes on. Its files are closed with the last reference.
+
+    head: describes the broker. Raises OSError where there is no room for the temporary file.
+    """
 
     def __init__(self, head: dict[str, Any], most_bytes: int = MOST_BYTES) -> None:
         self.exchanges = 0
@@ -79,7 +82,8 @@ class Recorder:
         self._began_ns = perf_counter_ns()
         self._unwritten: list[_Entry] = []
         self._unwritten_bytes = 0
-        self._file: OsFile | None = None
+        with tempfile.TemporaryFile(buffering=0) as file:
+            self._file = OsFile(os.dup(file.fileno()))
         self._end = 0  # of the file
         self._written: list[_Place] = []  # entries in the file
         self._held: list[OsFile] = []
@@ -189,9 +193,6 @@ class Recorder:
         """Write to the end of the temporary file, and return where; None where that fails."""
         place = self._end, len(data)
         try:
-            if self._file is None:
-                with tempfile.TemporaryFile(buffering=0) as file:
-                    self._file = OsFile(os.dup(file.fileno()))
             self._file.write_at(data, self._end)
         except OSError as error:
             logger.warning("The recording ends here: %s", error)
@@ -236,17 +237,10 @@ class Recorder:
         )
 
     def _read(self, position: int, length: int) -> bytes:
-        assert self._file is not None
         return self._file.read_at(length, position)
 
     def _slice(self, number: int, position: int, length: int) -> bytes:
         return self._held[number].read_at(length, position)
-
-    def close(self) -> None:
-        """Forget the recording."""
-        self._file = None
-        self._held.clear()
-        self._numbers.clear()
 
 
 def _in_base64(frame: bytes | None) -> str:

@@ -52,7 +52,6 @@ def test_lines_are_read_while_it_goes_on() -> None:
     assert other["answered"] >= one["answered"] > 0
     assert (call["call"], call["target"], call["body"]) == ("POST", "/faults?a=b", '{"x": 1}')
     assert recorder.exchanges == 2
-    recorder.close()
 
 
 def test_faults_and_closed_connections_are_lines() -> None:
@@ -73,7 +72,6 @@ def test_faults_and_closed_connections_are_lines() -> None:
     assert server == {"connection": 7, "server": ["127.0.0.1", 9092]}
     assert closed["closed"] == 7
     assert closed["at"] >= third["at"]
-    recorder.close()
 
 
 def test_what_came_before_it_began_is_left_out() -> None:
@@ -85,7 +83,6 @@ def test_what_came_before_it_began_is_left_out() -> None:
     assert recorder.exchanges == 1
     (_, line) = map(json.loads, recorder.lines())
     assert line["at"] >= 0
-    recorder.close()
 
 
 @pytest.mark.parametrize(
@@ -95,7 +92,6 @@ def test_what_carries_passwords_is_left_out(api_key: int) -> None:
     recorder = Recorder({})
     recorder.add(exchange(api_key, b"secret"), [b"\0\0\0\1a"])
     assert len(list(recorder.lines())) == 1
-    recorder.close()
 
 
 @pytest.mark.parametrize(
@@ -117,7 +113,6 @@ def test_a_changed_config_is_left_out_where_it_is_a_password(name: str, value: s
         frame = b"".join(encode_request(request, version, 1, "a client"))[4:]
         recorder.add(Exchange((0, CONNECTION, frame, None, perf_counter_ns())), [b"\0\0\0\1a"])
         assert len(list(recorder.lines())) == 1 + recorded
-        recorder.close()
 
 
 @pytest.mark.parametrize("answer", [None, [b"\0\0\x0f\xa0", bytes(4000)]])
@@ -130,7 +125,6 @@ def test_it_ends_whole_at_its_most_bytes(answer: Pieces | None) -> None:
     lines = [json.loads(line) for line in recorder.lines()]
     assert lines[-1] == {"full": True}
     assert len(lines) == recorder.exchanges + 2 < 150
-    recorder.close()
 
 
 def bytes_of(recorder: Recorder) -> list[bytes]:
@@ -159,7 +153,6 @@ def test_slices_of_files_stay_as_they_were(tmp_path: Path, monkeypatch: pytest.M
     recorder.add(exchange(), [b"\0\0\0\1b"])
     whole = b"he" + b"2345678901" * 500 + b"ader"
     assert bytes_of(recorder) == [b"a", whole, b"6789", b"89xx", b"89yy", b"b"]
-    recorder.close()
 
 
 def test_records_of_a_log_are_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +165,6 @@ def test_records_of_a_log_are_not_copied(tmp_path: Path, monkeypatch: pytest.Mon
             recorder.add(exchange(), [b"\0\0\x27\x10", FileSlice(file, 0, 10_000)])
     assert recorder.size_bytes > 10_000_000
     assert bytes_of(recorder) == [bytes(10_000)] * 1000
-    recorder.close()
 
 
 def test_a_full_disk_ends_it_and_no_request(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -181,13 +173,12 @@ def test_a_full_disk_ends_it_and_no_request(monkeypatch: pytest.MonkeyPatch, cap
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    monkeypatch.setattr(OsFile, "write_at", full)
     for _ in range(3):
         recorder.add(exchange(), [b"\0\4\0\0", bytes(1 << 18)])
     assert recorder.is_full
     assert [*map(json.loads, recorder.lines())][1:] == [{"full": True}]
     assert "The recording ends here: [Errno 28] No space left on device" in caplog.text
-    recorder.close()
 
 
 def test_the_state_before_is_not_kept_in_memory() -> None:
@@ -196,4 +187,3 @@ def test_the_state_before_is_not_kept_in_memory() -> None:
         recorder.add_state(f'"{"x" * 100_000}"')
     assert recorder._unwritten_bytes < 1 << 20
     assert len(list(recorder.lines())) == 101
-    recorder.close()
