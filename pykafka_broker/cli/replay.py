@@ -13,29 +13,24 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pykafka_broker.cli.addresses import TOKEN_VARIABLE
 from pykafka_broker.cli.check import add_questions, questions
 from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.cli.recorded_events import lines
-from pykafka_broker.cli.trace import Conversation, conversations, read_packets
 from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, RemoteBroker
-from pykafka_broker.testing.cluster_recording import NodeRecording, joined
 from pykafka_broker.testing.compared_recordings import differing
 from pykafka_broker.testing.history import Checks
 from pykafka_broker.testing.masking import Mask
-from pykafka_broker.testing.partial_recordings import completed
 from pykafka_broker.testing.plain_target import PlainTarget
-from pykafka_broker.testing.recording import Recorded, Recording, lines_of, read_recording
+from pykafka_broker.testing.playing import read_recordings
+from pykafka_broker.testing.recording import Recording, lines_of
 from pykafka_broker.testing.replay import RecordingPlayer
 from pykafka_broker.testing.replay_targets import ClusterTarget, ControlledTarget, Target
 
-D = TypeVar("D")
-R = TypeVar("R")
 DIFFERS = 3
 FOUND = 4
-_OF_A_CAPTURE = "a capture tells nothing of what was there before: topics are made as clients were told of them"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -50,13 +45,13 @@ def main(arguments: Sequence[str]) -> int:
     if asked is not None and options.to and not options.url:
         own.error("--check asks the target's control API: --url is missing")
     try:
-        recording = _read(options.recording)
+        recording = read_recordings(options.recording)
         if options.masked is not None:
             masked = Mask(os.urandom(32)).recording(recording)
             Path(options.masked).write_text("\n".join([*lines_of(masked), ""]), encoding="utf-8")
             return 0
         if options.compare is not None:
-            return _compared(recording, _read([options.compare]), options.all)
+            return _compared(recording, read_recordings([options.compare]), options.all)
         if options.list:
             print("\n".join(lines(recording)))
             return 0
@@ -113,59 +108,11 @@ def parser() -> CommandParser:
     return command
 
 
-def _read(paths: Sequence[str]) -> Recording:
-    """Return the recording in a file, which may be a capture, or in those of a cluster's nodes. Raises OSError or
-    ValueError.
-    """
-    data = Path(paths[0]).read_bytes()
-    if len(paths) > 1 or b'"topics_then"' in data.partition(b"\n")[0]:
-        return joined([_named(path, NodeRecording, Path(path).read_text(encoding="utf-8")) for path in paths])
-    return _named(paths[0], _recording_in, data)
-
-
-def _named(path: str, read: Callable[[D], R], data: D) -> R:
-    """Read the content of a file. Raises ValueError, which names the file."""
-    try:
-        return read(data)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-
-
-def _recording_in(data: bytes) -> Recording:
-    """Return the recording of one broker, or the content of a capture. Raises ValueError."""
-    if not data.startswith(b"{"):
-        found = conversations(read_packets(data))
-        return completed(Recording([], _captured(found), _OF_A_CAPTURE, servers=_servers(found)))
-    recording = read_recording(data.decode().splitlines())
-    return completed(recording) if recording.unknown and not recording.state else recording
-
-
 def _compared(recording: Recording, other: Recording, of_all: bool) -> int:
     """Print what clients did otherwise in another recording; return the exit code."""
     found = list(differing(recording, other))
     print("\n".join(found if of_all else found[:1]) or "the clients wrote and committed the same")
     return DIFFERS if found else 0
-
-
-def _captured(found: list[Conversation]) -> list[Recorded]:
-    """Return the events of a capture."""
-    began = min((time for each in found for time in each.times), default=0.0)
-    events: list[Recorded] = []
-    for number, each in enumerate(found, 1):
-        for exchange, time in zip(each.exchanges, each.times, strict=True):
-            at, answer = int((time - began) * 1e6), exchange.answer
-            response = None if answer is None else b"".join(map(bytes, answer))[4:]
-            answered = at + exchange.duration_ns // 1000
-            events.append(Recorded.exchange(at, answered, number, exchange.frame, response))
-        if each.ended is not None:
-            events.append(Recorded.close(int((each.ended - began) * 1e6), number))
-    return sorted(events, key=lambda each: each.at)
-
-
-def _servers(found: list[Conversation]) -> dict[int, tuple[str, int]]:
-    """Return the address that the client had connected to, of each connection that asked something."""
-    connections = ((number, each.exchanges[0].connection) for number, each in enumerate(found, 1) if each.exchanges)
-    return {number: (each.local_host, each.local_port) for number, each in connections}
 
 
 def _on_its_own(recording: Recording, options: Namespace, asked: dict[str, Any] | None) -> int:

@@ -44,7 +44,7 @@ REASONS = {
     """,
     "runs in a thread of its own, its reader on the loop": "zookeeper.controller",
     "changes, compares or plays recordings; the reader is a command": """
-        testing.compared_recordings testing.masking testing.plain_target
+        testing.masking testing.plain_target
     """,
     "read by users, whose policies derive from its classes": "security.hooks.policies",
 }
