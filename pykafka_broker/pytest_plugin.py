@@ -153,7 +153,7 @@ def _check_known(config: pytest.Config, origin: str, configs: Mapping[str, str])
     """Raise UsageError for a config unknown to Kafka."""
     if not configs or config.getini("kafka_broker_allow_unknown_config"):
         return
-    from pykafka_broker.testing.process import check_known
+    from pykafka_broker.testing.arguments import check_known
 
     try:
         check_known(configs)

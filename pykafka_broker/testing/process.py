@@ -25,6 +25,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
 from pykafka_broker.platform import CREATION_FLAGS, KILL, STOP, file_path, memory_directory, resume, suspend
+from pykafka_broker.testing.arguments import check_known, check_release, check_type, config_texts, security_of
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import Controlled
@@ -121,8 +122,8 @@ class KafkaBroker(Controlled):
         if self.config and not allow_unknown_config:
             check_known(self.config)
         check_release(emulate)
-        _check("port", port, int, "a number, 0 for one that is free")
-        _check("start_timeout_s", start_timeout_s, (int, float), "a number of seconds")
+        check_type("port", port, int, "a number, 0 for one that is free")
+        check_type("start_timeout_s", start_timeout_s, (int, float), "a number of seconds")
         if log_level not in LOG_LEVELS:
             raise ValueError(f"log_level must be one of {', '.join(LOG_LEVELS)}, not {log_level!r}")
         self.host = host
@@ -600,62 +601,6 @@ class KafkaBroker(Controlled):
         from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 
         await AsyncKafkaBroker.of(self).__aexit__(kind, error, trace)
-
-
-def security_of(
-    host: str,
-    protocol: str | None,
-    users: Mapping[str, str] | Iterable[str],
-    acls: Iterable[str] | None,
-    mechanisms: Iterable[str] | None,
-    client_auth: str | None,
-) -> SecuritySpec | None:
-    """Return the security of a broker or a cluster, by arguments of `KafkaBroker`; None without any of them."""
-    if protocol is None and not users and acls is None and mechanisms is None and client_auth is None:
-        return None
-    from pykafka_broker.testing.security_spec import SecuritySpec
-
-    return SecuritySpec(protocol, users, acls, mechanisms, client_auth, host)
-
-
-def config_text(value: object) -> str:
-    """Return a value of a broker config in Kafka's form."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (list, tuple)):
-        return ",".join(map(str, value))
-    return str(value)
-
-
-def config_texts(config: Mapping[str, object] | None) -> dict[str, str]:
-    """Return broker configs in Kafka's form. Raises TypeError for a wrong type."""
-    if config is not None and not isinstance(config, Mapping):
-        raise TypeError(f'config must be a dict of broker configs, such as {{"num.partitions": 3}}, not {config!r}')
-    for name in config or ():
-        _check("the name of a broker config", name, str, "a string")
-    return {name: config_text(value) for name, value in (config or {}).items()}
-
-
-def check_known(names: Iterable[str]) -> None:
-    """Check for unknown broker configs. Raises ValueError with similar names."""
-    from pykafka_broker.config.broker import unknown_configs
-    from pykafka_broker.config.registry import broker_keys
-    from pykafka_broker.control.problems import did_you_mean
-
-    for name in unknown_configs(names):
-        meant = did_you_mean(str(name).replace("_", "."), broker_keys())
-        raise ValueError(f"unknown config {name}{meant} (allow_unknown_config=True lets it pass)")
-
-
-def check_release(emulate: object) -> None:
-    """Check the type of a release's name: 2.10 as a number would be 2.1. Raises TypeError."""
-    if emulate is not None:
-        _check("emulate", emulate, str, "a string, such as '2.8'")
-
-
-def _check(name: str, value: object, kind: type | tuple[type, ...], must_be: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, kind):
-        raise TypeError(f"{name} must be {must_be}, not {value!r}")
 
 
 def _environment() -> dict[str, str]:

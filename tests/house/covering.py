@@ -299,6 +299,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         testing/asynchronous_cluster testing/cluster_nodes
         """,
     ),
+    "testing/test_process.py": (
+        "gives wrong ones",
+        """
+        testing/arguments
+        """,
+    ),
     "testing/test_pytest_plugin.py": (
         "runs pytest with it",
         """

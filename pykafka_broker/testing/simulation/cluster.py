@@ -36,12 +36,12 @@ from pykafka_broker.protocol.runtime import Message, uuid_text
 from pykafka_broker.releases.release import is_ahead, release
 from pykafka_broker.testing.aio.cluster_data import AsyncClusterData
 from pykafka_broker.testing.answers import ConfigValue, Snapshot, Topic
+from pykafka_broker.testing.arguments import check_known, config_texts, security_of
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.cluster import INTERNAL, QUICK, format_request
 from pykafka_broker.testing.cluster_nodes import SESSION, FaultHandles
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError, WaitTimeout
-from pykafka_broker.testing.process import check_known, config_texts, security_of
 from pykafka_broker.testing.simulation import faults
 from pykafka_broker.testing.simulation.broker import CLIENTS, CONTROLLERS, INNER, SimulatedBroker
 from pykafka_broker.testing.simulation.disk import CrashFileSystem
