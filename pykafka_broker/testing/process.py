@@ -154,7 +154,7 @@ class KafkaBroker(Controlled):
 
     def _own_directory(self) -> None:
         """Tie the temporary directory to the life of the object."""
-        self._cleanup = weakref.finalize(self, shutil.rmtree, file_path(str(self._directory)), ignore_errors=True)
+        self._cleanup = weakref.finalize(self, _remove, file_path(str(self._directory)), os.getpid())
 
     def _join(self, inner_listener: str, security: SecuritySpec | None) -> None:
         """Give a node of a cluster a listener for the other nodes, and the security of the cluster."""
@@ -511,7 +511,7 @@ class KafkaBroker(Controlled):
         """Start another broker with the present state, on a new port and with new data directories; `close` ends the
         fork.
         """
-        own = {"listeners", "advertised.listeners", "log.dirs", "log.dir"}
+        own = {"listeners", "advertised.listeners", "log.dirs", "log.dir", "metadata.log.dir"}
         options = [
             "host",
             "start_timeout_s",
@@ -532,8 +532,11 @@ class KafkaBroker(Controlled):
         folders = [fork.data_dir, *(fork.data_dir.with_name(f"data-{number}") for number in range(2, len(images) + 1))]
         for image, folder in zip(images, folders, strict=True):
             shutil.move(file_path(str(image)), file_path(str(folder)))
-        if len(folders) > 1:
-            fork.config["log.dirs"] = ",".join(map(str, folders))
+        count = len(self.config.get("log.dirs", self.config.get("log.dir", "")).split(","))
+        if count > 1:
+            fork.config["log.dirs"] = ",".join(map(str, folders[:count]))
+        if (metadata := self.config.get("metadata.log.dir")) is not None:
+            fork.config["metadata.log.dir"] = str(folders[self._directories.index(Path(metadata))])
         return fork.start()
 
     def close(self) -> None:
@@ -600,6 +603,12 @@ class KafkaBroker(Controlled):
         from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 
         await AsyncKafkaBroker.of(self).__aexit__(kind, error, trace)
+
+
+def _remove(directory: str, owner: int) -> None:
+    """Remove the directory of a broker. A process that was forked has the object too, and not the broker."""
+    if os.getpid() == owner:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def security_of(
@@ -680,7 +689,7 @@ class _Output:
     def _read(self, pipe: IO[bytes]) -> None:
         line = "at first"
         while line and not line.startswith(READY):
-            line = pipe.readline().decode()
+            line = pipe.readline().decode(errors="replace")  # others may have printed anything before
             self._lines.put(line)
 
     def line(self, deadline: float) -> str | None:

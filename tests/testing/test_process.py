@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -19,6 +20,7 @@ import pytest
 from pykafka_broker.platform import KILL
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.testing import BrokerError, KafkaBroker, RemoteBroker, process
+from pykafka_broker.testing.control_client import ControlClient
 from tests.control.test_other_nodes import answering
 
 API_VERSIONS = struct.pack(">ihhih", 12, 18, 0, 7, 2) + b"me"
@@ -305,6 +307,45 @@ def test_who_is_not_there_is_named() -> None:
         RemoteBroker("http://127.0.0.1:1").topics()
     with KafkaBroker() as broker, pytest.raises(ConnectionError, match=f"^http://{broker.bootstrap_servers}: "):
         RemoteBroker(f"http://{broker.bootstrap_servers}").topics()
+
+
+@pytest.mark.parametrize("logs", ["logs", "logs,more"])
+def test_a_fork_has_its_own_directory_of_the_metadata(tmp_path: Path, logs: str) -> None:
+    named = ",".join(str(tmp_path / each) for each in logs.split(","))
+    for metadata in (tmp_path / "metadata", Path(named.split(",")[-1])):
+        config = {"log.dirs": named, "metadata.log.dir": metadata}
+        with KafkaBroker(config, in_process=True) as broker:
+            broker.create_topic("orders", exist_ok=True)
+            with broker.fork() as fork:
+                assert not {*fork._directories} & {*broker._directories}
+                assert len(fork._directories) == len(broker._directories)
+                assert [each["name"] for each in fork.topics()] == ["orders"]
+        for each in {*named.split(","), str(metadata)}:
+            shutil.rmtree(each)
+
+
+@pytest.mark.posix("Windows has no fork")
+def test_a_child_that_was_forked_leaves_the_broker_its_directory() -> None:
+    code = """
+        import os
+        from pykafka_broker.testing import KafkaBroker
+        broker = KafkaBroker()
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            print(broker.log_path.parent.exists())
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "True\n"
+
+
+def test_a_time_out_names_the_broker() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        client = ControlClient(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(TimeoutError, match=r"^http://127\.0\.0\.1:\d+: no answer within 0\.1 s$"):
+            client.call("GET", "/healthz", timeout_s=0.1)
 
 
 def test_a_fork_is_made_as_its_broker() -> None:
