@@ -106,5 +106,7 @@ def test_an_error_may_be_spelt_as_an_api(error: str | int) -> None:
 def test_an_unknown_api_is_told_with_a_few_names() -> None:
     with pytest.raises(Problem, match="there is no API poll; names are Kafka's, such as Produce and Fetch"):
         api_keys("poll")
-    with pytest.raises(Problem, match=r"there is no API Offset; did you mean OffsetFetch or ListOffsets or OffsetDelete"):
+    with pytest.raises(
+        Problem, match=r"there is no API Offset; did you mean OffsetFetch or ListOffsets or OffsetDelete"
+    ):
         api_keys("Offset")
