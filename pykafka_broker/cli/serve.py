@@ -309,6 +309,8 @@ def _data_dir(given: str | None, ephemeral: bool) -> contextlib.AbstractContextM
         return contextlib.nullcontext(given)
     import tempfile
 
+    if "," in (parent := tempfile.gettempdir()):
+        raise OSError(errno.EINVAL, "a comma separates directories in log.dirs, so TMPDIR may have none", parent)
     return tempfile.TemporaryDirectory(prefix="pykafka-broker-", ignore_cleanup_errors=True)
 
 

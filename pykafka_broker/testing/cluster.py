@@ -37,7 +37,14 @@ from pykafka_broker.testing.cluster_data import ClusterData
 from pykafka_broker.testing.cluster_nodes import SESSION, SESSION_MS, FaultHandles
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import BrokerError, all_at_once
-from pykafka_broker.testing.process import KafkaBroker, check_known, check_release, config_texts, security_of
+from pykafka_broker.testing.process import (
+    KafkaBroker,
+    check_directory,
+    check_known,
+    check_release,
+    config_texts,
+    security_of,
+)
 from pykafka_broker.testing.trouble import DEFAULT_MEAN_MS, Blow, ClusterTrouble, drawn, only
 
 if TYPE_CHECKING:
@@ -265,8 +272,7 @@ class KafkaCluster(ClusterData):
 
     def _check_directory(self, directory: Path) -> None:
         """Check for data of another layout: a new controller would know none of its topics. Raises ValueError."""
-        if "," in str(directory):
-            raise ValueError(f"data_dir {directory}: a comma separates directories in log.dirs")
+        check_directory("data_dir", directory)
         if not any(directory.glob(f"{_NODE}*/{METADATA_FOLDER}")):
             return
         separate = (directory / f"{_NODE}{FIRST_CONTROLLER}" / METADATA_FOLDER).exists()

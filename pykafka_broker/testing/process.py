@@ -138,7 +138,9 @@ class KafkaBroker(Controlled):
         if self._security is not None and "listeners" in self.config:
             raise ValueError("security=... makes the listener itself: leave out the config listeners, or configure all")
         self._inner_listener = ""
+        check_directory("data_dir", data_dir)
         parent = memory_directory() if in_process and "TMPDIR" not in os.environ else None
+        check_directory("the directory of temporary files", parent or tempfile.gettempdir())
         self._directory = Path(tempfile.mkdtemp(prefix="pykafka-broker-", dir=parent))
         self.data_dir = Path(self._configured_dir() or data_dir or self._directory / "data")
         self.log_path = self._directory / "broker.log"
@@ -654,6 +656,13 @@ def check_known(names: Iterable[str]) -> None:
     for name in unknown_configs(names):
         meant = did_you_mean(str(name).replace("_", "."), broker_keys())
         raise ValueError(f"unknown config {name}{meant} (allow_unknown_config=True lets it pass)")
+
+
+def check_directory(what: str, path: str | os.PathLike[str] | None) -> None:
+    """Check that a directory can stand in log.dirs by itself. Raises ValueError."""
+    text = "" if path is None else os.fspath(path)
+    if "," in text or text != text.strip():
+        raise ValueError(f"{what} {text}: a comma separates directories in log.dirs, and blanks at their ends are none")
 
 
 def check_release(emulate: object) -> None:

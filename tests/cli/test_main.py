@@ -245,6 +245,14 @@ def test_an_unknown_key_is_told_with_the_key_that_is_meant(
     assert warning.startswith("unknown config log.retention.mss is ignored; did you mean log.retention.ms")
 
 
+def test_a_temporary_directory_with_a_comma_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "a,b"))
+    assert main(["--ephemeral"]) == 1
+    assert "a,b: a comma separates directories in log.dirs" in capsys.readouterr().err
+
+
 def test_a_port_that_is_taken_is_told_with_the_way_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"

@@ -19,7 +19,7 @@ import pytest
 
 from pykafka_broker.platform import KILL
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
-from pykafka_broker.testing import BrokerError, KafkaBroker, RemoteBroker, process
+from pykafka_broker.testing import BrokerError, KafkaBroker, KafkaCluster, RemoteBroker, process
 from pykafka_broker.testing.control_client import ControlClient
 from tests.control.test_other_nodes import answering
 
@@ -381,3 +381,30 @@ def test_broker_and_what_is_temporary_end_when_its_parent_is_killed(tmp_path: Pa
     wait_until_gone(int(pid))
     assert list(temporary.iterdir()) == []
     assert Path(used, ".kafka_cleanshutdown").exists() == given
+
+
+@pytest.mark.parametrize("name", ["a,b", " a", "a "])
+def test_a_directory_that_log_dirs_would_read_otherwise(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A comma in it would be two directories, and the second one in the directory of the tests."""
+    says = "a comma separates directories in log.dirs"
+    relative = Path(name) if name[0] == " " else tmp_path / name
+    for make in (KafkaBroker, KafkaCluster):
+        with pytest.raises(ValueError, match=says):
+            make(data_dir=relative)
+    monkeypatch.setattr("tempfile.tempdir", str(relative))
+    monkeypatch.setenv("TMPDIR", str(relative))
+    with pytest.raises(ValueError, match=f"the directory of temporary files .*{says}"):
+        KafkaBroker()
+
+
+@pytest.mark.linux("names of files are bytes")
+def test_a_directory_whose_name_is_no_text(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"\xff")
+    with KafkaBroker(data_dir=folder, in_process=True) as broker:
+        broker.create_topic("orders")
+        broker.snapshot("before")
+        broker.restore("before")
+        with broker.fork() as fork:
+            assert [each["name"] for each in fork.topics()] == ["orders"]
