@@ -146,10 +146,8 @@ def _recorder(control: Control) -> Recorder:
 
 
 def _forget(control: Control) -> None:
-    recorder, control.observing.log.recorder = control.observing.log.recorder, None
+    control.observing.log.recorder = None
     control.observing.faults.set_recording(False)
-    if recorder is not None:
-        recorder.close()
 
 
 def _state(recorder: Recorder) -> RecordingState:
