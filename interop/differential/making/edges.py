@@ -42,6 +42,8 @@ KEPT_CLEAR_OF = re.compile(
     r"|ConsumerGroupHeartbeat\.instance_id$"
     # Of a partition that there is not Kafka never tells.
     r"|DescribeShareGroupOffsets\.groups\.topics\.partitions$"
+    # Of a topic that the group does not read Kafka says now this, now that.
+    r"|ShareFetch\.topics(\.topic_id)?$"
     # Null records are UNKNOWN_SERVER_ERROR, or nothing at all.
     r"|Produce\.topic_data\.partition_data\.records$"
     # All that there is, with what other sequences have made.
@@ -60,8 +62,8 @@ REQUESTS_KEPT_CLEAR_OF = re.compile(
     r"|(Share)?Fetch .*'((partition_)?max_bytes': -|isolation_level': (?![01]\b))"
     # To these it never answers; it loses a protocol that a member names twice.
     r"|AddPartitionsToTxn .*'transactions': \[\]|Produce .*'records': None"
-    r"|AlterConfigs .*('resource_type': \d+, 'resource_name': '[^']*').*\1"
-    r"|JoinGroup .*'protocols': \[.*('name': '[^']+').*\2"
+    r"|AlterConfigs .*(?P<resource>'resource_type': \d+, 'resource_name': '[^']*').*(?P=resource)"
+    r"|JoinGroup .*'protocols': \[.*(?P<protocol>'name': '[^']+').*(?P=protocol)"
 )
 ONCE = ("Produce", "Fetch", "OffsetCommit", "OffsetDelete", "ShareFetch", "ShareAcknowledge")
 PARTITION = re.compile(r"'(?:index|partition|partition_index)': -?\d+|^\d+$")
