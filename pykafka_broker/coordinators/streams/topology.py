@@ -281,6 +281,8 @@ class _Configuration:
 
         As in Kafka, among repartition topics alone the counts of the application hold for all of its groups.
         """
+        if not group:
+            return
         inner = self._inner
         outer = {topic: self._count(topic) or 0 for topic in sorted(group) if topic not in inner}
         followers = {topic: self._count(topic) or 0 for topic in sorted(group) if topic in inner}
@@ -291,7 +293,8 @@ class _Configuration:
             wanted = self._agreed(fixed, followers)
         else:
             wanted = max(followers.values(), default=0)
-        for topic, count in followers.items():
+        for topic in in_hash_order(followers):
+            count = followers[topic]
             if topic in fixed and count != wanted:
                 raise TopicProblem(
                     INCORRECTLY_PARTITIONED_TOPICS,

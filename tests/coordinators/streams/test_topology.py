@@ -103,6 +103,18 @@ def test_an_internal_topic_of_another_size_is_a_problem() -> None:
 
 def test_of_several_wrong_ones_the_first_in_kafkas_set_is_told() -> None:
     """Of 16 slots `sticky` has one before `range`."""
+    joined = configured(
+        TopicTable(source=2),
+        Subtopology("0", ["source"], repartition_sink_topics=["range", "sticky"]),
+        Subtopology(
+            "1",
+            ["source"],
+            repartition_source_topics=[TopicInfo("range", 3), TopicInfo("sticky", 4)],
+            copartition_groups=[CopartitionGroup([0], [], [0, 1])],
+        ),
+    )
+    assert joined.problem is not None
+    assert joined.problem.detail.startswith("Number of partitions [4] of repartition topic [sticky] doesn't match")
     found = configured(
         TopicTable(source=2, range=1, sticky=1),
         Subtopology("0", ["source"], state_changelog_topics=[TopicInfo("range"), TopicInfo("sticky")]),
@@ -152,6 +164,8 @@ def test_counts_of_the_application_hold_for_repartition_topics_that_are_joined_e
     ]
     topics = TopicTable(narrow=2, wide=6)
     assert configured(topics, *subtopologies).partitions == {"a": 4, "b": 4, "fixed": 4, "other": 6}
+    nothing = Subtopology("5", ["wide"], copartition_groups=[CopartitionGroup()])
+    assert configured(topics, *subtopologies, nothing).partitions == configured(topics, *subtopologies).partitions
     subtopologies.append(Subtopology("4", repartition_source_topics=[TopicInfo("other", 5)]))
     problem = configured(topics, *subtopologies).problem
     assert problem is not None
