@@ -91,6 +91,9 @@ WRITERS: list[dict[str, Any]] = [
     {"source_topics": ["§b"], "repartition_sink_topics": ["§x", "§y"]},
 ]
 TOGETHER = {"copartition_groups": [{"source_topics": [], "repartition_source_topics": [0, 1]}]}
+LEAVES: dict[str, Any] = {
+    "member_epoch": -1, "topology": None, "active_tasks": None, "standby_tasks": None, "warmup_tasks": None,
+}  # fmt: skip
 STREAMS = Step("StreamsGroupDescribe", 1, {"group_ids": ["§g"]})
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 NOT_OF_A_SHARE = (
@@ -501,8 +504,20 @@ FOUND: dict[str, list[Step]] = {
     "counts-of-an-application": [
         sized(a=2, b=6), application(*WRITERS, {"repartition_source_topics": [inner("§x"), inner("§y")], **TOGETHER},
                                      {"source_topics": ["§a"], "repartition_sink_topics": ["§z"],
-                                      "state_changelog_topics": [inner("§log", 5)]},
+                                      "state_changelog_topics": [inner("§log")]},
                                      {"repartition_source_topics": [inner("§z", 4)]}), STREAMS,
+    ],
+    "what-a-streams-application-has-twice": [
+        sized(a=2), *(step for twice in (
+            {"client_tags": [{"key": "k", "value": "v"}] * 2},
+            *({name: [{"subtopology_id": "0", "partition": 0, "offset": n} for n in (5, 6)]}
+              for name in ("task_offsets", "task_end_offsets")),
+            *({"topology": {"epoch": 0, "subtopologies": [
+                {"subtopology_id": "0", "source_topics": [topic], "state_changelog_topics": logs}]}}
+              for topic in ("§no", "§a") for logs in ([inner("§log"), inner("§log")], [
+                  inner("§log") | {"topic_configs": [{"key": "cleanup.policy", "value": "compact"}] * 2}])),
+        ) for step in (streams_heartbeat("m" * 22, **twice), streams_heartbeat("m" * 22, **LEAVES),
+                       Step("DeleteGroups", 2, {"groups_names": ["§g"]}))),
     ],
     "keys-of-share-partitions": [
         create("§a"), *(Step("FindCoordinator", 6, {"key_type": 2, "coordinator_keys": [key]}) for key in (

@@ -325,6 +325,7 @@ class _Configuration:
         """Return the internal topics to create. Raises for an internal topic with another partition count."""
         wanted: dict[str, TopicInfo] = {}
         for subtopology in self._subtopologies:
+            _check_each_once(subtopology)
             for topic in (*subtopology.repartition_source_topics, *subtopology.state_changelog_topics):
                 wanted[topic.name] = topic
                 if topic.partitions:
@@ -344,6 +345,18 @@ class _Configuration:
             configs = [CreatableTopicConfig(config.key, config.value) for config in topic.topic_configs]
             missing.append(CreatableTopic(name, self._decided[name], topic.replication_factor or -1, [], configs))
         return missing
+
+
+def _check_each_once(subtopology: Subtopology) -> None:
+    """Check that nothing comes twice, over which Kafka stumbles. Raises STREAMS_INVALID_TOPOLOGY."""
+    for topics in (subtopology.repartition_source_topics, subtopology.state_changelog_topics):
+        names = [topic.name for topic in topics]
+        if len(set(names)) < len(names):
+            raise _invalid(f"Subtopology {subtopology.subtopology_id} names an internal topic twice: {names}")
+        for topic in topics:
+            keys = [config.key for config in topic.topic_configs]
+            if len(set(keys)) < len(keys):
+                raise _invalid(f"Internal topic {topic.name} has a config twice: {keys}")
 
 
 def _summary(names: Sequence[str]) -> str:

@@ -172,11 +172,6 @@ def test_counts_of_the_application_hold_for_repartition_topics_that_are_joined_e
     assert problem.detail == "Following topics do not have the same number of partitions: [{a=2, b=2}]"
 
 
-def test_a_changelog_may_have_a_count_of_the_application() -> None:
-    found = configured(TopicTable(source=2), Subtopology("0", ["source"], state_changelog_topics=[TopicInfo("log", 5)]))
-    assert found.partitions == {"log": 5}
-
-
 def test_missing_sources_are_named_in_order_up_to_three() -> None:
     found = configured(TopicTable(), Subtopology("0", ["e", "d", "c", "b"]))
     assert found.problem is not None
@@ -190,6 +185,10 @@ def test_missing_sources_are_named_in_order_up_to_three() -> None:
         Subtopology("0", []),
         Subtopology("0", ["source"], repartition_source_topics=[TopicInfo("nobodys")]),
         Subtopology("0", [], repartition_sink_topics=["loop"], repartition_source_topics=[TopicInfo("loop")]),
+        Subtopology("0", ["source"], state_changelog_topics=[TopicInfo("log"), TopicInfo("log")]),
+        Subtopology(
+            "0", ["source"], state_changelog_topics=[TopicInfo("log", 0, 0, [KeyValue("retention.ms", "1")] * 2)]
+        ),
     ],
 )
 def test_a_topology_that_can_never_run_is_refused(subtopology: Subtopology) -> None:
