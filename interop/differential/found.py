@@ -536,6 +536,10 @@ FOUND: dict[str, list[Step]] = {
             (9, {"replica_id": 5}), (14, {"replica_id": 5}), (17, {"replica_state": {"replica_id": 5}}))
             for epoch in (-1, 0)),
     ],
+    "logs-with-names-too-long-to-be-moved": [
+        Step("AlterReplicaLogDirs", 2, {"dirs": [{"path": "/none", "topics": [
+            {"name": "§" + "x" * size, "partitions": [0, 10, -1]}]}]}) for size in (202, 203, 204, 205, 300)
+    ],
     "a-scram-password-that-is-empty": [
         Step("AlterUserScramCredentials", 0, {"upsertions": [
             {"name": "§u", "mechanism": 1, "iterations": 4096, "salt": {"hex": "01"}, "salted_password": {"hex": ""}},
