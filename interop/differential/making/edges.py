@@ -109,9 +109,10 @@ def _answered_twice(step: Step) -> bool:
     if step.api not in ONCE:
         return False
     for topics in (step.fields.get(name) or () for name in ("topics", "topic_data", "forgotten_topics_data")):
-        named = [str([topic.get(name) for name in ("topic", "name", "topic_id")]) for topic in topics]
-        if len({*named}) < len(named):
-            return True
+        for key in ("topic", "name", "topic_id"):  # of which a version knows one
+            named = [str(topic[key]) for topic in topics if topic.get(key) is not None]
+            if len({*named}) < len(named):
+                return True
         for topic in topics:
             partitions = topic.get("partitions") or topic.get("partition_data") or ()
             numbers = [PARTITION.findall(str(one))[:1] for one in partitions]
