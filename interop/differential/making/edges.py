@@ -44,6 +44,8 @@ KEPT_CLEAR_OF = re.compile(
     r"|DescribeShareGroupOffsets\.groups\.topics\.partitions$"
     # Of a topic that the group does not read Kafka says now this, now that.
     r"|ShareFetch\.topics(\.topic_id)?$"
+    # What a client is to push has a number that depends on its id.
+    r"|(GetTelemetrySubscriptions|PushTelemetry)\.client_instance_id$"
     # Null records are UNKNOWN_SERVER_ERROR, or nothing at all.
     r"|Produce\.topic_data\.partition_data\.records$"
     # All that there is, with what other sequences have made.
@@ -56,6 +58,9 @@ REQUESTS_KEPT_CLEAR_OF = re.compile(
     r"|DescribeShareGroupOffsets .*'partitions': \[\]"
     # Names that are wrong alone it refuses without asking the controller, which is out of time.
     r"|(Create|Delete)Topics .*'timeout_ms': (0|-)"
+    # A few milliseconds may be enough for a controller, or not.
+    r"|(CreateTopics|DeleteTopics|CreatePartitions|ElectLeaders|AlterPartitionReassignments) "
+    r".*'timeout_ms': [1-9]\d{0,2}\b"
     # All configs of a broker, which has some that belong to the machine.
     r"|DescribeConfigs .*'resource_type': 4.*'configuration_keys': (\[\]|None)"
     # Negative limits and unknown isolation levels are UNKNOWN_SERVER_ERROR.
