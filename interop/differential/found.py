@@ -91,6 +91,18 @@ WRITERS: list[dict[str, Any]] = [
     {"source_topics": ["§b"], "repartition_sink_topics": ["§x", "§y"]},
 ]
 TOGETHER = {"copartition_groups": [{"source_topics": [], "repartition_source_topics": [0, 1]}]}
+FOLLOWERS: list[tuple[int, dict[str, Any]]] = [
+    (9, {"replica_id": 5}), (14, {"replica_id": 5}), (17, {"replica_state": {"replica_id": 5}}),
+]  # fmt: skip
+HAVING_TWICE: list[dict[str, Any]] = [
+    {"client_tags": [{"key": "k", "value": "v"}] * 2},
+    *({name: [{"subtopology_id": "0", "partition": 0, "offset": offset} for offset in (5, 6)]}
+      for name in ("task_offsets", "task_end_offsets")),
+    *({"topology": {"epoch": 0, "subtopologies": [
+        {"subtopology_id": "0", "source_topics": [topic], "state_changelog_topics": logs}]}}
+      for topic in ("§no", "§a") for logs in ([inner("§log"), inner("§log")], [
+          inner("§log") | {"topic_configs": [{"key": "cleanup.policy", "value": "compact"}] * 2}])),
+]  # fmt: skip
 LEAVES: dict[str, Any] = {
     "member_epoch": -1, "topology": None, "active_tasks": None, "standby_tasks": None, "warmup_tasks": None,
 }  # fmt: skip
@@ -508,16 +520,9 @@ FOUND: dict[str, list[Step]] = {
                                      {"repartition_source_topics": [inner("§z", 4)]}), STREAMS,
     ],
     "what-a-streams-application-has-twice": [
-        sized(a=2), *(step for twice in (
-            {"client_tags": [{"key": "k", "value": "v"}] * 2},
-            *({name: [{"subtopology_id": "0", "partition": 0, "offset": n} for n in (5, 6)]}
-              for name in ("task_offsets", "task_end_offsets")),
-            *({"topology": {"epoch": 0, "subtopologies": [
-                {"subtopology_id": "0", "source_topics": [topic], "state_changelog_topics": logs}]}}
-              for topic in ("§no", "§a") for logs in ([inner("§log"), inner("§log")], [
-                  inner("§log") | {"topic_configs": [{"key": "cleanup.policy", "value": "compact"}] * 2}])),
-        ) for step in (streams_heartbeat("m" * 22, **twice), streams_heartbeat("m" * 22, **LEAVES),
-                       Step("DeleteGroups", 2, {"groups_names": ["§g"]}))),
+        sized(a=2), *(step for fields in HAVING_TWICE for step in (
+            streams_heartbeat("m" * 22, **fields), streams_heartbeat("m" * 22, **LEAVES),
+            Step("DeleteGroups", 2, {"groups_names": ["§g"]}))),
     ],
     "keys-of-share-partitions": [
         create("§a"), *(Step("FindCoordinator", 6, {"key_type": 2, "coordinator_keys": [key]}) for key in (
@@ -532,9 +537,7 @@ FOUND: dict[str, list[Step]] = {
     ],
     "fetches-of-followers-that-there-are-not": [
         create("§a"), produce(records()), *(fetch(version=version, partition={"current_leader_epoch": epoch}, **who)
-                                            for version, who in (
-            (9, {"replica_id": 5}), (14, {"replica_id": 5}), (17, {"replica_state": {"replica_id": 5}}))
-            for epoch in (-1, 0)),
+                                            for version, who in FOLLOWERS for epoch in (-1, 0)),
     ],
     "logs-with-names-too-long-to-be-moved": [
         Step("AlterReplicaLogDirs", 2, {"dirs": [{"path": "/none", "topics": [

@@ -165,7 +165,7 @@ def coordinator(maker: Maker) -> list[Step]:
 def versions(maker: Maker) -> list[Step]:
     version = maker.mostly(maker.version("ApiVersions"), 99)
     name = maker.mostly("differential", "", "-bad", "a b")
-    fields = (
+    fields: dict[str, Any] = (
         {"client_software_name": name, "client_software_version": maker.mostly("1.0", "", "!")} if version >= 3 else {}
     )
     if version == 5 and maker.often(0.5):
