@@ -154,6 +154,44 @@ def test_a_mistake_is_told_as_a_process_tells_it() -> None:
         other.close()
 
 
+def test_a_start_on_the_loop_of_the_test_begins_no_thread() -> None:
+    async def run() -> None:
+        before = threads()
+        broker = AsyncKafkaBroker(in_process=True)
+        await broker.start()
+        assert threads() == before
+        with pytest.raises(BrokerError, match="already running"):
+            await broker.start()
+        assert broker.running
+        await broker.close()
+
+    asyncio.run(run())
+
+
+def test_a_start_on_the_loop_of_the_test_that_fails_or_is_cancelled_leaves_nothing() -> None:
+    async def run() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            broker = AsyncKafkaBroker(in_process=True, port=taken.getsockname()[1])
+            with pytest.raises(BrokerError, match=r"exit code 1\n(.|\n)*cannot start"):
+                await broker.start()
+        assert not broker.running
+        await broker.start()  # the port is free now
+        await broker.close()
+        other = AsyncKafkaBroker(in_process=True)
+        starting = asyncio.create_task(other.start())
+        await asyncio.sleep(0)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        assert not other.running
+        hasty = AsyncKafkaBroker(in_process=True, start_timeout_s=0)
+        with pytest.raises(BrokerError, match="not ready within 0 s"):
+            await hasty.start()
+        assert not hasty.running
+
+    asyncio.run(run())
+
+
 def test_there_is_no_process_to_ask_for() -> None:
     with KafkaBroker(in_process=True) as broker:
         with pytest.raises(BrokerError, match="in the process of the test"):
