@@ -104,6 +104,26 @@ def test_it_is_stopped_and_started_on_its_port_and_data() -> None:
         broker.start()
 
 
+def test_topics_without_records_have_no_folder_and_outlive_every_end() -> None:
+    with KafkaBroker(in_process=True) as broker:
+        for name in ("orders", "bills"):
+            broker.create_topic(name, partitions=3)
+        broker.produce("orders", [NewRecord("1", partition=1)])
+        for end in (broker.stop, broker.kill):
+            folders = {path.name for path in broker.data_dir.iterdir() if path.is_dir()}
+            assert folders == {"__cluster_metadata-0", "orders-1"}
+            end()
+            broker.start()
+            assert {each["name"]: each["partitions"] for each in broker.topics()} == {"orders": 3, "bills": 3}
+        broker.snapshot("s")
+        broker.reset()
+        assert broker.topics() == []
+        broker.restore("s")
+        broker.produce("bills", [NewRecord("2", partition=2)])
+        assert values(broker, "orders") == ["1"]
+        assert values(broker, "bills") == ["2"]
+
+
 def test_a_killed_broker_writes_nothing_more_and_its_clients_are_cut_off() -> None:
     with KafkaBroker(in_process=True) as broker:
         broker.create_topic("orders")
