@@ -21,6 +21,7 @@ kept answers.
 from __future__ import annotations
 
 import asyncio
+import logging
 import select
 import signal
 import socket
@@ -34,6 +35,8 @@ from pykafka_broker.broker.requests.encoded_reply import UnwrittenReply
 from pykafka_broker.clock import Clock
 from pykafka_broker.platform import unused_memory
 from pykafka_broker.server.transport import READ, WRITE
+
+log = logging.getLogger(__name__)
 
 
 class SystemClock(Clock):
@@ -330,7 +333,10 @@ class EventLoop:
     def _do_due(self) -> None:
         due, self._due = self._due, []
         for step in due:
-            step()
+            try:
+                step()
+            except Exception:  # the steps of others follow all the same
+                log.exception("a defect in a step of the loop")
 
     def close(self) -> None:
         self._readiness.stop()

@@ -9,7 +9,7 @@ import pytest
 
 from pykafka_broker.broker.api import produce, short_produce
 from pykafka_broker.broker.coordinators.group_host import GroupHost
-from pykafka_broker.broker.partitions.followers import Followers
+from pykafka_broker.broker.partitions.partition import Followers
 from pykafka_broker.broker.replication.fetcher import FetchOutcome, FetchPosition, PartitionFetchState, ReplicaFetcher
 from pykafka_broker.cluster.partition_change import Election, _Change
 from pykafka_broker.cluster.topics import create_partitions
