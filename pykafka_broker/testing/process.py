@@ -272,10 +272,7 @@ class KafkaBroker(Controlled):
     def start(self) -> Self:
         """Start the process and wait until clients may connect."""
         __tracebackhide__ = True  # a failed start is shown at the test's own line
-        if self.running:
-            raise BrokerError("the broker is already running")
-        if not self._cleanup.alive:
-            raise BrokerError("the broker is closed")
+        self._check_may_start()
         if self._security is not None:
             self._write_security(self._security)
         if self.in_process:
@@ -285,6 +282,13 @@ class KafkaBroker(Controlled):
         if self._watch is not None:
             self._watch.started()
         return self
+
+    def _check_may_start(self) -> None:
+        __tracebackhide__ = True
+        if self.running:
+            raise BrokerError("the broker is already running")
+        if not self._cleanup.alive:
+            raise BrokerError("the broker is closed")
 
     def _start_process(self) -> None:
         __tracebackhide__ = True
@@ -308,20 +312,44 @@ class KafkaBroker(Controlled):
 
     def _start_in_process(self) -> None:
         __tracebackhide__ = True
+        process = self._begin_in_process()
+        try:
+            self._take_lines(process, process.await_ready(self.start_timeout_s))
+        except BaseException:
+            self.kill()
+            raise
+
+    @property
+    def _starts_on_loop(self) -> bool:
+        """Whether nothing in a start blocks the loop that the broker is going to run on."""
+        return self.in_process and self.loop is not None and self._security is None and self._watch is None
+
+    async def _start_on_loop(self) -> None:
+        """Start as `start` does, on `loop`, which runs here, with no thread that waits."""
+        __tracebackhide__ = True
+        self._check_may_start()
+        process = self._begin_in_process()
+        try:
+            self._take_lines(process, await process.ready(self.start_timeout_s))
+        except BaseException:
+            await process.end()
+            raise
+
+    def _begin_in_process(self) -> BrokerInProcess:
         from pykafka_broker.testing.in_process import BrokerInProcess
 
         self._process = process = BrokerInProcess(self._options(), str(self.log_path), self.log_level)
         process.start(self.loop)
         weakref.finalize(self, process.kill)
-        try:
-            lines = process.await_ready(self.start_timeout_s)
-            if lines is None:
-                raise BrokerError(f"the broker was not ready within {self.start_timeout_s} s\n{self.log}")
-            if process.poll() is not None:
-                raise BrokerError(f"the broker ended with exit code {process.poll()}\n{self.log}")
-        except BaseException:
-            self.kill()
-            raise
+        return process
+
+    def _take_lines(self, process: BrokerInProcess, lines: Mapping[str, str] | None) -> None:
+        """Take the addresses that a broker in this process tells. Raises BrokerError for one that does not serve."""
+        __tracebackhide__ = True
+        if lines is None:
+            raise BrokerError(f"the broker was not ready within {self.start_timeout_s} s\n{self.log}")
+        if process.poll() is not None:
+            raise BrokerError(f"the broker ended with exit code {process.poll()}\n{self.log}")
         self._control = ControlClient(lines[CONTROL])
         self._schema_registry_url = lines.get(SCHEMA_REGISTRY, "")
         self._take_address(lines[READY])
