@@ -97,10 +97,10 @@ class LogKeeper(Protocol):
 
     def truncating(self, log: PartitionLog, offset: int) -> None:
         """Prepare for a log ending at `offset`. If `offset` is the `recovery_point` now, write the recovery point to
-        disk.
+        disk, and if the log is clean beyond `offset`, how far it is clean.
 
         Raises:
-            OSError: it could not be written. The log must not be cut.
+            OSError: one of them could not be written. The log must not be cut.
         """
 
     def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
@@ -405,7 +405,7 @@ class PartitionLog:
             if aborted is not None:
                 segment.transactions.append(aborted)
             segment.append(batch, marker.offset, marker.timestamp, self.config)
-        except OSError:
+        except (OSError, DamagedLog):
             with contextlib.suppress(OSError):
                 segment.transactions.truncate_to(marker.offset)
             raise
@@ -562,6 +562,12 @@ class PartitionLog:
                 return self.epochs.latest, self.log_end_offset
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
+    @property
+    def has_epoch_without_records(self) -> bool:
+        """Return whether the newest epoch begins at the log's end: the first append of the epoch has failed."""
+        entries = self.epochs.entries
+        return bool(entries) and entries[-1][1] >= self.log_end_offset
+
     def epoch_at(self, offset: int) -> int:
         """Return the leader epoch of the batch with `offset`, -1 for none."""
         return self.epochs.epoch_at(offset)
@@ -583,12 +589,25 @@ class PartitionLog:
     def _found(self, steps: TimeSteps) -> TimeSteps:
         try:
             return (yield from steps)
-        except DamagedLog as damage:
-            raise self._storage_or_damage(damage) from damage
+        except FileNotFoundError as error:  # the segment was deleted between two steps
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        except (OSError, DamagedLog) as error:
+            raise self._storage_or_damage(error) from error
         except InvalidRecord as refusal:
             raise ApiError(ErrorCode.INVALID_RECORD, str(refusal)) from refusal
         except CorruptBatch as damage:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(damage)) from damage
+
+    def segment_starts(self) -> list[tuple[int, int]]:
+        """Return the base offset of each segment, and the time of the last write in ms of the wall clock.
+
+        Raises:
+            ApiError: a segment's time can't be read.
+        """
+        try:
+            return [(segment.base_offset, segment.modified_ms) for segment in self.segments]
+        except (OSError, DamagedLog) as error:
+            raise self._storage_or_damage(error) from error
 
     def learn_times(self) -> Iterator[None]:
         """Ask the segments for the greatest timestamps, a few at each step, for look-ups by time.
@@ -727,12 +746,15 @@ class PartitionLog:
         a gap, the log ends with the last batch before, in memory as on disk, but never below its start.
 
         The log is synced before this returns: what is appended next stands where the old batches stood, and after a
-        power cut the log must not hold a mix of both.
+        power cut the log must not hold a mix of both. An epoch that begins at the log's end has no record, since the
+        first append failed, and is forgotten wherever the log would be cut.
 
         Raises:
             OSError: the caller goes to `storage_error`. The log must not be used again then, only loaded anew.
         """
         if offset >= self.log_end_offset:
+            if self.epochs.truncate_from_end(self.log_end_offset):
+                self._write_epochs()
             return
         cut = self.segments.floor(offset - 1)
         end = min(offset, max(cut.end_offset(cut.position_of(offset)), self.log_start_offset))

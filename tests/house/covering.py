@@ -308,14 +308,8 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "testing/test_replay.py": (
         "records and plays with it",
         """
-        cli/replay cli/recorded_events control/api/recording testing/compared_answers testing/recorded_messages
+        cli/replay control/api/recording testing/compared_answers testing/recorded_messages
         testing/recording
-        """,
-    ),
-    "testing/test_replay_targets.py": (
-        "plays on clusters that are asked by Kafka's protocol alone",
-        """
-        testing/plain_target
         """,
     ),
     "tools/test_acls.py": (

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.checkpoints import EPOCHS_FILE, LeaderEpochs
 from pykafka_broker.log.filesystem import FileCache, write_file
 from pykafka_broker.log.loading import Offsets, load_log, recover_folder
 from pykafka_broker.log.log_directory import LogDirectory
@@ -169,6 +170,25 @@ def test_a_full_disk_takes_back_what_it_has_begun(tmp_path: Path, leader: Partit
     fs.failures = {}
     catch_up(follower, leader)
     assert content(follower) == content(leader)
+
+
+def test_an_epoch_whose_first_append_has_failed_is_forgotten_with_a_cut_at_the_end(
+    tmp_path: Path, leader: PartitionLog
+) -> None:
+    fs = FailingFileSystem()
+    follower = following(tmp_path, fs)
+    leader.append(batch(2), NOW)
+    catch_up(follower, leader)
+    leader.append(batch(), NOW, leader_epoch=5)
+    fs.failures = {"write .log": errno.ENOSPC}
+    with pytest.raises(ApiError):
+        catch_up(follower, leader)
+    fs.failures = {}
+    assert follower.has_epoch_without_records
+    follower.truncate_to(2)
+    assert (follower.epochs.latest, follower.log_end_offset) == (0, 2)
+    assert LeaderEpochs.load(fs, f"{follower.directory}/{EPOCHS_FILE}").entries == [(0, 0)]
+    assert not follower.has_epoch_without_records
 
 
 def test_a_log_begins_anew_where_the_leader_begins(leader: PartitionLog, follower: PartitionLog) -> None:

@@ -394,13 +394,14 @@ class Cleaner:
             return  # deleted, moved or cut meanwhile: that is the reason
         if any(base not in present for base, _ in request.segments):
             return  # shortened meanwhile
-        if isinstance(error, ValueError):
+        is_defect = isinstance(error, OSError) and error.errno is None  # told by the owner of the threads
+        if error is not None and (is_defect or isinstance(error, ValueError)):
             self._leave_alone(key, log, error)
             return
         logger.warning("The cleaning of %s-%d is tried again: %s", *key, error)
         if isinstance(error, OSError):
             log.storage_error(error)
 
-    def _leave_alone(self, key: TopicPartition, log: PartitionLog, error: ValueError) -> None:
+    def _leave_alone(self, key: TopicPartition, log: PartitionLog, error: Exception) -> None:
         self.uncleanable[key] = log
         logger.error("%s-%d can't be cleaned and is left as it is: %s", *key, error)
