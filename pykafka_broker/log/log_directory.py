@@ -141,6 +141,11 @@ class LogDirectory:
         }
         self._identity = properties, wanted
 
+    @property
+    def is_of_zookeeper(self) -> bool:
+        """Return whether a Kafka with ZooKeeper wrote the directory, whose metadata are not on its disks."""
+        return self._identity[0].get("version") == "0"
+
     def write_identity(self) -> None:
         found, wanted = self._identity
         if found != wanted:
