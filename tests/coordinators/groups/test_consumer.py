@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pykafka_broker.coordinators.groups.assignors import ASSIGNORS, GroupSpec
+from pykafka_broker.coordinators.groups.assignors import ASSIGNORS, Assignment, GroupSpec
 from pykafka_broker.coordinators.groups.group import TimerKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import (
@@ -237,7 +237,12 @@ def test_subscriptions_are_compared_by_their_names(
     """As Kafka does for its assignors, whether there is such a topic or not."""
     seen: list[GroupSpec] = []
     assign = ASSIGNORS["uniform"]
-    monkeypatch.setitem(ASSIGNORS, "uniform", lambda spec: seen.append(spec) or assign(spec))
+
+    def noted(spec: GroupSpec) -> dict[str, Assignment]:
+        seen.append(spec)
+        return assign(spec)
+
+    monkeypatch.setitem(ASSIGNORS, "uniform", noted)
     machine.topic("t", 2)
     for name, topics in (("one", first), ("two", second)):
         Client(machine, name).join(topics, regex=regex)
