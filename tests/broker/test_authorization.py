@@ -261,7 +261,7 @@ def test_a_denied_topic_and_one_that_is_not_there_look_the_same(node: RealBroker
 
 def test_a_commit_tells_nobody_whether_a_denied_topic_exists(node: RealBroker) -> None:
     """Kafka has every denied topic in its answer, also a topic without partitions."""
-    topics: list[dict[str, Any]] = [{"name": name, "partitions": []} for name in ("t", "missing")]
+    topics: list[dict[str, object]] = [{"name": name, "partitions": []} for name in ("t", "missing")]
 
     def answered(*denied: Right) -> list[str]:
         authorized_by(node, Denies(*denied))

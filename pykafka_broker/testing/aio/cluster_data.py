@@ -12,7 +12,6 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from pykafka_broker.errors import counted
 from pykafka_broker.testing.aio.cluster_nodes import AsyncClusterTraffic
 from pykafka_broker.testing.aio.data import wait
