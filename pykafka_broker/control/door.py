@@ -39,7 +39,7 @@ from pykafka_broker.control.schema import read_json, write
 from pykafka_broker.control.state import DataDirLease
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.jobs import Submit
-from pykafka_broker.server.serving import BrokerShare, Running
+from pykafka_broker.server.serving import BrokerShare, ProcessExtension, Running
 
 ENTRY = "index.html"
 _FOLDER = "/page/"
@@ -306,7 +306,7 @@ def _problem(problem: Problem) -> Response:
 # -- beside the listeners of the process
 
 
-class ControlExtension:
+class ControlExtension(ProcessExtension):
     """The control API as an extension of the process.
 
     `announce` is told the URL once the API is open; `decode` reads values that have a schema; `history` is the file of
@@ -325,6 +325,7 @@ class ControlExtension:
         nodes: Mapping[int, tuple[str, int]] | None = None,
         records: bool = False,
     ) -> None:
+        super().__init__()
         self._history = history
         self._records = records
         self._syncs = syncs

@@ -33,18 +33,12 @@ from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.platform import NEEDS_REUSEADDR, SHARES_BOUND_PORTS, file_path
 from pykafka_broker.releases.release import is_ahead, release
 from pykafka_broker.testing.answers import RecordingState, Snapshot
+from pykafka_broker.testing.arguments import check_directory, check_known, check_release, config_texts, security_of
 from pykafka_broker.testing.cluster_data import ClusterData
 from pykafka_broker.testing.cluster_nodes import SESSION, SESSION_MS, FaultHandles
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import BrokerError, all_at_once
-from pykafka_broker.testing.process import (
-    KafkaBroker,
-    check_directory,
-    check_known,
-    check_release,
-    config_texts,
-    security_of,
-)
+from pykafka_broker.testing.process import KafkaBroker
 from pykafka_broker.testing.trouble import DEFAULT_MEAN_MS, Blow, ClusterTrouble, drawn, only
 
 if TYPE_CHECKING:

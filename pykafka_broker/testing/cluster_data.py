@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pykafka_broker.client.partitioner import partition_of
-from pykafka_broker.control.problems import counted
 from pykafka_broker.control.schema import meant
+from pykafka_broker.errors import counted
 from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic
 from pykafka_broker.testing.cluster_nodes import WAIT_S, ClusterTraffic
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test

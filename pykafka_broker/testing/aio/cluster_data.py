@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from pykafka_broker.control.problems import counted
+from pykafka_broker.errors import counted
 from pykafka_broker.testing.aio.cluster_nodes import AsyncClusterTraffic
 from pykafka_broker.testing.aio.data import wait
 from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic

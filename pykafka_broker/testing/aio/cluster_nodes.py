@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from pykafka_broker.control.problems import counted
+from pykafka_broker.errors import counted
 from pykafka_broker.testing.aio.controlled import AsyncBrokerClock, AsyncControlled
 from pykafka_broker.testing.aio.history import AsyncHistory
 from pykafka_broker.testing.aio.traffic import AsyncFault, AsyncFaults
@@ -420,7 +420,8 @@ class AsyncClusterFault(AsyncFault):
         held = sum(each["held"] for each in described.values())
         fitted = sum(each["fitted"] for each in described.values())
         first = next(iter(described.values()))
-        return {**first, "hits": sum(hits.values()), "held": held, "fitted": fitted, "nodes": hits}
+        spent = False not in [each["spent"] for each in described.values()]
+        return {**first, "hits": sum(hits.values()), "held": held, "fitted": fitted, "spent": spent, "nodes": hits}
 
     async def wait(self, n: int = 1, timeout: float = 10) -> int:
         """Wait until the fault has affected `n` requests; return the hits."""
