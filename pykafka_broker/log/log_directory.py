@@ -278,6 +278,16 @@ def _directory_id(path: str, known: str | None, new_uuid: Callable[[], bytes]) -
     return made
 
 
+def future_name(partition: TopicPartition, uuid: bytes) -> str:
+    """Return the name for the folder of a log that is being moved into its directory."""
+    return f"{partition[0]}-{partition[1]}.{uuid.hex()}{FUTURE_SUFFIX}"
+
+
+def may_move(partition: TopicPartition) -> bool:
+    """Return whether the topic's name leaves room in a file name for the folder of a move (KAFKA-4893)."""
+    return len(future_name(partition, bytes(16))) <= _MAX_NAME
+
+
 def aside_name(partition: TopicPartition, uuid: bytes, suffix: str = DELETE_SUFFIX) -> str:
     """Return the name for a folder to be removed, or with `STRAY_SUFFIX` to be kept for the operator.
 
