@@ -33,11 +33,13 @@ def update_features(
     records: list[ApiMessageAndVersion] = []
     results = []
     kraft_version = 0
+    wanted = {update.feature: update.max_version_level for update in request.feature_updates}
+    metadata_version = wanted.get(METADATA_VERSION, controller.image.features.get(METADATA_VERSION, 0))
     for update in request.feature_updates:
         upgrade_type = update.upgrade_type
         if version < _UPGRADE_TYPES_FROM:
             upgrade_type = UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
-        problem = _problem(controller, update, upgrade_type)
+        problem = _problem(controller, update, upgrade_type, metadata_version)
         if problem is not None:
             message = f"The update failed for all features since the following feature had an error: {problem}"
             return Decision(
@@ -62,7 +64,8 @@ def _nobody_eligible(image: MetadataImage) -> list[ApiMessageAndVersion]:
     return [ApiMessageAndVersion(ClearElrRecord(), 0)]
 
 
-def _problem(controller: Controller, update: FeatureUpdateKey, upgrade_type: int) -> str | None:
+def _problem(controller: Controller, update: FeatureUpdateKey, upgrade_type: int, metadata_version: int) -> str | None:
+    """Return why a feature can't be changed, or None. metadata_version: the level that the request leaves."""
     name, level = update.feature, update.max_version_level
     reason = _unsupported(controller, name, level, upgrade_type)
     if reason is not None:
@@ -80,7 +83,7 @@ def _problem(controller: Controller, update: FeatureUpdateKey, upgrade_type: int
         if upgrade_type == UpgradeType.UNSAFE_DOWNGRADE:
             return refusal + "Unsafe metadata downgrade is not supported in this version."
         return refusal + "Refusing to perform the requested downgrade because it might delete metadata information."
-    if name == ELR_VERSION and level > 0 and controller.image.features.get(METADATA_VERSION, 0) < _ELR_NEEDS:
+    if name == ELR_VERSION and level > 0 and metadata_version < _ELR_NEEDS:
         return f"{name} could not be set to {level} because it depends on metadata.version level {_ELR_NEEDS}"
     if name == KRAFT_VERSION and level < current:
         return f"Invalid update version {level} for feature {name}. Can't downgrade the version of this feature."

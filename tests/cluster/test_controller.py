@@ -349,6 +349,18 @@ def test_eligible_leaders_need_a_metadata_version() -> None:
     assert "depends on metadata.version level 23" in (reply.error_message or "")
 
 
+def test_features_go_up_together_with_the_metadata_version_that_one_needs() -> None:
+    """Kafka 4.4 does so on data of 3.9, in the order in which kafka-features names them."""
+    cluster = Cluster()
+    for name, level in (("metadata.version", 21), ("eligible.leader.replicas.version", 0)):
+        cluster.apply([ApiMessageAndVersion(FeatureLevelRecord(name, level), 0)])
+    updates = [FeatureUpdateKey("eligible.leader.replicas.version", 1), FeatureUpdateKey("metadata.version", 33)]
+    decision = update_features(cluster.controller, UpdateFeaturesRequest(feature_updates=updates), 1)
+    assert decision.reply.error_code == ErrorCode.NONE
+    cluster.apply(decision.records)
+    assert {cluster.image.features[each.feature] for each in updates} == {1, 33}
+
+
 def test_what_one_broker_can_not_do_is_not_begun() -> None:
     cluster = cluster_of(3)
     cluster.apply([ApiMessageAndVersion(FeatureLevelRecord("transaction.version", 0), 0)])
