@@ -4,9 +4,9 @@ Rule: a connection above `max.connections` or `max.connection.creation.rate` wai
 all connections behind it; no connection is refused. A connection above the limit of its address
 (`max.connections.per.ip`) is accepted and closed, as with Kafka. Clients can't take the connections of other nodes: a
 listener for brokers alone is outside of the limits for all listeners (KIP-402), where the connection that has rested
-longest makes room, and controllers' listeners have limits of their own. If the system allows fewer connections than
-`max.connections`, the system's limit applies. All limits may change at run time. Many simultaneous connections are
-accepted in several turns of the event loop.
+longest makes room, and controllers' listeners have limits of their own. `max.connections` limits each listener too,
+unless it has a value of its own. If the system allows fewer connections, the system's limit applies. All limits may
+change at run time. Many simultaneous connections are accepted in several turns of the event loop.
 
 The server alone reads this module: limits and backlog are a concept of their own.
 """
@@ -148,7 +148,8 @@ class ConnectionQuota:
         for whole in (self._all, self._controllers):
             whole.set(most, config.max_connection_creation_rate, config)
         for name, limit in self._listeners.items():
-            limit.set(_own(config, name, _MOST), _own(config, name, _RATE), config)
+            own = _own(config, name, _MOST)
+            limit.set(config.max_connections if own is None else own, _own(config, name, _RATE), config)
 
     def full(self, listener: str) -> bool:
         """Return whether the next connection has to wait until another has closed."""

@@ -255,6 +255,18 @@ def test_limits_of_a_listener_hold_beside_those_of_all() -> None:
     assert quota.full(THERE)
 
 
+def test_the_limit_of_all_is_one_of_each_listener_too() -> None:
+    """Asked of Kafka 4.4.0: beside a client the listener between brokers takes as many as it would alone, no more."""
+    quota = ConnectionQuota(config(max_connections="3"), 0, between_brokers=THERE)
+    for name in (HERE, THERE):
+        quota.add(name)
+    quota.enter("10.0.0.1", HERE)
+    for _ in range(3):
+        assert not quota.full(THERE)
+        quota.enter("10.0.0.1", THERE)
+    assert quota.full(THERE)
+
+
 def test_clients_leave_room_for_other_nodes() -> None:
     """Asked of Kafka 4.4.0's ConnectionQuotas: the listener between brokers counts, and is not held up (KIP-402)."""
     limits = config(max_connections="1", max_connection_creation_rate="1", quota_window_num="2")
