@@ -209,7 +209,8 @@ _OF_GROUPS: tuple[Event, ...] = ("move_coordinator", "expire_member")
 _EVENTS: dict[int, tuple[Event, ...]] = {
     **dict.fromkeys((ApiKey.PRODUCE, ApiKey.FETCH), _OF_LEADERS),
     **dict.fromkeys((ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN), _OF_TRANSACTIONS),
-    **dict.fromkeys((ApiKey.OFFSET_COMMIT, ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT), _OF_GROUPS),
+    **dict.fromkeys((ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT), _OF_GROUPS),
+    **dict.fromkeys((ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT), _OF_GROUPS),
 }
 _SHARE_OF_EVENTS = 0.2
 _MOST_MET = 10_000
