@@ -189,7 +189,8 @@ _ERRORS: dict[int, tuple[ErrorCode, ...]] = {
     ApiKey.LIST_OFFSETS: _PARTITION_ERRORS,
     ApiKey.METADATA: (ErrorCode.LEADER_NOT_AVAILABLE,),
     ApiKey.OFFSET_COMMIT: _COORDINATOR_ERRORS,
-    ApiKey.OFFSET_FETCH: _COORDINATOR_ERRORS,
+    # librdkafka gives up with the others, and reads nothing until the next rebalance
+    ApiKey.OFFSET_FETCH: (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,),
     ApiKey.FIND_COORDINATOR: (ErrorCode.COORDINATOR_NOT_AVAILABLE,),
     ApiKey.JOIN_GROUP: _COORDINATOR_ERRORS,
     ApiKey.SYNC_GROUP: _COORDINATOR_ERRORS,
