@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 pytest_plugins = ["pytester"]
-pytestmark = pytest.mark.ours_only
+pytestmark = [pytest.mark.ours_only, pytest.mark.timeout(900)]
 
 MOST_FAULTS = 3
 SEEDS = 40
