@@ -1,7 +1,8 @@
 """What holds for all suites, and how they share the workers when several run at once (`make test`, pytest-xdist).
 
 Rule: the tests of a file stay together, in their order, in one worker, so a fixture of a file or a session is made as
-seldom as can be; files that share a Spark session are one group. Long groups start first: short ones fill up the end.
+seldom as can be; files that share something costly (`TOGETHER`) are one group. Long groups start first: short ones fill
+up the end.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ gc.disable()
 settings.register_profile("everywhere", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("everywhere")
 
-SPARK_SESSIONS = {  # each some 700 MB and five seconds of two cores: as few as leave no worker alone at the end
+TOGETHER = {
+    "tests/house/": "tests/house/",  # all go through the parsed package
+    # Spark sessions, each some 700 MB and five seconds of two cores: as few as leave no worker alone at the end.
     "spark/tests/test_million.py": "a Spark session",
     "spark/tests/test_submit.py": "a Spark session",
     "interop/spark/": "a Spark session",
@@ -119,7 +122,7 @@ LONG = (
 def group_of(nodeid: str) -> str:
     """What is run by one worker, by the id of one of its tests."""
     file = nodeid.partition("::")[0]
-    return next((group for start, group in SPARK_SESSIONS.items() if file.startswith(start)), file)
+    return next((group for start, group in TOGETHER.items() if file.startswith(start)), file)
 
 
 def place_of(item: pytest.Item) -> int:

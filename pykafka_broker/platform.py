@@ -52,6 +52,8 @@ SEND_FILE: Callable[[int, int, int, int], int] | None = getattr(os, "sendfile", 
 STOP_SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
 )
+# Signal that `pykafka-broker cluster` takes to start ended nodes again; Windows has none for it.
+START_SIGNAL: signal.Signals | None = getattr(signal, "SIGUSR1", None)
 # Signals to another process: STOP ends it in an orderly way, KILL at once. Windows has no other orderly signal.
 STOP: int = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM)
 KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
@@ -285,20 +287,6 @@ def memory_directory() -> str | None:
         return MEMORY_DISK if disk_usage(MEMORY_DISK)[1] >= _ROOM_IN_MEMORY else None
     except OSError:
         return None
-
-
-def copy_range(source: int, position: int, target: int, count: int) -> bool:
-    """Append bytes of one file to another, without a way through the process. Does nothing where the system can't: the
-    result is False.
-    """
-    if sys.platform != "linux":
-        return False
-    while count:
-        copied = os.sendfile(target, source, position, count)
-        if not copied:
-            raise OSError(errno.EIO, "a file ends before the bytes that are to be copied")
-        position, count = position + copied, count - copied
-    return True
 
 
 def unused_memory(size: int) -> memoryview:

@@ -20,14 +20,13 @@ from pykafka_broker.cli.check import add_questions, questions
 from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.cli.recorded_events import lines
 from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, RemoteBroker
-from pykafka_broker.testing.compared_recordings import differing
+from pykafka_broker.testing.compared_answers import differing
 from pykafka_broker.testing.history import Checks
 from pykafka_broker.testing.masking import Mask
-from pykafka_broker.testing.plain_target import PlainTarget
 from pykafka_broker.testing.playing import read_recordings
 from pykafka_broker.testing.recording import Recording, lines_of
 from pykafka_broker.testing.replay import RecordingPlayer
-from pykafka_broker.testing.replay_targets import ClusterTarget, ControlledTarget, Target
+from pykafka_broker.testing.replay_targets import ClusterTarget, ControlledTarget, PlainTarget, Target
 
 DIFFERS = 3
 FOUND = 4

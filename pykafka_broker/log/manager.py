@@ -16,8 +16,9 @@ from functools import partial
 from pykafka_broker.clock import Clock
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.topic import TopicConfig
-from pykafka_broker.errors import ApiError
+from pykafka_broker.errors import ApiError, counted
 from pykafka_broker.log.checkpoints import (
+    CLEANER_OFFSETS,
     METADATA_TOPIC_ID,
     PARTITION_METADATA,
     RECOVERY_POINTS,
@@ -608,8 +609,11 @@ class LogManager:
         if not self._is_handed_over:
             reason = OSError(errno.EIO, f"{log.topic}-{log.partition} was truncated to {offset}")
             self.listener.lost(log, offset, reason)
+        key, directory = (log.topic, log.partition), self._where[log.topic, log.partition]
+        if directory.cleaner_offsets.get(key, 0) > offset:  # the log will have other records there, to be cleaned too
+            directory.cleaner_offsets[key] = offset
+            self.checkpoints.now(directory.file(CLEANER_OFFSETS), self.checkpoint(directory, CLEANER_OFFSETS))
         if offset <= log.recovery_point:
-            directory = self._where[log.topic, log.partition]
             self.checkpoints.now(directory.file(RECOVERY_POINTS), self.checkpoint(directory, RECOVERY_POINTS))
 
     def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
@@ -651,8 +655,8 @@ class LogManager:
         directory.error = error
         lost = [partition for partition, where in self._where.items() if where is directory]
         if lost or self.online():  # otherwise nothing is served yet, and the start fails with the reason
-            count = "1 partition" if len(lost) == 1 else f"{len(lost)} partitions"
-            logger.error("Log directory %s is offline with %s: %s", directory.path, count, error)
+            of = counted(len(lost), "partition")
+            logger.error("Log directory %s is offline with %s: %s", directory.path, of, error)
         for partition in lost:
             self.loaded.pop(partition, None)
             self._flushers.forget(partition)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pykafka_broker.testing.cluster import KafkaCluster
 from pykafka_broker.testing.cluster_recording import NodeRecording, joined
-from pykafka_broker.testing.compared_recordings import differing
+from pykafka_broker.testing.compared_answers import differing
 from pykafka_broker.testing.partial_recordings import completed
 from pykafka_broker.testing.process import KafkaBroker, RemoteBroker
-from pykafka_broker.testing.recording import BadRecording, Recorded, Recording, read_recording
+from pykafka_broker.testing.recording import BadRecording, Recorded, Recording, lines_in, read_recording
 from pykafka_broker.testing.replay import Difference, RecordingPlayer
 from pykafka_broker.testing.replay_targets import ClusterTarget, ControlledTarget, Target
 
@@ -115,7 +115,7 @@ def _recording_in(data: bytes) -> Recording:
 
         found = conversations(read_packets(data))
         return completed(Recording([], _captured(found), _OF_A_CAPTURE, servers=_servers(found)))
-    recording = read_recording(data.decode().splitlines())
+    recording = read_recording(lines_in(data.decode()))
     return completed(recording) if recording.unknown and not recording.state else recording
 
 

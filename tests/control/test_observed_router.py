@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from pykafka_broker.control.history.noting import NotingRouter
 from pykafka_broker.control.observed_router import ObservedRouter
 from pykafka_broker.control.traffic.exchange import Exchange, decoded_response
 from pykafka_broker.control.traffic.faults import Action, Event, FaultTable, Match, Rule
+from pykafka_broker.control.traffic.mentions import FetchedSession
 from pykafka_broker.control.traffic.recorder import Recorder
 from pykafka_broker.control.traffic.request_log import RequestLog
 from pykafka_broker.errors import FrameError
@@ -66,8 +69,9 @@ class Watched:
         topic = self.broker.image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
 
-    def fetched(self, session_id: int) -> list[tuple[Any, int]]:
-        return self.broker.services.fetch_sessions.partitions(session_id)
+    def fetched(self, session: FetchedSession) -> list[tuple[Any, int]]:
+        assert isinstance(session, int)
+        return self.broker.services.fetch_sessions.partitions(session)
 
     def cut(self, connection: int, half: bytes) -> None:
         self.sent.append(half)
@@ -511,7 +515,34 @@ def test_a_commit_is_logged_with_what_comes_of_its_record(watched: Watched, comm
         assert found.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
 
 
-@pytest.mark.parametrize("watching", ["a long request", "a long request in a history", "a recording", "a fault"])
+def test_a_commit_is_recorded_with_what_comes_of_its_record(
+    watched: Watched, commits: Callable[[int], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.log.recorder = recorder = Recorder({})
+    watched.faults.watching = True
+    told = commits(8)
+    assert not recorder.exchanges
+    watched.take_steps()
+    assert answer(told, commit(), 8).topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+    monkeypatch.undo()  # the recording's own file is written only now
+    (line,) = [*recorder.lines()][1:]
+    assert b64decode(json.loads(line)["response"]) == b"".join(told)[4:]
+
+
+@pytest.mark.parametrize("size", [100, 20_000])
+def test_a_request_is_recorded_as_it_came(watched: Watched, size: int) -> None:
+    """Keep a request whole, though the log writes offsets into its batches."""
+    watched.log.recorder = recorder = Recorder({})
+    watched.faults.watching = True
+    frame = b"".join(encode_request(produce(0), 9, 1, "x" * (size - 60)))[4:]
+    buffer = bytearray(frame)
+    assert watched.router.dispatch(CONNECTION, memoryview(buffer)) is not None
+    buffer[:] = bytes(len(buffer))
+    (line,) = [*recorder.lines()][1:]
+    assert b64decode(json.loads(line)["request"]) == frame
+
+
+@pytest.mark.parametrize("watching", ["a long request", "a long request in a history", "a fault"])
 @pytest.mark.usefixtures("commits")
 def test_a_commit_is_written_at_once_where_the_answer_is_looked_at(
     watched: Watched, watching: str, tmp_path: Path
@@ -522,9 +553,6 @@ def test_a_commit_is_written_at_once_where_the_answer_is_looked_at(
         parts = watched.broker.router.dispatch, watched.broker.clock, watched.log, watched.faults, watched
         watched.router = router = NotingRouter(*parts)
         router.start(history)
-    if "recording" in watching:
-        watched.log.recorder = Recorder({})
-        watched.faults.watching = True
     if "fault" in watching:
         watched.fault(Action(error=NOT_LEADER), api=ApiKey.FETCH)
     frame = b"".join(encode_request(commit(), 8, 77, client_id))[4:]

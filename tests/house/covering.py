@@ -299,6 +299,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         testing/asynchronous_cluster testing/cluster_nodes
         """,
     ),
+    "testing/test_process.py": (
+        "gives wrong ones",
+        """
+        testing/arguments
+        """,
+    ),
     "testing/test_pytest_plugin.py": (
         "runs pytest with it",
         """
@@ -310,12 +316,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         """
         cli/replay cli/recorded_events control/api/recording testing/compared_answers testing/recorded_messages
         testing/recording
-        """,
-    ),
-    "testing/test_replay_targets.py": (
-        "plays on clusters that are asked by Kafka's protocol alone",
-        """
-        testing/plain_target
         """,
     ),
     "tools/test_acls.py": (
@@ -334,12 +334,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "what is sent and printed",
         """
         tools/console_consumer tools/console_producer
-        """,
-    ),
-    "tools/test_console_share_consumer.py": (
-        "reads as one member after the other",
-        """
-        client/share_consumer
         """,
     ),
     "tools/test_get_offsets.py": (

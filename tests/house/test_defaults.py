@@ -7,42 +7,41 @@ openings of thousands of partitions were done in one turn, which no test of eith
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tests.house.imports import modules
+from tests.house.sources import Source, sources
 
 ROOT = Path(__file__).parents[2]
 
 _TRUTH = {"__len__", "__bool__"}
 
 
-def classes_that_may_be_false(trees: list[ast.Module]) -> set[str]:
+def classes_that_may_be_false(found: Iterable[Source]) -> set[str]:
     return {
         each.name
-        for tree in trees
-        for each in ast.walk(tree)
-        if isinstance(each, ast.ClassDef)
-        and any(isinstance(part, ast.FunctionDef) and part.name in _TRUTH for part in each.body)
+        for source in found
+        for each in source.nodes(ast.ClassDef)
+        if any(isinstance(part, ast.FunctionDef) and part.name in _TRUTH for part in each.body)
     }
 
 
-def defaults_by_truth(tree: ast.Module, classes: set[str]) -> Iterator[int]:
+def defaults_by_truth(source: Source, classes: set[str]) -> Iterator[int]:
     """Yield the lines of `x or Class(...)` where a `Class` may be false."""
-    for each in ast.walk(tree):
-        if isinstance(each, ast.BoolOp) and isinstance(each.op, ast.Or):
+    for each in source.nodes(ast.BoolOp):
+        if isinstance(each.op, ast.Or):
             last = each.values[-1]
             if isinstance(last, ast.Call) and isinstance(last.func, ast.Name) and last.func.id in classes:
                 yield each.lineno
 
 
 def test_no_default_stands_for_an_empty_object() -> None:
-    trees = {name: ast.parse(path.read_text()) for name, path in modules(ROOT, "pykafka_broker").items()}
-    classes = classes_that_may_be_false([*trees.values()])
+    found = sources(ROOT, "pykafka_broker")
+    classes = classes_that_may_be_false(found.values())
     assert "Slices" in classes
-    assert not [f"{name}:{line}" for name, tree in trees.items() for line in defaults_by_truth(tree, classes)]
+    assert not [f"{name}:{line}" for name, source in found.items() for line in defaults_by_truth(source, classes)]
 
 
 def test_such_a_default_is_found() -> None:
-    tree = ast.parse("class A:\n    def __len__(self): ...\ndef f(a=None): return a or A()\n")
-    assert [*defaults_by_truth(tree, classes_that_may_be_false([tree]))] == [3]
+    source = Source("class A:\n    def __len__(self): ...\ndef f(a=None): return a or A()\n")
+    assert [*defaults_by_truth(source, classes_that_may_be_false([source]))] == [3]

@@ -6,17 +6,15 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pykafka_broker
 from pykafka_broker.log.partition_log import PartitionLog
+from tests.house.sources import Source, sources
 
-PACKAGE = Path(pykafka_broker.__file__).parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
-def assigned(tree: ast.AST) -> Iterator[ast.Attribute]:
-    """Every attribute that a statement assigns."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node
+def assigned(source: Source) -> Iterator[ast.Attribute]:
+    """Yield every attribute that a statement assigns."""
+    return (node for node in source.nodes(ast.Attribute) if isinstance(node.ctx, ast.Store))
 
 
 def is_of_a_log(target: ast.Attribute) -> bool:
@@ -27,15 +25,14 @@ def is_of_a_log(target: ast.Attribute) -> bool:
 
 def test_no_statement_outside_of_a_log_writes_its_fields() -> None:
     written = [
-        f"{path.relative_to(PACKAGE)}:{target.lineno} {ast.unparse(target)}"
-        for path in PACKAGE.rglob("*.py")
-        if "log" in (text := path.read_text())
-        for target in assigned(ast.parse(text))
+        f"{name}:{target.lineno} {ast.unparse(target)}"
+        for name, source in sources(ROOT, "pykafka_broker").items()
+        for target in assigned(source)
         if is_of_a_log(target)
     ]
     assert written == []
 
 
 def test_a_field_that_is_written_from_outside_is_found() -> None:
-    found = [*filter(is_of_a_log, assigned(ast.parse("self.log.high_watermark, x = 1, 2\nself.high_watermark += 1")))]
+    found = [*filter(is_of_a_log, assigned(Source("self.log.high_watermark, x = 1, 2\nself.high_watermark += 1")))]
     assert [ast.unparse(target) for target in found] == ["self.log.high_watermark"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.imports import modules
+from tests.house.sources import Source, sources
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "pykafka_broker"
@@ -69,45 +69,32 @@ MAY_WAIT = {
 }
 
 
-def waits(source: str) -> set[str]:
-    """What a module calls to be woken after some real time; a `sleep(0)` is none."""
+def waits(source: Source) -> set[str]:
+    """Return the calls of a module to be woken after some real time; a `sleep(0)` is none."""
     found = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+    for node in source.nodes(ast.Call):
+        if isinstance(node.func, ast.Attribute):
             name = node.func.attr
-            at_once = [ast.unparse(each) for each in node.args] == ["0"]
-            if name in TIMERS or (name == "sleep" and not at_once):
+            if name in TIMERS or (name == "sleep" and [ast.unparse(each) for each in node.args] != ["0"]):
                 found.add(name)
     return found
 
 
-def times_read(source: str) -> set[str]:
-    """What a module imports or asks that tells the time."""
-    found = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names} & CLOCKS
-        elif isinstance(node, ast.ImportFrom):
-            found |= {node.module or ""} & CLOCKS
-        elif isinstance(node, ast.Attribute):
-            found |= {node.attr} & FILE_TIMES
-    return found
+def times_read(source: Source) -> set[str]:
+    """Return the imports and attributes of a module that tell the time."""
+    found = {alias.name for node in source.nodes(ast.Import) for alias in node.names} & CLOCKS
+    found |= {node.module or "" for node in source.nodes(ast.ImportFrom)} & CLOCKS
+    return found | {node.attr for node in source.nodes(ast.Attribute)} & FILE_TIMES
 
 
-def test_nobody_else_reads_a_clock() -> None:
-    readers = {name for name, path in modules(ROOT, PACKAGE).items() if times_read(path.read_text())}
-    assert readers <= set(MAY_READ)
-
-
-def test_the_table_names_only_those_that_do() -> None:
-    found = modules(ROOT, PACKAGE)
-    assert {name for name in MAY_READ if not times_read(found[name].read_text())} == set()
+def test_only_the_modules_of_the_table_read_a_clock() -> None:
+    readers = {name for name, source in sources(ROOT, PACKAGE).items() if times_read(source)}
+    assert readers == set(MAY_READ)
 
 
 def test_nobody_else_waits_for_real_time() -> None:
-    found = modules(ROOT, PACKAGE)
-    inside = {name: path for name, path in found.items() if not name.startswith(ROOMS_OF_REAL_TIME)}
-    waiting = {name for name, path in inside.items() if waits(path.read_text())}
+    found = sources(ROOT, PACKAGE)
+    waiting = {name for name, source in found.items() if not name.startswith(ROOMS_OF_REAL_TIME) and waits(source)}
     waiting -= {name for name in MAY_READ if name.startswith("pykafka_broker.log.compaction")}
     assert waiting == set(MAY_WAIT)
 
@@ -123,7 +110,7 @@ def test_nobody_else_waits_for_real_time() -> None:
     ],
 )
 def test_what_counts_as_waiting(source: str, found: set[str]) -> None:
-    assert waits(f"async def f():\n    {source}") == found
+    assert waits(Source(f"async def f():\n    {source}")) == found
 
 
 @pytest.mark.parametrize(
@@ -136,4 +123,4 @@ def test_what_counts_as_waiting(source: str, found: set[str]) -> None:
     ],
 )
 def test_what_counts_as_reading_one(source: str, found: set[str]) -> None:
-    assert times_read(source) == found
+    assert times_read(Source(source)) == found

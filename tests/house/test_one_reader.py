@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.house.imports import import_graph, modules
+from tests.house.sources import Source, import_graph, sources
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "pykafka_broker"
@@ -26,10 +26,8 @@ TABLES = {  # a module with names of others, and what the names stand below
 REASONS = {
     "imported late: only brokers with this feature, role or system wait for the import": """
         broker.coordinators.group_host broker.coordinators.transaction_host broker.membership.lone_broker
-        broker.partitions.followers broker.requests.emulated_router broker.requests.metering cli.replay_page
-        control.history.noting security.acls security.sasl.aws_msk_iam
-        security.sasl.kerberos security.sasl.signed_tokens server.epoll_loop server.lazy_tls server.tls_listener
-        testing.in_process testing.simulation.operations
+        broker.requests.metering cli.replay_page control.history.noting security.acls security.sasl.aws_msk_iam
+        security.sasl.kerberos server.epoll_loop server.lazy_tls server.tls_listener testing.in_process
     """,
     "of a lower layer than the reader": """
         cluster.acls cluster.feature_updates cluster.raft.observer coordinators.groups.coordinator
@@ -40,33 +38,31 @@ REASONS = {
         control.history.groups control.history.transactions control.traffic.answers coordinators.groups.consumer_classic
         coordinators.streams.sticky_assignor log.compaction.clean log.directory_map log.maintenance log.moving
         log.tool.repair log.tool.verify registry.api server.accepting server.dial testing.fixtures
-        testing.simulation.broker testing.simulation.faults testing.simulation.serving
+        testing.simulation.faults testing.simulation.layout testing.simulation.serving
     """,
     "runs in a thread of its own, its reader on the loop": "zookeeper.controller",
-    "changes, compares or plays recordings; the reader is a command": """
-        testing.masking testing.plain_target
-    """,
+    "changes recordings; the reader is a command": "testing.masking",
     "read by users, whose policies derive from its classes": "security.hooks.policies",
 }
 
 
 def readers(root: Path) -> dict[str, set[str]]:
     """Return the readers of each module that no table names. Packages do not count."""
-    found = modules(root, PACKAGE)
-    read: dict[str, set[str]] = {name: set() for name, path in found.items() if path.stem[:2] != "__"}
+    found = sources(root, PACKAGE)
+    read: dict[str, set[str]] = {name: set() for name, source in found.items() if source.path.stem[:2] != "__"}
     for reader, imported in import_graph(found).items():
         for name in imported & read.keys():
             read[name].add(reader)
     for table, below in TABLES.items():
-        for name in named(ast.parse(found[table].read_text()), below):
+        for name in named(found[table], below):
             read.pop(name, None)
     return read
 
 
-def named(tree: ast.AST, below: str) -> Iterator[str]:
+def named(source: Source, below: str) -> Iterator[str]:
     """Yield the modules that strings name, alone or with a function behind a dot."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+    for node in source.nodes(ast.Constant):
+        if isinstance(node.value, str):
             for name in (node.value, node.value.rpartition(".")[0]):
                 yield f"{below}.{name}".lstrip(".").replace("-", "_")
 

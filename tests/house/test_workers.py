@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from conftest import LONG, SPARK_SESSIONS, group_of
+from conftest import LONG, TOGETHER, group_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -16,6 +16,6 @@ def test_a_file_is_a_group_unless_it_shares_a_session() -> None:
 
 
 def test_groups_name_files_that_are_there() -> None:
-    sessions = {group for start, group in SPARK_SESSIONS.items() if group != start}
-    assert {start for start in SPARK_SESSIONS if not (ROOT / start).exists()} == set()
+    sessions = {group for start, group in TOGETHER.items() if group != start}
+    assert {start for start in TOGETHER if not (ROOT / start).exists()} == set()
     assert {group for group in LONG if group not in sessions and not (ROOT / group).exists()} == set()

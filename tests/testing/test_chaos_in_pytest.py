@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from pykafka_broker.cli import main
+from pykafka_broker.control.traffic.faults import Chaos
+from pykafka_broker.protocol.api_keys import ApiKey
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("only_our_plugin")
@@ -60,6 +63,26 @@ def test_chaos_finds_a_seed_and_the_fault_that_is_enough(pytester: pytest.Pytest
 def test_a_right_producer_passes_under_every_seed(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(SHOP.format(seeds=20, config={"enable.idempotence": True}, **BROKER))
     pytester.runpytest_subprocess("--kafka-chaos-seeds=3").assert_outcomes(passed=2)
+
+
+def test_chaos_spares_the_start_of_clients_of_aiokafka(pytester: pytest.Pytester) -> None:
+    """aiokafka asks each address once when it starts, and its producers are numbered through the process."""
+    client, api = "aiokafka-producer", int(ApiKey.API_VERSIONS)
+    lost = next(seed for seed in count(1) if (drawn := Chaos(seed, 0.1).drawn(client, api, 1)) and drawn.drop)
+    pytester.makepyfile(f"""
+        import pytest
+
+        @pytest.fixture
+        def anyio_backend():
+            return "asyncio"
+
+        @pytest.mark.anyio
+        @pytest.mark.kafka_chaos(seeds=[{lost}, {lost}], rate=0.1)
+        async def test_a_record_is_sent(kafka_broker, kafka_topic, aiokafka_producer):
+            await aiokafka_producer.send_and_wait(kafka_topic, b"1")
+            assert len(kafka_broker.requests("ApiVersions", client_id="{client}")) > 1
+    """)
+    pytester.runpytest_subprocess("-p", "anyio").assert_outcomes(passed=1)
 
 
 def test_a_failure_that_is_not_of_the_chaos_is_told(pytester: pytest.Pytester) -> None:

@@ -582,7 +582,6 @@ _MODULES = (
     "broker.coordinators.group_host",
     "broker.coordinators.transaction_host",
     "broker.coordinators.transaction_markers",
-    "broker.partitions.followers",
     "broker.requests.controller_routes",
     "protocol.messages.allocate_producer_ids_response",
 )

@@ -18,6 +18,9 @@ answer (Produce with acks=0). The handler of a forwarded route decides for the c
 
 The buffer behind a request's `records` belongs to the connection and is used again after the handler has returned: copy
 what must outlive it.
+
+A request that an emulated release did not serve closes its connection, as with Kafka; the brokers of a cluster have a
+listener of their own, where nothing is emulated.
 """
 
 from __future__ import annotations
@@ -48,8 +51,8 @@ from pykafka_broker.protocol.runtime import (
 )
 
 if TYPE_CHECKING:
+    from pykafka_broker.broker.requests.emulation import Emulation
     from pykafka_broker.broker.services import Services
-
 
 log = logging.getLogger(__name__)
 
@@ -512,8 +515,41 @@ class Router:
 
 def new_router(services: Services) -> Router:
     """Return the router for the clients of a broker."""
-    if services.emulation is None:
-        return Router(services)
-    from pykafka_broker.broker.requests.emulated_router import EmulatedRouter
+    emulation = services.emulation
+    return Router(services) if emulation is None else EmulatedRouter(services, emulation)
 
-    return EmulatedRouter(services, services.emulation)
+
+class EmulatedEndpoint(Endpoint):
+    """An API as a release served it."""
+
+    __slots__ = ("_emulation",)
+
+    def __init__(self, api_key: ApiKey, emulation: Emulation) -> None:
+        super().__init__(api_key)
+        self.min_version, self.max_version = emulation.versions[api_key]
+        self._emulation = emulation
+        self.short_way = None  # its answers are not told in the release's codes
+        self.handler = emulation.handler(api_key, self.handler)
+
+    def encode(self, context: RequestContext, reply: Any) -> Pieces:
+        return super().encode(context, self._emulation.told(reply, self.response_type, context.api_version))
+
+
+class EmulatedRouter(Router):
+    """The router of a broker that passes for a release."""
+
+    def __init__(self, services: Services, emulation: Emulation) -> None:
+        super().__init__(services)
+        self._emulation = emulation
+        self._between_brokers = Router(services)
+
+    def dispatch(self, connection: ConnectionContext, frame: memoryview | bytes) -> Pieces | PendingReply | None:
+        """Serve a frame, as `Router.dispatch` does."""
+        if self._services.emulation_for(connection) is None:
+            return self._between_brokers.dispatch(connection, frame)
+        return super().dispatch(connection, frame)
+
+    def _new_endpoint(self, api_key: int) -> Endpoint:
+        if api_key not in self._emulation.versions:
+            raise FrameError(f"API key {api_key} is unknown to Kafka {self._emulation.release.name}")
+        return EmulatedEndpoint(ApiKey(api_key), self._emulation)

@@ -28,6 +28,7 @@ from pykafka_broker.testing.simulation.timeline import Event, Host, Step
 
 DATA = "/data/logs"
 QUICK_DISK_MS = 8
+BUSY_MS = 20
 _CONFIGS = 64  # of that many nodes are kept
 OnBroker = Callable[["SimNode"], None]
 
@@ -49,6 +50,7 @@ class SimNode(Host):
         self.disk: CrashFileSystem
         self.put_disk(CrashFileSystem())
         self.disk_ms = QUICK_DISK_MS  # the longest that a job waits, and takes
+        self.busy_ms = 0  # what comes within it is served in one turn; 0: each frame has a turn of its own
         self.running = self.leaving = False
         self.has_lost_disks = False  # this process
         self.on_made: OnBroker = _nothing
@@ -59,6 +61,8 @@ class SimNode(Host):
         self._timer: Event | None = None
         self._timer_due = 0  # by the clock of this node
         self._connections = 0
+        self._due: list[Step] = []  # of the next turn, and the connections that are ready by then
+        self._ready: dict[object, list[Step]] = {}
         self._unfinished: dict[Job, list[OSError | None]] = {}  # with the outcome of those that have run
         network.hosts[self.name] = self
 
@@ -93,7 +97,7 @@ class SimNode(Host):
             submit=self.submit if share is None else share.submit,
             fs=self.disk if share is None else share.files,
             setup=setup,
-            later=self.soon,
+            later=self.in_next_turn,
             peers=SimPeers(self.network, self),
         )
         broker.on_useless = lambda: self.soon(self.kill)
@@ -222,13 +226,39 @@ class SimNode(Host):
     def _ended(self) -> None:
         self.running = False
         self.end_process()
-        self._unfinished.clear()
+        for forgotten in (self._unfinished, self._due, self._ready):
+            forgotten.clear()
 
     # -- turns
 
+    def in_next_turn(self, step: Step) -> None:
+        """Take a step in the next turn, together with what is ready by then."""
+        if not self.busy_ms:
+            self.soon(step)
+            return
+        if not self._due:
+            self.soon(self._serve_ready)
+        self._due.append(step)
+
+    def on_ready(self, source: object, step: Step) -> None:
+        if not self.busy_ms:
+            self.soon(step)
+            return
+        if not self._ready:
+            self.later(self.random.randrange(self.busy_ms), self._serve_ready)
+        self._ready.setdefault(source, []).append(step)
+
+    def _serve_ready(self) -> None:
+        due, self._due = self._due, []
+        ready, self._ready = self._ready, {}
+        self.server.turns.serve(due, ready.values())
+
     def settle(self) -> None:
         if self.running:
+            answers = self.server.turns.answers
+            answers.take_steps()
             self.broker.settle()
+            answers.send()
             if observers := self.server.turns.observers:
                 for look in tuple(observers):
                     look()

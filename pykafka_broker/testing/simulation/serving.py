@@ -2,16 +2,21 @@
 
 Rule: requests come as frames to the router, one after the other on each connection, as `server/connection.py` does it;
 the buffer of a request is wiped when its handler has returned. A listener with SASL has the real connections of
-`server/` over a stream of bytes without a socket (`StreamEnd`). What the control API needs of a `Server` and its turns
-is here too, so that it opens on a simulated node as on a real one. Apart from `node`, as `server/` is apart from
-`broker/`: a node starts, ends and has a disk; its server knows connections and turns.
+`server/` over a stream of bytes without a socket (`StreamEnd`). So has each listener of a busy node
+(`SimNode.busy_ms`), which serves several connections in one turn: their answers leave together, as in
+`server/event_loop.py`. What the control API needs of a `Server` and its turns is here too, so that it opens on a
+simulated node as on a real one. Apart from `node`, as `server/` is apart from `broker/`: a node starts, ends and has a
+disk; its server knows connections and turns.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from errno import EPIPE
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.broker.broker import Broker
@@ -23,9 +28,10 @@ from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.runtime import Buffer
 from pykafka_broker.server.channel import FrameReader, RequestMemory
-from pykafka_broker.server.connection import Dispatching
-from pykafka_broker.server.event_loop import SCRATCH_BYTES, BufferPool, ResponseBatch
+from pykafka_broker.server.connection import ClientConnection, Dispatching
+from pykafka_broker.server.event_loop import FEW, SCRATCH_BYTES, BufferPool, ResponseBatch
 from pykafka_broker.server.listeners import Listener
+from pykafka_broker.server.server import ControllerServing
 from pykafka_broker.server.transport import READ, WRITE, FilePiece
 from pykafka_broker.testing.simulation.link import flat
 from pykafka_broker.testing.simulation.network import End
@@ -43,10 +49,10 @@ NewConnection = Callable[[End, ConnectionContext], Any]
 class SimTurns:
     """The turns of a node (`EventLoop`). loop: asyncio's, where there is one."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: SimNode) -> None:
         self.loop: Any = None
         self.clock = host.clock
-        self.call_soon = host.soon
+        self.call_soon = host.in_next_turn
         self.run = host.turn
         self.observers: list[Step] = []  # called at the end of each turn
         self.scratch = _SCRATCH
@@ -57,6 +63,7 @@ class SimTurns:
         self.rests = False  # no client is served
         self._host = host
         self._streams: dict[int, StreamEnd] = {}
+        self._collected: dict[StreamEnd, None] | None = None  # with bytes, while more may come for them in this turn
         self._numbers = itertools.count()
         self._rested: list[Step] = []
 
@@ -72,11 +79,42 @@ class SimTurns:
         self.change(fd, events)
 
     def change(self, fd: int, events: int) -> None:
-        self._streams[fd].events = events
-        self._host.soon(self._streams[fd].serve)
+        stream = self._streams[fd]
+        stream.events = events
+        self.look_again(stream)
 
     def forget(self, fd: int) -> None:
         self._streams.pop(fd).source = None
+
+    def look_again(self, stream: StreamEnd) -> None:
+        """Serve a stream in the next turn, if it still has bytes and wants them."""
+        self._host.on_ready(stream.end, partial(self.serve_stream, stream))
+
+    def serve_stream(self, stream: StreamEnd) -> None:
+        """Serve a stream that has bytes, once everything is there that has come for the stream in this turn."""
+        if self._collected is None:
+            stream.serve()
+        else:
+            self._collected[stream] = None
+
+    # -- turns for several connections
+
+    def at_end(self, step: Step) -> bool:
+        return self.answers.before(step)
+
+    def serve(self, due: list[Step], ready: Collection[list[Step]]) -> None:
+        """Take the steps that are due, then serve each connection once; `SimNode.settle` sends what was answered."""
+        if len(ready) > 1:
+            self.answers.gather(FEW + 1)  # with so many no real time decides
+        for step in due:
+            step()
+        for steps in ready:
+            self._collected = {}
+            for step in steps:
+                step()
+            streams, self._collected = self._collected, None
+            for stream in streams:
+                stream.serve()
 
     # -- rest
 
@@ -103,6 +141,7 @@ class SimServer:
     def __init__(self, node: SimNode, broker: Broker) -> None:
         self.broker = broker
         self.turns: Any = SimTurns(node)
+        broker.services.at_end_of_turn = self.turns.at_end
         self._router = new_router(broker.services)
         self.router: Dispatching = self._router  # or one in front of it
         self.admit: Callable[[Any, ConnectionContext], bool] | None = None
@@ -129,17 +168,21 @@ class SimServer:
         return SimDoor(self._node, self, listener)
 
     def _maker_for(self, listener: Listener) -> NewConnection:
+        serving: Any = self
         if listener.for_controllers:
             router = ControllerRouter(self.broker.services)
-            return lambda end, context: Served(self._node, self, end, context, router)
+            if not self._node.busy_ms:
+                return lambda end, context: Served(self._node, self, end, context, router)
+            serving = ControllerServing(serving, router)
         if listener.has_sasl:
             from pykafka_broker.server.named_connection import sasl_connections
 
-            serving: Any = self
             new_connection, check = sasl_connections(listener.name, serving)
             self.broker.check_listeners_by([check])
             return lambda end, context: new_connection(serving, StreamEnd(self.turns, end), context)
-        return lambda end, context: Served(self._node, self, end, context)
+        if not self._node.busy_ms:
+            return lambda end, context: Served(self._node, self, end, context)
+        return lambda end, context: SimConnection(serving, StreamEnd(self.turns, end), context)
 
     def serve(self, end: End, context: ConnectionContext) -> None:
         """Serve a client that has been let in."""
@@ -290,10 +333,26 @@ class Served:
         self.on_end(why)
 
     def _refuse(self, error: FrameError) -> None:
-        wanted = "acks=0" in str(error) or "fault " in str(error)  # all that a client hears of it then is the end
-        if not wanted:
-            self._node.violations.append(f"{self._node.name} refused a frame of {self._end.far.host.name}: {error}")
+        _note_refusal(self._end, error)
         self.close(str(error))
+
+
+class SimConnection(ClientConnection):
+    """The connection of `server/`, which tells of frames that are refused."""
+
+    __slots__ = ()
+    _transport: StreamEnd
+
+    def refuse(self, error: FrameError) -> None:
+        _note_refusal(self._transport.end, error)
+        super().refuse(error)
+
+
+def _note_refusal(end: End, error: FrameError) -> None:
+    """Note a frame that makes no sense, or can't be answered, unless its client asked for that."""
+    node: Any = end.host
+    if "acks=0" not in str(error) and "fault " not in str(error):  # else the end is all that a client hears of it
+        node.violations.append(f"{node.name} refused a frame of {end.far.host.name}: {error}")
 
 
 class StreamEnd:
@@ -308,11 +367,12 @@ class StreamEnd:
     def __init__(self, turns: SimTurns, end: End) -> None:
         self.source: Any = None
         self.events = 0
+        self.end = end
         self._turns = turns
-        self._end = end
         self._arrived = bytearray()
         self._unsent = bytearray()
         self._over = False
+        self._read_bytes = 0  # by the last read, into what all share
         self._number = turns.attach(self)
         end.ear = self
 
@@ -320,11 +380,11 @@ class StreamEnd:
 
     def on_frame(self, frame: bytes) -> None:
         self._arrived += frame
-        self.serve()
+        self._turns.serve_stream(self)
 
     def on_end(self, why: str) -> None:
         self._over = True
-        self.serve()
+        self._turns.serve_stream(self)
 
     def serve(self) -> None:
         """Tell the channel of bytes that have arrived, once a turn as long as it reads."""
@@ -334,8 +394,9 @@ class StreamEnd:
             self._turns.serve_later(self.serve)
             return
         self.source.on_ready(READ)
+        _SCRATCH[: self._read_bytes] = bytes(self._read_bytes)
         if self._arrived or self._over:
-            self._turns.call_soon(self.serve)
+            self._turns.look_again(self)
 
     # -- from the channel
 
@@ -348,13 +409,16 @@ class StreamEnd:
         count = min(len(target), len(self._arrived))
         target[:count] = self._arrived[:count]
         del self._arrived[:count]
+        self._read_bytes = count
         return count
 
     def send(self, data: Buffer, flags: int) -> int:
+        if not self.end.open:
+            raise BrokenPipeError(EPIPE, os.strerror(EPIPE))
         unsent = self._unsent
         unsent += data
         while len(unsent) >= 4 and len(unsent) >= (size := 4 + int.from_bytes(unsent[:4], "big")):
-            self._end.send(bytes(unsent[:size]))
+            self.end.send(bytes(unsent[:size]))
             del unsent[:size]
         return len(data)
 
@@ -366,7 +430,7 @@ class StreamEnd:
         return self._number
 
     def close(self) -> None:
-        self._end.close()
+        self.end.close()
 
 
 __all__ = ["SimDoor", "Served", "SimServer", "SimTurns", "StreamEnd"]

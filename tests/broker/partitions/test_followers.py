@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykafka_broker.broker.partitions.followers import FollowerProgress, Followers
+from pykafka_broker.broker.partitions.partition import FollowerProgress, Followers
 from pykafka_broker.cluster.image import PartitionImage
 
 NOW = 1_700_000_000_000

@@ -38,7 +38,7 @@ def test_repartition_topics_and_changelogs_follow_their_sources() -> None:
     assert found.problem is not None
     assert (found.problem.status, found.problem.detail) == (
         MISSING_INTERNAL_TOPICS,
-        "Internal topics are missing: words, counts",
+        "Internal topics are missing: counts, words",
     )
     assert {topic.name: topic.num_partitions for topic in found.missing} == {"words": 5, "counts": 5}
     assert found.task_counts == {"0": 5, "1": 5}
@@ -103,12 +103,73 @@ def test_an_internal_topic_of_another_size_is_a_problem() -> None:
 
 def test_of_several_wrong_ones_the_first_in_kafkas_set_is_told() -> None:
     """Of 16 slots `sticky` has one before `range`."""
+    joined = configured(
+        TopicTable(source=2),
+        Subtopology("0", ["source"], repartition_sink_topics=["range", "sticky"]),
+        Subtopology(
+            "1",
+            ["source"],
+            repartition_source_topics=[TopicInfo("range", 3), TopicInfo("sticky", 4)],
+            copartition_groups=[CopartitionGroup([0], [], [0, 1])],
+        ),
+    )
+    assert joined.problem is not None
+    assert joined.problem.detail.startswith("Number of partitions [4] of repartition topic [sticky] doesn't match")
     found = configured(
         TopicTable(source=2, range=1, sticky=1),
         Subtopology("0", ["source"], state_changelog_topics=[TopicInfo("range"), TopicInfo("sticky")]),
     )
     assert found.problem is not None
     assert found.problem.detail == "Existing topic sticky has different number of partitions: expected 2, found 1"
+
+
+def test_an_existing_repartition_topic_of_another_size_is_as_wide_as_it_is_for_its_readers() -> None:
+    """Only the topic itself is wrong, not the changelog behind it; also where others share its readers' tasks."""
+    writer = Subtopology("0", ["source"], repartition_sink_topics=["words", "names"])
+    words, names = TopicInfo("words", 3), TopicInfo("names")
+    for reader in (
+        Subtopology("1", repartition_source_topics=[words], state_changelog_topics=[TopicInfo("log")]),
+        Subtopology(
+            "1", repartition_source_topics=[words, names], copartition_groups=[CopartitionGroup([], [], [0, 1])]
+        ),
+    ):
+        found = configured(TopicTable(source=2, words=6, log=6), writer, reader)
+        assert found.problem is not None
+        assert found.problem.detail == "Existing topic words has different number of partitions: expected 3, found 6"
+
+
+def test_of_several_writers_the_first_in_kafkas_table_decides() -> None:
+    """Where ids have two digits, that is not the least id."""
+    for ids, found in ((("0", "1"), 2), (("10", "9"), 6)):
+        topology = configured(
+            TopicTable(narrow=2, wide=6),
+            Subtopology(ids[0], ["narrow"], repartition_sink_topics=["words"]),
+            Subtopology(ids[1], ["wide"], repartition_sink_topics=["words"]),
+            Subtopology("2", repartition_source_topics=[TopicInfo("words")]),
+        )
+        assert topology.partitions == {"words": found}
+
+
+def test_counts_of_the_application_hold_for_repartition_topics_that_are_joined_elsewhere() -> None:
+    """As in Kafka, which asks all topics with such a count, not those of the group alone."""
+    subtopologies = [
+        Subtopology("0", ["narrow"], repartition_sink_topics=["a", "b"]),
+        Subtopology("1", ["wide"], repartition_sink_topics=["fixed", "other"]),
+        Subtopology(
+            "2",
+            repartition_source_topics=[TopicInfo("a"), TopicInfo("b")],
+            copartition_groups=[CopartitionGroup([], [], [0, 1])],
+        ),
+        Subtopology("3", repartition_source_topics=[TopicInfo("fixed", 4)]),
+    ]
+    topics = TopicTable(narrow=2, wide=6)
+    assert configured(topics, *subtopologies).partitions == {"a": 4, "b": 4, "fixed": 4, "other": 6}
+    nothing = Subtopology("5", ["wide"], copartition_groups=[CopartitionGroup()])
+    assert configured(topics, *subtopologies, nothing).partitions == configured(topics, *subtopologies).partitions
+    subtopologies.append(Subtopology("4", repartition_source_topics=[TopicInfo("other", 5)]))
+    problem = configured(topics, *subtopologies).problem
+    assert problem is not None
+    assert problem.detail == "Following topics do not have the same number of partitions: [{a=2, b=2}]"
 
 
 def test_missing_sources_are_named_in_order_up_to_three() -> None:
@@ -124,6 +185,10 @@ def test_missing_sources_are_named_in_order_up_to_three() -> None:
         Subtopology("0", []),
         Subtopology("0", ["source"], repartition_source_topics=[TopicInfo("nobodys")]),
         Subtopology("0", [], repartition_sink_topics=["loop"], repartition_source_topics=[TopicInfo("loop")]),
+        Subtopology("0", ["source"], state_changelog_topics=[TopicInfo("log"), TopicInfo("log")]),
+        Subtopology(
+            "0", ["source"], state_changelog_topics=[TopicInfo("log", 0, 0, [KeyValue("retention.ms", "1")] * 2)]
+        ),
     ],
 )
 def test_a_topology_that_can_never_run_is_refused(subtopology: Subtopology) -> None:

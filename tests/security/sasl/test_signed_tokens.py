@@ -17,7 +17,7 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.config import ConfigError
 from pykafka_broker.security.sasl.jws import InvalidToken, ShownToken
 from pykafka_broker.security.sasl.mechanism import Challenge, Done, Realm, mechanism_of
-from pykafka_broker.security.sasl.signed_tokens import Jwks, SignedTokens
+from pykafka_broker.security.sasl.oauthbearer import Jwks, SignedTokens
 from tests.security.sasl.bearer import NOW, WALL, message, unsecured
 from tests.security.sasl.realms import MODULES, PREFIX, Kept, around, settings_of
 from tests.security.sasl.signing import SHARED, key_set, public_key, signed, signed_text
