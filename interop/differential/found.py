@@ -543,6 +543,12 @@ FOUND: dict[str, list[Step]] = {
         Step("AlterReplicaLogDirs", 2, {"dirs": [{"path": "/none", "topics": [
             {"name": "§" + "x" * size, "partitions": [0, 10, -1]}]}]}) for size in (202, 203, 204, 205, 300)
     ],
+    "members-of-a-share-group-of-whom-one-wants-what-is-not-there": [
+        sized(a=2, c=6), *(Step("ShareGroupHeartbeat", 1, {
+            "group_id": "§g", "member_id": name * 22, "member_epoch": 0, "subscribed_topic_names": topics,
+        }) for name, topics in (("m", ["§none", "§a", "§c"]), ("n", ["§a", "§c"]))),
+        Step("ShareGroupDescribe", 1, {"group_ids": ["§g"]}),
+    ],
     "a-scram-password-that-is-empty": [
         Step("AlterUserScramCredentials", 0, {"upsertions": [
             {"name": "§u", "mechanism": 1, "iterations": 4096, "salt": {"hex": "01"}, "salted_password": {"hex": ""}},

@@ -20,6 +20,7 @@ from pykafka_broker.protocol.runtime import Message
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.node import ServerNode
+    from pykafka_broker.config import BrokerConfig
 
 _Found = tuple[Address, int]  # with the epoch of the registration
 
@@ -52,7 +53,7 @@ class BrokerChannels:
         self._open.clear()
 
     def _find(self, broker_id: int) -> _Found | None:
-        broker, wanted = self._node.image.brokers.get(broker_id), inter_broker_listener(self._node)
+        broker, wanted = self._node.image.brokers.get(broker_id), inter_broker_listener(self._node.config)
         if broker is not None:
             for name, host, port, _ in broker.endpoints:
                 if name == wanted:
@@ -60,9 +61,8 @@ class BrokerChannels:
         return None
 
 
-def inter_broker_listener(node: ServerNode) -> str:
+def inter_broker_listener(config: BrokerConfig) -> str:
     """Return the name of the listener where brokers talk to each other."""
-    config = node.config
     return (config.inter_broker_listener_name or config.security_inter_broker_protocol).upper()
 
 

@@ -287,7 +287,7 @@ class Services:
 
     def emulation_for(self, connection: ConnectionContext) -> Emulation | None:
         """Return the emulation for a connection; brokers of a cluster see none on the inter-broker listener."""
-        if self.node.roles.alone or connection.listener != inter_broker_listener(self.node):
+        if self.node.roles.alone or connection.listener != inter_broker_listener(self.node.config):
             return self.emulation
         return None
 

@@ -208,6 +208,7 @@ def _decoded(data: bytes) -> list[TopicPartition]:
 
 _BY_NAME = 9  # the last version of OffsetFetch and OffsetCommit with names of topics
 _ONE_GROUP = (2, 7)  # from 2 on all topics can be asked for
+_ONE_STABLE_GROUP = (7, 7)
 
 
 class Committed(NamedTuple):
@@ -266,15 +267,22 @@ async def _offsets_told(
         one = [OffsetFetchRequestTopic(topic, of) for topic, of in by_topic(partitions)]
     member_id, epoch = member or (None, -1)
     of_group = OffsetFetchRequestGroup(group_id, member_id, epoch, several)
-    versions, call = (9 if member else 8, _BY_NAME), "listConsumerGroupOffsets"
+    call = "listConsumerGroupOffsets"
     try:
         request = OffsetFetchRequest(groups=[of_group], require_stable=stable)
+        versions = (9 if member else 8, _BY_NAME)
         return await client.ask_group(group_id, request, _first_group, versions=versions, call=call)
     except KafkaError as error:
         if error.code != ErrorCode.UNSUPPORTED_VERSION:
             raise
-        older = OffsetFetchRequest(group_id, one, require_stable=stable)
-        return await client.ask_group(group_id, older, versions=_ONE_GROUP, call=call)
+    for versions in (_ONE_STABLE_GROUP, _ONE_GROUP) if stable else (_ONE_GROUP,):
+        request = OffsetFetchRequest(group_id, one, require_stable=versions is _ONE_STABLE_GROUP)
+        try:
+            return await client.ask_group(group_id, request, versions=versions, call=call)
+        except KafkaError as error:
+            if error.code != ErrorCode.UNSUPPORTED_VERSION or versions is _ONE_GROUP:
+                raise
+    raise AssertionError
 
 
 async def commit_offsets(

@@ -2,7 +2,9 @@
 
 Rule: a connection above `max.connections` or `max.connection.creation.rate` waits in the backlog of its listener, with
 all connections behind it; no connection is refused. A connection above the limit of its address
-(`max.connections.per.ip`) is accepted and closed, as with Kafka. If the system allows fewer connections than
+(`max.connections.per.ip`) is accepted and closed, as with Kafka. Clients can't take the connections of other nodes: a
+listener for brokers alone is outside of the limits for all listeners (KIP-402), where the connection that has rested
+longest makes room, and controllers' listeners have limits of their own. If the system allows fewer connections than
 `max.connections`, the system's limit applies. All limits may change at run time. Many simultaneous connections are
 accepted in several turns of the event loop.
 
@@ -82,26 +84,47 @@ class ConnectionQuota:
 
     Raises ConfigError if the configuration names a host that can't be looked up. Hosts that are set at run time are
     looked up in a thread; until their addresses are known, the old limits apply.
+
+    Args:
+        between_brokers: the name of the listener where brokers talk to each other, which is protected if there are
+            others (Kafka: ConnectionQuotas.protectedListener).
     """
 
-    def __init__(self, config: BrokerConfig, now: int) -> None:
+    def __init__(self, config: BrokerConfig, now: int, between_brokers: str = "") -> None:
         self._config = config
+        self._between_brokers = between_brokers
         self._per_ip_of = dict(_overrides(config))
         self._lookup: Future[dict[str, int]] | None = None
         self._open: dict[str, int] = {}
         self._now = now
         self._all = ConnectionLimit(now)
+        self._controllers = ConnectionLimit(now)  # all of the listeners for controllers
         self._listeners: dict[str, ConnectionLimit] = {}  # by name
+        self._whole_of: dict[str, ConnectionLimit] = {}  # by name of the listener
         self._set()
 
     @property
     def count(self) -> int:
         return self._all.count
 
-    def add(self, listener: str) -> None:
+    @property
+    def is_exceeded(self) -> bool:
+        """Return whether a connection of a protected listener has come where there was no room."""
+        return self._all.most is not None and self._all.count > self._all.most
+
+    def add(self, listener: str, *, for_controllers: bool = False) -> None:
         """Begin to count the connections of a listener."""
         self._listeners[listener] = ConnectionLimit(self._now)
+        self._whole_of[listener] = self._controllers if for_controllers else self._all
         self._set()
+
+    def makes_room(self, listener: str) -> bool:
+        """Return whether connections of a listener may be closed for those of the protected listener."""
+        return self._whole_of[listener] is self._all and not self._is_protected(listener)
+
+    def _is_protected(self, listener: str) -> bool:
+        of_brokers = sum(whole is self._all for whole in self._whole_of.values())
+        return listener == self._between_brokers and of_brokers > 1
 
     def follow(self, config: BrokerConfig) -> None:
         """Apply limits changed at run time."""
@@ -122,17 +145,23 @@ class ConnectionQuota:
     def _set(self) -> None:
         config = self._config
         most = min(config.max_connections, MOST_CONNECTIONS)
-        self._all.set(most, config.max_connection_creation_rate, config)
+        for whole in (self._all, self._controllers):
+            whole.set(most, config.max_connection_creation_rate, config)
         for name, limit in self._listeners.items():
             limit.set(_own(config, name, _MOST), _own(config, name, _RATE), config)
 
     def full(self, listener: str) -> bool:
         """Return whether the next connection has to wait until another has closed."""
-        return self._all.full or self._listeners[listener].full
+        return any(limit.full for limit in self._limits(listener))
+
+    def _limits(self, listener: str) -> list[ConnectionLimit]:
+        """Return the limits that hold up connections to a listener."""
+        own = self._listeners[listener]
+        return [own] if self._is_protected(listener) else [self._whole_of[listener], own]
 
     def pause_ms(self, listener: str, now: int) -> int:
         """Return how long the next connection has to wait for the rates."""
-        return max(self._all.pause_ms(now), self._listeners[listener].pause_ms(now))
+        return max(limit.pause_ms(now) for limit in self._limits(listener))
 
     def enter(self, host: str, listener: str) -> int | None:
         """Count a new connection.
@@ -140,21 +169,20 @@ class ConnectionQuota:
         Returns:
             The limit of the address if the connection exceeds it: the connection then counts for the rates alone.
         """
-        limits = self._all, self._listeners[listener]
-        for each in limits:
+        for each in self._limits(listener):
             each.enter()
         most: int = self._per_ip_of.get(host, self._config.max_connections_per_ip)
         here = self._open.get(host, 0)
         if here >= most:
             return most
         self._open[host] = here + 1
-        for each in limits:
+        for each in (self._whole_of[listener], self._listeners[listener]):
             each.count += 1
         return None
 
     def leave(self, host: str, listener: str) -> None:
         """Take a closed connection out of the counts."""
-        for each in (self._all, self._listeners[listener]):
+        for each in (self._whole_of[listener], self._listeners[listener]):
             each.count -= 1
         left = self._open[host] - 1
         if left:
@@ -234,7 +262,7 @@ class Accepting:
 
     def add(self, sock: socket.socket, listener: Listener) -> None:
         """Add a listening socket, watched at once if the others are."""
-        self._quota.add(listener.name)
+        self._quota.add(listener.name, for_controllers=listener.for_controllers)
         acceptor = _Acceptor(sock, listener, self._on_connect)
         self._acceptors.append(acceptor)
         if self._on:

@@ -21,6 +21,7 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from pykafka_broker.broker.channels import inter_broker_listener
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import Router, new_router
 from pykafka_broker.cluster.controller import CheckListener
@@ -187,7 +188,7 @@ class Server:
         self._clock = turns.clock
         self._max_request_bytes: int = config.socket_request_max_bytes
         self._max_idle_ms: int = config.connections_max_idle_ms
-        self._quota = ConnectionQuota(config, self._clock.now)
+        self._quota = ConnectionQuota(config, self._clock.now, inter_broker_listener(config))
         self._accepting = Accepting(
             turns, self._quota, follow=self._follow_limits, adopt=self._adopt, on_pause=self._see_what_is_due
         )
@@ -366,6 +367,16 @@ class Server:
         """Serve an admitted client."""
         log.debug("%s:%d connects to %s", context.client_host, context.client_port, context.listener)
         self._connections[context.id] = self._securities[context.listener].connect(sock, context)
+        if self._quota.is_exceeded:
+            self._close_the_longest_idle()
+
+    def _close_the_longest_idle(self) -> None:
+        """Make room for another broker's connection, as Kafka does."""
+        others = (each for each in self._connections.values() if self._quota.makes_room(each.context.listener))
+        idle = min(others, key=lambda each: each.last_active, default=None)
+        if idle is not None:
+            log.info("closing %s: max.connections is reached, and another broker connects", idle.peer)
+            idle.close("it made room for another broker")
 
     def turn_away(self, sock: socket.socket, context: ConnectionContext) -> None:
         """Close the socket of a client after all."""

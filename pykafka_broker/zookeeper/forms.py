@@ -208,7 +208,7 @@ def settings(image: MetadataImage, path: str) -> dict[str, str]:
 
 
 def _quota_texts(values: Mapping[str, float]) -> dict[str, str]:
-    return {name: str(int(value)) if value == int(value) else str(value) for name, value in values.items()}
+    return {name: str(int(value)) if value.is_integer() else str(value) for name, value in values.items()}
 
 
 def changed_path(notification: Any) -> str | None:

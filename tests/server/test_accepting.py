@@ -255,6 +255,55 @@ def test_limits_of_a_listener_hold_beside_those_of_all() -> None:
     assert quota.full(THERE)
 
 
+def test_clients_leave_room_for_other_nodes() -> None:
+    """Asked of Kafka 4.4.0's ConnectionQuotas: the listener between brokers counts, and is not held up (KIP-402)."""
+    limits = config(max_connections="1", max_connection_creation_rate="1", quota_window_num="2")
+    quota = ConnectionQuota(limits, 0, between_brokers=THERE)
+    quota.add(THERE)
+    quota.enter("10.0.0.1", THERE)
+    assert quota.full(THERE)  # the only listener is that of clients, too
+    quota.leave("10.0.0.1", THERE)
+    quota.add(HERE)
+    quota.add("CONTROLLER", for_controllers=True)
+    quota.enter("10.0.0.1", HERE)
+    assert quota.full(HERE)
+    assert not quota.full(THERE)
+    assert not quota.full("CONTROLLER")
+    assert quota.pause_ms(HERE, 0) > 0
+    assert quota.pause_ms(THERE, 0) == quota.pause_ms("CONTROLLER", 0) == 0
+    quota.enter("10.0.0.1", "CONTROLLER")
+    assert not quota.is_exceeded
+    quota.enter("10.0.0.1", THERE)
+    assert quota.is_exceeded
+    assert [quota.makes_room(name) for name in (HERE, THERE, "CONTROLLER")] == [True, False, False]
+
+
+def test_the_client_that_has_rested_longest_makes_room_for_a_broker(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = {"max_connections": "2", "inter_broker_listener_name": "INNER"}
+
+    async def scenario() -> None:
+        async with throttling(tmp_path, monkeypatch, **limits) as (server, connect, _, time):
+            inner = await another_listener(server, "INNER")
+            clients = []
+            for _ in range(2):
+                clients.append(await connect())
+                clients[-1].send(b"echo:c")
+                assert await clients[-1].answer() == b"c"
+                time.move(10)
+            clients[0].send(b"echo:again")
+            assert await clients[0].answer() == b"again"
+            broker = await connected(inner)
+            broker.send(b"echo:b")
+            assert await broker.answer() == b"b"
+            assert await clients[1].closed()
+            clients[0].send(b"echo:on")
+            assert await clients[0].answer() == b"on"
+
+    run(scenario)
+
+
 def test_a_host_that_nobody_knows(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     def unknown(host: str, port: None, **kinds: int) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")

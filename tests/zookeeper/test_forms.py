@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -119,3 +120,5 @@ def test_secrets_are_not_shown() -> None:
     assert forms.settings(image, "brokers/<default>") == {}
     image.client_quotas[("user", "a"),] = {"producer_byte_rate": 1024.0, "request_percentage": 12.5}
     assert forms.settings(image, "users/a") == {"producer_byte_rate": "1024", "request_percentage": "12.5"}
+    image.client_quotas[("user", "a"),] = {"request_percentage": math.inf}
+    assert forms.settings(image, "users/a") == {"request_percentage": "inf"}

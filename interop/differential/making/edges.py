@@ -58,6 +58,8 @@ REQUESTS_KEPT_CLEAR_OF = re.compile(
     r"|DescribeShareGroupOffsets .*'partitions': \[\]"
     # Names that are wrong alone it refuses without asking the controller, which is out of time.
     r"|(Create|Delete)Topics .*'timeout_ms': (0|-)"
+    # Sessions of the group without a name are everybody's.
+    r"|Share(Fetch|Acknowledge) .*'group_id': ''"
     # A few milliseconds may be enough for a controller, or not.
     r"|(CreateTopics|DeleteTopics|CreatePartitions|ElectLeaders|AlterPartitionReassignments) "
     r".*'timeout_ms': [1-9]\d{0,2}\b"

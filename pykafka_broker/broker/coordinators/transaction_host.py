@@ -83,7 +83,9 @@ class TransactionHost:
     # -- shards
 
     def load(self, index: int, partition: Partition) -> Iterator[int]:
-        """Read batch after batch, and replay the newest record of each transactional id; yields the size of each."""
+        """Read batch after batch, and replay the newest record of each transactional id; yields the size of each batch
+        and of each replayed record.
+        """
         newest: dict[bytes, BatchRecord] = {}
 
         def note(record: BatchRecord) -> None:
@@ -101,6 +103,7 @@ class TransactionHost:
                     coordinator.replay(decoded)
             except SENSELESS as error:
                 raise SenselessRecord(record.offset, error) from error
+            yield len(key) + len(record.value or b"")
         coordinator.on_loaded(self._node.clock.now)
 
     def loaded(self, index: int, epoch: int) -> None:

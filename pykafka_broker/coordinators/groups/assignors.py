@@ -35,14 +35,20 @@ class MemberSpec(NamedTuple):
 
 
 class GroupSpec(NamedTuple):
-    """All members, and the partition count of each topic with a reader."""
+    """All members, and the partition count of each topic with a reader.
+
+    subscriptions_differ: Members ask for different topics, although the topics that exist may be the same.
+    """
 
     members: Mapping[str, MemberSpec]
     partitions: Mapping[bytes, int]
+    subscriptions_differ: bool = False
 
     @property
     def homogeneous(self) -> bool:
-        """Whether all members read the same topics."""
+        """Whether all members have the same subscription. (Kafka: SubscriptionType.HOMOGENEOUS)"""
+        if self.subscriptions_differ:
+            return False
         topics = None
         for member in self.members.values():
             if topics is None:
@@ -312,15 +318,17 @@ ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniform, "range": assign_ran
 # simple
 
 
-def assign_simple(members: Mapping[str, MemberSpec], assignable: Mapping[bytes, Set[int]]) -> dict[str, Assignment]:
+def assign_simple(
+    members: Mapping[str, MemberSpec], assignable: Mapping[bytes, Set[int]], subscriptions_differ: bool = False
+) -> dict[str, Assignment]:
     """Return each member's partitions.
 
     Args:
         assignable: The partitions of each topic that may be assigned.
+        subscriptions_differ: Members ask for different topics, although the topics that exist may be the same.
     """
     assignment: dict[str, Assignment] = {member_id: {} for member_id in members}
-    read = [member.topics for member in members.values()]
-    if all(topics == read[0] for topics in read):
+    if GroupSpec(members, {}, subscriptions_differ).homogeneous:
         everything = [(topic_id, p) for topic_id, parts in assignable.items() for p in sorted(parts)]
         _share_out(everything, members, assignment)
     else:

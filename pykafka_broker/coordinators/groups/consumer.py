@@ -468,7 +468,9 @@ def next_target(
     }
     wanted = frozenset[bytes]().union(*ids.values())
     counts = {topic_id: len(topics.topics_by_id[topic_id].partitions) for topic_id in sorted(wanted)}
-    assigned = ASSIGNORS[name](GroupSpec(specs, counts))
+    # As Kafka sees it, names and an expression together make a subscription of no other member's kind.
+    differ = len(read) > 1 or any(names and expression for names, expression in read)
+    assigned = ASSIGNORS[name](GroupSpec(specs, counts, differ))
     result: dict[str, Target] = {}
     for member in members:
         member_id = member.member_id

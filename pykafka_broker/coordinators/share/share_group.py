@@ -398,7 +398,8 @@ class ShareMembership(EpochProtocol[ShareGroup]):
         assignable = {
             topic_id: parts for topic_id, (_, parts) in sorted(group.initialized.items()) if topic_id in wanted
         }
-        assigned = assign_simple(specs, assignable)
+        subscriptions = {frozenset(member.topic_names) for member in members}
+        assigned = assign_simple(specs, assignable, len(subscriptions) > 1)
         targets: dict[str, Target] = {}
         for member_id, share in assigned.items():
             targets[member_id] = {topic_id: frozenset(parts) for topic_id, parts in share.items()}

@@ -98,3 +98,19 @@ def test_of_many_transactions_that_time_out_together_each_is_aborted(tmp_path: P
     host.on_deadline(broker.now)
     states = {transaction.state for _, transaction in host.transactions()}
     assert states == {TransactionState.COMPLETE_ABORT}
+
+
+def test_a_load_lets_others_go_first_between_its_transactions_too(tmp_path: Path) -> None:
+    """Records that a log has many of for each id are read in slices, and so are the newest records replayed."""
+    broker = LightBroker(tmp_path)
+    broker.add(TRANSACTION_STATE)
+    host = broker.transactions
+    for name in ("a", "b", "a", "a"):
+        host.init_producer_id(name, 20_000, None, broker.now)
+    partition = broker.services.replicas.leader(TRANSACTION_STATE, 0)
+    batches = [header.size for header, _ in read_batches(partition.log)]
+    sizes = list(host.load(0, partition))
+    assert sizes[: len(batches)] == batches
+    assert len(sizes) == len(batches) + 2
+    assert all(sizes)
+    assert {name for name, _ in host.transactions()} == {"a", "b"}

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pykafka_broker.coordinators.groups.assignors import ASSIGNORS, Assignment, GroupSpec
 from pykafka_broker.coordinators.groups.group import TimerKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import (
@@ -219,6 +220,33 @@ def test_names_and_pattern_add_up(machine: Any) -> None:
     client = Client(machine, "m")
     client.join(["named"], regex="l.*")
     assert client.partitions == {(named, 0), (matched, 0)}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "regex", "differ"),
+    [
+        (["t"], ["t"], None, False),
+        (["t"], ["t", "none"], None, True),
+        ([], [], "t", False),
+        (["t"], ["t"], "t", True),
+    ],
+)
+def test_subscriptions_are_compared_by_their_names(
+    machine: Any, monkeypatch: pytest.MonkeyPatch, first: list[str], second: list[str], regex: str | None, differ: bool
+) -> None:
+    """As Kafka does for its assignors, whether there is such a topic or not."""
+    seen: list[GroupSpec] = []
+    assign = ASSIGNORS["uniform"]
+
+    def noted(spec: GroupSpec) -> dict[str, Assignment]:
+        seen.append(spec)
+        return assign(spec)
+
+    monkeypatch.setitem(ASSIGNORS, "uniform", noted)
+    machine.topic("t", 2)
+    for name, topics in (("one", first), ("two", second)):
+        Client(machine, name).join(topics, regex=regex)
+    assert seen[-1].homogeneous is not differ
 
 
 def test_a_deleted_topic_is_taken_away(machine: Any) -> None:

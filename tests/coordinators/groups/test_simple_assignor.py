@@ -75,3 +75,13 @@ def test_even_and_complete_and_stable(before: int, after: int, partitions: int) 
     assert min(readers) >= 1
     assert max(readers) - min(readers) <= 1
     assert assign(members, {T: partitions}, new) == new
+
+
+def test_subscriptions_that_differ_by_a_topic_that_is_not_there_are_shared_out_topic_by_topic() -> None:
+    """As in Kafka, which compares the names that members ask for."""
+    both = MemberSpec(None, {T, U}, {})
+    assignable = {T: {0, 1}, U: set(range(6))}
+    together = assign_simple({"one": both, "two": both}, assignable)
+    apart = assign_simple({"one": both, "two": both}, assignable, subscriptions_differ=True)
+    assert [len(share.get(T, ())) for share in together.values()] == [2, 0]
+    assert [(len(share[T]), len(share[U])) for share in apart.values()] == [(1, 3), (1, 3)]
