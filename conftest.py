@@ -99,6 +99,7 @@ LONG = (
     "tests/testing/test_cluster_dialect.py",
     "tests/simulation/test_keeping.py",
     "interop/test_fault_table.py",
+    "interop/test_supervised_applications.py",
     "tests/testing/test_chaos_in_pytest.py",
     "tests/testing/test_pytest_plugin.py",
     "interop/test_cluster_chaos.py",

@@ -25,11 +25,11 @@ ORDERS = 20
 PATIENCE_S = 30
 
 
-def fill(broker: KafkaBroker) -> None:
+def fill(broker: KafkaBroker, orders: int = ORDERS) -> None:
     """Make the topics, and write the orders, one batch each."""
     broker.create_topic("orders")
     broker.create_topic("billed")
-    for number in range(ORDERS):
+    for number in range(orders):
         broker.produce("orders", [(f"order-{number}", "{}")])
 
 
@@ -37,7 +37,7 @@ def fill(broker: KafkaBroker) -> None:
 
 
 @contextmanager
-def consumer(broker: KafkaBroker, name: str, **settings: Any) -> Iterator[Consumer]:
+def consumer(broker: KafkaBroker, name: str, topic: str = "orders", **settings: Any) -> Iterator[Consumer]:
     made = Consumer(
         {
             **broker.client_config("confluent"),
@@ -48,7 +48,7 @@ def consumer(broker: KafkaBroker, name: str, **settings: Any) -> Iterator[Consum
             **{setting.replace("_", "."): value for setting, value in settings.items()},
         }
     )
-    made.subscribe(["orders"])
+    made.subscribe([topic])
     try:
         yield made
     finally:
@@ -69,9 +69,7 @@ def messages(reader: Consumer, most: int) -> Iterator[Message]:
 
 
 def commit(reader: Consumer, message: Message) -> None:
-    offset = message.offset()
-    assert offset is not None
-    reader.commit(offsets=[TopicPartition("orders", 0, offset + 1)], asynchronous=False)
+    reader.commit(message=message, asynchronous=False)
 
 
 def bill(writer: Producer, message: Message) -> None:

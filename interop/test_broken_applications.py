@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,7 +11,6 @@ from interop import broken_applications as broken
 from interop.replayed import places, replayed
 from pykafka_broker.control.history.application import Guarantee
 from pykafka_broker.testing import KafkaBroker
-from pykafka_broker.testing.chaos import ChaosRun, ChaosSpec, shrunk
 
 pytestmark = pytest.mark.ours_only
 
@@ -101,57 +98,3 @@ def test_nobody_is_accused_of_what_chaos_does(broker: KafkaBroker, seed: int) ->
     broker.faults.clear()
     broker.check(seen_by="billing")
     broker.check(input="orders", output="billed", guarantee="at_least_once")
-
-
-class WithoutOwnFaults:
-    """A broker that an application adds no faults to: those of the chaos are enough."""
-
-    def __init__(self, broker: KafkaBroker) -> None:
-        self._broker = broker
-        self.faults = self
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._broker, name)
-
-    def add(self, **fault: Any) -> None:
-        """Add nothing."""
-
-
-RATE, SEEDS, MOST_FAULTS = 0.3, 20, 3
-# The others make their mistake without any fault, or with the one that they add: nothing is left to be cut down.
-OF_CHAOS: list[tuple[broken.Application, str, Guarantee | None]] = [
-    (broken.retries_without_idempotence, "doubled", "exactly_once"),
-    (broken.reorders, "out of order", None),
-]
-
-
-@pytest.mark.parametrize(
-    ("application", "verdict", "guarantee"),
-    [pytest.param(*each, marks=mark) for each, mark in zip(OF_CHAOS, ([pytest.mark.slow], []), strict=True)],
-    ids=[each[0].__name__ for each in OF_CHAOS],
-)
-def test_chaos_shrinks_a_mistake_to_few_faults(
-    whole_run: KafkaBroker, application: broken.Application, verdict: str, guarantee: Guarantee | None
-) -> None:
-    broker: Any = WithoutOwnFaults(whole_run)
-
-    def met_by(seed: int, faults: Sequence[Any] | None = None) -> Sequence[Any] | None:
-        """Run the application; return the faults that it met if the verdict is right, otherwise None."""
-        whole_run.reset()
-        broken.fill(whole_run)
-        run = ChaosRun(ChaosSpec.of([seed], RATE), seed, faults)
-        run.begin("kafka_broker", whole_run.faults)
-        with suppress(Exception):  # chaos may end an application that can't recover
-            application(broker, False)
-        run.end()
-        asked: dict[str, Any] = (
-            {} if guarantee is None else {"input": "orders", "output": "billed", "guarantee": guarantee}
-        )
-        found = {each.anomaly for each in whole_run.check(**asked, raises=False)}
-        return (faults if run.met is None else run.met) if verdict in found else None
-
-    seed, met = next((seed, met) for seed in range(1, SEEDS + 1) if (met := met_by(seed)) is not None)
-    assert met_by(seed, []) is None
-    enough = shrunk(met, lambda faults: met_by(seed, faults) is not None, 40)
-    assert 1 <= len(enough) <= MOST_FAULTS
-    assert met_by(seed, enough) is not None

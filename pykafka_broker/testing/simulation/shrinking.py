@@ -7,10 +7,12 @@ kind counts.
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
+_FAILURES = (Exception, CancelledError)  # aiokafka's consumer may end with the latter
 
 
 class SimulatedHit(NamedTuple):
@@ -47,9 +49,10 @@ def run_and_shrink(run: Callable[[ShrunkRun], T], runs: int) -> T:
     from pykafka_broker.testing.chaos import shrunk
 
     whole, taken = ShrunkRun(), 0
+    failure: BaseException
     try:
         return run(whole)
-    except Exception as error:
+    except _FAILURES as error:
         failure = error
     if not whole.came:
         raise failure
@@ -59,7 +62,7 @@ def run_and_shrink(run: Callable[[ShrunkRun], T], runs: int) -> T:
         taken += 1
         try:
             run(ShrunkRun(wanted))
-        except Exception as error:
+        except _FAILURES as error:
             if type(error) is type(failure):
                 failure = error
                 return True

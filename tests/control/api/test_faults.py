@@ -13,7 +13,8 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from pykafka_broker.control.traffic.exchange import decoded_response
-from pykafka_broker.protocol.api_keys import SPECS
+from pykafka_broker.control.traffic.faults import Chaos
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -282,6 +283,24 @@ def test_chaos_is_told_after_its_end_until_a_reset(broker: KafkaBroker) -> None:
     broker.reset()
     with pytest.raises(ControlError, match="there was no chaos since the last reset"):
         broker.faults.chaos_state()
+
+
+def test_a_consumer_outlives_each_error_that_chaos_draws_for_its_committed_offsets(broker: KafkaBroker) -> None:
+    drawn = (Chaos(1, 1).drawn("reader", ApiKey.OFFSET_FETCH, nth) for nth in range(1, 101))
+    errors = sorted({each.error for each in drawn if each is not None and each.error is not None})
+    assert errors
+    broker.create_topic("read-on")
+    broker.produce("read-on", ["1"])
+    for error in errors:
+        broker.faults.add(api="OffsetFetch", group=f"after-{error}", nth=1, error=error)
+        settings = {"group.id": f"after-{error}", "auto.offset.reset": "earliest"}
+        consumer = Consumer(broker.client_config("confluent") | settings)
+        consumer.subscribe(["read-on"])
+        message = consumer.poll(60)
+        assert message is not None
+        assert message.error() is None
+        consumer.close()
+    broker.faults.clear()
 
 
 # -- the n-th request, and events

@@ -6,7 +6,7 @@ import pytest
 
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.control.traffic.exchange import Exchange
-from pykafka_broker.control.traffic.faults import Action, Match, Rule
+from pykafka_broker.control.traffic.faults import Action, Chaos, Match, Rule
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -79,3 +79,22 @@ def test_a_probability_is_repeatable_by_its_seed() -> None:
     assert chosen(Match(probability=0.5, seed=1), 1000) == some
     assert chosen(Match(probability=0.5, seed=2), 1000) != some
     assert chosen(Match(probability=0.0)) == []
+
+
+@pytest.mark.parametrize(
+    ("api_key", "events"),
+    [
+        (ApiKey.PRODUCE, {"bump_leader_epoch"}),
+        (ApiKey.OFFSET_COMMIT, {"move_coordinator", "expire_member"}),
+        (ApiKey.TXN_OFFSET_COMMIT, {"move_coordinator", "expire_member"}),
+        (ApiKey.END_TXN, {"move_coordinator"}),
+        (ApiKey.METADATA, set()),
+    ],
+)
+def test_chaos_with_events_lets_befall_what_a_request_names(api_key: ApiKey, events: set[str]) -> None:
+    def drawn(with_events: bool) -> set[str]:
+        actions = [Chaos(1, 0.5, with_events).drawn("client-1", api_key, nth) for nth in range(1, 301)]
+        return {each.event for each in actions if each is not None and each.event is not None}
+
+    assert drawn(True) == events
+    assert drawn(False) == set()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from pykafka_broker.testing.simulation import SimulatedCluster, simulate
@@ -19,7 +21,7 @@ async def counts_kills(seed: int, only: list[int] | None = None, most: int = 1) 
         return trouble.came
 
 
-def note_of(failed: pytest.ExceptionInfo[AssertionError]) -> str:
+def note_of(failed: pytest.ExceptionInfo[BaseException]) -> str:
     return next(note for note in failed.value.__notes__ if "enough" in note or "without any" in note)
 
 
@@ -64,6 +66,22 @@ def test_a_failure_of_its_own_is_told() -> None:
     with pytest.raises(AssertionError) as failed:
         simulate(main, shrink_runs=5)
     assert note_of(failed) == "the run fails without any fault as well"
+
+
+def test_a_run_that_is_cancelled_is_a_failure_and_takes_no_other_ones_place() -> None:
+    async def main(more: type[BaseException], less: type[BaseException]) -> None:
+        try:
+            await counts_kills(4, most=2)
+        except AssertionError:
+            raise more from None
+        raise less
+
+    with pytest.raises(AssertionError) as failed:
+        simulate(lambda: main(AssertionError, asyncio.CancelledError), shrink_runs=60)
+    assert note_of(failed).startswith("2 of ")
+    with pytest.raises(asyncio.CancelledError) as cancelled:
+        simulate(lambda: main(asyncio.CancelledError, AssertionError), shrink_runs=60)
+    assert note_of(cancelled).startswith("2 of ")
 
 
 def test_a_run_without_a_failure_or_without_faults_is_run_once() -> None:

@@ -1,0 +1,395 @@
+"""The catalogue's applications as they run in production: with no fault of their own, and started again after an error.
+
+Rule: an application is a function of a broker and `right`, and has the mistake of its name in
+`broken_applications.py`. Without a fault both forms do what they should. Whatever a client raises ends the process; the
+supervisor starts another one until the group has committed all orders. A client that should end its process with an
+error makes a single attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaError as PythonError
+from kafka.structs import OffsetAndMetadata
+from kafka.structs import TopicPartition as Partition
+
+from interop import broken_applications as broken
+from interop.broken_applications import PATIENCE_S, bill, commit
+from pykafka_broker.testing import KafkaBroker
+
+ORDERS = 10
+GROUP = "billing"
+# A client that has lost a connection waits for seconds by default.
+HASTE = {
+    **dict.fromkeys(("reconnect_backoff_ms", "reconnect_backoff_max_ms", "retry_backoff_ms"), 1),
+    "retry_backoff_max_ms": 10,
+    "log_connection_close": False,
+}
+REFUNDS = 5
+SESSION_MS = 15_000  # longer than a client needs to find its coordinator again, shorter than a test waits
+BATCH = 4  # leaves some of the orders over
+POLL_S = 0.05
+_MOST_STARTS = 50
+_LOST = {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION}
+
+
+class Crashed(Exception):
+    """The end of a process."""
+
+
+def committed(broker: KafkaBroker) -> int:
+    """Return how many orders the group has committed."""
+    is_known = any(each["group_id"] == GROUP for each in broker.groups())
+    offsets = broker.group(GROUP)["offsets"] if is_known else []
+    return max((each["committed"] or 0 for each in offsets if each["topic"] == "orders"), default=0)
+
+
+def supervised(broker: KafkaBroker, work: Callable[[int], object]) -> None:
+    """Run processes, each with the number of orders that are left, until all are committed."""
+    why: Exception | None = None
+    for _ in range(_MOST_STARTS):
+        left = ORDERS - committed(broker)
+        if left <= 0:
+            return
+        try:
+            work(left)
+        except (Crashed, KafkaException, PythonError) as error:
+            why = error.with_traceback(None)  # whose frames keep clients alive
+    raise AssertionError(f"{committed(broker)} orders are committed after {_MOST_STARTS} starts") from why
+
+
+def consumer(
+    broker: KafkaBroker, name: str, topic: str = "orders", **settings: Any
+) -> AbstractContextManager[Consumer]:
+    return broken.consumer(broker, name, topic, **HASTE, session_timeout_ms=SESSION_MS, **settings)
+
+
+def producer(broker: KafkaBroker, name: str, **settings: Any) -> Producer:
+    return broken.producer(broker, name, **(HASTE | settings))
+
+
+def messages(reader: Consumer, most: int) -> Iterator[Message]:
+    """Yield messages; what a client says of a broker or topic that is away for the moment is no message."""
+    while most:
+        message = reader.poll(PATIENCE_S)
+        assert message is not None
+        if message.error() is None:
+            most -= 1
+            yield message
+
+
+def attempt(writer: Producer, message: Message, topic: str = "billed") -> bool:
+    """Bill an order with a single attempt; return whether the broker has told that it is written."""
+    written: list[bool] = []
+    writer.produce(topic, b"paid", key=message.key(), on_delivery=lambda error, _: written.append(error is None))
+    assert writer.flush(PATIENCE_S) == 0
+    return written == [True]
+
+
+def bill_or_crash(writer: Producer, message: Message) -> None:
+    if not attempt(writer, message):
+        raise Crashed
+
+
+def one_attempt(broker: KafkaBroker, name: str = "biller") -> Producer:
+    return producer(broker, name, enable_idempotence=False, retries=0)
+
+
+# -- confluent-kafka
+
+
+def commits_first(broker: KafkaBroker, right: bool) -> None:
+    """Commits before it has worked."""
+
+    def work(left: int) -> None:
+        writer = one_attempt(broker)
+        with consumer(broker, "reader") as reader:
+            for message in messages(reader, left):
+                if not right:
+                    commit(reader, message)
+                bill_or_crash(writer, message)
+                if right:
+                    commit(reader, message)
+
+    supervised(broker, work)
+
+
+def retries_without_idempotence(broker: KafkaBroker, right: bool) -> None:
+    """Sends again what was stored and not answered."""
+
+    def work(left: int) -> None:
+        writer = producer(broker, "biller", enable_idempotence=right)
+        with consumer(broker, "reader") as reader:
+            for message in messages(reader, left):
+                bill(writer, message)
+                commit(reader, message)
+
+    supervised(broker, work)
+
+
+def swallows_errors(broker: KafkaBroker, right: bool) -> None:
+    """Looks at no delivery report, and commits what could not be written."""
+
+    def work(left: int) -> None:
+        writer = one_attempt(broker)
+        with consumer(broker, "reader") as reader:
+            for message in messages(reader, left):
+                if not attempt(writer, message) and right:
+                    raise Crashed
+                commit(reader, message)
+
+    supervised(broker, work)
+
+
+def reorders(broker: KafkaBroker, right: bool) -> None:
+    """Has several requests on their way, and repeats the first of them behind the others."""
+    writer = producer(broker, "writer", enable_idempotence=right, batch_num_messages=1)
+    for number in range(5):
+        writer.produce("orders", str(number).encode(), key=b"late", partition=0)
+    assert writer.flush(PATIENCE_S) == 0
+
+
+def copy(broker: KafkaBroker, left: int) -> None:
+    """Bill orders in transactions, and abort the one that can't be committed."""
+    writer = producer(broker, "biller", transactional_id="biller")
+    writer.init_transactions(PATIENCE_S)
+    with consumer(broker, "reader") as reader:
+        for message in messages(reader, left):
+            writer.begin_transaction()
+            writer.produce("billed", b"paid", key=message.key())
+            assert writer.flush(PATIENCE_S) == 0
+            try:
+                writer.send_offsets_to_transaction(*_next(reader, message))
+                writer.commit_transaction(PATIENCE_S)
+            except KafkaException:
+                writer.abort_transaction(PATIENCE_S)
+                raise
+
+
+def _next(reader: Consumer, message: Message) -> tuple[list[TopicPartition], Any]:
+    return [TopicPartition("orders", 0, (message.offset() or 0) + 1)], reader.consumer_group_metadata()
+
+
+def reads_uncommitted(broker: KafkaBroker, right: bool) -> None:
+    """Reads what a transaction wrote that was aborted."""
+    supervised(broker, lambda left: copy(broker, left))
+    broker.produce("billed", [("last", "paid")])
+    settings = {**broker.client_config("confluent"), "group.id": "audit", "client.id": "auditor"}
+    level = "read_committed" if right else "read_uncommitted"
+    auditor = Consumer({**settings, "auto.offset.reset": "earliest", "isolation.level": level})
+    auditor.subscribe(["billed"])
+    while next(messages(auditor, 1)).key() != b"last":
+        pass
+    auditor.close()
+
+
+def zombie(broker: KafkaBroker, right: bool) -> None:
+    """Goes on to write after another one has taken over its work."""
+
+    def work(left: int) -> None:
+        names = {"transactional_id": "biller"} if right else {}
+        writer = producer(broker, "biller", **names)
+        if right:
+            writer.init_transactions(PATIENCE_S)
+        with consumer(broker, "reader") as reader:
+            taken = list(messages(reader, min(5, left)))
+            while taken:
+                if right:
+                    writer.begin_transaction()
+                bill(writer, taken[0])
+                if not _is_committed(reader, writer if right else None, taken[0]):
+                    break
+                del taken[0]
+        if taken:
+            supervised(broker, work)  # another process has the partition
+            for message in taken:  # and now the old one wakes up
+                bill(writer, message)
+
+    supervised(broker, work)
+
+
+def _is_committed(reader: Consumer, writer: Producer | None, message: Message) -> bool:
+    """Commit an order, in the transaction of a writer; return False if the group has lost the reader."""
+    while True:
+        try:
+            if writer is None:
+                commit(reader, message)
+            else:
+                writer.send_offsets_to_transaction(*_next(reader, message))
+                writer.commit_transaction(PATIENCE_S)
+        except KafkaException as error:
+            if error.args[0].code() in _LOST or writer is not None:
+                return False
+        else:
+            return True
+
+
+def commits_the_end(broker: KafkaBroker, right: bool) -> None:
+    """Commits the end of the partition instead of what it has worked off."""
+
+    def work(left: int) -> None:
+        writer = one_attempt(broker)
+        with consumer(broker, "reader") as reader:
+            for message in messages(reader, left):
+                bill_or_crash(writer, message)
+                if right:
+                    commit(reader, message)
+                else:
+                    _, end = reader.get_watermark_offsets(TopicPartition("orders", 0), cached=True)
+                    reader.commit(offsets=[TopicPartition("orders", 0, end)], asynchronous=False)
+
+    supervised(broker, work)
+
+
+class Batches:
+    """Orders that are billed when there are enough of them, or when the partition goes to another member."""
+
+    def __init__(self, broker: KafkaBroker, right: bool) -> None:
+        self._right = right
+        self._writer = producer(broker, "biller", enable_idempotence=True)
+        self._taken: list[Message] = []
+        self.read = 0
+
+    def add(self, message: Message | None, reader: Consumer) -> None:
+        if message is not None and message.error() is None:
+            self._taken.append(message)
+            self.read = (message.offset() or 0) + 1
+            if len(self._taken) >= BATCH:
+                self.bill(reader)
+
+    def bill(self, reader: Consumer) -> None:
+        for message in self._taken:
+            bill(self._writer, message)
+        self._commit(reader)
+
+    def revoked(self, reader: Consumer, _: Any) -> None:
+        if self._right:
+            self.bill(reader)
+        else:
+            self._commit(reader)
+
+    def _commit(self, reader: Consumer) -> None:
+        taken, self._taken = self._taken, []
+        if taken:
+            commit(reader, taken[-1])
+
+
+class Refunds:
+    """Another service whose consumer is in the same group; it is started again after an error."""
+
+    def __init__(self, broker: KafkaBroker) -> None:
+        for topic in ("refunds", "refunded"):
+            broker.create_topic(topic)
+        broker.produce("refunds", [(str(number), "{}") for number in range(REFUNDS)])
+        self._broker = broker
+        self._waiting: list[Message] = []
+        self.paid = 0
+        self._start()
+
+    def _start(self) -> None:
+        self._writer = one_attempt(self._broker, "refunder")
+        self._process = consumer(self._broker, "refunds", "refunds")
+        self._reader = self._process.__enter__()
+
+    def poll(self) -> bool:
+        """Do what members do; return whether there is a refund to pay."""
+        message = self._reader.poll(POLL_S)
+        if message is not None and message.error() is None:
+            self._waiting.append(message)
+        return bool(self._waiting)
+
+    def pay(self) -> None:
+        """Pay a refund; the process ends with an error, and the next one begins."""
+        message = self._waiting.pop(0)
+        if attempt(self._writer, message, "refunded"):
+            self.paid += 1
+            commit(self._reader, message)
+        else:
+            self._waiting.clear()
+            self.close()
+            self._start()
+
+    def close(self) -> None:
+        self._process.__exit__(None, None, None)
+
+
+def rebalance_listener_forgets(broker: KafkaBroker, right: bool) -> None:
+    """Loses its work when partitions are taken away, since it has committed and not written it."""
+    batches, refunds = Batches(broker, right), Refunds(broker)
+    while not refunds.poll():
+        pass
+    with consumer(broker, "reader", heartbeat_interval_ms=50) as reader:
+        reader.subscribe(["orders"], on_revoke=batches.revoked)
+        while batches.read < ORDERS:
+            batches.add(reader.poll(POLL_S), reader)
+            refunds.poll()
+        while refunds.paid < REFUNDS:
+            batches.add(reader.poll(POLL_S), reader)
+            if refunds.poll():
+                refunds.pay()
+        batches.bill(reader)
+        refunds.close()
+
+
+# -- kafka-python
+
+
+def python_consumer(broker: KafkaBroker, name: str, **settings: Any) -> KafkaConsumer:
+    own = {"group_id": GROUP, "client_id": name, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    return KafkaConsumer(**(broker.client_config("kafka-python") | own | {"heartbeat_interval_ms": 50} | settings))
+
+
+def python_producer(broker: KafkaBroker, name: str, **settings: Any) -> KafkaProducer:
+    return KafkaProducer(**broker.client_config("kafka-python"), client_id=name, **settings)
+
+
+def polled(reader: KafkaConsumer, most_s: float = PATIENCE_S) -> list[Any]:
+    return [record for records in reader.poll(most_s * 1000).values() for record in records]
+
+
+def seeks_back(broker: KafkaBroker, right: bool) -> None:
+    """Seeks to the beginning after an error, and works again on what is committed."""
+    writer = python_producer(broker, "biller", enable_idempotence=False, retries=0)
+    reader = python_consumer(broker, "reader")
+    reader.subscribe(["orders"])
+    done = 0
+    while done < ORDERS:
+        for record in polled(reader):
+            try:
+                writer.send("billed", b"paid", key=record.key).get(PATIENCE_S)
+            except PythonError:
+                if right:
+                    reader.seek(Partition("orders", 0), record.offset)
+                else:
+                    reader.seek_to_beginning()
+                break
+            done = record.offset + 1
+            reader.commit({Partition("orders", 0): OffsetAndMetadata(done, "", -1)})
+    reader.close()
+    writer.close()
+
+
+def commits_automatically(broker: KafkaBroker, right: bool) -> None:
+    """Lets the client commit while work is still under way, and at the close after an error too."""
+
+    def work(left: int) -> None:
+        writer = python_producer(broker, "biller", enable_idempotence=False, retries=0)
+        reader = python_consumer(broker, "reader", enable_auto_commit=not right)
+        reader.subscribe(["orders"])
+        try:
+            while left:
+                for record in polled(reader):
+                    writer.send("billed", b"paid", key=record.key).get(PATIENCE_S)
+                    left -= 1
+                    if right:
+                        reader.commit({Partition("orders", 0): OffsetAndMetadata(record.offset + 1, "", -1)})
+        finally:
+            reader.close()
+            writer.close()
+
+    supervised(broker, work)
