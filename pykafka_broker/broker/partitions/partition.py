@@ -23,7 +23,6 @@ from pykafka_broker.log.partition_log import AppendInfo, Origin, PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.header import BatchHeader
 
-
 # -- the followers, as the leader knows them
 
 
