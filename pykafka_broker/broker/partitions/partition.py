@@ -12,7 +12,6 @@ decides about the ISR; until it has answered, the replicas of the ISR and of the
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -23,8 +22,6 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import AppendInfo, Origin, PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.header import BatchHeader
-
-logger = logging.getLogger(__name__)
 
 # -- the followers, as the leader knows them
 
@@ -276,13 +273,10 @@ class _Waiting(NamedTuple):
 
 def _end(waiting: list[_Waiting], error: ApiError | None) -> None:
     for each in waiting:
-        try:
-            if error is None:
-                each.future.complete(None)
-            else:
-                each.future.fail(error)
-        except Exception:  # a defect of one callback: the others, and the caller, go on all the same
-            logger.exception("a defect while going on after a wait")
+        if error is None:
+            each.future.complete(None)
+        else:
+            each.future.fail(error)
 
 
 class Replication(Protocol):

@@ -100,7 +100,10 @@ class Future(Generic[R]):
         self.done, self.on_cancel = True, None
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
-            callback(self)
+            try:
+                callback(self)
+            except Exception:  # a defect of one who waits: the others, and whoever ends the future, go on all the same
+                log.exception("a defect while going on after a wait")
 
     def add_done_callback(self, callback: Callable[[Future[R]], None]) -> None:
         """Call `callback` with the future when done, at once if done already; never after a cancellation."""

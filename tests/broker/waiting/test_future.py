@@ -48,6 +48,18 @@ def test_an_error_is_raised_and_kept() -> None:
     assert (future.done, future.succeeded) == (True, False)
 
 
+def test_a_defect_of_one_who_waits_keeps_nothing_from_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(future: Future[int]) -> None:
+        raise RuntimeError("a defect")
+
+    future, heard = Future[int](), list[int]()
+    future.add_done_callback(fail)
+    future.add_done_callback(lambda future: heard.append(future.result()))
+    future.complete(7)
+    assert heard == [7]
+    assert "a defect while going on after a wait" in caplog.text
+
+
 def test_a_cancelled_future_tells_nobody_and_ends_its_work_once() -> None:
     ended: list[str] = []
     future, heard = Future[str](lambda: ended.append("ended")), list[Any]()
