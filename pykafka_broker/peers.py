@@ -2,17 +2,21 @@
 
 Rule: every request that a `Peer` has taken, and that is not taken back, gets exactly one call of its `on_reply`, with
 the answer or with a `LinkError`, and never before `send` has returned. An error says whether the peer may have acted on
-the request.
+the request. A defect that an answer meets stays with its request (`deliver`): the machine that has asked hears of a
+broken link then, and goes on as after any other.
 
 `server/` has the real thing, `Link`; a simulation has a network of its own.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from pykafka_broker.protocol.runtime import Message
+
+logger = logging.getLogger(__name__)
 
 Versions = tuple[int, int]
 
@@ -56,6 +60,16 @@ class NotServed(LinkError):
 
 
 OnReply = Callable[[Message | LinkError], None]
+
+
+def deliver(on_reply: OnReply, reply: Message | LinkError) -> None:
+    """Call `on_reply`, and where the call fails, log why and call again with a `LinkBroken`. Never raises."""
+    try:
+        on_reply(reply)
+    except Exception:
+        logger.exception("a defect at %s", type(reply).__name__)
+        if not isinstance(reply, LinkError):
+            deliver(on_reply, LinkBroken("the answer has met a defect here"))
 
 
 class Address(NamedTuple):

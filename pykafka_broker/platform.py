@@ -287,20 +287,6 @@ def memory_directory() -> str | None:
         return None
 
 
-def copy_range(source: int, position: int, target: int, count: int) -> bool:
-    """Append bytes of one file to another, without a way through the process. Does nothing where the system can't: the
-    result is False.
-    """
-    if sys.platform != "linux":
-        return False
-    while count:
-        copied = os.sendfile(target, source, position, count)
-        if not copied:
-            raise OSError(errno.EIO, "a file ends before the bytes that are to be copied")
-        position, count = position + copied, count - copied
-    return True
-
-
 def unused_memory(size: int) -> memoryview:
     """Return zeros that take memory only once they are used, and are no other process's after a fork."""
     if sys.platform == "win32":

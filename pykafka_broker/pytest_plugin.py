@@ -10,8 +10,10 @@ marker, and that over the ini file.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
+import sys
 import unittest
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -65,6 +67,7 @@ OPTIONS = (  # options of the marker, as of `KafkaBroker`
     *("emulate", "security", "users", "acls", "mechanisms", "client_auth"),
     *("schema_registry", "history", "in_process", "allow_unknown_config"),
 )
+_MOST_AGAIN = 3  # runs with all faults that a failure met, until it comes again
 _MOST_REQUESTS = 20  # shown in the report of a failure
 _MOST_FILE_NAME = 150
 _PATIENCE_S = 5.0  # with a broker that may be stopped
@@ -500,45 +503,63 @@ class _ChaosRuns:
         self._item = item
         self._spec = spec
         self._between = _Between.from_parent(cast("pytest.Collector", item.parent), name=f"{item.name} again")
-        self._failures: list[list[pytest.TestReport]] = []
 
     def reports(self) -> list[pytest.TestReport]:
         """Run the test; return the reports of its smallest failure, without a failure those of the last run."""
         from pykafka_broker.testing.chaos import ChaosRun, Verdict, shrunk
 
-        passed: list[pytest.TestReport] = []
+        reports: list[pytest.TestReport] = []
         for seed in self._spec.seeds:
             run, runs = ChaosRun(self._spec, seed), 0
-
-            def fails(faults: Sequence[Hit], seed: int = seed) -> bool:
-                nonlocal runs
-                runs += 1
-                return not self._passes(ChaosRun(self._spec, seed, faults))
-
-            if passes := self._passes(run):
-                passed = passes
+            reports = self._run(run)
+            place = _place_of_failure(reports)
+            if place is None:
                 continue
+            smallest = reports
+
+            def fails(faults: Sequence[Hit], seed: int = seed, place: object = place) -> bool:
+                nonlocal runs, smallest
+                runs += 1
+                again = self._run(ChaosRun(self._spec, seed, faults))
+                if _place_of_failure(again) != place:
+                    return False
+                smallest = again
+                return True
+
             enough: list[Hit] | None = None
-            if run.met and self._spec.shrink_runs and fails(run.met):
+            if run.met and self._spec.shrink_runs and any(fails(run.met) for _ in range(_MOST_AGAIN)):
                 enough = [] if fails([]) else shrunk(run.met, fails, self._spec.shrink_runs)
-            smallest = self._failures[-1]
             failed = next(report for report in smallest if report.failed)
             failed.sections.append(("kafka chaos", Verdict(run, runs, enough).text()))
             return smallest
-        return passed
+        return reports
 
-    def _passes(self, run: ChaosRun) -> list[pytest.TestReport]:
-        """Run the test once; return the reports, none of a failure."""
+    def _run(self, run: ChaosRun) -> list[pytest.TestReport]:
+        """Run the test once; return the reports."""
         from _pytest.runner import runtestprotocol
 
+        _forget_last_failure()
         self._item.stash[_CHAOS] = run
         self._item._report_sections.clear()  # what the run before it has printed
         self._item._initrequest()  # the fixtures of the test's own scope are made anew
-        reports = runtestprotocol(self._item, log=False, nextitem=self._between)
-        if any(report.failed for report in reports):
-            self._failures.append(reports)
-            return []
-        return reports
+        return runtestprotocol(self._item, log=False, nextitem=self._between)
+
+
+def _forget_last_failure() -> None:
+    """Let go of the frames of the last failure: the clients in them would go on asking the broker in the next run."""
+    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+        if hasattr(sys, name):
+            delattr(sys, name)
+    gc.collect()
+
+
+def _place_of_failure(reports: Sequence[pytest.TestReport]) -> object:
+    """Return where a test failed, so that another failure is not taken for the same; None if it passed."""
+    for report in reports:
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            return report.when, getattr(crash, "path", None), getattr(crash, "lineno", None)
+    return None
 
 
 # -- the report

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from pykafka_broker.peers import Address, LinkError, Peer, Versions
+from pykafka_broker.peers import Address, LinkError, Peer, Versions, deliver
 from pykafka_broker.protocol.runtime import Message
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class RequestBatcher(ABC, Generic[W]):
 
     @abstractmethod
     def _complete(self, wanted: list[W], answer: Message | LinkError) -> None:
-        """Give each item of a request an outcome."""
+        """Give each item of a request an outcome; an item that has its outcome keeps it."""
 
     def send(self, broker_id: int, wanted: W) -> None:
         """Send an item with the next request to the broker, which may be now."""
@@ -160,5 +160,5 @@ class RequestBatcher(ABC, Generic[W]):
 
     def _on_answer(self, broker_id: int, queue: _Queue[W], answer: Message | LinkError) -> None:
         wanted, queue.sent, queue.open = queue.sent, [], None
-        self._complete(wanted, answer)
+        deliver(partial(self._complete, wanted), answer)
         self._send_next(broker_id, queue)

@@ -1,8 +1,9 @@
 """Records of a topic, compared with expected records.
 
 Rule: only the fields named in an expected record are compared. Records of one partition are compared in order. Between
-partitions there is no order, so each expected record is searched for among all records. The text of a difference is
-short enough to read: long lines and long lists are cut.
+partitions there is no order, so each expected record is searched for among all records, and those found in a partition
+must be expected in the partition's order. The text of a difference is short enough to read: long lines and long lists
+are cut.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Annotated, Any
 
 from pykafka_broker.control.api.records import Header, RecordAnswer
@@ -25,6 +26,7 @@ _BEFORE_DIFFERENCE = 60  # characters of a cut line in front of the first one th
 _CONTEXT = 2  # equal records in front of the first difference
 _MOST_PAIRS = 40_000  # looked at for the shortest difference
 _MOST_SWAPPED = 2_000  # records among which a first choice of partners is taken back
+_MOST_STEPS = 1_000_000  # comparisons for the order of records in several partitions; beyond, any order is taken
 
 
 class _NotNamed:
@@ -163,6 +165,7 @@ def difference(found: Sequence[RecordAnswer], expected: Sequence[ExpectedRecord]
         missing = [each for each, partner in zip(wanted, partners, strict=True) if partner is None]
         lines = [f"- {each}" for each in missing]
         lines += [f"+ {form.line(each)}" for number, each in enumerate(seen) if number not in taken]
+        lines = lines or list(_disordered(wanted, seen, [each for each in partners if each is not None], form))
     else:
         lines = list(_ordered(wanted, seen, form))
     if not lines:
@@ -316,6 +319,54 @@ def _swap(
                 partners[taker], owner[free] = free, taker
                 free = previous
             return
+
+
+def _disordered(
+    wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen], partners: Sequence[int], form: _Form
+) -> Iterator[str]:
+    """Yield the lines of a difference in the order within partitions; none where the order is as expected.
+
+    Args:
+        partners: the index of the record found for each expected one; all have one.
+    """
+    matched: dict[int, list[int]] = {}  # indexes of expected records, by partition
+    for number, partner in enumerate(partners):
+        matched.setdefault(seen[partner].record.partition, []).append(number)
+    if all(partners[a] < partners[b] for those in matched.values() for a, b in pairwise(those)):
+        return
+    if _is_interleaved(
+        wanted,
+        [
+            [seen[partners[each]] for each in sorted(those, key=lambda each: partners[each])]
+            for those in matched.values()
+        ],
+    ):
+        return
+    for partition, those in sorted(matched.items()):
+        there = [seen[each] for each in sorted(partners[number] for number in those)]
+        lines = list(_ordered([wanted[number] for number in those], there, form))
+        if lines:
+            yield f"partition {partition} has another order:"
+            yield from lines
+
+
+def _is_interleaved(wanted: Sequence[ExpectedMatcher], partitions: Sequence[Sequence[_Seen]]) -> bool:
+    """Return whether expected records can be taken from the fronts of the partitions, one after the other.
+
+    Equal records may be at several fronts, so all ways are followed at once.
+    """
+    ways, steps = {(0,) * len(partitions)}, 0
+    for one in wanted:
+        further: set[tuple[int, ...]] = set()
+        for way in ways:
+            for index, (place, records) in enumerate(zip(way, partitions, strict=True)):
+                if place < len(records) and one.fits_seen(records[place]):
+                    further.add((*way[:index], place + 1, *way[index + 1 :]))
+        steps += len(ways) * len(partitions)
+        if steps > _MOST_STEPS:
+            return True
+        ways = further
+    return bool(ways)
 
 
 class _Buckets:

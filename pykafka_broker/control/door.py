@@ -35,7 +35,7 @@ from pykafka_broker.control.moving_time import MovableClock
 from pykafka_broker.control.operations import JSON_LINES, Lines, Operation, Text, find
 from pykafka_broker.control.other_nodes import OtherNodes, is_nodes
 from pykafka_broker.control.problems import Problem, problem_of
-from pykafka_broker.control.schema import write
+from pykafka_broker.control.schema import read_json, write
 from pykafka_broker.control.state import DataDirLease
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.jobs import Submit
@@ -162,11 +162,13 @@ class ControlDoor:
                 raise Problem(404, f"a proxy has no operation {operation.method} {operation.path}; a broker has it")
             given = operation.arguments(path, _query(target.query), _body(operation, request))
             self._record(operation, request)
-            return _response(await self._call(operation, given))
+            return await _response(await self._call(operation, given))
         except Problem as problem:
             return _problem(problem)
         except ApiError as error:
             return _problem(problem_of(error))
+        except RecursionError:
+            return _problem(Problem(400, "a value is nested too deeply"))
         except Exception:
             log.exception("a defect while serving %s %s", request.method, request.target)
             return _problem(Problem(500, "a defect of the broker; its log says more"))
@@ -246,7 +248,7 @@ def _body(operation: Operation, request: Request) -> Any:
     if content_type != _JSON:
         raise Problem(415, f"the content type must be {_JSON}")
     try:
-        return json.loads(_decoded(request.body))
+        return read_json(_decoded(request.body))
     except (ValueError, RecursionError) as error:
         raise Problem(400, f"the body is not JSON: {error}") from None
 
@@ -258,12 +260,20 @@ def _decoded(body: bytes) -> str:
         raise Problem(400, f"the body is not UTF-8: {error}") from None
 
 
-def _response(answer: Any) -> Response:
+async def _response(answer: Any) -> Response:
     if isinstance(answer, Lines):
-        return Response(200, JSON_LINES, _pieces(answer.lines))
+        pieces = _pieces(answer.lines)
+        first = await anext(pieces)  # a refusal comes before the head of the answer
+        return Response(200, JSON_LINES, _with_rest(first, pieces))
     if isinstance(answer, Text):
         return Response(200, answer.content_type, answer.text.encode())
     return Response(200, _JSON, json.dumps(write(answer), ensure_ascii=False, separators=(",", ":")).encode())
+
+
+async def _with_rest(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for piece in rest:
+        yield piece
 
 
 async def _pieces(lines: AsyncIterator[str]) -> AsyncIterator[bytes]:

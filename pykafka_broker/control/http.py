@@ -89,6 +89,9 @@ class HttpConnection:
         except asyncio.CancelledError:
             patience_s = _LAST_BYTES_S
             raise
+        except Exception:  # the client sees that the end of the answer is missing
+            patience_s = _LAST_BYTES_S
+            log.exception("an answer ends in the middle")
         finally:
             if self._ahead is not None:
                 self._ahead.cancel()

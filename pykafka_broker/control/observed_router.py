@@ -145,7 +145,10 @@ class ObservedRouter:
 
     def _note_written(self) -> None:
         unwritten, self._unwritten = self._unwritten, []
+        recorder = self._log.recorder
         for (wall, connection, kept, _, began), answer in unwritten:
+            if recorder is not None:
+                recorder.add_served(connection.id, kept, began, b"".join(answer))
             self._note((wall, connection, kept, answer[1], perf_counter_ns() - began))
         if len(self._recent) >= FULL:
             self._log.seal()
@@ -172,27 +175,31 @@ class ObservedRouter:
 
     def _recorded(self, connection: ConnectionContext, frame: memoryview) -> Answer:
         """Serve a request that is recorded, and meets nothing."""
+        if len(frame) >= KEPT_REQUEST_BYTES:
+            return self._recorded_long(connection, frame)
         whole = frame.tobytes()
-        wall, began = self._clock.wall, perf_counter_ns()
+        entry = self._clock.wall, connection, whole, None, perf_counter_ns()
         try:
-            answer = self._standing(self._serve(connection, whole if whole >= _AFTER_PRODUCE else frame))
+            answer = self._serve(connection, whole if whole >= _AFTER_PRODUCE else frame)
         except FrameError:
-            self._noted(Exchange((wall, connection, whole, None, began)), None)
+            self._noted(Exchange(entry), None)
             raise
+        if type(answer) is UnwrittenReply:
+            return self._noted_when_written(entry, answer, len(whole))
         if type(answer) is not list:
-            exchange = Exchange((wall, connection, whole, None, began))
             if answer is not None:
-                return ObservedReply(self, answer, exchange)  # type: ignore[arg-type]
-            self._noted(exchange, None)
+                return ObservedReply(self, answer, Exchange(entry))  # type: ignore[arg-type]
+            self._noted(Exchange(entry), None)
             return None
         try:
             sent = b"".join(answer)
-        except TypeError:  # slices of files are among the pieces: they are copied from file to file
-            self._noted(Exchange((wall, connection, whole, None, began)), answer)
+        except TypeError:  # slices of files are among the pieces
+            self._noted(Exchange(entry), answer)
             return answer
-        if sent >= _LONG or len(whole) >= KEPT_REQUEST_BYTES:
-            self._noted(Exchange((wall, connection, whole, None, began)), [sent])
+        if sent >= _LONG:
+            self._noted(Exchange(entry), [sent])
             return [sent]
+        wall, _, _, _, began = entry
         assert self._log.recorder is not None
         self._log.recorder.add_served(connection.id, whole, began, sent)
         self._log.unsealed_bytes += len(sent)
@@ -200,6 +207,22 @@ class ObservedRouter:
         if len(self._recent) >= FULL:
             self._log.seal()
         return [sent]
+
+    def _recorded_long(self, connection: ConnectionContext, frame: memoryview) -> Answer:
+        """Serve a long request that is recorded: it is written before a log writes into the frame."""
+        kept = frame[:KEPT_REQUEST_BYTES].tobytes()
+        exchange = Exchange((self._clock.wall, connection, kept, None, perf_counter_ns()), mark=_mark(len(frame)))
+        assert self._log.recorder is not None
+        exchange.recorded = self._log.recorder.take(frame)
+        try:
+            answer = self._standing(self._serve(connection, frame))
+        except FrameError:
+            self._noted(exchange, None)
+            raise
+        if isinstance(answer, PendingReply):
+            return ObservedReply(self, answer, exchange)
+        self._noted(exchange, answer)
+        return answer
 
     # -- under faults
 

@@ -128,7 +128,10 @@ def check_led_here(control: Control, topic: str, partition: int) -> None:
 
 
 class TopicWatch:
-    """The records of a topic from the beginning, or from `offsets` on."""
+    """The records of a topic from the beginning, or from `offsets` on.
+
+    unread: the partitions whose records could not be looked at the last time, with the reasons: no broker leads them.
+    """
 
     def __init__(
         self, control: Control, topic: str, isolation_level: IsolationLevel, offsets: dict[int, int] | None = None
@@ -141,6 +144,7 @@ class TopicWatch:
         self._looked_to: dict[int, int] = {}
         self._topic_id: bytes | None = None
         self.count = 0
+        self.unread: dict[int, str] = {}
 
     @property
     def exists(self) -> bool:
@@ -155,16 +159,24 @@ class TopicWatch:
         image = self._control.services.image.topics.get(self.topic)
         if image is None or image.id != self._topic_id:  # another topic has the name now; counting begins anew
             self._counted_to, self._looked_to, self.count = {}, {}, 0
+            if self._topic_id is not None:
+                self._offsets = {}  # of the topic before
             self._topic_id = None if image is None else image.id
-        ends = {}
+        ends, self.unread = {}, {}
         for index in () if image is None else sorted(image.partitions):
             check_led_here(self._control, self.topic, index)
             try:
                 partition = self._control.services.replicas.leader(self.topic, index)
-            except ApiError:
+            except ApiError as error:
+                self.unread[index] = error.code.name
                 continue
             ends[index] = end_of(partition, self.isolation_level)
         return ends
+
+    def require_all(self) -> None:
+        """Raise `Problem` where records of a partition could not be looked at: nothing can be said of them."""
+        for index, code in self.unread.items():
+            raise problem_of(ApiError(ErrorCode[code], f"the records of {self.topic}-{index} can't be read now"))
 
     def look(self) -> int:
         """Return the present number of records."""

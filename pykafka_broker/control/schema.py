@@ -22,7 +22,18 @@ import re
 import types
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NoReturn,
+    NotRequired,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 from pykafka_broker.control.problems import Problem
 
@@ -64,6 +75,15 @@ def is_required(field: dataclasses.Field[Any]) -> bool:
 
 
 # -- reading
+
+
+def read_json(text: str) -> Any:
+    """Return the value of a JSON text. Raises ValueError, also for NaN and Infinity, which JSON does not have."""
+    return json.loads(text, parse_constant=_no_json)
+
+
+def _no_json(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no value of JSON")
 
 
 def read(kind: Any, value: Any, where: str) -> Any:
@@ -120,7 +140,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
     if origin is dict:
         if not isinstance(value, dict):
             raise _Wrong(f"{where} must be an object")
-        return {name: _read(arguments[1], each, f"{where}.{name}") for name, each in value.items()}
+        return {_text(name, where): _read(arguments[1], each, f"{where}.{name}") for name, each in value.items()}
     if dataclasses.is_dataclass(kind):
         return _read_object(kind, value, where)
     return _read_plain(kind, value, where)
@@ -131,7 +151,13 @@ def _read_plain(kind: Any, value: Any, where: str) -> Any:
         return float(value)
     if type(value) is not kind:
         raise _Wrong(f"{where} must be {_article(_PLAIN[kind])}")
-    if kind is str and not _is_text(value):
+    if kind is float and not math.isfinite(value):
+        raise _Wrong(f"{where} is too large")
+    return _text(value, where) if kind is str else value
+
+
+def _text(value: str, where: str) -> str:
+    if not _is_text(value):
         raise _Wrong(f"{where} has half of a surrogate pair, which is no text")
     return value
 
@@ -321,7 +347,13 @@ def meant(value: Any, in_base64: str | None, where: str) -> bytes | None:
     if value is None:
         return None
     try:
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        text = value if isinstance(value, str) else _dumped(value)
         return text.encode()
     except UnicodeEncodeError:
         raise Problem(400, f"{where} has half of a surrogate pair, which is no text") from None
+    except ValueError:
+        raise Problem(400, f"{where} has a number that is too large") from None
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

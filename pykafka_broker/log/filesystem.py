@@ -33,6 +33,7 @@ Buffer = bytes | bytearray | memoryview
 # The disk works, but has no room at the moment, or there is no descriptor: appends fail, reads go on.
 _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 _FEWEST_OPEN = 16  # files
+_COPIED_AT_ONCE_BYTES = 1 << 20
 _IN_USE = (5, 32)  # Windows: another process has the file or folder open
 _FIRST_TO_REPORT = (5, 8)
 _REPORT_ERRORS = frozenset({"ext4", "xfs"})
@@ -48,6 +49,7 @@ class FileStat(NamedTuple):
     size: int
     modified_ms: int  # used when a segment is loaded, whose records may have no timestamps
     device: int = 0  # of the file system
+    links: int = 1  # names of the file
 
 
 class DiskUsage(NamedTuple):
@@ -220,7 +222,7 @@ class OsFileSystem:
 
     def stat(self, path: str) -> FileStat:
         status = os.stat(platform.file_path(path))
-        return FileStat(status.st_size, status.st_mtime_ns // 1_000_000, status.st_dev)
+        return FileStat(status.st_size, status.st_mtime_ns // 1_000_000, status.st_dev, status.st_nlink)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(platform.file_path(path))
@@ -463,13 +465,17 @@ class FileCache:
 
 
 class CachedFile:
-    """A file of a log under the current path."""
+    """A file of a log under the current path.
 
-    __slots__ = ("_cache", "_handle", "path", "recent")
+    is_held: somebody reads parts of it later, and the file under the path is replaced before these are cut off.
+    """
+
+    __slots__ = ("_cache", "_handle", "is_held", "path", "recent")
 
     def __init__(self, cache: FileCache, path: str) -> None:
         self.path = path
         self.recent = True
+        self.is_held = False
         self._cache = cache
         self._handle: FileHandle | None = None
 
@@ -519,6 +525,28 @@ class CachedFile:
         with contextlib.suppress(FileNotFoundError):
             self._cache.fs.rename(self.path, path)
         self.path = path
+
+    def own(self) -> None:
+        """Put a copy in the place of a file that a snapshot has a link to, or that is held: what was written shall
+        change now. A missing file is left alone.
+        """
+        fs, temporary = self._cache.fs, self.path + ".tmp"
+        try:
+            is_shared = self.is_held or fs.stat(self.path).links > 1
+            old = self.handle() if is_shared else None
+        except FileNotFoundError:
+            return
+        if old is None:
+            return
+        new, position = fs.open(temporary, create=True), 0
+        new.truncate(0)
+        while piece := old.read_at(_COPIED_AT_ONCE_BYTES, position):
+            new.write_at(piece, position)
+            position += len(piece)
+        new.sync()
+        self.close()
+        fs.rename(temporary, self.path)
+        self.is_held = False
 
     def close(self) -> None:
         if self._handle is not None:

@@ -36,10 +36,11 @@ from pykafka_broker.log.partition_log import LogKeeper, PartitionLog
 from pykafka_broker.log.producer_state import (
     QUICKLY_READ_BYTES,
     ProducerState,
+    find_aborted,
     forget_snapshots,
     rebuild_transactions,
     remove_strays,
-    replay_batch,
+    replay_in,
     restore_producers,
     snapshot_name,
     snapshot_offsets,
@@ -126,14 +127,17 @@ def load_log(
         begin_anew(files, directory, segments, offsets.log_start_offset, clock.wall)
         names, log_end_offset = fs.list_directory(directory), offsets.log_start_offset
     log_start_offset = max(offsets.log_start_offset, segments.first.base_offset)
-    present = {*names}
+    present, incomplete = {*names}, []
     for segment in segments:
         stem = segment_name(segment.base_offset)
         if segment.size and not {f"{stem}.index", f"{stem}.timeindex"} <= present:
             segment.rebuild_indexes()
+            incomplete.append(segment)
     producers = ProducerState(f"{topic}-{partition}")
     remove_strays(fs, directory, names, segments)
     restore_producers(fs, directory, names, producers, segments, log_start_offset, log_end_offset)
+    for segment in incomplete:  # where indexes are gone, the transaction index may be too: nothing was aborted then
+        segment.transactions.correct(find_aborted(fs, directory, segments, segment))
     if not segments.active.transactions.is_sound():  # the next append may write to it
         rebuild_transactions(fs, directory, segments, segments.active)
     log = PartitionLog(
@@ -446,10 +450,10 @@ class FolderRecovery:
     def _learn(self, segment: LogSegment, batch: ScannedBatch) -> list[AbortedTransaction]:
         """Enter a batch into epochs, indexes and producers; return the transaction that the batch aborts, if any."""
         header = batch.header
+        aborted = replay_in(segment, self._producers, batch)
         if header.partition_leader_epoch > self._epochs.latest:
             self._epochs.assign(header.partition_leader_epoch, header.base_offset)
         segment.index(header.size, header.last_offset, header.max_timestamp, self._config.index_interval_bytes)
-        aborted = replay_batch(self._producers, batch)
         return [] if aborted is None else [aborted]
 
     def _drop(self, segments: Segments, later: list[LogSegment]) -> None:

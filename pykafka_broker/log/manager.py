@@ -18,6 +18,7 @@ from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError, counted
 from pykafka_broker.log.checkpoints import (
+    CLEANER_OFFSETS,
     METADATA_TOPIC_ID,
     PARTITION_METADATA,
     RECOVERY_POINTS,
@@ -608,8 +609,11 @@ class LogManager:
         if not self._is_handed_over:
             reason = OSError(errno.EIO, f"{log.topic}-{log.partition} was truncated to {offset}")
             self.listener.lost(log, offset, reason)
+        key, directory = (log.topic, log.partition), self._where[log.topic, log.partition]
+        if directory.cleaner_offsets.get(key, 0) > offset:  # the log will have other records there, to be cleaned too
+            directory.cleaner_offsets[key] = offset
+            self.checkpoints.now(directory.file(CLEANER_OFFSETS), self.checkpoint(directory, CLEANER_OFFSETS))
         if offset <= log.recovery_point:
-            directory = self._where[log.topic, log.partition]
             self.checkpoints.now(directory.file(RECOVERY_POINTS), self.checkpoint(directory, RECOVERY_POINTS))
 
     def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:

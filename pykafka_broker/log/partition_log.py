@@ -97,10 +97,10 @@ class LogKeeper(Protocol):
 
     def truncating(self, log: PartitionLog, offset: int) -> None:
         """Prepare for a log ending at `offset`. If `offset` is the `recovery_point` now, write the recovery point to
-        disk.
+        disk, and if the log is clean beyond `offset`, how far it is clean.
 
         Raises:
-            OSError: it could not be written. The log must not be cut.
+            OSError: one of them could not be written. The log must not be cut.
         """
 
     def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
@@ -338,6 +338,8 @@ class PartitionLog:
         headers = _NO_HEADERS
         try:
             segment = self.segments.active
+            if segment.base_offset > base_offset:
+                segment = self._unroll(segment)
             if segment.must_roll(self.config, size, timestamp, last_offset, now):
                 if size > self.config.segment_bytes:
                     raise ApiError(
@@ -405,7 +407,7 @@ class PartitionLog:
             if aborted is not None:
                 segment.transactions.append(aborted)
             segment.append(batch, marker.offset, marker.timestamp, self.config)
-        except OSError:
+        except (OSError, DamagedLog):
             with contextlib.suppress(OSError):
                 segment.transactions.truncate_to(marker.offset)
             raise
@@ -422,7 +424,7 @@ class PartitionLog:
         """
         active = self.segments.active
         base_offset = max(self.log_end_offset, next_offset)
-        if not active.size and active.base_offset == base_offset:
+        if not active.size and active.base_offset >= base_offset:
             return active
         active.seal()
         take_snapshot(self.files.fs, self.directory, self.producers, base_offset)
@@ -436,6 +438,21 @@ class PartitionLog:
         self.segments.add(segment)
         self.keeper.rolled(self)
         return segment
+
+    def _unroll(self, empty: LogSegment) -> LogSegment:
+        """Take back the active segment, which was begun for a batch behind a gap that could then not be written, and
+        return the one before.
+
+        Another leader may have records in the gap: behind a greater base offset they would be lost with a recovery.
+
+        Raises:
+            OSError: the segment stays.
+        """
+        assert not empty.size
+        self._delete_segments([empty])
+        active = self.segments.active
+        self.producers.snapshot_offset = min(self.producers.snapshot_offset, active.base_offset)
+        return active
 
     def begin_leader_epoch(self, leader_epoch: int) -> None:
         """Write the epoch into batches appended from now on."""
@@ -562,6 +579,12 @@ class PartitionLog:
                 return self.epochs.latest, self.log_end_offset
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
+    @property
+    def has_epoch_without_records(self) -> bool:
+        """Return whether the newest epoch begins at the log's end: the first append of the epoch has failed."""
+        entries = self.epochs.entries
+        return bool(entries) and entries[-1][1] >= self.log_end_offset
+
     def epoch_at(self, offset: int) -> int:
         """Return the leader epoch of the batch with `offset`, -1 for none."""
         return self.epochs.epoch_at(offset)
@@ -583,12 +606,25 @@ class PartitionLog:
     def _found(self, steps: TimeSteps) -> TimeSteps:
         try:
             return (yield from steps)
-        except DamagedLog as damage:
-            raise self._storage_or_damage(damage) from damage
+        except FileNotFoundError as error:  # the segment was deleted between two steps
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        except (OSError, DamagedLog) as error:
+            raise self._storage_or_damage(error) from error
         except InvalidRecord as refusal:
             raise ApiError(ErrorCode.INVALID_RECORD, str(refusal)) from refusal
         except CorruptBatch as damage:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(damage)) from damage
+
+    def segment_starts(self) -> list[tuple[int, int]]:
+        """Return the base offset of each segment, and the time of the last write in ms of the wall clock.
+
+        Raises:
+            ApiError: a segment's time can't be read.
+        """
+        try:
+            return [(segment.base_offset, segment.modified_ms) for segment in self.segments]
+        except (OSError, DamagedLog) as error:
+            raise self._storage_or_damage(error) from error
 
     def learn_times(self) -> Iterator[None]:
         """Ask the segments for the greatest timestamps, a few at each step, for look-ups by time.
@@ -643,44 +679,58 @@ class PartitionLog:
         Raises:
             OSError: the caller goes to `storage_error`. Segments deleted before stay deleted.
         """
-        deletable = list(self._deletable(now))
+        reasons = dict(self._deletable(now))
+        deletable = list(reasons)
         older = [segment for segment in deletable if segment is not self.segments.active]
         if older:
-            self._delete_first(older)
+            self._delete_first(older, reasons)
         if len(older) < len(deletable):
             self.roll(now)  # a full disk may refuse; the older segments are gone by then
-            self._delete_first(deletable[-1:])
+            self._delete_first(deletable[-1:], reasons)
 
-    def _delete_first(self, segments: list[LogSegment]) -> None:
+    def _delete_first(self, segments: list[LogSegment], reasons: dict[LogSegment, str]) -> None:
         try:
             self._delete_segments(segments)
         finally:
-            self.raise_log_start(self.segments.first.base_offset)
+            begin = self.segments.first.base_offset
+            by = ", ".join(sorted({reasons[segment] for segment in segments if segment.base_offset < begin}))
+            if by:
+                logger.info(
+                    "%s-%d: the records before offset %d are deleted: %s", self.topic, self.partition, begin, by
+                )
+            self.raise_log_start(begin)
 
-    def _deletable(self, now: int) -> Iterator[LogSegment]:
-        expired = self._expired(now)
+    def _deletable(self, now: int) -> Iterator[tuple[LogSegment, str]]:
+        """Yield the segments that go, oldest first, each with the reason."""
+        why_expired = self._expired(now)
         for index, segment in enumerate(self.segments):
             upper = self.segments.upper_offset(index, self.log_end_offset)
             is_last = index == len(self.segments) - 1
-            if upper > self.high_watermark or (is_last and not segment.size) or not expired(segment, upper, is_last):
+            if upper > self.high_watermark or (is_last and not segment.size):
                 return
-            yield segment
+            if not (reason := why_expired(segment, upper, is_last)):
+                return
+            yield segment, reason
 
-    def _expired(self, now: int) -> Callable[[LogSegment, int, bool], bool]:
-        """Return a function telling whether a segment has expired, to be called with the segments in order."""
+    def _expired(self, now: int) -> Callable[[LogSegment, int, bool], str]:
+        """Return a function telling why a segment has expired ("" of one that has not), for the segments in order."""
         config = self.config
         by_policy = "delete" in config.cleanup_policy
         excess = self.size_bytes - config.retention_bytes if by_policy and config.retention_bytes != _UNLIMITED else -1
         retention_ms = config.retention_ms if by_policy else _UNLIMITED
 
-        def expired(segment: LogSegment, upper: int, is_last: bool) -> bool:
+        def why_expired(segment: LogSegment, upper: int, is_last: bool) -> str:
             nonlocal excess
             too_old = 0 <= retention_ms < now - segment.largest_timestamp
             too_much = excess >= segment.size
             excess -= segment.size
-            return too_old or too_much or (upper <= self.log_start_offset and not is_last)
+            if too_old:
+                return f"retention.ms is {retention_ms}"
+            if too_much:
+                return f"retention.bytes is {config.retention_bytes}"
+            return "they are below the log's start" if upper <= self.log_start_offset and not is_last else ""
 
-        return expired
+        return why_expired
 
     def _delete_segments(self, segments: list[LogSegment], kept_snapshot: int | None = None) -> None:
         """Take segments out of the log, in the given order. Segments stay in the log if the disk refuses to rename
@@ -713,12 +763,15 @@ class PartitionLog:
         a gap, the log ends with the last batch before, in memory as on disk, but never below its start.
 
         The log is synced before this returns: what is appended next stands where the old batches stood, and after a
-        power cut the log must not hold a mix of both.
+        power cut the log must not hold a mix of both. An epoch that begins at the log's end has no record, since the
+        first append failed, and is forgotten wherever the log would be cut.
 
         Raises:
             OSError: the caller goes to `storage_error`. The log must not be used again then, only loaded anew.
         """
         if offset >= self.log_end_offset:
+            if self.epochs.truncate_from_end(self.log_end_offset):
+                self._write_epochs()
             return
         cut = self.segments.floor(offset - 1)
         end = min(offset, max(cut.end_offset(cut.position_of(offset)), self.log_start_offset))

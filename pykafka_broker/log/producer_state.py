@@ -436,7 +436,7 @@ def replay_producers(producers: ProducerState, segments: Segments, start: int, e
             if batch.header.base_offset >= end_offset:
                 return
             if batch.header.last_offset >= start:
-                _replay_in(segment, producers, batch)
+                replay_in(segment, producers, batch)
 
 
 def rebuild_transactions(fs: FileSystem, directory: str, segments: Segments, segment: LogSegment) -> None:
@@ -457,7 +457,7 @@ def find_aborted(fs: FileSystem, directory: str, segments: Segments, segment: Lo
     replay_producers(producers, segments, start, segment.base_offset)
     found = []
     for batch in scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=False):
-        aborted = _replay_in(segment, producers, batch)
+        aborted = replay_in(segment, producers, batch)
         if aborted is not None:
             found.append(aborted)
     return found
@@ -479,7 +479,7 @@ def replay_batch(producers: ProducerState, batch: ScannedBatch) -> AbortedTransa
     return aborted
 
 
-def _replay_in(segment: LogSegment, producers: ProducerState, batch: ScannedBatch) -> AbortedTransaction | None:
+def replay_in(segment: LogSegment, producers: ProducerState, batch: ScannedBatch) -> AbortedTransaction | None:
     """Record a batch of a segment as `replay_batch` does. Raises DamagedLog: it is a marker that makes no sense."""
     try:
         return replay_batch(producers, batch)

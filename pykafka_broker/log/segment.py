@@ -337,8 +337,9 @@ class LogSegment:
         self._bytes_since_index = 0
         self._positions = {self.base_offset: 0}
         self._sealed = self.index_full = False
-        self.offset_index.clear()
-        self.time_index.clear()
+        for index in (self.offset_index, self.time_index):
+            index.file.own()
+            index.clear()
 
     def rebuild_indexes(self, interval_bytes: int = _INDEX_INTERVAL_BYTES) -> None:
         """Rebuild the offset and time index from the batches, because the old entries were wrong.
@@ -383,6 +384,8 @@ class LogSegment:
     def truncate_to(self, offset: int) -> None:
         """Forget records at or above `offset`; a batch with `offset` goes whole."""
         size = self.position_of(offset)
+        for file in self.files():
+            file.own()
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transactions.truncate_to(offset)

@@ -165,10 +165,6 @@ class Segments:
         """Note the end of `PartitionLog.learn_times`: every segment knows the greatest timestamp."""
         self.untimed = False
 
-    def starts(self) -> list[tuple[int, int]]:
-        """Return the base offset of each segment, and the time of the last write in ms of the wall clock."""
-        return [(segment.base_offset, segment.modified_ms) for segment in self._all]
-
     def offset_for_timestamp(self, timestamp: int, log_start_offset: int, max_record_bytes: int) -> TimeSteps:
         """Find the first record at or after `timestamp`, in steps of about a millisecond.
 

@@ -21,6 +21,7 @@ kept answers.
 from __future__ import annotations
 
 import asyncio
+import logging
 import select
 import signal
 import socket
@@ -34,6 +35,8 @@ from pykafka_broker.broker.requests.encoded_reply import UnwrittenReply
 from pykafka_broker.clock import Clock
 from pykafka_broker.platform import unused_memory
 from pykafka_broker.server.transport import READ, WRITE
+
+log = logging.getLogger(__name__)
 
 
 class SystemClock(Clock):
@@ -69,7 +72,7 @@ nanoseconds = time.perf_counter_ns  # a fine time for measuring short work; aske
 
 KEPT_BYTES = 16 << 10  # of one answer; a longer one is worth a system call of its own
 MOST_KEPT = 32  # the first answer waits until as many have been served
-_FEW = 16  # channels; where more are ready, keeping answers is always worth it
+FEW = 16  # channels; where more are ready, keeping answers is always worth it
 _SERVED_AT_ONCE_NS = 12_000
 
 
@@ -100,7 +103,7 @@ class ResponseBatch:
         With few channels, the time of the first request decides whether keeping is worth it.
         """
         self.gathers = True
-        self._begun_ns = nanoseconds() if 1 < channels <= _FEW else 0
+        self._begun_ns = nanoseconds() if 1 < channels <= FEW else 0
 
     def add(self, sender: Sender, answer: bytes | UnwrittenReply) -> None:
         """Keep an answer until the batch is sent, by `send` at the latest."""
@@ -330,7 +333,10 @@ class EventLoop:
     def _do_due(self) -> None:
         due, self._due = self._due, []
         for step in due:
-            step()
+            try:
+                step()
+            except Exception:  # the steps of others follow all the same
+                log.exception("a defect in a step of the loop")
 
     def close(self) -> None:
         self._readiness.stop()

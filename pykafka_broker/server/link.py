@@ -41,6 +41,7 @@ from pykafka_broker.peers import (
     OnReply,
     Peer,
     Versions,
+    deliver,
 )
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -428,7 +429,7 @@ class Link:
                 self._fail([exchange], error)
                 continue
             if exchange.unanswered:
-                self._turns.call_soon(partial(exchange.on_reply, exchange.spec.response_class()()))
+                self._turns.call_soon(partial(deliver, exchange.on_reply, exchange.spec.response_class()()))
             else:
                 self._in_flight.append(exchange)
             self._put(pieces)
@@ -459,7 +460,7 @@ class Link:
         kept = bytes(frame) if exchange.copied else frame
         response = decode_response(kept, exchange.spec, exchange.version)
         self._in_flight.popleft()
-        exchange.on_reply(response)
+        deliver(exchange.on_reply, response)
         self._go_on()
 
     def _greeted(self, served: dict[int, Versions] | None) -> None:
@@ -506,7 +507,7 @@ class Link:
     def _fail(self, exchanges: list[_Exchange], error: LinkError) -> None:
         """Fail exchanges in the next turn, so no callback runs inside the caller's call."""
         for exchange in exchanges:
-            self._turns.call_soon(partial(exchange.on_reply, error))
+            self._turns.call_soon(partial(deliver, exchange.on_reply, error))
 
     # -- time
 

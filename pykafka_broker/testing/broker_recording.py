@@ -17,7 +17,7 @@ from pykafka_broker.control.traffic.exchange import is_of_a_broker
 from pykafka_broker.testing.answers import RecordingState
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError
-from pykafka_broker.testing.recording import PROCESS, Recorded, Recording, lines_of, read_recording
+from pykafka_broker.testing.recording import PROCESS, Recorded, Recording, lines_in, lines_of, read_recording
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.process import KafkaBroker
@@ -30,7 +30,7 @@ class ProcessRecording:
     brokers: Sequence[int] = (0,)
 
     def __init__(self, text: str) -> None:
-        lines = text.splitlines()
+        lines = lines_in(text)
         self.recording = read_recording(lines)
         self.head: dict[str, Any] = json.loads(lines[0])
         self.began_ns = int(self.head.get("began_ns", 0))
@@ -82,7 +82,7 @@ class BrokerRecorder:
         if not self._parts:
             raise ControlError(404, "nothing is recorded: the broker has ended by itself, or start_recording failed")
         parts = [ProcessRecording(text) for text in self._parts]
-        lines = self._parts[0].splitlines()
+        lines = lines_in(self._parts[0])
         if self._processes:
             head, *rest = lines_of(joined_processes(parts, self._processes))
             lines = [json.dumps(json.loads(lines[0]) | json.loads(head)), *rest]

@@ -459,7 +459,8 @@ class ClusterFault(Fault):
         held = sum(each["held"] for each in described.values())
         fitted = sum(each["fitted"] for each in described.values())
         first = next(iter(described.values()))
-        return {**first, "hits": sum(hits.values()), "held": held, "fitted": fitted, "nodes": hits}
+        spent = False not in [each["spent"] for each in described.values()]
+        return {**first, "hits": sum(hits.values()), "held": held, "fitted": fitted, "spent": spent, "nodes": hits}
 
     def wait(self, n: int = 1, timeout: float = 10) -> int:
         """Wait until the fault has affected `n` requests; return the hits."""

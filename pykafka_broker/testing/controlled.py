@@ -192,7 +192,7 @@ class Incidents(Data):
 
     def compact(self, topic: str) -> list[LogSize]:
         """Compact a topic now, up to the end of the log; returns the logs' sizes afterwards."""
-        return self._answer(list[LogSize], "POST", "/incidents/compaction", {"topic": topic})
+        return self._answer(list[LogSize], "POST", "/incidents/compaction", {"topic": topic}, timeout_s=_LONG_S)
 
     def apply_retention(self, topic: str) -> list[LogSize]:
         """Apply a topic's retention now; returns the logs' sizes afterwards."""

@@ -131,7 +131,7 @@ class Checks(Data):
 
 def rows_of(lines: str) -> list[dict[str, Any]]:
     """Return the rows of a history."""
-    return [json.loads(line) for line in lines.splitlines()]
+    return [json.loads(line) for line in lines.split("\n") if line]
 
 
 def rows_of_file(path: Path, topic_names: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -125,6 +125,11 @@ def read_recording(lines: Iterable[str]) -> Recording:
     return Recording(state, events, servers=servers, **head)
 
 
+def lines_in(text: str) -> list[str]:
+    """Return the lines of a recording. `str.splitlines` would end lines within texts of records, too."""
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+
+
 def lines_of(recording: Recording) -> Iterator[str]:
     """Yield the lines of a recording, without line ends."""
     head: dict[str, Any] = {"recording": FORMAT, "last_fault": recording.last_fault}

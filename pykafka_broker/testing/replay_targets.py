@@ -173,7 +173,10 @@ class ControlledTarget:
             await asyncio.to_thread(self._control.call, "POST", "/clock/advance", {"ms": passed})
 
     async def end(self) -> None:
-        """Do nothing: a control client closes its connections by itself."""
+        """Let the clock go on that the play has stopped; a control client closes its connections by itself."""
+        if self._passed_ms is not None and not self._stands:
+            with suppress(ControlError, BrokerError, OSError):  # of a broker that has ended within the recording
+                await asyncio.to_thread(self._control.call, "POST", "/clock/resume")
 
 
 class ClusterTarget(WaitingTarget):
@@ -509,7 +512,7 @@ class PlainTarget(WaitingTarget):
             operation, given = find(method, target.partition("?")[0])
             name = operation.name
             if name == "seed":
-                return await self._take(body.splitlines())
+                return await self._take(filter(str.strip, body.split("\n")))
             if name == "create_topic":
                 topic = json.loads(body)
                 return await self._create(topic["name"], topic.get("partitions") or 1, topic.get("config") or {})

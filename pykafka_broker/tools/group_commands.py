@@ -506,7 +506,7 @@ def read_plans(path: str, groups: Sequence[str]) -> Plans:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         raise ClientError(f"Unable to read file {path}") from None
-    rows = [row for row in csv.reader(text.splitlines()) if row]
+    rows = [row for row in csv.reader(text.split("\n")) if row]
     if not rows:
         raise ClientError(f"No content in file {path}")
     if len(groups) == 1 and _is_of_one_group(rows[0]):

@@ -91,6 +91,8 @@ class Asking(RequestBatcher[str]):
 
     def _complete(self, wanted: list[str], answer: Message | LinkError) -> None:
         if isinstance(answer, MetadataResponse):
+            if "defect" in wanted:
+                raise RuntimeError("a defect")
             self.heard += [topic.name or "" for topic in answer.topics]
         else:
             self.heard += [f"no {name}" for name in wanted]
@@ -123,6 +125,15 @@ def test_a_broken_line_ends_one_request_and_the_next_one_is_tried(nodes: Neighbo
     nodes.network.cut.clear()
     nodes.network.run()
     assert asking.heard == ["no a", "b"]
+
+
+def test_a_defect_at_an_answer_ends_its_items_and_the_next_ones_go_on(nodes: Neighbourhood) -> None:
+    asking = Asking(nodes)
+    for name in ("defect", "a", "b"):
+        asking.send(2, name)
+    nodes.network.run()
+    assert asking.heard == ["no defect", "a", "b"]
+    assert not list(asking._unanswered())
 
 
 def test_what_is_given_up_before_it_has_left_never_leaves(nodes: Neighbourhood) -> None:

@@ -141,3 +141,23 @@ def test_what_is_contained_is_found_among_others_and_in_any_order() -> None:
     records = found("1", "2", "3")
     assert missing(records, expected("3", "1")) == ([records[2], records[0]], [])
     assert missing(records, expected("3", "3", "4")) == ([records[2]], ["- value '3'", "- value '4'"])
+
+
+def test_the_order_within_each_of_several_partitions_counts() -> None:
+    records = [*found("a", "b"), *found("a", "c", partition=1)]
+    for right in ("abac", "aabc", "aacb", "acab"):
+        assert difference(records, expected(*right)) == ""
+    for wrong in ("baac", "caab", "abca"[::-1]):
+        assert "has another order:" in difference(records, expected(*wrong))
+    apart = [*found("a", "b"), *found("c", partition=1)]
+    assert difference(apart, expected(*"bca")).splitlines()[1:] == [
+        "partition 0 has another order:",
+        "- value 'b'",
+        "  value 'a'",
+        "+ 0@1 value 'b'",
+    ]
+
+
+def test_the_order_of_many_equal_records_is_found_soon() -> None:
+    records = [each for partition in range(6) for each in found(*("same",) * 40, partition=partition)]
+    assert difference(records, expected(*("same",) * 240)) == ""

@@ -246,3 +246,28 @@ def test_a_stranger_without_a_body_keeps_the_connection(url: str) -> None:
 
 def test_a_head_without_end_is_refused(url: str) -> None:
     assert b" 431 " in _first_line(url, b"x-long: " + bytes(b"a" * (1 << 20)) + b"\r\n")
+
+
+def test_an_answer_that_fails_in_the_middle_is_no_whole_answer(caplog: pytest.LogCaptureFixture) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"half"
+        raise ValueError("no more")
+
+    async def serve(request: Request) -> Response:
+        return Response(200, "text/plain", pieces())
+
+    def ask(port: int) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.request("GET", "/")
+        with pytest.raises(http.client.IncompleteRead):
+            connection.getresponse().read()
+        connection.close()
+
+    async def run() -> None:
+        listener = HttpListener(serve, lambda request: 0)
+        await listener.open(HttpAddress("127.0.0.1", 0, None), "a test")
+        await asyncio.to_thread(ask, int(listener.url.rpartition(":")[2]))
+        await listener.close()
+
+    asyncio.run(run())
+    assert "an answer ends in the middle" in caplog.text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -311,10 +313,15 @@ def test_a_fetch_with_another_error_fails_as_a_whole(watched: Watched) -> None:
 
 def test_metadata_keeps_its_brokers_beside_an_error(watched: Watched) -> None:
     watched.broker.listeners["PLAINTEXT"] = Listening()
+    watched.fault(Action(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED), topic="orders", times=1)
+    response = watched.ask(MetadataRequest(topics=None), 9)
+    assert {each.name: each.error_code for each in response.topics} == {"orders": 29, "other": 0}
+    assert [each.node_id for each in response.brokers] == [1]
     watched.fault(Action(error=ErrorCode.LEADER_NOT_AVAILABLE), topic="orders", times=1)
     response = watched.ask(MetadataRequest(topics=None), 9)
-    assert {each.name: each.error_code for each in response.topics} == {"orders": 5, "other": 0}
-    assert [each.node_id for each in response.brokers] == [1]
+    assert {each.error_code for each in response.topics} == {0}  # the partitions are there, and have no leader
+    led = {each.name: {(it.error_code, it.leader_id) for it in each.partitions} for each in response.topics}
+    assert led == {"orders": {(5, -1)}, "other": {(0, 1)}}
     watched.fault(Action(error=ErrorCode.LEADER_NOT_AVAILABLE), topic="orders", partition=2)
     orders = next(each for each in watched.ask(MetadataRequest(topics=None), 9).topics if each.name == "orders")
     assert {each.partition_index: (each.error_code, each.leader_id) for each in orders.partitions} == {
@@ -506,7 +513,34 @@ def test_a_commit_is_logged_with_what_comes_of_its_record(watched: Watched, comm
         assert found.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
 
 
-@pytest.mark.parametrize("watching", ["a long request", "a long request in a history", "a recording", "a fault"])
+def test_a_commit_is_recorded_with_what_comes_of_its_record(
+    watched: Watched, commits: Callable[[int], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.log.recorder = recorder = Recorder({})
+    watched.faults.watching = True
+    told = commits(8)
+    assert not recorder.exchanges
+    watched.take_steps()
+    assert answer(told, commit(), 8).topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+    monkeypatch.undo()  # the recording's own file is written only now
+    (line,) = [*recorder.lines()][1:]
+    assert b64decode(json.loads(line)["response"]) == b"".join(told)[4:]
+
+
+@pytest.mark.parametrize("size", [100, 20_000])
+def test_a_request_is_recorded_as_it_came(watched: Watched, size: int) -> None:
+    """Keep a request whole, though the log writes offsets into its batches."""
+    watched.log.recorder = recorder = Recorder({})
+    watched.faults.watching = True
+    frame = b"".join(encode_request(produce(0), 9, 1, "x" * (size - 60)))[4:]
+    buffer = bytearray(frame)
+    assert watched.router.dispatch(CONNECTION, memoryview(buffer)) is not None
+    buffer[:] = bytes(len(buffer))
+    (line,) = [*recorder.lines()][1:]
+    assert b64decode(json.loads(line)["request"]) == frame
+
+
+@pytest.mark.parametrize("watching", ["a long request", "a long request in a history", "a fault"])
 @pytest.mark.usefixtures("commits")
 def test_a_commit_is_written_at_once_where_the_answer_is_looked_at(
     watched: Watched, watching: str, tmp_path: Path
@@ -517,9 +551,6 @@ def test_a_commit_is_written_at_once_where_the_answer_is_looked_at(
         parts = watched.broker.router.dispatch, watched.broker.clock, watched.log, watched.faults, watched
         watched.router = router = NotingRouter(*parts)
         router.start(history)
-    if "recording" in watching:
-        watched.log.recorder = Recorder({})
-        watched.faults.watching = True
     if "fault" in watching:
         watched.fault(Action(error=NOT_LEADER), api=ApiKey.FETCH)
     frame = b"".join(encode_request(commit(), 8, 77, client_id))[4:]

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.schema import ValueLimits, describe, read, read_text, write
+from pykafka_broker.control.schema import ValueLimits, describe, meant, read, read_json, read_text, write
 
 
 @dataclass
@@ -123,3 +123,27 @@ def test_a_pattern_is_for_the_whole_text(text: str) -> None:
     assert read(kind, "a", "it") == "a"
     with pytest.raises(Problem, match="it must match"):
         read(kind, text, "it")
+
+
+@pytest.mark.parametrize("text", ["NaN", '{"probability": NaN}', "[Infinity]", "-Infinity"])
+def test_words_that_json_does_not_have(text: str) -> None:
+    with pytest.raises(ValueError, match="is no value of JSON"):
+        read_json(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "says"),
+    [
+        (float, float("inf"), "it is too large"),
+        (Annotated[float, ValueLimits(minimum=0, maximum=1)], float("nan"), "it is too large"),
+        (dict[str, str], {"\ud800": "a"}, "it has half of a surrogate pair, which is no text"),
+    ],
+)
+def test_what_can_not_be_handed_on(kind: Any, value: object, says: str) -> None:
+    with pytest.raises(Problem, match=says):
+        read(kind, value, "it")
+
+
+def test_a_record_has_no_number_that_json_can_not_tell() -> None:
+    with pytest.raises(Problem, match="value has a number that is too large"):
+        meant([read_json("1e999")], None, "value")

@@ -13,7 +13,9 @@ from pykafka_broker.protocol.errors import ErrorCode
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
-NOT_OURS = {  # said by the operating system, or by pytest
+NOT_OURS = {  # said by the operating system, by pip, by pytest, or by a client
+    "Package 'pykafka-broker' requires a different Python",
+    "Unable to bootstrap from",
     "Address already in use",
     "Cannot assign requested address",
     "Connection refused",

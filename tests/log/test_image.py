@@ -233,3 +233,32 @@ def test_what_is_put_aside_twice_stays_where_it_is(tmp_path: Path) -> None:
     set_aside(root, second, [])
     assert os.path.isdir(f"{first}/t-0")
     assert os.listdir(second) == []
+
+
+def files_of(path: Path) -> dict[str, bytes]:
+    """The content of all files below a directory."""
+    return {str(each.relative_to(path)): each.read_bytes() for each in path.rglob("*") if each.is_file()}
+
+
+@pytest.mark.parametrize("end", [1, 2, 3])
+def test_a_log_that_is_cut_leaves_the_image_as_it_was(tmp_path: Path, end: int) -> None:
+    """A sealed segment is a link to the image's; a follower cuts it where its new leader has another history, and
+    writes on there.
+    """
+    logs = started(tmp_path / "a")
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    for number in range(2):
+        log.append(batch(producer_id=7, epoch=0, sequence=number, transactional=True), NOW)
+    log.append(marker(producer_id=7, epoch=0, commit=False), NOW)
+    log.roll(NOW)
+    log.append(batch(), NOW)
+    kept = taken(logs, tmp_path / "image")
+    was = files_of(kept)
+    other = laid(kept, tmp_path / "b")
+    for cut in (log, other.get("t", 0)):
+        cut.truncate_to(end)
+        for _ in range(3):
+            cut.append(batch(), NOW)
+        cut.seal()
+        assert files_of(kept) == was
+    assert offsets(logs) == offsets(other) == [*range(end + 3)]

@@ -16,6 +16,7 @@ from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectoryError
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.records.control import COMMIT, build_control_batch
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.steps import at_once
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, marker, topic_config
@@ -340,6 +341,40 @@ def test_a_log_that_goes_on_at_its_start_knows_no_transaction_of_before(tmp_path
         release(logs)
     log.append(batch(), NOW)
     assert log.last_stable_offset == 7
+
+
+def test_a_marker_that_makes_no_sense_ends_the_log_and_not_the_start(tmp_path: Path) -> None:
+    logs = crashed(tmp_path, appends=3)
+    log = logs.get("t", 0)
+    senseless = build_control_batch(
+        COMMIT, b"", offset=6, timestamp=NOW, producer_id=1, producer_epoch=0, transactional=True
+    )
+    with open(log.segments.active.log.path, "ab") as file:
+        file.write(senseless)
+    log = start(tmp_path).get("t", 0)
+    assert (offsets_in(log), log.log_end_offset) == ([0, 2, 4], 6)
+
+
+def test_what_was_aborted_stays_so_where_all_indexes_were_removed(tmp_path: Path) -> None:
+    logs = small(manager(tmp_path))
+    logs.start(NOW)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    for number in range(40):  # some transactions end in a later segment than they begin
+        log.append(batch(1, 150, producer_id=1, epoch=0, sequence=number, transactional=True), NOW)
+        if number % 3 == 2:
+            log.append(marker(1, 0, commit=number % 2 == 0), NOW, origin=Origin.COORDINATOR)
+    aborted = log.aborted_transactions(0, log.log_end_offset)
+    assert len(aborted) > 4
+    assert len(log.segments) > 3
+    logs.shutdown(NOW)
+    for file in tmp_path.glob("logs/t-0/*index"):
+        file.unlink()
+    logs = start(tmp_path)
+    log = logs.get("t", 0)
+    assert log.aborted_transactions(0, log.log_end_offset) == aborted
+    logs.shutdown(NOW)
+    log = start(tmp_path).get("t", 0)
+    assert log.aborted_transactions(0, log.log_end_offset) == aborted
 
 
 def test_an_index_whose_log_is_gone_goes_too(tmp_path: Path) -> None:

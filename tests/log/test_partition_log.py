@@ -532,3 +532,44 @@ def test_records_behind_damage_stay_for_as_long_as_others(tmp_path: Path) -> Non
     assert log.log_start_offset == 0, "the index says that there is a record of NOW + 9"
     log.retain(NOW + 15)
     assert log.log_start_offset == 3
+
+
+def test_a_marker_that_meets_damage_is_not_indexed(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    first = batch(producer_id=1, epoch=0, sequence=0, transactional=True)
+    log.append(first, NOW)
+    log.append(batch(producer_id=1, epoch=0, sequence=1, transactional=True), NOW)
+    path = log.segments.active.log.path
+    log = reopen(log)
+    with open(path, "r+b") as file:
+        file.seek(len(first) + MAGIC_OFFSET)
+        file.write(b"\x7f")
+    os.truncate(f"{path.removesuffix('.log')}.timeindex", 0)
+    with pytest.raises(ApiError) as caught:
+        log.append(marker(1, 0, commit=False), NOW, origin=Origin.COORDINATOR)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert log.segments.active.transactions.entries == []
+    log.append(marker(1, 0, commit=False), NOW, origin=Origin.COORDINATOR)  # the damage is known by now
+    assert [each.last_offset for each in log.segments.active.transactions.entries] == [2]
+
+
+def test_a_look_up_by_time_tells_the_keeper_of_a_disk_that_fails(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    log = new_log(tmp_path, fs)
+    log.append(batch(), NOW)
+    fs.failures = {"read .log": errno.EIO}
+    with pytest.raises(ApiError) as caught:
+        at_once(log.offset_for_timestamp(NOW))
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert [error.errno for error in heard_by(log).errors] == [errno.EIO]
+
+
+def test_a_look_up_in_a_segment_deleted_meanwhile_says_nothing_against_the_disk(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    log = new_log(tmp_path, fs)
+    log.append(batch(), NOW)
+    fs.failures = {"read .log": errno.ENOENT}
+    with pytest.raises(ApiError) as caught:
+        at_once(log.offset_for_timestamp(NOW))
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert heard_by(log).errors == []

@@ -6,6 +6,8 @@ import errno
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pykafka_broker.log.manager import LogManager
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, new_log, topic_config
 
@@ -18,7 +20,8 @@ def started(path: Path, **keys: Any) -> LogManager:
     return logs
 
 
-def test_retention_by_time_and_size(tmp_path: Path) -> None:
+def test_retention_by_time_and_size(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="pykafka_broker.log.partition_log")
     logs = started(tmp_path)
     logs.topic_config = lambda topic: topic_config(segment_bytes=500, retention_ms=7 * 24 * 60 * MINUTE)
     log = logs.create("t", 0, TOPIC_ID, NOW)
@@ -37,6 +40,12 @@ def test_retention_by_time_and_size(tmp_path: Path) -> None:
     logs.on_deadline(NOW + 2 * week)
     assert (log.log_start_offset, log.log_end_offset, len(log.segments)) == (10, 10, 1)
     assert log.append(batch(), NOW).base_offset == 10
+    assert caplog.messages == [
+        f"t-0: the records before offset 5 are deleted: retention.ms is {week}",
+        f"t-0: the records before offset 8 are deleted: retention.bytes is {2 * len(batch(1, 300))}",
+        "t-0: the records before offset 9 are deleted: retention.ms is 1",
+        "t-0: the records before offset 10 are deleted: retention.ms is 1",
+    ]
 
 
 def test_retention_by_time_counts_towards_that_by_size(tmp_path: Path) -> None:

@@ -88,17 +88,17 @@ def test_a_segment_is_as_young_as_its_last_append(tmp_path: Path) -> None:
     log = written(tmp_path, NOW + 1000, NOW + 2000, timestamp=NOW)
     log.config = topic_config(segment_bytes=1000)
     log.append(batch(size=400, timestamp=NOW), NOW + 3000)
-    assert log.segments.starts() == [(0, NOW + 1000), (1, NOW + 3000)]
+    assert log.segment_starts() == [(0, NOW + 1000), (1, NOW + 3000)]
     os.utime(log.segments.first.log.path, (1, 1))  # as a copy or a back-up does
-    assert log.segments.starts()[0] == (0, NOW + 1000)
+    assert log.segment_starts()[0] == (0, NOW + 1000)
 
 
 def test_one_that_was_loaded_is_as_young_as_its_records(tmp_path: Path) -> None:
     log = reopen(written(tmp_path, NOW + 1000, NOW + 2000, timestamp=NOW + 7))
-    assert log.segments.starts() == [(0, NOW + 7), (1, NOW + 7)]
+    assert log.segment_starts() == [(0, NOW + 7), (1, NOW + 7)]
     log.config = topic_config(segment_bytes=1000)
     log.append(batch(size=400, timestamp=NOW), NOW + 3000)
-    assert log.segments.starts() == [(0, NOW + 7), (1, NOW + 3000)]
+    assert log.segment_starts() == [(0, NOW + 7), (1, NOW + 3000)]
 
 
 def test_without_timestamps_it_is_the_time_that_the_file_had_when_it_was_loaded(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_without_timestamps_it_is_the_time_that_the_file_had_when_it_was_loaded(
     log = reopen(log)
     for segment in log.segments:
         os.utime(segment.log.path, (1, 1))
-    assert log.segments.starts() == [(0, NOW + MINUTE), (1, NOW + MINUTE)]
+    assert log.segment_starts() == [(0, NOW + MINUTE), (1, NOW + MINUTE)]
     log.config = topic_config(segment_bytes=500, retention_ms=MINUTE)
     log.retain(NOW + 2 * MINUTE)
     assert log.log_start_offset == 0

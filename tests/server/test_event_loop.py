@@ -7,6 +7,7 @@ import contextlib
 import socket
 import struct
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -331,6 +332,27 @@ def test_the_last_steps_of_a_turn_come_before_its_answers_and_never_outside_of_o
 
     loop.run_until_complete(scenario())
     loop.close()
+
+
+def test_a_step_that_fails_takes_no_other_with_it(caplog: pytest.LogCaptureFixture) -> None:
+    loop = new_event_loop()
+    done: list[int] = []
+
+    async def scenario() -> None:
+        turns = EventLoop(loop, SystemClock())
+
+        def fail() -> None:
+            raise RuntimeError("a defect")
+
+        for step in (partial(done.append, 1), fail, partial(done.append, 2)):
+            turns.call_soon(step)
+        await asyncio.sleep(0.01)
+        turns.close()
+
+    loop.run_until_complete(scenario())
+    loop.close()
+    assert done == [1, 2]
+    assert "a defect in a step of the loop" in caplog.text
 
 
 def test_a_turn_that_fails_has_answered_all_the_same() -> None:

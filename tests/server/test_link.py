@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.peers import Address, LinkBroken, LinkClosed, LinkFull, LinkTimeout, NotServed
+from pykafka_broker.peers import Address, LinkBroken, LinkClosed, LinkError, LinkFull, LinkTimeout, NotServed
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
@@ -158,6 +158,26 @@ def test_a_callback_comes_after_send_has_returned_and_may_send_again() -> None:
             assert seen == [0, 1, 2, 3, 4]
 
     run(scenario)
+
+
+def test_a_defect_at_an_answer_stays_with_its_request(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with linked() as (link, peer):
+            heard: list[Any] = []
+
+            def stumble(reply: Any) -> None:
+                heard.append(reply)
+                if not isinstance(reply, LinkError):
+                    raise RuntimeError("a defect")
+
+            link.send(heartbeat(1), stumble, LATER_MS)
+            answer = asyncio.ensure_future(link.ask(heartbeat(2), LATER_MS))
+            assert (await answer).throttle_time_ms == 2
+            assert [type(each).__name__ for each in heard] == ["HeartbeatResponse", "LinkBroken"]
+            assert peer.connections == 1
+
+    run(scenario)
+    assert "a defect at HeartbeatResponse" in caplog.text
 
 
 @pytest.mark.parametrize(

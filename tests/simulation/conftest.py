@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.keeping import Keeping, form_of
+from tests.simulation.keeping import Keeping, form_of, is_busy
 
 TIMES_WITH_SLOW = 150
 FEWER_WITH_SHORT, LEAST = 2, 2
@@ -24,3 +24,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def keeping(seed: int) -> Keeping:
     """Return the form in which a run keeps its records: the seeds take turns, as in the soak."""
     return form_of(seed)
+
+
+@pytest.fixture
+def busy(seed: int) -> bool:
+    """Return whether the nodes of a run serve several connections in one turn, as in the soak."""
+    return is_busy(seed)

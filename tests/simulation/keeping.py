@@ -94,3 +94,8 @@ FORMS = (KEPT, BY_TIME, TRIMMED, BY_SIZE, COMPACTED, TRIMMED_BY_SIZE, COMPACTED_
 def form_of(seed: int) -> Keeping:
     """Return the form of a run: seeds take turns."""
     return FORMS[seed % len(FORMS)]
+
+
+def is_busy(seed: int) -> bool:
+    """Return whether the nodes of a run serve several connections in one turn: every third seed, in each form."""
+    return seed % 3 == 2

@@ -67,16 +67,22 @@ def _of_all(controllers: list[int], keeping: Keeping) -> Settings:
 
 
 def cluster(
-    brokers: int, *, combined: bool = False, directories: int = 1, keeping: Keeping = KEPT
+    brokers: int,
+    *,
+    combined: bool = False,
+    directories: int = 1,
+    keeping: Keeping = KEPT,
+    sole: bool = False,
 ) -> dict[int, Settings]:
     """A controller of its own and so many brokers; or `combined`, one of which is the controller too. Each
-    broker has its data in so many directories.
+    broker has its data in so many directories. sole: committed offsets have one replica.
     """
     ids = list(range(1, brokers + 1))
     controller = 1 if combined else 101
     layout = {
         id: {
             **_of_all([controller], keeping),
+            **({"offsets.topic.replication.factor": "1"} if sole else {}),
             "process.roles": "broker",
             "log.dirs": ",".join(DIRECTORIES[:directories]),
             "listeners": f"PLAINTEXT://n{id}:{CLIENTS}",

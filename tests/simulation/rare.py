@@ -8,12 +8,13 @@ is entered, and by clients and `watch.py`. Nothing of the package is changed, as
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
 from pykafka_broker.broker.api import produce, short_produce
+from pykafka_broker.broker.coordinators.group_host import GroupHost
 from pykafka_broker.broker.replication.fetcher import PartitionFetchState, ReplicaFetcher
 from pykafka_broker.errors import FrameError
 from pykafka_broker.log.compaction import cleaner
@@ -49,6 +50,7 @@ OF_GROWTH = "asked a broker for a partition unknown to it", "member was given an
 OF_REWINDING = "share group told to begin at what it had accepted", "share group with a member was not rewound"
 OF_ACKS = ("acks=0 refused",)
 OF_TENURES = ("restored", "reset", "forked")
+OF_COMMITS = "commits written together", "commits refused together"
 
 
 @contextmanager
@@ -149,6 +151,16 @@ def _unheard(rare: Counter[str], real: Callable[..., None]) -> Callable[..., Non
     return close_on_failure
 
 
+def _together(rare: Counter[str], real: Callable[..., int]) -> Callable[..., int]:
+    def write(self: GroupHost, shard: int, records: Sequence[Any]) -> int:
+        code = real(self, shard, records)
+        if len(records) > 1:
+            rare["commits refused together" if code else "commits written together"] += 1
+        return code
+
+    return write
+
+
 def _copied(rare: Counter[str], real: Callable[..., None]) -> Callable[..., None]:
     def wrapped(self: Move, *args: Any) -> None:
         rare["log cut while it was copied"] += self.log.truncations != self._truncations
@@ -169,4 +181,5 @@ _WRAPS: list[tuple[Any, str, Callable[[Counter[str], Any], Any]]] = [
     (short_produce, "close_on_failure", _unheard),
     (Move, "advance", _copied),
     (Move, "fail", _copied),
+    (GroupHost, "_write", _together),
 ]

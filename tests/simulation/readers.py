@@ -177,8 +177,8 @@ def read_whole(
             return end
 
 
-def committer(client: SimClient, group: str) -> Script:
-    """Offsets of a group without members, one higher each time; now and then they are asked for."""
+def committer(client: SimClient, group: str, *, asking: float = 0.3) -> Script:
+    """Offsets of a group without members, one higher each time. asking: how probably the offset is asked for then."""
     history = client.history
     offset = max(0, history.asked_offsets.get((group, OF), 0))
     while not client.stopping:
@@ -197,7 +197,7 @@ def committer(client: SimClient, group: str) -> Script:
             yield client.backoff()
         history.note_committed(group, OF, offset, known)
         history.did["commit"] += 1
-        if client.random.random() < 0.3:
+        if client.random.random() < asking:
             yield from committed_offset(client, group, OF)
         yield Wait(client.random.randrange(60))
 

@@ -1,7 +1,8 @@
 """Whole runs: load and faults for a while, then a look at everything.
 
 Rule: a run raises an AssertionError that names its seed, what is wrong and which faults came. `python -m
-tests.simulation.soak` does them for as long as one likes.
+tests.simulation.soak` does them for as long as one likes. The nodes of a `busy` run serve several connections in one
+turn: answers leave together, after the write that they share.
 """
 
 from __future__ import annotations
@@ -50,19 +51,20 @@ def run_alone(
     faults: Sequence[Fault],
     *,
     keeping: Keeping = KEPT,
+    busy: bool = False,
     trouble_ms: int = TROUBLE_MS,
 ) -> Simulation:
     """A node that is its own controller."""
-    with Simulation(seed, alone(keeping, settings), keeping) as simulation:
+    with Simulation(seed, alone(keeping, settings), keeping, busy=busy) as simulation:
         simulation.nodes[1].start()
         simulation.create_topic(2, 1)
         return _in_trouble(seed, simulation, faults, trouble_ms)
 
 
 @contextmanager
-def _started(seed: int, settings: dict[int, Settings], keeping: Keeping) -> Iterator[Simulation]:
+def _started(seed: int, settings: dict[int, Settings], keeping: Keeping, busy: bool) -> Iterator[Simulation]:
     """A cluster, and a topic of it."""
-    with Simulation(seed, settings, keeping) as simulation:
+    with Simulation(seed, settings, keeping, busy=busy) as simulation:
         for node in simulation.nodes.values():
             node.format(CLUSTER_ID)
             node.start()
@@ -78,12 +80,13 @@ def run_cluster(
     trouble_ms: int = TROUBLE_MS,
     patient: bool = False,
     keeping: Keeping = KEPT,
+    busy: bool = False,
     calm: bool = False,
 ) -> Simulation:
     """Three brokers, under a controller of its own or one that is one of them. calm: when the faults are over, one
     broker stays away for so long that nothing may stand still.
     """
-    with _started(seed, cluster(3, combined=combined, keeping=keeping), keeping) as simulation:
+    with _started(seed, cluster(3, combined=combined, keeping=keeping), keeping, busy) as simulation:
         return _in_trouble(seed, simulation, faults, trouble_ms, patient=patient, calm=calm)
 
 
@@ -94,28 +97,41 @@ def run_groups(
     combined: bool = False,
     trouble_ms: int = TROUBLE_MS,
     keeping: Keeping = KEPT,
+    busy: bool = False,
+    sole: bool = False,
 ) -> Simulation:
-    """The same with groups whose members come and go."""
-    with _started(seed, cluster(3, combined=combined, keeping=keeping), keeping) as simulation:
+    """The same with groups whose members come and go. sole: committed offsets have one replica."""
+    layout = cluster(3, combined=combined, keeping=keeping, sole=sole)
+    with _started(seed, layout, keeping, busy) as simulation:
         simulation.groups_begin()
         return _in_trouble(seed, simulation, faults, trouble_ms)
 
 
 def run_shares(
-    seed: int, faults: Sequence[Fault], *, trouble_ms: int = TROUBLE_MS, keeping: Keeping = KEPT
+    seed: int,
+    faults: Sequence[Fault],
+    *,
+    trouble_ms: int = TROUBLE_MS,
+    keeping: Keeping = KEPT,
+    busy: bool = False,
 ) -> Simulation:
     """Three brokers, and a share group."""
-    with _started(seed, cluster(3, keeping=keeping), keeping) as simulation:
+    with _started(seed, cluster(3, keeping=keeping), keeping, busy) as simulation:
         simulation.shares_begin()
         return _in_trouble(seed, simulation, faults, trouble_ms)
 
 
 def run_letters(
-    seed: int, faults: Sequence[Fault], *, trouble_ms: int = TROUBLE_MS, keeping: Keeping = KEPT
+    seed: int,
+    faults: Sequence[Fault],
+    *,
+    trouble_ms: int = TROUBLE_MS,
+    keeping: Keeping = KEPT,
+    busy: bool = False,
 ) -> Simulation:
     """Three brokers that pass for Kafka 4.4, and a share group that rejects records."""
     layout = {id: {**each, **EMULATED} for id, each in cluster(3, keeping=keeping).items()}
-    with _started(seed, layout, keeping) as simulation:
+    with _started(seed, layout, keeping, busy) as simulation:
         simulation.letters_begin()
         _in_trouble(seed, simulation, faults, trouble_ms)
         wrong = simulation.letters_come()
@@ -132,10 +148,11 @@ def run_changes(
     groups: bool = False,
     on_disk: bool = False,
     keeping: Keeping = KEPT,
+    busy: bool = False,
 ) -> Simulation:
     """Four brokers with two disks each, whose operators never rest; `on_disk`: they move replicas between disks too."""
     layout = cluster(4, combined=combined, directories=2, keeping=keeping)
-    with _started(seed, layout, keeping) as simulation:
+    with _started(seed, layout, keeping, busy) as simulation:
         if groups:
             simulation.groups_begin()
         simulation.operators_begin(directories=DIRECTORIES if on_disk else ())

@@ -24,7 +24,7 @@ from pykafka_broker.protocol.messages.create_topics_request import (
 )
 from pykafka_broker.testing.simulation.faults import DISK_ERRORS
 from pykafka_broker.testing.simulation.network import Network
-from pykafka_broker.testing.simulation.node import QUICK_DISK_MS, SimNode
+from pykafka_broker.testing.simulation.node import BUSY_MS, QUICK_DISK_MS, SimNode
 from pykafka_broker.testing.simulation.timeline import Timeline
 from tests.simulation import dead_letters
 from tests.simulation.checks import Found, Gone, check_history
@@ -46,7 +46,8 @@ TOPIC, OUTPUT, CHURNED = "t", "o", "d"
 SHARE_GROUP = "shares"
 _LOGGER = logging.getLogger("pykafka_broker")
 OUT_OF_REACH = "no log of them in reach"
-OF_DISKS = *map(os.strerror, DISK_ERRORS), OUT_OF_REACH
+OFFLINE = "The log directory of the partition is not online"
+OF_DISKS = *map(os.strerror, DISK_ERRORS), OUT_OF_REACH, OFFLINE
 
 LOOK_MS = 50
 REST_MS = 3_000
@@ -64,15 +65,21 @@ class Simulation:
         settings: Mapping[int, Mapping[str, str]],
         keeping: Keeping = KEPT,
         *,
+        busy: bool = False,
         beside: Simulation | None = None,
     ) -> None:
-        """beside: whose chance, time and network this one shares."""
+        """busy: the nodes serve several connections in one turn, and more clients commit offsets. beside: whose chance,
+        time and network this one shares.
+        """
         self.network: Network = Network(Timeline(), Random(seed)) if beside is None else beside.network
         self.timeline: Timeline = self.network.timeline
         self.random: Random = self.network.random
         self.prefix = ""  # of the names of clients
         self.history = History(TOPIC, keeping)
         self.nodes = {id: SimNode(self.network, id, each, self.random) for id, each in settings.items()}
+        self.busy = busy
+        for node in self.nodes.values():
+            node.busy_ms = self._busy_ms
         self.watch = Watch(self.network, self.nodes, self.history)
         self.clients: list[SimClient] = []
         self.workers: list[SimClient] = []  # who go on until everything is worked off
@@ -97,6 +104,10 @@ class Simulation:
         _LOGGER.removeHandler(self._defects)
         self._entered.close()
 
+    @property
+    def _busy_ms(self) -> int:
+        return BUSY_MS if self.busy else 0
+
     # -- parts
 
     def client(self, name: str) -> SimClient:
@@ -107,6 +118,7 @@ class Simulation:
     def add(self, node: SimNode) -> None:
         """Add a node and watch it."""
         self.nodes[node.id] = node
+        node.busy_ms = self._busy_ms
         node.on_made = self._watch
 
     def begin_anew(self, prefix: str, known: History) -> None:
@@ -142,7 +154,7 @@ class Simulation:
         return [(name, number) for number in range(partitions)]
 
     def clients_begin(self, *, patient: bool = False) -> None:
-        """Two producers, a transactional one that may be patient, readers of both kinds, and a committer; unless the
+        """Two producers, a transactional one that may be patient, readers of both kinds, and committers; unless the
         run is a plain one, also those that look for offsets, delete records, and write with acks=1 and acks=0.
         """
         partitions, keeping = self.partitions, self.history.keeping
@@ -152,6 +164,8 @@ class Simulation:
         for partition in partitions:
             self._read(partition)
         self.do("g", lambda client: committer(client, "group-g"))
+        for name in "hijk" if self.busy else "":
+            self.do(name, partial(committer, group=f"group-{name}", asking=1))
         if not keeping.plain:
             self.do("y", lambda client: Transactional(client, partitions, fleeting=True).script())
             self.do("c", lambda client: careless(client, partitions))

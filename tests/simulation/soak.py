@@ -1,9 +1,9 @@
 """Runs of all kinds for as long as one likes: `python -m tests.simulation.soak --minutes 60 --seeds 100000-`.
 
-Rule: seeds count up, and those of a kind take turns with the forms in which records are kept (`keeping.py`). What fails
-is printed with its seed and kind, and the rest goes on; a seed that has failed becomes a test once what it found is
-mended. How often each rare state was reached is counted over all runs. A state that enough runs should have reached,
-and none has, fails the soak too.
+Rule: seeds count up, and those of a kind take turns with the forms in which records are kept (`keeping.py`); the nodes
+of every third are busy. What fails is printed with its seed and kind, and the rest goes on; a seed that has failed
+becomes a test once what it found is mended. How often each rare state was reached is counted over all runs. A state
+that enough runs should have reached, and none has, fails the soak too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import NamedTuple
 from pykafka_broker.testing.simulation.faults import break_disk
 from tests import invariants
 from tests.simulation import rare
-from tests.simulation.keeping import FORMS, KEPT, UNCLEAN, UNCLEAN_TRIMMED, Keeping, form_of
+from tests.simulation.keeping import FORMS, KEPT, UNCLEAN, UNCLEAN_TRIMMED, Keeping, form_of, is_busy
 from tests.simulation.layouts import ALONE
 from tests.simulation.runs import (
     EVERYTHING,
@@ -48,11 +48,13 @@ from tests.simulation.tenures import run_tenures
 KINDS: dict[str, partial[Simulation]] = {
     "alone": partial(run_alone, settings=ALONE, faults=KILLS),
     "alone, synced": partial(run_alone, settings=SYNCED, faults=POWER_CUTS),
+    "alone, one call fails": partial(run_alone, settings=ALONE, faults=ONCE),
     "cluster": partial(run_cluster, faults=KILLS, trouble_ms=8_000),
     "combined": partial(run_cluster, faults=KILLS, combined=True, trouble_ms=8_000),
     "groups": partial(run_groups, faults=KILLS, trouble_ms=8_000),
     "groups, combined": partial(run_groups, faults=KILLS, combined=True, trouble_ms=8_000),
     "groups, power cuts": partial(run_groups, faults=POWER_CUTS, trouble_ms=8_000),
+    "groups, sole replicas": partial(run_groups, faults=(*ONCE, *KILLS), trouble_ms=8_000, sole=True, busy=True),
     "changes": partial(run_changes, faults=EVERYTHING, trouble_ms=8_000),
     "changes and groups": partial(run_changes, faults=EVERYTHING, trouble_ms=8_000, groups=True),
     "changes, combined": partial(run_changes, faults=EVERYTHING, combined=True, trouble_ms=8_000, groups=True),
@@ -83,6 +85,7 @@ _EVERY_STATE = (
     *rare.OF_ACKS,
     *rare.OF_REWINDING,
     *rare.OF_TENURES,
+    *rare.OF_COMMITS,
 )
 
 
@@ -103,9 +106,9 @@ def form_for(kind: str, seed: int) -> Keeping:
 
 def outcome_of(kind: str, seed: int) -> Outcome:
     """Return what is wrong with one run, and what it reached. Wrong is what was lost, or an end in the middle."""
-    form = form_for(kind, seed)
+    form, busy = form_for(kind, seed), KINDS[kind].keywords.get("busy", is_busy(seed))
     try:
-        reached = KINDS[kind](seed, keeping=form).history.rare
+        reached = KINDS[kind](seed, keeping=form, busy=busy).history.rare
     except AssertionError as error:
         return Outcome(kind, form.name, f"{kind}, seed {seed}: {str(error) or traceback.format_exc()}", Counter())
     except Exception:  # a defect that nobody in the run has caught; the seeds behind it are wanted too

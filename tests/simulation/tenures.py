@@ -68,10 +68,10 @@ class TenuredNode(SimNode):
 
 
 def run_tenures(
-    seed: int, faults: Sequence[Fault], *, keeping: Keeping = KEPT, trouble_ms: int = PHASE_MS
+    seed: int, faults: Sequence[Fault], *, keeping: Keeping = KEPT, busy: bool = False, trouble_ms: int = PHASE_MS
 ) -> Simulation:
     """A node alone, whose state is kept while clients write, forked a little later, restored, and at last reset."""
-    with TemporaryDirectory() as directory, Simulation(seed, {}, keeping) as simulation:
+    with TemporaryDirectory() as directory, Simulation(seed, {}, keeping, busy=busy) as simulation:
         run = _Tenures(simulation, Path(directory), faults, trouble_ms)
         wrong = run.wrong()
         assert not wrong, "\n".join([f"seed {seed}, {keeping.name}", *wrong[:10], *run.came])
@@ -148,7 +148,7 @@ class _Tenures:
         (image,) = images
         second = self._directory / "second"
         os.rename(image, second)
-        fork = Simulation(0, {}, known.keeping, beside=self._simulation)
+        fork = Simulation(0, {}, known.keeping, busy=self._simulation.busy, beside=self._simulation)
         self._new_node(fork, FORK, second)
         fork.partitions = self._simulation.partitions
         _begin_anew(fork, "f", known)

@@ -24,10 +24,19 @@ from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_state import ProducerState
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.testing.simulation.disk import SimHandle
-from pykafka_broker.testing.simulation.faults import Fault, break_connections, break_disk, cut_power, kill, pause, stop
-from tests.simulation.keeping import BY_TIME, COMPACTED, TRIMMED, TRIMMED_WIDE, Keeping
+from pykafka_broker.testing.simulation.faults import (
+    Fault,
+    break_connections,
+    break_disk,
+    cut_power,
+    kill,
+    partition,
+    pause,
+    stop,
+)
+from tests.simulation.keeping import BY_TIME, COMPACTED, TRIMMED, TRIMMED_WIDE, Keeping, form_of
 from tests.simulation.layouts import ALONE
-from tests.simulation.runs import HARMLESS, KILLS, SYNCED, run_alone, run_changes, run_cluster, run_groups
+from tests.simulation.runs import HARMLESS, KILLS, ONCE, SYNCED, run_alone, run_changes, run_cluster, run_groups
 
 MOST_SEEDS = 25
 Defect = Callable[[pytest.MonkeyPatch], None]
@@ -136,6 +145,15 @@ def believes_old_snapshots_after_beginning_anew(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(loading, "remove_strays", lambda *args: None)
 
 
+def answers_before_commits_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(self: Any) -> None:
+        unwritten, self._unwritten = self._unwritten, []
+        for each in unwritten:
+            self._write(each.shard, (each.record,))  # whatever that says, the answer is as it was
+
+    monkeypatch.setattr(GroupHost, "_write_commits", write)
+
+
 def _is_caught(run_one: Callable[[int], object], first: int = 0) -> bool:
     for seed in range(first, first + MOST_SEEDS):
         try:
@@ -198,6 +216,17 @@ def test_a_defect_of_what_operators_do(monkeypatch: pytest.MonkeyPatch, defect: 
 def test_a_defect_of_what_only_some_clients_do(monkeypatch: pytest.MonkeyPatch, defect: Defect) -> None:
     defect(monkeypatch)
     assert _is_caught(lambda seed: run_cluster(seed, (), keeping=TRIMMED))
+
+
+def test_a_defect_of_answers_that_leave_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers_before_commits_are_written(monkeypatch)
+    assert _is_caught(lambda seed: run_alone(seed, ALONE, ONCE, busy=True, keeping=form_of(seed)), 26)
+
+
+def test_a_defect_of_a_leader_that_loses_its_role_between_answer_and_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers_before_commits_are_written(monkeypatch)
+    faults = (pause, partition, kill)
+    assert _is_caught(lambda seed: run_groups(seed, faults, busy=True, sole=True, keeping=form_of(seed)), 5)
 
 
 def test_a_defect_of_compaction(monkeypatch: pytest.MonkeyPatch) -> None:

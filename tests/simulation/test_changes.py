@@ -26,8 +26,8 @@ def test_a_run_does_much_of_everything() -> None:
     assert history.rare["fetch answer dropped"] > 0
 
 
-def test_nothing_that_was_promised_is_lost(seed: int, keeping: Keeping) -> None:
-    run_changes(seed, EVERYTHING, combined=bool(seed % 2), keeping=keeping)
+def test_nothing_that_was_promised_is_lost(seed: int, keeping: Keeping, busy: bool) -> None:
+    run_changes(seed, EVERYTHING, combined=bool(seed % 2), keeping=keeping, busy=busy)
 
 
 @pytest.mark.parametrize(("failed", "faults"), [(14, EVERYTHING), (18, EVERYTHING), (121, KILLS), (3050, DISKS)])

@@ -17,8 +17,8 @@ def test_a_run_does_much_of_everything() -> None:
     assert did["commit"] > 20
 
 
-def test_nothing_that_was_promised_is_lost(seed: int, keeping: Keeping) -> None:
-    run_cluster(seed, KILLS, keeping=keeping)
+def test_nothing_that_was_promised_is_lost(seed: int, keeping: Keeping, busy: bool) -> None:
+    run_cluster(seed, KILLS, keeping=keeping, busy=busy)
 
 
 @pytest.mark.parametrize("failed", [13, 33])

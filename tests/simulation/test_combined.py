@@ -8,5 +8,5 @@ from tests.simulation.runs import KILLS, run_cluster
 SEEDS = 30
 
 
-def test_nothing_that_was_promised_is_lost(seed: int, keeping: Keeping) -> None:
-    run_cluster(seed, KILLS, combined=True, keeping=keeping)
+def test_nothing_that_was_promised_is_lost(seed: int, keeping: Keeping, busy: bool) -> None:
+    run_cluster(seed, KILLS, combined=True, keeping=keeping, busy=busy)

@@ -21,8 +21,8 @@ def test_a_run_does_much_of_everything() -> None:
     assert did["member vanished"] > 0
 
 
-def test_each_record_has_its_output(seed: int, keeping: Keeping) -> None:
-    run_groups(seed, KILLS, combined=bool(seed % 2), keeping=keeping)
+def test_each_record_has_its_output(seed: int, keeping: Keeping, busy: bool) -> None:
+    run_groups(seed, KILLS, combined=bool(seed % 2), keeping=keeping, busy=busy)
 
 
 @pytest.mark.parametrize("failed", [1179])

@@ -69,16 +69,16 @@ def test_partitions_that_are_added_are_used() -> None:
     assert all(history.acknowledged[partition] for partition in simulation.partitions[:3])
 
 
-def test_disks_are_replaced(seed: int, keeping: Keeping) -> None:
-    run_cluster(seed, WIPES, keeping=keeping)
+def test_disks_are_replaced(seed: int, keeping: Keeping, busy: bool) -> None:
+    run_cluster(seed, WIPES, keeping=keeping, busy=busy)
 
 
-def test_everything_about_the_controller_is_slow(seed: int, keeping: Keeping) -> None:
-    run_cluster(seed, SLOW, keeping=keeping)
+def test_everything_about_the_controller_is_slow(seed: int, keeping: Keeping, busy: bool) -> None:
+    run_cluster(seed, SLOW, keeping=keeping, busy=busy)
 
 
-def test_one_call_fails(seed: int, keeping: Keeping) -> None:
-    run_cluster(seed, ONCE, keeping=keeping)
+def test_one_call_fails(seed: int, keeping: Keeping, busy: bool) -> None:
+    run_cluster(seed, ONCE, keeping=keeping, busy=busy)
 
 
 @pytest.mark.parametrize("keeping", [UNCLEAN, UNCLEAN_TRIMMED])

@@ -8,12 +8,12 @@ from tests.simulation.runs import POWER_CUTS, run_cluster, run_groups
 SEEDS = 8
 
 
-def test_nothing_that_was_promised_is_lost(seed: int, keeping: Keeping) -> None:
-    run_cluster(seed, POWER_CUTS, keeping=keeping)
+def test_nothing_that_was_promised_is_lost(seed: int, keeping: Keeping, busy: bool) -> None:
+    run_cluster(seed, POWER_CUTS, keeping=keeping, busy=busy)
 
 
-def test_nor_if_one_of_the_brokers_is_the_controller(seed: int, keeping: Keeping) -> None:
-    run_cluster(seed, POWER_CUTS, combined=True, keeping=keeping)
+def test_nor_if_one_of_the_brokers_is_the_controller(seed: int, keeping: Keeping, busy: bool) -> None:
+    run_cluster(seed, POWER_CUTS, combined=True, keeping=keeping, busy=busy)
 
 
 def test_a_log_that_begins_anew_is_synced_before_it_is_called_so() -> None:

@@ -18,8 +18,8 @@ def test_a_run_does_much_of_everything() -> None:
     assert run_shares(1, (), keeping=TRIMMED).history.did["share group rewound"] > 5
 
 
-def test_each_record_comes_until_it_is_accepted(seed: int, keeping: Keeping) -> None:
-    run_shares(seed, KILLS, keeping=keeping)
+def test_each_record_comes_until_it_is_accepted(seed: int, keeping: Keeping, busy: bool) -> None:
+    run_shares(seed, KILLS, keeping=keeping, busy=busy)
 
 
 @pytest.mark.parametrize("failed", [6, 13, 14, 200_055, 345_019, 360_005])

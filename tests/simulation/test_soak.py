@@ -25,7 +25,7 @@ def test_every_form_of_run_and_every_fault_is_soaked() -> None:
 
 @pytest.mark.parametrize("error", [AssertionError("lost"), AssertionError(), KeyError("gone")])
 def test_what_fails_is_told_with_its_kind_and_seed(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    def fail(seed: int, keeping: Keeping) -> Never:
+    def fail(seed: int, keeping: Keeping, busy: bool) -> Never:
         raise error
 
     monkeypatch.setitem(soak.KINDS, "a kind", partial(fail))
@@ -61,5 +61,5 @@ def test_seeds_are_taken_from_first_to_last(
     assert "4 runs, 0 failed" in capsys.readouterr().out
 
 
-def _does_nothing(seed: int, keeping: Keeping) -> Simulation:
+def _does_nothing(seed: int, keeping: Keeping, busy: bool) -> Simulation:
     return Simulation(seed, {}, keeping)

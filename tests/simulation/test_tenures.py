@@ -15,8 +15,8 @@ from tests.simulation.tenures import run_tenures
 SEEDS = len(FORMS)
 
 
-def test_all_is_as_it_was(seed: int, keeping: Keeping) -> None:
-    rare = run_tenures(seed, KILLS, keeping=keeping).history.rare
+def test_all_is_as_it_was(seed: int, keeping: Keeping, busy: bool) -> None:
+    rare = run_tenures(seed, KILLS, keeping=keeping, busy=busy).history.rare
     assert all(rare[each] for each in ("restored", "reset", "forked"))
 
 

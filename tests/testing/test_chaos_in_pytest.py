@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from pykafka_broker.cli import main
+from pykafka_broker.control.traffic.faults import Chaos
+from pykafka_broker.protocol.api_keys import ApiKey
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("only_our_plugin")
@@ -62,6 +65,26 @@ def test_a_right_producer_passes_under_every_seed(pytester: pytest.Pytester) -> 
     pytester.runpytest_subprocess("--kafka-chaos-seeds=3").assert_outcomes(passed=2)
 
 
+def test_chaos_spares_the_start_of_clients_of_aiokafka(pytester: pytest.Pytester) -> None:
+    """aiokafka asks each address once when it starts, and its producers are numbered through the process."""
+    client, api = "aiokafka-producer", int(ApiKey.API_VERSIONS)
+    lost = next(seed for seed in count(1) if (drawn := Chaos(seed, 0.1).drawn(client, api, 1)) and drawn.drop)
+    pytester.makepyfile(f"""
+        import pytest
+
+        @pytest.fixture
+        def anyio_backend():
+            return "asyncio"
+
+        @pytest.mark.anyio
+        @pytest.mark.kafka_chaos(seeds=[{lost}, {lost}], rate=0.1)
+        async def test_a_record_is_sent(kafka_broker, kafka_topic, aiokafka_producer):
+            await aiokafka_producer.send_and_wait(kafka_topic, b"1")
+            assert len(kafka_broker.requests("ApiVersions", client_id="{client}")) > 1
+    """)
+    pytester.runpytest_subprocess("-p", "anyio").assert_outcomes(passed=1)
+
+
 def test_a_failure_that_is_not_of_the_chaos_is_told(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         import pytest
@@ -86,6 +109,44 @@ def test_chaos_in_a_cluster_names_the_broker(pytester: pytest.Pytester) -> None:
         [r"    kafka_cluster\.faults\.on\([12]\)\.add\(client_id=\"shop\", api=\"Produce\", .*"]
     )
     result.assert_outcomes(failed=1, passed=1)
+
+
+def test_no_run_meets_the_clients_of_a_failure_before_it_and_no_other_failure_is_taken_for_it(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile("""
+        import pytest
+        import weakref
+        from confluent_kafka import Producer
+
+        class Client:
+            def __init__(self, servers):
+                self.producer = Producer({"bootstrap.servers": servers, "client.id": "shop", "retries": 0})
+                self.itself = self
+
+            def send(self):
+                told = []
+                self.producer.produce("orders", "1", partition=0, on_delivery=lambda error, _: told.append(error))
+                assert self.producer.flush(30) == 0
+                return told[0]
+
+        clients, runs = weakref.WeakSet(), []
+
+        @pytest.mark.kafka(topics=["orders"])
+        @pytest.mark.kafka_chaos(seeds=20, rate=0.2, shrink_runs=20)
+        def test_orders(kafka_broker):
+            assert not clients  # of a run before
+            client = Client(kafka_broker.bootstrap_servers)
+            clients.add(client)
+            runs.append(1)
+            errors = [client.send() for _ in range(6)]
+            print("met", [error and error.name() for error in errors])
+            assert not errors[0], "the first"
+            assert not any(errors), "a later one"
+    """)
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.re_match_lines([r"seed \d+ at rate 0.2 failed; 1 of \d+ faults is enough \(\d+ runs\):"])
 
 
 def test_mistakes_in_a_marker_of_chaos_fail_the_test(pytester: pytest.Pytester) -> None:

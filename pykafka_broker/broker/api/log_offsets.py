@@ -391,11 +391,11 @@ def _found(
 def _old_style_offsets(log: PartitionLog, wanted: ListOffsetsPartition, end: int) -> list[int]:
     """Return the start offsets of segments older than the timestamp, newest first, for version 0."""
     if wanted.timestamp == LATEST:
-        offsets = [end, *(base for base, _ in reversed(log.segments.starts()) if base < end)]
+        offsets = [end, *(each.base_offset for each in reversed([*log.segments]) if each.base_offset < end)]
     else:
         offsets = [
             max(base, log.log_start_offset)
-            for base, modified_ms in reversed(log.segments.starts())
+            for base, modified_ms in reversed(log.segment_starts())
             if modified_ms <= wanted.timestamp
         ]
     return offsets[: max(0, wanted.max_num_offsets)]

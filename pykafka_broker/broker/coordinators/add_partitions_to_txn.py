@@ -198,7 +198,7 @@ class AddPartitionsToTxnManager(RequestBatcher[PartitionVerification]):
             verdicts = dict(_verdicts(answer))
             if answer.error_code:
                 whole = _WHOLE.get(ErrorCode(answer.error_code), ErrorCode(answer.error_code))
-        for verification in wanted:
+        for verification in [one for one in wanted if not one.done]:
             self._hear(verification, verdicts.get((verification.asker[0], verification.partition), whole))
 
 

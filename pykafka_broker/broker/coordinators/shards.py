@@ -39,6 +39,12 @@ SLICE_BYTES = 1 << 18
 _RETRY_MS = 1_000
 
 
+Written = Callable[[Sequence[CoordinatorRecord], int], None]  # records of a decision, and the offset of the first
+
+
+def _changes_nothing(records: Sequence[CoordinatorRecord], base_offset: int) -> None: ...
+
+
 class ShardHost(Protocol):
     """The reader and writer of a shard's records."""
 
@@ -175,14 +181,16 @@ class CoordinatorShards:
         self,
         index: int,
         records: Sequence[CoordinatorRecord],
+        written: Written = _changes_nothing,
         *,
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = -1,
     ) -> AppendInfo:
-        """Append a decision's records as a batch, transactional if a producer is named.
+        """Append a decision's records as a batch, transactional if a producer is named; `written` replays the records.
 
         A refusal is told in the coordinator's words, also of a batch above `max.message.bytes`; but tombstones alone
-        may become several batches.
+        may become several batches. Batches before a refusal are written and replayed then (Kafka: a result that is not
+        atomic).
         """
         wall = self._node.clock.wall
         batch, header = build_keyed_batch(
@@ -192,20 +200,22 @@ class CoordinatorShards:
         config = partition.log.config
         try:
             if len(batch) > config.max_message_bytes:
-                return self._append_divided(index, records)
+                return self._append_divided(index, records, written)
             wanted = config.min_insync_replicas
             if wanted > 1:
                 partition.check_insync(wanted)
-            return partition.append(batch, wall, header=header, origin=Origin.COORDINATOR)
+            appended = partition.append(batch, wall, header=header, origin=Origin.COORDINATOR)
         except ApiError as error:
             raise as_its_coordinator_tells(error) from error
+        written(records, appended.base_offset)
+        return appended
 
-    def _append_divided(self, index: int, records: Sequence[CoordinatorRecord]) -> AppendInfo:
+    def _append_divided(self, index: int, records: Sequence[CoordinatorRecord], written: Written) -> AppendInfo:
         if len(records) == 1 or any(record.value is not None for record in records):
             raise ApiError(ErrorCode.MESSAGE_TOO_LARGE)
         half = len(records) // 2
-        first = self.append(index, records[:half])
-        self.append(index, records[half:])
+        first = self.append(index, records[:half], written)
+        self.append(index, records[half:], written)
         return first
 
     def committed(self, *keys: str) -> Future[None]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from pykafka_broker.cluster.features import SHARE_VERSION
 from pykafka_broker.cluster.image import NO_LEADER, MetadataDelta
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.config.group import GroupConfig
-from pykafka_broker.coordinators.record import CoordinatorResult, R, decode
+from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult, R, decode
 from pykafka_broker.coordinators.share.sessions import Member, ShareSession, ShareSessions
 from pykafka_broker.coordinators.share.share_group import Topics
 from pykafka_broker.coordinators.share.share_partition import Change
@@ -161,7 +161,7 @@ class StateRequests(RequestBatcher[_Try]):
 
     def _complete(self, wanted: list[_Try], answer: Message | LinkError) -> None:
         results = {} if isinstance(answer, LinkError) else dict(_results(answer))
-        for question in [one.question for one in wanted if not one.given_up]:
+        for question in [one.question for one in wanted if not (one.given_up or one.question.done)]:
             found = results.get((question.key.topic_id, question.key.partition))
             if found is None:
                 self._failed(question, ApiError(ErrorCode.NETWORK_EXCEPTION), is_known=False)
@@ -363,9 +363,12 @@ class ShareHost:
         """Append and replay; returns the reply. ApiError if the log refuses."""
         if effects.records:
             now = self._node.clock.now
-            appended = self.shards.append(self.shards.index_of(effects.key), effects.records)
-            for offset, record in enumerate(effects.records, appended.base_offset):
-                self.coordinator.replay(record, offset, now)
+
+            def written(some: Sequence[CoordinatorRecord], base_offset: int) -> None:
+                for offset, record in enumerate(some, base_offset):
+                    self.coordinator.replay(record, offset, now)
+
+            self.shards.append(self.shards.index_of(effects.key), effects.records, written)
             if self._tidy_at is None:
                 self._tidy_at = now + self._node.config.share_coordinator_state_topic_prune_interval_ms
         return effects.reply

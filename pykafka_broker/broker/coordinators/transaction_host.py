@@ -12,7 +12,7 @@ Imported by `Services` with the first transaction, so that a broker without tran
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from pykafka_broker.broker.coordinators.add_partitions_to_txn import (
@@ -40,7 +40,7 @@ from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.waiting.future import DONE, Future, all_of
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
-from pykafka_broker.coordinators.record import CoordinatorResult, R, decode
+from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult, R, decode
 from pykafka_broker.coordinators.transactions.coordinator import (
     ProducerReply,
     TransactionCoordinator,
@@ -314,13 +314,16 @@ class TransactionHost:
     def _commit(self, index: int, coordinator: TransactionCoordinator, effects: CoordinatorResult[Any]) -> None:
         if not effects.records:
             return
+
+        def written(some: Sequence[CoordinatorRecord], base_offset: int) -> None:
+            for record in some:
+                coordinator.replay(record)
+
         try:
-            self.shards.append(index, effects.records)
+            self.shards.append(index, effects.records, written)
         except Exception:
             coordinator.discard(effects)
             raise
-        for record in effects.records:
-            coordinator.replay(record)
 
     def _record_end(self, ending: PendingCompletion) -> None:
         effects = ending.coordinator.markers_written(ending.name, self._node.clock.now)

@@ -36,7 +36,7 @@ from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.jobs import Submit
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.peers import Address, LinkError, LinkTimeout, NotServed, OnReply, Peer, Peers, Versions
+from pykafka_broker.peers import Address, LinkError, LinkTimeout, NotServed, OnReply, Peer, Peers, Versions, deliver
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -124,7 +124,7 @@ class NodeToControllerChannel:
         if late:
             self._waiting = [queued for queued in self._waiting if queued.deadline > now]
             for queued in late:
-                queued.on_reply(LinkTimeout("no active controller was reached in time", sent=False))
+                deliver(queued.on_reply, LinkTimeout("no active controller was reached in time", sent=False))
         if self._retry_at is not None and self._retry_at <= now:
             self._retry_at = None
             self._send_queued()
@@ -163,11 +163,11 @@ class NodeToControllerChannel:
         if self._closed:
             return
         if isinstance(reply, NotServed | LinkTimeout):
-            queued.on_reply(reply)
+            deliver(queued.on_reply, reply)
         elif isinstance(reply, LinkError) or getattr(reply, "error_code", None) == ErrorCode.NOT_CONTROLLER:
             self._retry(queued)
         else:
-            queued.on_reply(reply)
+            deliver(queued.on_reply, reply)
 
     def _retry(self, queued: _QueuedRequest) -> None:
         self._waiting.append(queued)

@@ -46,7 +46,7 @@ from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.scan import DamagedLog, remedy
-from pykafka_broker.peers import Address, OnReply
+from pykafka_broker.peers import Address, OnReply, deliver
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import Message
@@ -266,7 +266,7 @@ class MetadataLeader(MetadataSource):
             reply = decision.reply
         except ApiError as error:
             reply = SPECS[ApiKey(request.API_KEY)].response_class().failed(request, error.code, error.message)
-        on_reply(reply)
+        deliver(on_reply, reply)
 
     # -- changes
 

@@ -186,6 +186,9 @@ class PartitionFetchState:
 
     def _cut(self, offset: int, wall: int) -> FetchOutcome:
         log = self.log
+        if offset == log.log_end_offset and log.has_epoch_without_records:
+            log.truncate_to(offset)
+            return FetchOutcome.DONE
         if not 0 <= offset < log.log_end_offset:
             return FetchOutcome.LATER
         lost = log.high_watermark - offset
@@ -512,8 +515,9 @@ class ReplicaFetcher:
         topic = ListOffsetsTopic(followed.partition.topic, [wanted])
 
         def on_reply(reply: Message | LinkError) -> None:
-            if isinstance(reply, LinkError) or not followed.is_current:
-                return  # the next fetch finds it again
+            is_followed = self._followed.get(followed.key) is followed and followed.is_current
+            if isinstance(reply, LinkError) or not is_followed:
+                return  # the next fetch, if any, finds it again
             (found,) = cast(ListOffsetsResponse, reply).topics[0].partitions
             if not found.error_code:
                 on_offset(found.offset)

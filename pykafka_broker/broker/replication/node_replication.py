@@ -21,7 +21,7 @@ from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.problems import RACK_AWARE
-from pykafka_broker.peers import LinkBroken, LinkError, OnReply
+from pykafka_broker.peers import LinkBroken, LinkError, OnReply, deliver
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_partition_request import (
@@ -268,7 +268,7 @@ class NodeReplication:
 
         def replied(reply: Message | LinkError) -> None:
             def committed(future: Future[None]) -> None:
-                on_reply(LinkBroken(str(future.error)) if future.error is not None else reply)
+                deliver(on_reply, LinkBroken(str(future.error)) if future.error is not None else reply)
 
             metadata.committed().add_done_callback(committed)
 

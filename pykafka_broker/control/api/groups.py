@@ -15,7 +15,7 @@ from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.control.answers import CommittedPartition, GroupDetails, GroupSummary, Member
 from pykafka_broker.control.api.topics import listed_offsets, raise_if, topic_image
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.problems import Problem, did_you_mean
+from pykafka_broker.control.problems import Problem, did_you_mean, problem_of
 from pykafka_broker.control.reading import check_led_here
 from pykafka_broker.control.schema import Index, Offset
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
@@ -178,6 +178,7 @@ def lag(control: Control, group: str) -> Lag:
     if not partitions:
         _check_there(control, group)
     check_lag_known(control, partitions)
+    _check_lag_told(partitions)
     return Lag(total_lag(partitions), partitions)
 
 
@@ -185,6 +186,14 @@ def check_lag_known(control: Control, partitions: list[CommittedPartition]) -> N
     """Raise `Problem` where another broker of a cluster has records a group has still to read."""
     for each in partitions:
         check_led_here(control, each["topic"], each["partition"])
+
+
+def _check_lag_told(partitions: list[CommittedPartition]) -> None:
+    """Raise `Problem` where nobody knows what is left in a partition: it has no leader."""
+    for each in partitions:
+        if each["lag"] is None:
+            led = f"{each['topic']}-{each['partition']} has no leader: nobody knows what is left in it"
+            raise problem_of(ApiError(ErrorCode.LEADER_NOT_AVAILABLE, led))
 
 
 async def delete_group(control: Control, group: str) -> None:

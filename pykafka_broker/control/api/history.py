@@ -38,7 +38,10 @@ def start_history(control: Control, most_bytes: Bytes = MOST_BYTES) -> HistorySt
     """Write down from now on what clients produce, fetch and commit, for `check`. Does nothing if that is done already.
     A history with `most_bytes` is full, and is not checked any more.
     """
-    control.histories.start(most_bytes=most_bytes)
+    try:
+        control.histories.start(most_bytes=most_bytes)
+    except OSError as error:
+        raise Problem(503, f"no history can be written: {error.filename}: {error.strerror}") from None
     return _state(control)
 
 

@@ -5,6 +5,7 @@ Rule: an incident takes the same way through the broker as a real one, with the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -154,11 +155,23 @@ async def compact(control: Control, topic: str) -> list[LogSize]:
     def synced() -> bool | None:
         return all(log.recovery_point >= log.segments.active.base_offset for log in logs) or None
 
+    def idle() -> bool | None:
+        return manager.cleaner.is_idle(keys) or None
+
     control.in_turn(begin)
     keys = [(topic, log.partition) for log in logs]
-    if await control.until(synced, _CLEANED_WITHIN_S) and control.in_turn(lambda: manager.cleaner.clean(keys)):
-        await control.until(lambda: manager.cleaner.is_idle(keys) or None, _CLEANED_WITHIN_S)
+    # A cleaning that is under way has not seen the segments that were active.
+    for reached, what in ((synced, "the records are not on disk"), (idle, "an earlier compaction has not ended")):
+        await _reach(control, reached, topic, what)
+    if control.in_turn(lambda: manager.cleaner.clean(keys)):
+        await _reach(control, idle, topic, "the compaction has not ended")
     return list(map(_size, logs))
+
+
+async def _reach(control: Control, holds: Callable[[], bool | None], topic: str, instead: str) -> None:
+    """Wait for a state. Raises `Problem` 503, with what there is instead, after a minute."""
+    if await control.until(holds, _CLEANED_WITHIN_S) is None:
+        raise Problem(503, f"topic {topic} is not compacted: {instead} after {_CLEANED_WITHIN_S:g} s")
 
 
 def apply_retention(control: Control, topic: str) -> list[LogSize]:

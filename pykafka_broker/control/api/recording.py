@@ -55,11 +55,22 @@ def record_process(control: Control) -> None:
 
 
 def _new_recorder(control: Control) -> Recorder:
+    """Return a recorder. Raises `Problem` 503 where there is no place for its file."""
+    try:
+        return Recorder(_head(control))
+    except OSError as error:
+        raise Problem(
+            503, f"nothing can be recorded: {error.filename or 'a temporary file'}: {error.strerror}"
+        ) from None
+
+
+def _head(control: Control) -> dict[str, Any]:
+    """Return what the first line of a recording tells."""
     head: dict[str, Any] = {"version": __version__, "started": control.turns.clock.wall}
     head["last_fault"] = control.observing.faults.last_id
     if not control.has_broker:
-        return Recorder(head | {"unknown": _OF_A_PROXY})
-    return Recorder(head | {"cluster_id": control.services.cluster_id} | _place_in_cluster(control))
+        return head | {"unknown": _OF_A_PROXY}
+    return head | {"cluster_id": control.services.cluster_id} | _place_in_cluster(control)
 
 
 def _begin(control: Control, recorder: Recorder) -> None:
@@ -135,10 +146,8 @@ def _recorder(control: Control) -> Recorder:
 
 
 def _forget(control: Control) -> None:
-    recorder, control.observing.log.recorder = control.observing.log.recorder, None
+    control.observing.log.recorder = None
     control.observing.faults.set_recording(False)
-    if recorder is not None:
-        recorder.close()
 
 
 def _state(recorder: Recorder) -> RecordingState:

@@ -33,7 +33,7 @@ from pykafka_broker.control.control import Control
 from pykafka_broker.control.operations import Lines, Text
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import FoundRecord, IsolationLevel, batches_from, count_from, records_of
-from pykafka_broker.control.schema import Index, Offset, read, write
+from pykafka_broker.control.schema import Index, Offset, read, read_json, write
 from pykafka_broker.errors import ApiError
 from pykafka_broker.records.record import Headers
 
@@ -106,7 +106,7 @@ async def seed(control: Control, lines: Text) -> Seeded:
     work, and earlier ones stay.
     """
     seeded, gathered = Seeded(), _Gathered(control)
-    for number, text in enumerate(lines.text.splitlines(), 1):
+    for number, text in enumerate(lines.text.split("\n"), 1):  # a record may have the other ends of `splitlines`
         if not text.strip():
             continue
         try:
@@ -122,7 +122,7 @@ async def seed(control: Control, lines: Text) -> Seeded:
 def read_line(text: str) -> Line:
     """Read a line. Raises `Problem` 400."""
     try:
-        found = json.loads(text)
+        found = read_json(text)
     except (ValueError, RecursionError) as error:
         raise Problem(400, f"the line is not JSON: {error}") from None
     kind = found.get("type") if isinstance(found, dict) else None

@@ -82,10 +82,12 @@ async def create_topic(
         name=name, num_partitions=partitions or 1, replication_factor=replication_factor or -1, configs=configs
     )
     answer = await control.inside.ask(CreateTopicsRequest(topics=[asked], timeout_ms=_TIMEOUT_MS))
-    raise_if(answer.topics[0].error_code, answer.topics[0].error_message)
+    made_meanwhile = exist_ok and answer.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+    if not made_meanwhile:
+        raise_if(answer.topics[0].error_code, answer.topics[0].error_message)
     # another node may be the controller, and knows the topic first
     await control.until(lambda: control.services.image.topics.get(name), _TIMEOUT_MS / 1000)
-    return await topic(control, name)
+    return await _existing(control, name, partitions, config or {}) if made_meanwhile else await topic(control, name)
 
 
 async def _existing(
@@ -142,9 +144,16 @@ async def add_partitions(control: Control, topic: str, total: Partitions) -> Top
 
 async def delete_topic(control: Control, topic: str) -> None:
     """Delete a topic with the records."""
+    known = control.services.image.topics.get(topic)
     asked = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=_TIMEOUT_MS)
     answer = await control.inside.ask(asked)
     _raise_if_of_topic(control, topic, answer.responses[0].error_code, answer.responses[0].error_message)
+
+    def gone() -> bool | None:
+        there = control.services.image.topics.get(topic)
+        return there is None or known is None or there.id != known.id or None
+
+    await control.until(gone, _TIMEOUT_MS / 1000)  # another node may be the controller, and forgets it first
 
 
 def _topic(control: Control, found: MetadataResponseTopic) -> Topic:

@@ -14,11 +14,12 @@ from typing import Annotated, cast
 from pykafka_broker.control.answers import Advice, ChaosHit, ChaosState, Connected, FaultAnswer, SeenRequestAnswer
 from pykafka_broker.control.api.incidents import befall
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.problems import Problem, did_you_mean
 from pykafka_broker.control.schema import Index, TimeoutMs, ValueLimits
 from pykafka_broker.control.traffic.advice import Adviser
 from pykafka_broker.control.traffic.exchange import Exchange, error_name
 from pykafka_broker.control.traffic.faults import Action, Chaos, ClockName, Connect, Drop, Event, Match, Rule, pattern
+from pykafka_broker.control.traffic.mentions import mentionable
 from pykafka_broker.control.traffic.readable import api_keys, error_code, line, seen
 from pykafka_broker.errors import counted
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -82,6 +83,7 @@ def requests(
     """
     names = (connection, None, topic, None, group, transactional_id)
     match = Match(api_keys(api), version, client_id, *names, principal=principal)
+    _check_match(control, match)
     asked = RequestFilter(control, match, error, since)
     found: deque[Exchange] = deque(filter(asked.fits, control.observing.log.since(after)), limit)
     if waiting:
@@ -115,6 +117,7 @@ async def wait_for_request(
     """Wait until the log has `n` fitting requests, answered or waiting, and return the requests. 408 otherwise."""
     names = (connection, None, topic, None, group, transactional_id)
     match = Match(api_keys(api), version, client_id, *names, principal=principal)
+    _check_match(control, match)
     asked, log = RequestFilter(control, match, error, since), control.observing.log
     answered: list[Exchange] = []
     looked_at = after
@@ -254,9 +257,32 @@ def add_fault(
     code = None if error is None else error_code(error)
     action = Action(code, applied, delay_ms, delay_clock, drop, cut, corrupt, hang, throttle_ms, connect, event)
     _check(match, action)
+    _check_match(control, match)
     if event is not None:
         _let_events_befall(control, event)
     return _fault(control.observing.faults.add(match, action))
+
+
+def _check_match(control: Control, match: Match) -> None:
+    """Raise `Problem` for a match that no request can fit."""
+    named = {"topic": match.topic, "partition": match.partition, "group": match.group}
+    for name, wanted in {**named, "transactional_id": match.transactional_id}.items():
+        if wanted is not None and match.api and not any(_can_name(key, name) for key in match.api):
+            apis = " and ".join(sorted(SPECS[key].name for key in match.api))
+            raise Problem(400, f"requests of {apis} name no {name}: none would ever match")
+    if match.principal is not None and not {":", "*"} & {*match.principal}:
+        raise Problem(400, f"principal is a type and a name, such as User:{match.principal}")
+    if match.listener is not None and control.has_broker:
+        names = [each.name for each in control.listeners]
+        if match.listener not in names:
+            told = did_you_mean(match.listener.upper(), names) or f"; there are {', '.join(names)}"
+            raise Problem(400, f"there is no listener {match.listener}{told}")
+
+
+def _can_name(api_key: int, name: str) -> bool:
+    found = mentionable(api_key)
+    named = {"group": found.groups, "transactional_id": found.transactional_ids}
+    return bool(named.get(name, found.places))
 
 
 def _check(match: Match, action: Action) -> None:
@@ -272,6 +298,9 @@ def _check(match: Match, action: Action) -> None:
         raise Problem(
             400, "a new connection has no request yet: connect takes listener, every, times, probability and seed"
         )
+    if action.throttle_ms and match.api and not any(_has_throttle_time(key) for key in match.api):
+        apis = " and ".join(sorted(SPECS[key].name for key in match.api))
+        raise Problem(400, f"answers of {apis} have no throttle time: throttle_ms has no effect")
     if action.applied and action.error is None:
         raise Problem(400, "applied needs an error")
     if action.corrupt and match.api is not None and not match.api & _WITH_RECORDS:
@@ -282,6 +311,10 @@ def _check(match: Match, action: Action) -> None:
         raise Problem(400, "nth is one request: every, times and probability choose among many")
     if match.nth is not None and action.connect is not None:
         raise Problem(400, "nth counts requests: connect takes every and times")
+
+
+def _has_throttle_time(api_key: int) -> bool:
+    return "throttle_time_ms" in SPECS[api_key].response_class().__match_args__
 
 
 def _let_events_befall(control: Control, *events: Event) -> None:

@@ -123,13 +123,18 @@ async def wait_for_lag(control: Control, group: str, lag: Index = 0, timeout_ms:
         partitions = committed(control.services, group)
         check_lag_known(control, partitions)
         left = total_lag(partitions)
-        return Lag(left, partitions) if partitions and left <= lag else None
+        known = all(each["lag"] is not None for each in partitions)  # a partition without a leader tells no end
+        return Lag(left, partitions) if partitions and known and left <= lag else None
 
     def instead() -> str:
         partitions = committed(control.services, group)
         if not partitions:
             return f"group {group} has committed nothing"
-        behind = ", ".join(f"{each['topic']}-{each['partition']}: {each['lag']}" for each in partitions if each["lag"])
+        behind = ", ".join(
+            f"{each['topic']}-{each['partition']}: {'not known' if each['lag'] is None else each['lag']}"
+            for each in partitions
+            if each["lag"] != 0
+        )
         return (
             f"group {group} has {counted(total_lag(partitions), 'record')} to read, expected at most {lag} ({behind})"
         )
@@ -168,6 +173,7 @@ async def assert_records(
     """
     watch = await _awaited(control, topic, isolation_level, len(records), timeout_ms)
     found = await _all(watch)
+    watch.require_all()
     says = difference(found, records)
     if says:
         says += _unseen(control, watch)
@@ -199,6 +205,7 @@ async def assert_contains(
             break
     if not watch.exists:
         raise no_topic(control, topic)
+    watch.require_all()
     head = f"topic {topic}: {len(records) - len(there)} of {len(records)} expected records are missing"
     says = "\n".join([head, *lines, _told(control, watch, f"the topic has {counted(len(found), 'record')}")])
     raise Problem(DOES_NOT_HOLD, says, more={"records": write(found[:MOST_AT_ONCE])})
@@ -214,9 +221,13 @@ async def assert_no_more(
     before = TopicWatch(control, topic, isolation_level)
     if not before.exists:
         raise no_topic(control, topic)
-    watch = TopicWatch(control, topic, isolation_level, before.ends())
+    ends = before.ends()
+    before.require_all()  # of a partition that is not known now all records would be new once it is
+    watch = TopicWatch(control, topic, isolation_level, ends)
     came = await control.until(lambda: watch.look() or None, within_ms / 1000)
-    if came is not None:
+    if came is None:
+        watch.require_all()
+    else:
         found = await _all(watch)
         says = f"topic {topic} got {counted(watch.count, 'more record')} within {within_ms} ms{_listing(found)}"
         raise Problem(DOES_NOT_HOLD, says, more={"records": write(found[:MOST_AT_ONCE])})

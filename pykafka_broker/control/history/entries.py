@@ -11,6 +11,7 @@ the bytes that are not kept. An entry of length 0 ends the file.
 
 from __future__ import annotations
 
+import errno
 import json
 import mmap
 import os
@@ -29,6 +30,7 @@ from pykafka_broker.records.header import HEADER_SIZE
 
 MOST_BYTES = 256 << 20
 _STEP_BYTES = 4 << 20  # the file grows by
+_MOST_WAITED_MS = (1 << 32) - 1
 _LENGTH = Struct("<I")
 # Length of the rest, wall time in ms, ms until the answer, connection, pieces of the answer (-1: none), sizes of
 # `ThinRequest`.
@@ -79,6 +81,8 @@ class HistoryFile:
 
     path: the file, which is made if it is missing, and continued if it is there.
     whole: whether the history begins with the broker's data, so nothing came before.
+
+    Raises OSError, also for a file with something else in it, which stays as it is.
     """
 
     def __init__(self, path: str, most_bytes: int = MOST_BYTES, *, whole: bool = False) -> None:
@@ -87,7 +91,12 @@ class HistoryFile:
         self._most_bytes = most_bytes
         self._known: set[int] = set()  # connections with an entry about them
         self._file = open_file(path, os.O_RDWR | os.O_CREAT, 0o600)
-        self._map = self._mapped(max(os.fstat(self._file).st_size, _STEP_BYTES))
+        try:
+            _check_history(os.read(self._file, _FIELDS.size), path)
+            self._map = self._mapped(max(os.fstat(self._file).st_size, _STEP_BYTES))
+        except OSError:
+            os.close(self._file)
+            raise
         self._end = 0
         for place, length in self._places():
             self._end = place + length
@@ -108,8 +117,12 @@ class HistoryFile:
         """Forget all entries. whole: whether the broker has no data any more."""
         self._map.close()
         os.ftruncate(self._file, 0)
-        self._map = self._mapped(_STEP_BYTES)
-        self._end, self.full = 0, False
+        try:
+            self._map, self.full = self._mapped(_STEP_BYTES), False
+        except OSError:  # the disk is full
+            self._map, self.full = mmap.mmap(-1, _STEP_BYTES), True
+            self._limit = _STEP_BYTES - _LENGTH.size
+        self._end = 0
         self._known.clear()
         self._about({"whole": whole})
 
@@ -149,7 +162,7 @@ class HistoryFile:
         end = begin + _FIXED_BYTES + len(rest)
         if end > self._limit and not self._grow(end):
             return
-        waited = until_ms - wall_ms if until_ms > wall_ms else 0
+        waited = _waited_ms(wall_ms, until_ms)
         self._map[begin:end] = (
             _pack(end - begin - _LENGTH_BYTES, wall_ms, waited, connection.id, form, size, size) + rest
         )
@@ -178,7 +191,7 @@ class HistoryFile:
             self._introduce(connection)
         rest = b"".join((frame, *parts))
         length = _FIELDS.size - _LENGTH.size + len(rest)
-        waited = max(until_ms - wall_ms, 0)  # a test may set the clock back
+        waited = _waited_ms(wall_ms, until_ms)
         self._add(_FIELDS.pack(length, wall_ms, waited, connection.id, pieces, len(frame), size) + rest)
 
     def _add(self, entry: bytes) -> None:
@@ -245,6 +258,17 @@ class HistoryFile:
         """Return whether the history begins with the broker's data."""
         place, length = next(self._places())
         return bool(json.loads(self._map[place + _FIELDS.size : place + length])["whole"])
+
+
+def _check_history(begin: bytes, path: str) -> None:
+    """Raise OSError unless a file begins as a history, or is empty, or filled with zeros."""
+    if any(begin) and (len(begin) < _FIELDS.size or _FIELDS.unpack(begin)[4] != _ABOUT):
+        raise OSError(errno.EINVAL, "it has something else in it than a history", path)
+
+
+def _waited_ms(wall_ms: int, until_ms: int) -> int:
+    """Return how long a request waited: a test may set the clock back, or move it by years."""
+    return min(max(until_ms - wall_ms, 0), _MOST_WAITED_MS)
 
 
 def _kept(body: memoryview, place: int, pieces: int) -> Iterator[bytes | int]:

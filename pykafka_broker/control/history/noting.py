@@ -164,7 +164,12 @@ class Histories:
         if path is None:
             handle, path = tempfile.mkstemp(prefix="pykafka-broker-history-")
             os.close(handle)
-        self._file = HistoryFile(path, most_bytes, whole=whole)
+        try:
+            self._file = HistoryFile(path, most_bytes, whole=whole)
+        except OSError as error:
+            if own:
+                _remove(path)
+            raise OSError(error.errno, error.strerror, path) from error
         if own:
             atexit.register(_remove, path)
         self._control.observing.observe_by(partial(_noting, self._file))

@@ -115,13 +115,15 @@ def told_of_all(response: Any, refused: Any, version: int, code: int) -> None:
 def told_of_metadata(response: Any, code: int, meets: Wanted, whole_topic: bool, known: Known) -> None:
     """Put the error into an answer to Metadata.
 
-    Such an answer names brokers too, and its request may have asked for everything.
+    Such an answer names brokers too, and its request may have asked for everything. A topic without a leader keeps its
+    partitions: a consumer that leads its group would assign nothing otherwise.
     """
     for topic in response.topics:
         name = topic_of("topics", topic, known) or topic.name or ""
-        if whole_topic and meets(name, NO_PARTITION):
+        of_partitions = code == ErrorCode.LEADER_NOT_AVAILABLE and topic.partitions
+        if whole_topic and not of_partitions and meets(name, NO_PARTITION):
             topic.error_code, topic.partitions = code, []
-        elif not whole_topic:
+        elif of_partitions or not whole_topic:
             for partition in topic.partitions:
                 if meets(name, partition.partition_index):
                     partition.error_code, partition.leader_id = code, -1

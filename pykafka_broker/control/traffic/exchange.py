@@ -116,7 +116,10 @@ class Exchange:
 
     `number` counts the entries of a log, and is None while the request waits. `answer` is None where there is none.
     `served` is the frame that the broker carries out, which a fault may change; None where it carries out none.
+    `recorded` is where a recording has the whole frame.
     """
+
+    recorded: tuple[int, int] | bytes | None = None
 
     def __init__(self, entry: Entry, number: int | None = None, mark: Mark | None = None) -> None:
         self.wall_ms, self.connection, self.frame, answer, self.duration_ns = entry

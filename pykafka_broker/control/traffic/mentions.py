@@ -7,8 +7,12 @@ are listed by name. A topic id is looked up; an unknown id is ignored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from functools import cache
+from importlib import import_module
+from types import UnionType
+from typing import Any, Protocol, get_args, get_origin, get_type_hints
 
+from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.runtime import ZERO_UUID, Fields
 
@@ -60,6 +64,50 @@ def mentions_of(message: Any, known: Known) -> Mentions:
             if name is not None:
                 found.places[name, partition] = None
     return found
+
+
+@cache
+def mentionable(api_key: int) -> Mentions:
+    """Return the mentions of a request to an API in which every field is filled: what it can't name is missing."""
+    found = Mentions()
+    for key_type in (CoordinatorType.GROUP, CoordinatorType.TRANSACTION):
+        one = mentions_of(_filled(SPECS[api_key].request_class(), key_type), _Anything())
+        found.places |= one.places
+        found.groups |= one.groups
+        found.transactional_ids |= one.transactional_ids
+    return found
+
+
+def _filled(kind: type[Fields], key_type: CoordinatorType) -> Fields:
+    """Return a struct with something in all of its lists and texts."""
+    struct = kind()
+    hints = get_type_hints(kind.__init__, vars(import_module(kind.__module__)))
+    for name in struct.__match_args__:
+        setattr(struct, name, _something(name, hints[name], getattr(struct, name), key_type))
+    return struct
+
+
+def _something(name: str, kind: Any, present: Any, key_type: CoordinatorType) -> Any:
+    """Return a value for a field of a type; the present one where no mention depends on it."""
+    if get_origin(kind) is UnionType:  # what may be null
+        kind = get_args(kind)[0]
+    if get_origin(kind) is list:
+        return [_something(name, get_args(kind)[0], 0, key_type)]
+    if kind is str:
+        return "x"
+    if isinstance(kind, type) and issubclass(kind, Fields):
+        return _filled(kind, key_type)
+    return {"key_type": int(key_type), "resource_type": _TOPIC_RESOURCE, "topic_id": b"x" * 16}.get(name, present)
+
+
+class _Anything:
+    """Facts for a message that is about nothing in particular."""
+
+    def topic_name(self, topic_id: bytes) -> str:
+        return "x"
+
+    def fetched(self, session_id: int) -> Iterable[tuple[str | bytes, int]]:
+        return ()
 
 
 def _read(struct: Any, known: Known, found: Mentions) -> None:

@@ -177,11 +177,30 @@ def error_code(error: str | int) -> int:
         if error in ErrorCode._value2member_map_ and error != ErrorCode.NONE:
             return error
         raise Problem(400, f"there is no error {error}; codes are -1 and 1 to {max(ErrorCode)}")
-    names = [code.name for code in ErrorCode if code is not ErrorCode.NONE]
-    if error.upper() not in names:
-        raise Problem(400, f"there is no error {error}{_meant(error.upper(), names)}")
-    return ErrorCode[error.upper()].value
+    name = _ERRORS.get(_plain(error))
+    if name is None:
+        spelt = re.sub("(?<=[a-z])(?=[A-Z])", "_", error.removesuffix("Exception"))
+        raise Problem(400, f"there is no error {error}{_meant(spelt.upper(), list(_ERRORS.values()))}")
+    return ErrorCode[name].value
 
 
 def _meant(name: str, names: list[str]) -> str:
-    return did_you_mean(name, names) or f"; there are {', '.join(names)}"
+    """Return the names closest to a name; without a close one those that share a part of it."""
+    parts = {part for part in _parts(name) if len(part) >= _LEAST_OF_A_PART}
+    sharing = [each for each in names if any(part in _plain(each) for part in parts)][:_MOST_NAMES]
+    shared = f"; did you mean {' or '.join(sharing)}?" if sharing else ""
+    return did_you_mean(name, names) or shared or f"; names are Kafka's, such as {names[0]} and {names[1]}"
+
+
+def _parts(name: str) -> list[str]:
+    """Return the words of a name, in capitals: of NOT_LEADER as of NotLeader."""
+    return re.sub("(?<=[a-z])(?=[A-Z])|[^A-Za-z0-9]+", " ", name).upper().split()
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").upper()
+
+
+_ERRORS = {_plain(code.name): code.name for code in ErrorCode if code is not ErrorCode.NONE}
+_LEAST_OF_A_PART = 3
+_MOST_NAMES = 5

@@ -4,48 +4,59 @@ Rule: a recording is lines of JSON. The first line describes the broker; lines o
 then exchanges in the order of their answers, calls of the control API and closed connections, as they come. `at` and
 `answered` are microseconds since the start; a frame is base64 without its length prefix. An exchange that met a fault
 has its number, and `served`, where the broker carried out another request than came, or none. A proxy tells to which
-of its addresses a connection is, as each stands for a broker. While it goes on, frames
-are kept as they are in a temporary file; one that has reached its most bytes takes nothing more and says so in its last
-line.
+of its addresses a connection is, as each stands for a broker.
+
+While it goes on, exchanges are kept in a temporary file, many at a time, and records that a segment of the log has are
+not copied: the segment's file is held instead. A recording that has reached its most bytes, or finds the disk full,
+takes nothing more and says so in its last line.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import marshal
 import os
 import tempfile
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from struct import Struct
 from time import perf_counter_ns
 from typing import Any
 
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.config.describe import is_secret
 from pykafka_broker.control.traffic.exchange import Exchange, decoded_request
-from pykafka_broker.platform import copy_range
+from pykafka_broker.log.filesystem import CachedFile, FileSlice, OsFile
+from pykafka_broker.platform import HOLDS_FOLDERS
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.runtime import Pieces
 
+logger = logging.getLogger(__name__)
+
 FORMAT = 1
 MOST_BYTES = 1 << 30
-_IN_MEMORY_BYTES = 1 << 20
 _BYTES_AT_ONCE = 256 << 10
+_MOST_HELD_FILES = 0 if HOLDS_FOLDERS else 100
+_ENTRY_BYTES = 60  # besides request and answer
 _PREFIX_BYTES = 4  # of an answer: its length
-# Connection, at, answered, bytes of the request and of the response, fault, bytes of the request that was carried out.
-_HEAD = Struct(">qqqiiii")
-_LINE = -1  # in the place of a connection: a line follows
-_NO_ANSWER = -1  # also for a request that was not carried out
-_AS_IT_CAME = -2
-_NO_FAULT = -(1 << 31), _AS_IT_CAME
+# A long request in the temporary file: position and length. A slice of a held file: number of the file before these.
+_Place = tuple[int, int]
+_Slice = tuple[int, int, int]
+Request = bytes | _Place
+_Answer = bytes | tuple[bytes | _Slice, ...] | None
+# Of what met a fault its number, and the request that was carried out; nothing of others.
+_Met = tuple[()] | tuple[int, bytes | None]
+# A line; or connection, time of arrival, time of the answer, request, answer with the length prefix, and fault.
+_Entry = str | tuple[int, int, int, Request, _Answer, _Met]
 WITH_SECRETS = frozenset(
     {
         *(ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE),
         *(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, ApiKey.CREATE_DELEGATION_TOKEN),
     }
 )
-_SECRET = frozenset(int(each).to_bytes(2, "big") for each in WITH_SECRETS)
-_ALTERING = frozenset(int(each).to_bytes(2, "big") for each in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS))
+_KEY = slice(1, 2)  # the low byte of a frame's API key; no key is above 255
+_SECRET = frozenset(bytes([each]) for each in WITH_SECRETS)
+_ALTERING = frozenset(bytes([each]) for each in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS))
 
 
 def _sets_password(frame: bytes) -> bool:
@@ -57,7 +68,10 @@ def _sets_password(frame: bytes) -> bool:
 
 
 class Recorder:
-    """A recording that goes on. head: describes the broker."""
+    """A recording that goes on. Its files are closed with the last reference.
+
+    head: describes the broker. Raises OSError where there is no room for the temporary file.
+    """
 
     def __init__(self, head: dict[str, Any], most_bytes: int = MOST_BYTES) -> None:
         self.exchanges = 0
@@ -66,9 +80,14 @@ class Recorder:
         self._most_bytes = most_bytes
         self._head = head
         self._began_ns = perf_counter_ns()
-        self._unwritten: list[bytes] = []
+        self._unwritten: list[_Entry] = []
         self._unwritten_bytes = 0
-        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115  # it lives as long as this
+        with tempfile.TemporaryFile(buffering=0) as file:
+            self._file = OsFile(os.dup(file.fileno()))
+        self._end = 0  # of the file
+        self._written: list[_Place] = []  # entries in the file
+        self._held: list[OsFile] = []
+        self._numbers: dict[CachedFile, int] = {}  # of the files in `_held`
 
     def begin(self) -> None:
         """Take exchanges from now on: of a request that came before not all may have been kept."""
@@ -76,134 +95,152 @@ class Recorder:
 
     def add_state(self, line: str) -> None:
         """Add a line of the state before."""
-        self._write_line(f'{{"state":{line}}}')
+        self._add_line(f'{{"state":{line}}}')
 
     def add_call(self, method: str, target: str, body: str) -> None:
         """Add a call of the control API. Its body is JSON or lines."""
         at = (perf_counter_ns() - self._began_ns) // 1000
-        self._write_line(json.dumps({"call": method, "target": target, "body": body, "at": at}))
+        self._add_line(json.dumps({"call": method, "target": target, "body": body, "at": at}))
+
+    def add_server(self, connection: ConnectionContext) -> None:
+        """Add the address that a client has connected to."""
+        server = connection.local_host, connection.local_port
+        self._add_line(json.dumps({"connection": connection.id, "server": server}))
+
+    def add_close(self, connection_id: int) -> None:
+        """Add the end of a client's connection."""
+        at = (perf_counter_ns() - self._began_ns) // 1000
+        self._add_line(f'{{"closed":{connection_id},"at":{at}}}')
+
+    def _add_line(self, line: str) -> None:
+        size = _ENTRY_BYTES + len(line)
+        if self._has_room(size):
+            self._add(line, size)
+
+    def take(self, frame: memoryview) -> Request:
+        """Return a long request as it is added once there is an answer; its bytes may change from now on."""
+        key = bytes(frame[_KEY])
+        if key in _SECRET or key in _ALTERING or not self._has_room(len(frame)):
+            return bytes(frame)
+        return self._append(frame) or bytes(frame)
 
     def add(self, exchange: Exchange, answer: Pieces | None) -> None:
         """Add an exchange. `answer` has the length prefix."""
-        whole: bytes | Pieces | None = answer or None
-        if answer and not any(hasattr(piece, "fileno") for piece in answer):
-            whole = b"".join(answer)
-        if exchange.fault is None:
-            self.add_served(exchange.connection.id, exchange.frame, exchange.duration_ns, whole)
-        else:
-            served = exchange.frame if exchange.served is None else exchange.served
-            served_bytes = _NO_ANSWER if exchange.served is None else len(served)
-            if served == exchange.frame:
-                served = b""
-                served_bytes = _AS_IT_CAME if served_bytes >= 0 else served_bytes
-            met = exchange.fault, served_bytes
-            self.add_served(exchange.connection.id, exchange.frame, exchange.duration_ns, whole, met, served)
+        request = exchange.frame if exchange.recorded is None else exchange.recorded
+        met = () if exchange.fault is None else (exchange.fault, exchange.served)
+        self.add_served(exchange.connection.id, request, exchange.duration_ns, answer or None, met)
 
     def add_served(
-        self,
-        connection_id: int,
-        frame: bytes,
-        came_ns: int,
-        answer: bytes | Pieces | None,
-        met: tuple[int, int] = _NO_FAULT,
-        served: bytes = b"",
+        self, connection_id: int, request: Request, came_ns: int, answer: Pieces | bytes | None, met: _Met = ()
     ) -> None:
         """Add an exchange by its parts.
 
         Args:
             came_ns: the time of arrival.
-            answer: with the length prefix; in pieces where slices of files are among them.
-            met: the fault, and the bytes of the request that was carried out.
+            answer: with the length prefix.
+            met: the fault, and the request that was carried out.
         """
-        began = self._began_ns
-        if came_ns < began or frame[:2] in _SECRET or (frame[:2] in _ALTERING and _sets_password(frame)):
+        if came_ns < self._began_ns:
             return
-        sent_bytes = sum(map(len, answer)) if isinstance(answer, list) else len(answer or b"")
-        response_bytes = sent_bytes - _PREFIX_BYTES if sent_bytes else _NO_ANSWER
-        at, answered = (came_ns - began) // 1000, (perf_counter_ns() - began) // 1000
-        head = _HEAD.pack(connection_id, at, answered, len(frame), response_bytes, *met)
-        size = _HEAD.size + len(frame) + sent_bytes + len(served)
-        if not self._has_room(size):
-            return
-        self.exchanges += 1
-        if isinstance(answer, list):
-            self._write_pieces([head, frame, *answer, served])
-            return
-        self._unwritten += (head, frame, answer or b"", served)
+        if isinstance(request, bytes):
+            key, size = request[_KEY], _ENTRY_BYTES + len(request)
+            if key in _SECRET or (key in _ALTERING and _sets_password(request)):
+                return
+        else:
+            size = _ENTRY_BYTES + request[1]
+        size += sum(map(len, answer)) if isinstance(answer, list) else len(answer or b"")
+        if met and met[1] is not None and met[1] != request:
+            size += len(met[1])
+        if self._has_room(size):
+            kept: _Answer = tuple(map(self._kept, answer)) if isinstance(answer, list) else answer
+            self._add((connection_id, came_ns, perf_counter_ns(), request, kept, met), size)
+            self.exchanges += 1
+
+    def _kept(self, piece: Any) -> bytes | _Slice:
+        """Return a piece of an answer; of a slice of a file, where it stands in a held one."""
+        if not isinstance(piece, FileSlice):
+            return bytes(piece)
+        number = self._numbers.get(piece.file)
+        if number is None or not piece.file.is_held:
+            file = OsFile(os.dup(piece.fileno()))
+            if len(self._held) >= _MOST_HELD_FILES:
+                return file.read_at(len(piece), piece.position)
+            number = self._numbers[piece.file] = len(self._held)
+            self._held.append(file)
+            piece.file.is_held = True
+        return number, piece.position, len(piece)
+
+    def _has_room(self, size: int) -> bool:
+        self.is_full = self.is_full or self.size_bytes + size > self._most_bytes
+        return not self.is_full
+
+    def _add(self, entry: _Entry, size: int) -> None:
+        self.size_bytes += size
+        self._unwritten.append(entry)
         self._unwritten_bytes += size
         if self._unwritten_bytes > _BYTES_AT_ONCE:
             self._write()
 
-    def _write_pieces(self, pieces: Pieces) -> None:
-        """Write at once: what a slice of a file has may be cut off later."""
-        self._write()
-        for piece in pieces:
-            if not hasattr(piece, "fileno"):
-                self._file.write(piece)
-                continue
-            self._file.flush()
-            if copy_range(piece.fileno(), piece.position, self._file.fileno(), len(piece)):
-                self._file.seek(0, os.SEEK_END)
-            else:
-                self._file.write(piece.read())
-
     def _write(self) -> None:
-        self._file.write(b"".join(self._unwritten))
+        """Write the entries that are not written yet."""
+        data = marshal.dumps(self._unwritten)
         self._unwritten.clear()
         self._unwritten_bytes = 0
+        if (place := self._append(data)) is not None:
+            self._written.append(place)
 
-    def add_server(self, connection: ConnectionContext) -> None:
-        """Add the address that a client has connected to."""
-        server = connection.local_host, connection.local_port
-        self._write_line(json.dumps({"connection": connection.id, "server": server}))
-
-    def add_close(self, connection_id: int) -> None:
-        """Add the end of a client's connection."""
-        at = (perf_counter_ns() - self._began_ns) // 1000
-        self._write_line(f'{{"closed":{connection_id},"at":{at}}}')
-
-    def _write_line(self, line: str) -> None:
-        data = line.encode()
-        if self._has_room(_HEAD.size + len(data)):
-            self._unwritten += (_HEAD.pack(_LINE, 0, 0, len(data), _NO_ANSWER, *_NO_FAULT), data)
-            self._unwritten_bytes += _HEAD.size + len(data)
-
-    def _has_room(self, size: int) -> bool:
-        self.is_full = self.is_full or self.size_bytes + size > self._most_bytes
-        if not self.is_full:
-            self.size_bytes += size
-        return not self.is_full
+    def _append(self, data: bytes | memoryview) -> _Place | None:
+        """Write to the end of the temporary file, and return where; None where that fails."""
+        place = self._end, len(data)
+        try:
+            self._file.write_at(data, self._end)
+        except OSError as error:
+            logger.warning("The recording ends here: %s", error)
+            self.is_full = True
+            return None
+        self._end += len(data)
+        return place
 
     def lines(self, more: Mapping[str, Any] | None = None) -> Iterator[str]:
         """Yield the lines so far, without line ends. more: for the first line."""
         yield json.dumps({"recording": FORMAT, **self._head, "began_ns": self._began_ns, **(more or {})})
-        at, end = 0, self.size_bytes
-        while at < end:
-            self._write()
-            self._file.seek(at)
-            head = _HEAD.unpack(self._file.read(_HEAD.size))
-            connection, began, answered, request_bytes, response_bytes, fault, served_bytes = head
-            request = self._file.read(request_bytes)
-            response = self._file.read(_PREFIX_BYTES + response_bytes)[_PREFIX_BYTES:] if response_bytes >= 0 else None
-            served = self._file.read(served_bytes) if served_bytes >= 0 else None
-            at = self._file.tell()
-            self._file.seek(0, os.SEEK_END)  # the next exchange goes to the end
-            if connection == _LINE:
-                yield request.decode()
-            else:
-                met = "" if fault == _NO_FAULT[0] else f',"fault":{fault}'
-                if served_bytes != _AS_IT_CAME:
-                    met += f',"served":{_in_base64(served)}'
-                yield (
-                    f'{{"connection":{connection},"at":{began},"answered":{answered},'
-                    f'"request":{_in_base64(request)},"response":{_in_base64(response)}{met}}}'
-                )
+        self._write()
+        for place in self._written.copy():
+            entry: _Entry
+            for entry in marshal.loads(self._read(*place)):
+                yield entry if isinstance(entry, str) else self._line(*entry)
         if self.is_full:
             yield '{"full":true}'
 
-    def close(self) -> None:
-        """Forget the recording."""
-        self._file.close()
+    def _line(
+        self,
+        connection: int,
+        came_ns: int,
+        answered_ns: int,
+        request: Request,
+        answer: _Answer,
+        met: _Met,
+    ) -> str:
+        """Return the line of an exchange."""
+        if isinstance(request, tuple):
+            request = self._read(*request)
+        at, answered = (came_ns - self._began_ns) // 1000, (answered_ns - self._began_ns) // 1000
+        if isinstance(answer, tuple):
+            answer = b"".join([each if isinstance(each, bytes) else self._slice(*each) for each in answer])
+        response = None if answer is None else answer[_PREFIX_BYTES:]
+        fault = f',"fault":{met[0]}' if met else ""
+        if met and met[1] != request:
+            fault += f',"served":{_in_base64(met[1])}'
+        return (
+            f'{{"connection":{connection},"at":{at},"answered":{answered},'
+            f'"request":{_in_base64(request)},"response":{_in_base64(response)}{fault}}}'
+        )
+
+    def _read(self, position: int, length: int) -> bytes:
+        return self._file.read_at(length, position)
+
+    def _slice(self, number: int, position: int, length: int) -> bytes:
+        return self._held[number].read_at(length, position)
 
 
 def _in_base64(frame: bytes | None) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
 from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, EpochChange, EpochProtocol
 from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable, TimerKey
+from pykafka_broker.coordinators.groups.java_order import in_hash_order
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.coordinators.streams.group import (
@@ -365,7 +366,7 @@ def _by_task(offsets: list[TaskOffset]) -> dict[Task, int]:
 
 
 def _task_ids(tasks: Mapping[str, Iterable[int]]) -> list[AssignedTasks]:
-    return [AssignedTasks(name, sorted(tasks[name])) for name in sorted(tasks)]
+    return [AssignedTasks(name, sorted(tasks[name])) for name in in_hash_order(tasks)]
 
 
 # Checks of a heartbeat alone

@@ -178,9 +178,11 @@ def configure(topology: StreamsGroupTopologyValue, topics: ClusterTopics, metada
     """Return the fit of a topology to the topics. Raises STREAMS_INVALID_TOPOLOGY."""
     required = required_topics(topology)
     counts = {name: len(topics.topics[name].partitions) for name in existing(topics, required)}
-    groups = [group for subtopology in topology.subtopologies for group in copartition_groups(subtopology)]
+    by_id = {subtopology.subtopology_id: subtopology for subtopology in topology.subtopologies}
+    ordered = [by_id[name] for name in in_hash_order(by_id)]
+    groups = [group for subtopology in ordered for group in copartition_groups(subtopology)]
     try:
-        return _Configuration(topology, counts, len(required)).run(groups, metadata_hash)
+        return _Configuration(ordered, counts, len(required)).run(groups, metadata_hash)
     except TopicProblem as problem:
         return ConfiguredTopology(metadata_hash, {}, frozenset(), {}, [], problem)
 
@@ -188,11 +190,11 @@ def configure(topology: StreamsGroupTopologyValue, topics: ClusterTopics, metada
 class _Configuration:
     """A configuration in the making.
 
-    counts: The partition counts of existing topics.
+    subtopologies: In the order of Kafka's table. counts: The partition counts of existing topics.
     """
 
-    def __init__(self, topology: StreamsGroupTopologyValue, counts: dict[str, int], required: int) -> None:
-        self._subtopologies = topology.subtopologies
+    def __init__(self, subtopologies: list[Subtopology], counts: dict[str, int], required: int) -> None:
+        self._subtopologies = subtopologies
         self._counts = counts
         self._required = required
         self._decided: dict[str, int] = {}  # of internal topics
@@ -222,75 +224,86 @@ class _Configuration:
         return ConfiguredTopology(metadata_hash, task_counts, frozenset(stateful), self._decided, missing, problem)
 
     def _count(self, topic: str) -> int | None:
-        """Return the partition count of a topic: a decided count, else the existing topic's."""
-        decided = self._decided.get(topic)
-        return self._counts.get(topic) if decided is None else decided
+        """Return the partition count of a topic: the existing topic's, else a decided count.
+
+        What reads an existing topic is as wide as that topic, also where the topic should have another count.
+        """
+        count = self._counts.get(topic)
+        return self._decided.get(topic) if count is None else count
 
     # Repartition topics
 
     def _decide_repartition_topics(self) -> None:
-        """Give each repartition topic the application's count, else the count of the writers' widest source."""
-        writers: dict[str, list[Subtopology]] = {}
+        """Give each repartition topic the application's count, else the count of a writer's widest source.
+
+        Of several writers the first decides whose sources have a known count.
+        """
         for subtopology in self._subtopologies:
             for topic in subtopology.repartition_source_topics:
                 self._inner[topic.name] = topic.partitions
                 if topic.partitions:
                     self._decided[topic.name] = topic.partitions
-            for name in subtopology.repartition_sink_topics:
-                writers.setdefault(name, []).append(subtopology)
-        open_topics = [name for name in writers if name in self._inner and name not in self._decided]
-        while open_topics:
-            left = [name for name in open_topics if not self._decide_from(name, writers[name])]
-            if len(left) == len(open_topics):
-                raise _invalid(
-                    "Failed to compute number of partitions for all repartition topics. There may be loops in the "
-                    "topology that cannot be resolved."
-                )
-            open_topics = left
+        open_topics = self._decide_by_writers(
+            [(name, writer) for writer in self._subtopologies for name in writer.repartition_sink_topics]
+        )
+        if open_topics:
+            raise _invalid(
+                "Failed to compute number of partitions for all repartition topics. There may be loops in the "
+                "topology that cannot be resolved."
+            )
         if not self._inner.keys() <= self._decided.keys():
             raise _invalid(
                 "Failed to compute number of partitions for all repartition topics, because a repartition source "
                 "topic is never used as a sink topic."
             )
 
-    def _decide_from(self, name: str, writers: list[Subtopology]) -> bool:
-        """Decide the count by the writers' sources. Returns False while no source has a known count."""
-        counts = [
-            count
-            for writer in writers
-            for topic in source_topics(writer)
-            if (count := self._decided.get(topic) if topic in self._inner else self._count(topic)) is not None
-        ]
-        if not counts:
-            return False
-        self._decided[name] = max(counts)
-        return True
+    def _decide_by_writers(self, written: list[tuple[str, Subtopology]]) -> list[tuple[str, Subtopology]]:
+        """Decide counts pass after pass, until no pass decides another one. Returns the topics without a count."""
+        left = [(name, writer) for name, writer in written if name not in self._decided]
+        progress = True
+        while left and progress:
+            progress = False
+            for name, writer in left:
+                if name not in self._decided and (count := self._widest_known_source(writer)) is not None:
+                    self._decided[name] = count
+                    progress = True
+            left = [(name, writer) for name, writer in left if name not in self._decided]
+        return left
+
+    def _widest_known_source(self, writer: Subtopology) -> int | None:
+        """Return the greatest known count of the topics that a subtopology reads; None while no count is known."""
+        inner = (self._decided.get(topic.name) for topic in writer.repartition_source_topics)
+        outer = (self._counts.get(topic) for topic in writer.source_topics)
+        return max((count for count in (*inner, *outer) if count is not None), default=None)
 
     def _copartition(self, group: set[str]) -> None:
-        """Make counts equal: outer topics must agree; repartition topics follow, or else take the widest count."""
+        """Make counts equal: outer topics must agree; repartition topics follow, or else take the widest count.
+
+        As in Kafka, among repartition topics alone the counts of the application hold for all of its groups.
+        """
         inner = self._inner
         outer = {topic: self._count(topic) or 0 for topic in sorted(group) if topic not in inner}
-        fixed = {topic: inner[topic] for topic in sorted(group) if inner.get(topic)}
+        followers = {topic: self._count(topic) or 0 for topic in sorted(group) if topic in inner}
+        fixed = {topic: self._count(topic) or 0 for topic in sorted(inner) if inner[topic]}
         if outer:
-            wanted = self._agreed(outer)
+            wanted = self._agreed(outer, outer)
         elif fixed:
-            wanted = self._agreed(fixed)
+            wanted = self._agreed(fixed, followers)
         else:
-            wanted = max((self._decided[topic] for topic in group), default=0)
-        for topic in group:
-            if topic not in inner:
-                continue
-            if topic in fixed and fixed[topic] != wanted:
+            wanted = max(followers.values(), default=0)
+        for topic, count in followers.items():
+            if topic in fixed and count != wanted:
                 raise TopicProblem(
                     INCORRECTLY_PARTITIONED_TOPICS,
-                    f"Number of partitions [{fixed[topic]}] of repartition topic [{topic}] doesn't match number of "
+                    f"Number of partitions [{count}] of repartition topic [{topic}] doesn't match number of "
                     f"partitions [{wanted}] of the source topic.",
                 )
             self._decided[topic] = wanted
 
-    def _agreed(self, counts: dict[str, int]) -> int:
+    def _agreed(self, counts: dict[str, int], group: dict[str, int]) -> int:
+        """Return the one count of all topics. Raises TopicProblem, which tells of `group`."""
         if len(set(counts.values())) > 1:
-            listed = ", ".join(f"{topic}={count}" for topic, count in counts.items())
+            listed = ", ".join(f"{topic}={count}" for topic, count in group.items())
             raise TopicProblem(
                 INCORRECTLY_PARTITIONED_TOPICS,
                 f"Following topics do not have the same number of partitions: [{{{listed}}}]",
@@ -311,6 +324,8 @@ class _Configuration:
         for subtopology in self._subtopologies:
             for topic in (*subtopology.repartition_source_topics, *subtopology.state_changelog_topics):
                 wanted[topic.name] = topic
+                if topic.partitions:
+                    self._decided[topic.name] = topic.partitions
         there = [name for name in wanted if name in self._counts]
         others = [name for name in there if self._counts[name] != self._decided[name]]
         if others:  # Kafka names the first in a set of all required topics
@@ -321,10 +336,10 @@ class _Configuration:
                 f"{self._counts[name]}",
             )
         missing: list[CreatableTopic] = []
-        for name, topic in wanted.items():
-            if name not in self._counts:
-                configs = [CreatableTopicConfig(config.key, config.value) for config in topic.topic_configs]
-                missing.append(CreatableTopic(name, self._decided[name], topic.replication_factor or -1, [], configs))
+        for name in in_hash_order((name for name in wanted if name not in self._counts), len(wanted)):
+            topic = wanted[name]
+            configs = [CreatableTopicConfig(config.key, config.value) for config in topic.topic_configs]
+            missing.append(CreatableTopic(name, self._decided[name], topic.replication_factor or -1, [], configs))
         return missing
 
 

@@ -271,13 +271,16 @@ class CleaningProcesses:
             if self._cancelled:
                 raise CleaningStopped("cancelled")
             # its own process group: Ctrl-C in a terminal reaches the broker alone, which then ends its workers
-            worker = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                creationflags=CREATION_FLAGS,
-                process_group=PROCESS_GROUP,
-            )
+            try:
+                worker = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    creationflags=CREATION_FLAGS,
+                    process_group=PROCESS_GROUP,
+                )
+            except OSError as error:  # as at a limit of processes: no trouble of the log's disk
+                raise CleaningStopped(f"no process could be started: {error}") from error
             self._workers.add(worker)
         try:
             output = _exchange(worker, pickle.dumps(request))

@@ -180,7 +180,7 @@ class AsyncIncidents(AsyncData):
 
     async def compact(self, topic: str) -> list[LogSize]:
         """Compact a topic now, up to the end of the log; returns the logs' sizes afterwards."""
-        return await self._answer(list[LogSize], "POST", "/incidents/compaction", {"topic": topic})
+        return await self._answer(list[LogSize], "POST", "/incidents/compaction", {"topic": topic}, timeout_s=_LONG_S)
 
     async def apply_retention(self, topic: str) -> list[LogSize]:
         """Apply a topic's retention now; returns the logs' sizes afterwards."""

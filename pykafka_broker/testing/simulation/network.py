@@ -86,7 +86,7 @@ class End:
         elif self.open and frame is None:
             self.broken("the peer has closed it")
         elif self.open and frame is not None:
-            self.host.later(0, lambda: self._hear(frame))
+            self.host.on_ready(self, lambda: self._hear(frame))
 
     def _hear(self, frame: bytes) -> None:
         if self.open and self.ear is not None:
@@ -98,7 +98,7 @@ class End:
         """Give a new ear everything that has come before it."""
         unheard, self._unheard = self._unheard, []
         for frame in unheard:
-            self.host.later(0, partial(self._hear, frame) if frame is not None else self._hear_end)
+            self.host.on_ready(self, partial(self._hear, frame) if frame is not None else self._hear_end)
 
     def _hear_end(self) -> None:
         if self.ear is not None:

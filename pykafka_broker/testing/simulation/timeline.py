@@ -135,6 +135,10 @@ class Host:
         """Take a step in the next turn."""
         self.later(0, step)
 
+    def on_ready(self, source: object, step: Step) -> None:
+        """Take a step for a connection that something has come over, in a turn of its own."""
+        self.later(0, step)
+
     def end_process(self) -> None:
         """Forget everything that was to happen in the process."""
         self.life += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,11 @@ from pykafka_broker.broker.api.log_offsets import StartsAndEnds, list_offsets
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply
+from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.segment import LogSegment
+from pykafka_broker.log.segments import Segments
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import LATEST
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
@@ -19,6 +24,7 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from pykafka_broker.protocol.messages.list_offsets_response import ListOffsetsPartitionResponse, ListOffsetsResponse
+from pykafka_broker.records.header import MAGIC_OFFSET
 from tests.broker.frames import framed, joined
 from tests.broker.support import ANOTHER_NODE, NOW, LightBroker, batch
 
@@ -52,6 +58,35 @@ def answer(
 def found(one: ListOffsetsPartitionResponse) -> tuple[int, int]:
     assert one.error_code == ErrorCode.NONE
     return one.offset, one.timestamp
+
+
+@pytest.mark.parametrize("timestamp", [LATEST, NOW])
+def test_version_0_fails_for_a_damaged_partition_alone(tmp_path: Path, timestamp: int) -> None:
+    broker = LightBroker(tmp_path)
+    broker.add("t", 2)
+    for partition in range(2):
+        broker.partition_log("t", partition).append(batch(b"a"), NOW)
+    damage(broker.partition_log("t", 0))
+    wanted = [ListOffsetsPartition(partition_index=each, timestamp=timestamp, max_num_offsets=9) for each in range(2)]
+    request = ListOffsetsRequest(-1, topics=[ListOffsetsTopic("t", wanted)])
+    response: Any = list_offsets(broker.services, broker.context(ApiKey.LIST_OFFSETS, 0), request)
+    answers = [(each.error_code, each.old_style_offsets) for each in response.topics[0].partitions]
+    if timestamp == LATEST:  # no time is asked for
+        assert answers == [(ErrorCode.NONE, [1, 0])] * 2
+    else:
+        assert answers == [(ErrorCode.KAFKA_STORAGE_ERROR, []), (ErrorCode.NONE, [0])]
+
+
+def damage(log: PartitionLog) -> None:
+    """Break the first header, and have the segment's times read anew."""
+    log.seal()
+    path = log.segments.active.log.path
+    with open(path, "r+b") as file:
+        file.seek(MAGIC_OFFSET)
+        file.write(b"\x7f")
+    os.truncate(f"{path.removesuffix('.log')}.timeindex", 0)
+    loaded = LogSegment(log.files, log.directory, 0, size=log.size_bytes, created_ms=NOW, fresh=False)
+    log.segments = Segments([loaded])
 
 
 @pytest.mark.parametrize("version", range(1, 12))

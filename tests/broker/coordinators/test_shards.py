@@ -368,6 +368,17 @@ def test_a_refusal_is_told_in_the_words_of_a_coordinator(broker: LightBroker, ho
     assert caught.value.code is ELSEWHERE
 
 
+def test_tombstones_that_were_written_before_a_refusal_are_replayed(broker: LightBroker, host: Host) -> None:
+    broker.add(TOPIC, 1, max_message_bytes="200")
+    shards = begin(broker, host)
+    small, large = [raw_record(b"%d" % number, None) for number in range(3)], raw_record(b"k" * 300, None)
+    replayed: list[tuple[int, object]] = []
+    with pytest.raises(ApiError):
+        shards.append(0, [*small, large], lambda some, base: replayed.extend(enumerate(some, base)))
+    assert replayed == [*enumerate(small)]
+    assert broker.partition_log(TOPIC, 0).log_end_offset == 3
+
+
 # -- the coordinators of a broker
 
 

@@ -15,7 +15,12 @@ from pykafka_broker.peers import LinkBroken, LinkFull, OnReply, Peer, Versions
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
-from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from pykafka_broker.protocol.messages.fetch_response import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
 from pykafka_broker.protocol.messages.list_offsets_request import ListOffsetsRequest
 from pykafka_broker.protocol.messages.list_offsets_response import (
     ListOffsetsPartitionResponse,
@@ -223,6 +228,29 @@ def test_another_epoch_is_told_though_no_offset_has_moved(following: Following) 
     following.answer()
     (wanted,) = following.last.topics[0].partitions
     assert (wanted.partition, wanted.current_leader_epoch) == (0, 1)
+
+
+def test_ends_that_a_leader_tells_of_a_partition_that_is_gone_change_nothing(following: Following) -> None:
+    following.answer(failure(0, ErrorCode.OFFSET_OUT_OF_RANGE))
+    gone = following.followed[0]
+    following.fetcher.remove(gone.key)
+    following.line.tell_offset(7)
+    assert (gone.log.log_start_offset, gone.log.log_end_offset) == (0, 0)
+
+
+def test_an_epoch_without_records_does_not_keep_a_partition_apart_for_ever(following: Following) -> None:
+    following.answer(records(0, 3, partition_leader_epoch=0))
+    following.answer()
+    log = following.partition(0).log
+    log.epochs.assign(5, 3)  # the disk was full when the first batch of the epoch came, and another node leads since
+    following.fetcher.add(PartitionFetchState(following.partition(0)))
+    following.answer()
+    (wanted,) = following.last.topics[0].partitions
+    assert (wanted.fetch_offset, wanted.last_fetched_epoch) == (3, 5)
+    parting = EpochEndOffset(epoch=0, end_offset=3)
+    following.answer(PartitionData(0, diverging_epoch=parting, high_watermark=3, log_start_offset=0, records=b""))
+    (wanted,) = following.last.topics[0].partitions
+    assert (wanted.fetch_offset, wanted.last_fetched_epoch) == (3, 0)
 
 
 def test_an_answer_of_an_older_epoch_is_passed_over(following: Following) -> None:

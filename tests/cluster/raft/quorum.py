@@ -129,8 +129,10 @@ class Voter:
             return
         ends = [base for base, epoch, _ in self.batches if epoch > wanted.last_fetched_epoch]
         end = min([*ends, self.end])
-        if wanted.fetch_offset > end and wanted.last_fetched_epoch < self.epoch:
-            data.diverging_epoch = EpochEndOffset(wanted.last_fetched_epoch, end)
+        last = wanted.last_fetched_epoch
+        known = max([epoch for _, epoch, _ in self.batches if epoch <= last], default=last)
+        if known < last or (wanted.fetch_offset > end and last < self.epoch):
+            data.diverging_epoch = EpochEndOffset(known, end)
             return
         data.records = b"".join(batch for base, _, batch in self.batches if base >= wanted.fetch_offset)
 

@@ -103,6 +103,19 @@ def test_another_history_is_cut_off(quorum: ObservedQuorum) -> None:
     assert (quorum.image.features, quorum.log.log.log_end_offset, quorum.log.last_epoch) == ({"f": 9}, 3, 2)
 
 
+def test_an_epoch_whose_first_append_has_failed_is_left_behind(quorum: ObservedQuorum) -> None:
+    quorum.leader.append(feature(3))
+    quorum.start()
+    quorum.run()
+    quorum.log.log.epochs.assign(5, quorum.log.log.log_end_offset)  # the disk was full at the epoch's first batch
+    quorum.leader.lead(6)
+    quorum.run()
+    assert quorum.log.last_epoch == 6
+    quorum.leader.append(feature(9))
+    quorum.run()
+    assert quorum.image.features == {"f": 9}
+
+
 def test_a_cut_that_meets_damage_ends_the_node(quorum: ObservedQuorum) -> None:
     quorum.start()
     quorum.run()

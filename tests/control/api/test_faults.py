@@ -383,3 +383,35 @@ def test_a_request_is_waited_for(broker: KafkaBroker, client: Client) -> None:
 def test_an_unknown_api_is_told(broker: KafkaBroker) -> None:
     with pytest.raises(ControlError, match="there is no API Producer; did you mean Produce"):
         broker.requests("Producer")
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ({"api": "Fetch", "group": "billing"}, "requests of Fetch name no group: none would ever match"),
+        ({"api": ["Heartbeat", "EndTxn"], "topic": "t"}, "requests of EndTxn and Heartbeat name no topic"),
+        ({"api": "Heartbeat", "partition": 0}, "requests of Heartbeat name no partition"),
+        ({"api": "Produce", "group": "*"}, "requests of Produce name no group"),
+        ({"principal": "alice"}, "principal is a type and a name, such as User:alice"),
+        ({"listener": "plaintext"}, r"there is no listener plaintext; did you mean PLAINTEXT\?"),
+        ({"listener": "inner"}, "there is no listener inner; there are PLAINTEXT"),
+    ],
+)
+def test_a_fault_that_nothing_could_meet_is_refused(broker: KafkaBroker, fault: dict[str, Any], says: str) -> None:
+    with pytest.raises(ControlError, match=says):
+        broker.faults.add(**fault, delay_ms=1)
+    if not {"listener", "partition"} & fault.keys():
+        with pytest.raises(ControlError, match=says):
+            broker.wait_for_request(**fault, timeout=0)
+
+
+def test_a_throttle_time_without_a_field(broker: KafkaBroker) -> None:
+    with pytest.raises(ControlError, match="answers of SaslHandshake have no throttle time"):
+        broker.faults.add(api="SaslHandshake", throttle_ms=1)
+    with broker.faults.add(api=["SaslHandshake", "Fetch"], principal="*", throttle_ms=1):
+        pass
+
+
+def test_a_probability_is_a_number(broker: KafkaBroker) -> None:
+    with pytest.raises(ControlError, match="NaN is no value of JSON"):
+        broker.faults.add(api="Fetch", delay_ms=1, probability=float("nan"))

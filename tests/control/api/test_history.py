@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -98,3 +99,12 @@ def test_a_history_is_cleared_and_goes_on(recorded: KafkaBroker) -> None:
     produce(recorded, "cleared", "b")
     rows = rows_of(recorded.control.call("GET", "/history"))
     assert [each["offset"] for each in rows if each["kind"] == "produced"] == [1]
+
+
+def test_no_place_for_a_history_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with KafkaBroker(in_process=True) as alone:
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+        for start in (alone.history.start, alone.start_recording):
+            with pytest.raises(ControlError, match="No such file or directory") as refused:
+                start()
+            assert refused.value.status == 503

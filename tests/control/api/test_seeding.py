@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from pykafka_broker.cli import main
 from pykafka_broker.testing import ControlError, KafkaBroker
 from tests.control.api.test_browse_records import between, of_another_length
+from tests.control.leaderless import leaderless
 
 
 def filled(broker: KafkaBroker) -> None:
@@ -111,3 +112,36 @@ def test_a_dump_goes_on_behind_what_cannot_be_read(tmp_path: Path, capsys: pytes
         assert second.seed(map(json.dumps, lines))["records"] == 3
         assert [each.value for each in second.records("damaged")] == ["before", "value", "behind"]
         assert (second.lag("within"), second.lag("behind")) == (1, 0)
+
+
+ENDS = "a\u2028b\u2029c\x85d\x0be\x1cf\r\ng"  # each ends a line for `str.splitlines`
+
+
+def test_a_text_with_other_ends_of_lines_is_seeded_and_played_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = tmp_path / "recording.jsonl"
+    with KafkaBroker(in_process=True) as first, KafkaBroker(in_process=True) as second:
+        first.create_topic("ends")
+        first.produce("ends", [ENDS])
+        second.seed(first.dump(tmp_path / "dump").split("\n"))
+        second.assert_records("ends", [ENDS])
+        second.reset()
+        second.seed(tmp_path / "dump")
+        second.assert_records("ends", [ENDS])
+        first.start_recording()
+        first.restart()
+        first.save_recording(recording)
+        second.reset()
+        assert main(["replay", str(recording)]) == 0, capsys.readouterr().err
+        assert main(["replay", str(recording), "--to", second.bootstrap_servers]) == 0, capsys.readouterr().err
+        second.assert_records("ends", [ENDS])
+
+
+def test_a_dump_that_can_not_be_made_is_refused_and_not_cut() -> None:
+    with KafkaBroker(in_process=True) as broker:
+        broker.create_topic("apart")
+        broker.produce("apart", ["1"])
+        leaderless(broker, "apart")
+        with pytest.raises(ControlError, match="NOT_LEADER_OR_FOLLOWER"):
+            broker.dump()

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from pykafka_broker.control.api import topics
+from pykafka_broker.control.problems import Problem
+from pykafka_broker.protocol.messages.create_topics_request import CreateTopicsRequest
 from pykafka_broker.testing import ControlError, KafkaBroker
 
 
@@ -90,3 +96,27 @@ def test_a_mistyped_topic_is_an_error_that_names_what_is_like_it(
     with pytest.raises(ControlError, match=r"^there is no topic mistypd; did you mean mistyped\?$") as refused:
         ask(broker)
     assert (refused.value.status, refused.value.code) == (404, "UNKNOWN_TOPIC_OR_PARTITION")
+
+
+def test_of_two_that_make_a_topic_at_the_same_time_both_have_it() -> None:
+    """Another node is the controller, so the topic may be made between the look and the request."""
+    image = SimpleNamespace(topics={}, topic_config=lambda topic: {})
+
+    async def ask(request: object) -> object:
+        image.topics["meanwhile"] = object()
+        if isinstance(request, CreateTopicsRequest):
+            return SimpleNamespace(topics=[SimpleNamespace(error_code=36, error_message="it exists")])
+        found = {"name": "meanwhile", "topic_id": bytes(16), "partitions": [0, 1], "is_internal": False}
+        return SimpleNamespace(topics=[SimpleNamespace(error_code=0, **found)])
+
+    async def until(holds: Callable[[], object], timeout_s: float) -> object:
+        return holds()
+
+    control: Any = SimpleNamespace(services=SimpleNamespace(image=image), inside=SimpleNamespace(ask=ask), until=until)
+    assert asyncio.run(topics.create_topic(control, "meanwhile", 2, exist_ok=True))["partitions"] == 2
+    image.topics.clear()
+    with pytest.raises(Problem, match="exists with 2 partitions, not 3"):
+        asyncio.run(topics.create_topic(control, "meanwhile", 3, exist_ok=True))
+    image.topics.clear()
+    with pytest.raises(Problem, match="TOPIC_ALREADY_EXISTS"):
+        asyncio.run(topics.create_topic(control, "meanwhile", 2))

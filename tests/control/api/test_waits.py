@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from pykafka_broker.testing import ANY, KafkaBroker, NewRecord, RecordsDiffer, WaitTimeout
+from pykafka_broker.testing import ANY, ControlError, KafkaBroker, NewRecord, RecordsDiffer, WaitTimeout
+from tests.control.leaderless import leaderless
 
 
 def meanwhile(step: Callable[[], object]) -> threading.Thread:
@@ -111,10 +112,49 @@ def test_records_are_as_they_should_be_or_the_difference_is_told(broker: KafkaBr
 def test_records_of_several_partitions_have_no_order_among_them(broker: KafkaBroker) -> None:
     broker.create_topic("unordered", partitions=2)
     broker.produce("unordered", [{"value": str(n), "partition": n % 2} for n in range(4)])
-    broker.assert_records("unordered", ["3", "2", "1", "0"])
+    broker.assert_records("unordered", ["1", "0", "3", "2"])
     with pytest.raises(RecordsDiffer) as different:
         broker.assert_records("unordered", ["3", "2", "1", "1"])
     assert str(different.value).splitlines()[1:] == ["- value '1'", "+ 0@0 value '0'"]
+    with pytest.raises(RecordsDiffer, match="partition 1 has another order:\n- value '3'\n"):
+        broker.assert_records("unordered", ["0", "3", "2", "1"])
+
+
+def test_what_can_not_be_read_is_no_empty_partition() -> None:
+    """A partition without a leader has records that nobody sees."""
+    with KafkaBroker(in_process=True) as broker:
+        broker.create_topic("apart", partitions=2)
+        broker.produce("apart", [{"value": str(n), "partition": n} for n in range(2)])
+        for partition in range(2):
+            broker.commit("behind", "apart", 1, partition)
+        leaderless(broker, "apart", 1)
+        for in_vain in (
+            lambda: broker.assert_records("apart", ["0"]),
+            lambda: broker.assert_contains("apart", ["1"]),
+            lambda: broker.assert_no_more("apart", within_ms=0),
+        ):
+            with pytest.raises(ControlError, match="the records of apart-1 can't be read now") as refused:
+                in_vain()
+            assert refused.value.code == "NOT_LEADER_OR_FOLLOWER"
+        with pytest.raises(WaitTimeout, match="apart-1: not known"):
+            broker.wait_for_lag("behind", timeout=0)
+        with pytest.raises(ControlError, match="apart-1 has no leader: nobody knows what is left in it"):
+            broker.lag("behind")
+
+
+def test_records_of_a_topic_made_anew_are_more(broker: KafkaBroker) -> None:
+    broker.create_topic("more-anew")
+    broker.produce("more-anew", ["1", "2"])
+
+    def again() -> None:
+        broker.delete_topic("more-anew")
+        broker.create_topic("more-anew")
+        broker.produce("more-anew", ["3"])
+
+    step = meanwhile(again)
+    with pytest.raises(RecordsDiffer, match="topic more-anew got 1 more record"):
+        broker.assert_no_more("more-anew", within_ms=60_000)
+    step.join()
 
 
 @pytest.mark.parametrize("wrong", [("k", None), None, {"key": "k", "value": None}, NewRecord(None, "k")])

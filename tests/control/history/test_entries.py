@@ -117,3 +117,41 @@ def test_a_request_that_does_not_decode_is_cut(history: HistoryFile) -> None:
     (entry,) = history.entries()
     assert entry.exchange.request is None
     assert history.size_bytes < 2000
+
+
+def test_a_wait_may_be_as_long_as_a_test_moves_the_clock(history: HistoryFile) -> None:
+    years = 10 * 366 * 24 * 3_600_000
+    frame = produce(batch(10))
+    history.note(12, 12 + years, CONNECTION, thin_request(frame), None)
+    history.note_small(12, 12 + years, CONNECTION, bytes(frame), b"answer", entries.BODY)
+    assert [each.until - each.exchange.wall_ms for each in history.entries()] == [(1 << 32) - 1] * 2
+
+
+def test_a_history_without_room_for_its_beginning_goes_on_without_entries(
+    history: HistoryFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(fd: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(entries, "allocate", no_room)
+        history.clear(whole=True)
+        for _ in range(100):
+            note(history, produce(batch(10)), [bytes(100_000)])
+    assert history.full
+    assert history.whole
+    history.clear(whole=True)
+    note(history, produce(batch(10)), None)
+    assert (history.full, len(list(history.entries()))) == (False, 1)
+
+
+def test_a_file_with_something_else_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "mine"
+    for content in (b"short", b"my data\n" * 1000):
+        path.write_bytes(content)
+        with pytest.raises(OSError, match="it has something else in it than a history"):
+            HistoryFile(str(path))
+        assert path.read_bytes() == content
+    path.write_bytes(bytes(100))
+    HistoryFile(str(path)).close()
+    HistoryFile(str(path)).close()

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.control.traffic.mentions import keep, mentions_of
+from pykafka_broker.control.traffic.mentions import keep, mentionable, mentions_of
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -96,3 +97,18 @@ def test_only_what_is_wanted_is_kept() -> None:
     none = produce()
     assert not keep(none, lambda topic, partition: False, Cluster())
     assert none.topic_data == []
+
+
+def test_what_requests_of_an_api_can_name() -> None:
+    def named(api: ApiKey) -> tuple[bool, bool, bool]:
+        found = mentionable(int(api))
+        return bool(found.places), bool(found.groups), bool(found.transactional_ids)
+
+    assert named(ApiKey.PRODUCE) == (True, False, True)
+    assert named(ApiKey.FETCH) == (True, False, False)
+    assert named(ApiKey.HEARTBEAT) == (False, True, False)
+    assert named(ApiKey.FIND_COORDINATOR) == (False, True, True)
+    assert named(ApiKey.TXN_OFFSET_COMMIT) == (True, True, True)
+    assert named(ApiKey.INCREMENTAL_ALTER_CONFIGS) == (True, False, False)
+    assert named(ApiKey.SASL_HANDSHAKE) == (False, False, False)
+    assert all(mentionable(key) is not None for key in SPECS)

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.traffic.exchange import Exchange
-from pykafka_broker.control.traffic.readable import api_keys, as_json, line, seen
+from pykafka_broker.control.traffic.readable import api_keys, as_json, error_code, line, seen
 from pykafka_broker.protocol.messages.alter_client_quotas_request import OpData
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData
 from pykafka_broker.records.builder import build_batch
@@ -81,3 +81,32 @@ def test_a_number_that_json_does_not_have_is_told_as_text(value: float) -> None:
 def test_an_api_that_is_none_is_refused(api: str) -> None:
     with pytest.raises(Problem, match="there is no API"):
         api_keys([api])
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        ("LEADER", "did you mean LEADER_NOT_AVAILABLE or NOT_LEADER_OR_FOLLOWER or "),
+        ("NotLeaderException", "did you mean NOT_LEADER_OR_FOLLOWER"),
+        ("TIMED", "did you mean REQUEST_TIMED_OUT"),
+        ("qq", "names are Kafka's, such as UNKNOWN_SERVER_ERROR and OFFSET_OUT_OF_RANGE"),
+    ],
+)
+def test_an_unknown_error_is_told_with_a_few_names(error: str, says: str) -> None:
+    with pytest.raises(Problem, match=says) as refused:
+        error_code(error)
+    assert len(refused.value.detail) < 300
+
+
+@pytest.mark.parametrize("error", ["NOT_LEADER_OR_FOLLOWER", "not_leader_or_follower", "NotLeaderOrFollower", 6])
+def test_an_error_may_be_spelt_as_an_api(error: str | int) -> None:
+    assert error_code(error) == 6
+
+
+def test_an_unknown_api_is_told_with_a_few_names() -> None:
+    with pytest.raises(Problem, match="there is no API poll; names are Kafka's, such as Produce and Fetch"):
+        api_keys("poll")
+    with pytest.raises(
+        Problem, match=r"there is no API Offset; did you mean OffsetFetch or ListOffsets or OffsetDelete"
+    ):
+        api_keys("Offset")

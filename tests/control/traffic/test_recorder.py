@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from base64 import b64decode
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.control.traffic.exchange import Exchange
 from pykafka_broker.control.traffic.recorder import Recorder
-from pykafka_broker.log.filesystem import CachedFile, FileCache, FileSlice, OsFileSystem
+from pykafka_broker.log.filesystem import CachedFile, FileCache, FileSlice, OsFile, OsFileSystem
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.alter_configs_request import AlterableConfig as OldConfig
 from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsRequest
@@ -51,7 +52,6 @@ def test_lines_are_read_while_it_goes_on() -> None:
     assert other["answered"] >= one["answered"] > 0
     assert (call["call"], call["target"], call["body"]) == ("POST", "/faults?a=b", '{"x": 1}')
     assert recorder.exchanges == 2
-    recorder.close()
 
 
 def test_faults_and_closed_connections_are_lines() -> None:
@@ -72,7 +72,6 @@ def test_faults_and_closed_connections_are_lines() -> None:
     assert server == {"connection": 7, "server": ["127.0.0.1", 9092]}
     assert closed["closed"] == 7
     assert closed["at"] >= third["at"]
-    recorder.close()
 
 
 def test_what_came_before_it_began_is_left_out() -> None:
@@ -84,7 +83,6 @@ def test_what_came_before_it_began_is_left_out() -> None:
     assert recorder.exchanges == 1
     (_, line) = map(json.loads, recorder.lines())
     assert line["at"] >= 0
-    recorder.close()
 
 
 @pytest.mark.parametrize(
@@ -94,7 +92,6 @@ def test_what_carries_passwords_is_left_out(api_key: int) -> None:
     recorder = Recorder({})
     recorder.add(exchange(api_key, b"secret"), [b"\0\0\0\1a"])
     assert len(list(recorder.lines())) == 1
-    recorder.close()
 
 
 @pytest.mark.parametrize(
@@ -116,7 +113,6 @@ def test_a_changed_config_is_left_out_where_it_is_a_password(name: str, value: s
         frame = b"".join(encode_request(request, version, 1, "a client"))[4:]
         recorder.add(Exchange((0, CONNECTION, frame, None, perf_counter_ns())), [b"\0\0\0\1a"])
         assert len(list(recorder.lines())) == 1 + recorded
-        recorder.close()
 
 
 @pytest.mark.parametrize("answer", [None, [b"\0\0\x0f\xa0", bytes(4000)]])
@@ -129,25 +125,65 @@ def test_it_ends_whole_at_its_most_bytes(answer: Pieces | None) -> None:
     lines = [json.loads(line) for line in recorder.lines()]
     assert lines[-1] == {"full": True}
     assert len(lines) == recorder.exchanges + 2 < 150
-    recorder.close()
 
 
-@pytest.mark.parametrize("copies", [True, False])
-def test_slices_of_files_are_copied_as_they_are_now(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copies: bool
-) -> None:
-    """Keep what was recorded, though the log is cut off later."""
-    if not copies:
-        monkeypatch.setattr("pykafka_broker.control.traffic.recorder.copy_range", lambda *_: False)
+def bytes_of(recorder: Recorder) -> list[bytes]:
+    """The answers of a recording."""
+    return [b64decode(json.loads(line)["response"]) for line in [*recorder.lines()][1:]]
+
+
+@pytest.mark.parametrize("most_held", [0, 1])
+def test_slices_of_files_stay_as_they_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_held: int) -> None:
+    """Keep what was recorded, though a log is cut and written on, or deleted, later."""
+    monkeypatch.setattr("pykafka_broker.control.traffic.recorder._MOST_HELD_FILES", most_held)
     path = tmp_path / "00.log"
     path.write_bytes(b"0123456789" * 1000)
     recorder = Recorder({})
-    files = FileCache(OsFileSystem(), 10)
-    asked = [exchange() for _ in range(3)]
-    recorder.add(asked[0], [b"\0\0\0\1a"])
-    recorder.add(asked[1], [b"\0\0\x13\x8ahe", FileSlice(CachedFile(files, str(path)), 2, 5000), b"ader"])
-    recorder.add(asked[2], [b"\0\0\0\1b"])
-    path.write_bytes(b"x" * 10_000)
-    answers = [b64decode(json.loads(line)["response"]) for line in [*recorder.lines()][1:]]
-    assert answers == [b"a", b"he" + b"2345678901" * 500 + b"ader", b"b"]
-    recorder.close()
+    file = CachedFile(FileCache(OsFileSystem(), 10), str(path))
+    recorder.add(exchange(), [b"\0\0\0\1a"])
+    recorder.add(exchange(), [b"\0\0\x13\x8ahe", FileSlice(file, 2, 5000), b"ader"])
+    recorder.add(exchange(), [b"\0\0\0\4", FileSlice(file, 9_996, 4)])
+    for content in (b"x", b"y"):
+        file.own()
+        file.handle().truncate(4000)
+        file.handle().write_at(content * 6000, 4000)
+        recorder.add(exchange(), [b"\0\0\0\4", FileSlice(file, 3998, 4)])
+    assert path.read_bytes() == b"0123456789" * 400 + b"y" * 6000
+    file.remove()
+    recorder.add(exchange(), [b"\0\0\0\1b"])
+    whole = b"he" + b"2345678901" * 500 + b"ader"
+    assert bytes_of(recorder) == [b"a", whole, b"6789", b"89xx", b"89yy", b"b"]
+
+
+def test_records_of_a_log_are_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "00.log"
+    path.write_bytes(bytes(10_000))
+    recorder, file = Recorder({}), CachedFile(FileCache(OsFileSystem(), 10), str(path))
+    with monkeypatch.context() as patched:
+        patched.setattr(OsFile, "read_at", None)
+        for _ in range(1000):
+            recorder.add(exchange(), [b"\0\0\x27\x10", FileSlice(file, 0, 10_000)])
+    assert recorder.size_bytes > 10_000_000
+    assert bytes_of(recorder) == [bytes(10_000)] * 1000
+
+
+def test_a_full_disk_ends_it_and_no_request(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    recorder = Recorder({})
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(OsFile, "write_at", full)
+    for _ in range(3):
+        recorder.add(exchange(), [b"\0\4\0\0", bytes(1 << 18)])
+    assert recorder.is_full
+    assert [*map(json.loads, recorder.lines())][1:] == [{"full": True}]
+    assert "The recording ends here: [Errno 28] No space left on device" in caplog.text
+
+
+def test_the_state_before_is_not_kept_in_memory() -> None:
+    recorder = Recorder({})
+    for _ in range(100):
+        recorder.add_state(f'"{"x" * 100_000}"')
+    assert recorder._unwritten_bytes < 1 << 20
+    assert len(list(recorder.lines())) == 101

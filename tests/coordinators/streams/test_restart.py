@@ -53,7 +53,7 @@ def test_topics_that_came_meanwhile_are_seen_at_the_next_heartbeat() -> None:
     machine.restart()
     answer = machine.beat("one", 4)
     [status] = answer.status
-    assert status.status_detail == "Existing topic counts has different number of partitions: expected 3, found 2"
+    assert status.status_detail == "Existing topic words has different number of partitions: expected 3, found 2"
     assert machine.group().state_name == "NotReady"
 
 

@@ -38,7 +38,7 @@ def test_repartition_topics_and_changelogs_follow_their_sources() -> None:
     assert found.problem is not None
     assert (found.problem.status, found.problem.detail) == (
         MISSING_INTERNAL_TOPICS,
-        "Internal topics are missing: words, counts",
+        "Internal topics are missing: counts, words",
     )
     assert {topic.name: topic.num_partitions for topic in found.missing} == {"words": 5, "counts": 5}
     assert found.task_counts == {"0": 5, "1": 5}
@@ -109,6 +109,58 @@ def test_of_several_wrong_ones_the_first_in_kafkas_set_is_told() -> None:
     )
     assert found.problem is not None
     assert found.problem.detail == "Existing topic sticky has different number of partitions: expected 2, found 1"
+
+
+def test_an_existing_repartition_topic_of_another_size_is_as_wide_as_it_is_for_its_readers() -> None:
+    """Only the topic itself is wrong, not the changelog behind it; also where others share its readers' tasks."""
+    writer = Subtopology("0", ["source"], repartition_sink_topics=["words", "names"])
+    words, names = TopicInfo("words", 3), TopicInfo("names")
+    for reader in (
+        Subtopology("1", repartition_source_topics=[words], state_changelog_topics=[TopicInfo("log")]),
+        Subtopology(
+            "1", repartition_source_topics=[words, names], copartition_groups=[CopartitionGroup([], [], [0, 1])]
+        ),
+    ):
+        found = configured(TopicTable(source=2, words=6, log=6), writer, reader)
+        assert found.problem is not None
+        assert found.problem.detail == "Existing topic words has different number of partitions: expected 3, found 6"
+
+
+def test_of_several_writers_the_first_in_kafkas_table_decides() -> None:
+    """Where ids have two digits, that is not the least id."""
+    for ids, found in ((("0", "1"), 2), (("10", "9"), 6)):
+        topology = configured(
+            TopicTable(narrow=2, wide=6),
+            Subtopology(ids[0], ["narrow"], repartition_sink_topics=["words"]),
+            Subtopology(ids[1], ["wide"], repartition_sink_topics=["words"]),
+            Subtopology("2", repartition_source_topics=[TopicInfo("words")]),
+        )
+        assert topology.partitions == {"words": found}
+
+
+def test_counts_of_the_application_hold_for_repartition_topics_that_are_joined_elsewhere() -> None:
+    """As in Kafka, which asks all topics with such a count, not those of the group alone."""
+    subtopologies = [
+        Subtopology("0", ["narrow"], repartition_sink_topics=["a", "b"]),
+        Subtopology("1", ["wide"], repartition_sink_topics=["fixed", "other"]),
+        Subtopology(
+            "2",
+            repartition_source_topics=[TopicInfo("a"), TopicInfo("b")],
+            copartition_groups=[CopartitionGroup([], [], [0, 1])],
+        ),
+        Subtopology("3", repartition_source_topics=[TopicInfo("fixed", 4)]),
+    ]
+    topics = TopicTable(narrow=2, wide=6)
+    assert configured(topics, *subtopologies).partitions == {"a": 4, "b": 4, "fixed": 4, "other": 6}
+    subtopologies.append(Subtopology("4", repartition_source_topics=[TopicInfo("other", 5)]))
+    problem = configured(topics, *subtopologies).problem
+    assert problem is not None
+    assert problem.detail == "Following topics do not have the same number of partitions: [{a=2, b=2}]"
+
+
+def test_a_changelog_may_have_a_count_of_the_application() -> None:
+    found = configured(TopicTable(source=2), Subtopology("0", ["source"], state_changelog_topics=[TopicInfo("log", 5)]))
+    assert found.partitions == {"log": 5}
 
 
 def test_missing_sources_are_named_in_order_up_to_three() -> None:

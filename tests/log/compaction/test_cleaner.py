@@ -357,6 +357,21 @@ def test_a_swap_that_finds_no_room_goes_on_with_the_next_cleaning(tmp_path: Path
         assert [offset for offset, _, _ in records(started(tmp_path / str(nth)).get("t", 0))] == expected
 
 
+@pytest.mark.parametrize("refused", ["rename 0.log", "rename .log.swap"])
+def test_a_log_that_is_cut_while_its_swap_waits_for_room_is_not_called_clean(tmp_path: Path, refused: str) -> None:
+    fs = FailingFileSystem()
+    logs = started(tmp_path, fs)
+    log = fill(logs, "t")
+    fs.failures = {refused: errno.ENOSPC}
+    logs.on_deadline(NOW + BACKOFF)
+    assert logs.cleaner.is_swapping(("t", 0))
+    fs.failures = {}
+    log.truncate_to(10)
+    logs.cleaner.finish_swaps()
+    assert ("t", 0) not in logs.directories[0].cleaner_offsets
+    assert log.log_end_offset <= 10
+
+
 def test_a_log_whose_swap_waits_for_room_is_not_moved(tmp_path: Path) -> None:
     fs = FailingFileSystem()
     logs = started(tmp_path, fs, log_dirs=f"{tmp_path}/a,{tmp_path}/b")
@@ -388,6 +403,54 @@ def test_what_was_cleaned_of_a_log_that_was_cut_meanwhile_is_thrown_away(tmp_pat
     log.truncate_to(cut)  # as after an unclean election
     slow.apply()
     assert [offset for offset, _, _ in records(log)] == [*range(cut)]
+
+
+def test_what_comes_behind_a_cut_is_cleaned_though_the_log_was_clean_there(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = fill(logs, "t")
+    logs.on_deadline(NOW + BACKOFF)
+    cleaned = logs.directories[0].cleaner_offsets["t", 0]
+    log.truncate_to(cleaned - 4)  # as after an unclean election
+    assert log.log_end_offset < cleaned
+    assert f"t 0 {log.log_end_offset}\n" in (tmp_path / "logs/cleaner-offset-checkpoint").read_text()
+    for number in range(60):
+        put(log, (f"n{number % 3}", "v" * 100))
+    logs.flush(log, NOW)
+    logs.on_deadline(NOW + 3 * BACKOFF)
+    active = log.segments.active.base_offset
+    assert sum(key.startswith("n") and offset < active for offset, key, _ in records(log)) == 3
+
+
+def test_a_process_that_can_not_be_started_is_no_failure_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*command: object, **options: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    logs = started(tmp_path, segment_bytes=400_000)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    for number in range(40):
+        put(log, (f"k{number % 4}", "v" * 50_000))
+    logs.flush(log, NOW)
+    with monkeypatch.context() as patch:
+        patch.setattr("pykafka_broker.log.compaction.clean.subprocess.Popen", refuse)
+        logs.on_deadline(NOW + BACKOFF)
+    assert logs.directories[0].online
+    assert len(records(log)) == 40
+    logs.on_deadline(NOW + 3 * BACKOFF)
+    assert len(records(log)) < 40
+
+
+def test_a_defect_of_a_cleaning_leaves_the_disk_alone(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = fill(logs, "t")
+    jobs: list[Job] = []
+    logs.submit = jobs.append
+    logs.on_deadline(NOW + BACKOFF)
+    (slow,) = (job for job in jobs if type(job).__name__ == "CleanJob")
+    slow.failed(OSError("TypeError: a defect"))  # as `JobRunner` tells it
+    assert logs.directories[0].online
+    assert logs.cleaner.uncleanable == {("t", 0): log}
 
 
 def test_a_cleaning_whose_transaction_index_cannot_be_read_is_tried_again(tmp_path: Path) -> None:
