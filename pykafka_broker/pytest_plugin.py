@@ -69,7 +69,7 @@ OPTIONS = (  # options of the marker, as of `KafkaBroker`
 )
 _MOST_AGAIN = 3  # runs with all faults that a failure met, until it comes again
 _MOST_REQUESTS = 20  # shown in the report of a failure
-_MOST_FILE_NAME = 150
+_MOST_FILE_NAME = 150  # bytes
 _PATIENCE_S = 5.0  # with a broker that may be stopped
 TOO_LATE = (
     "@pytest.mark.kafka chooses the broker of a whole test, class or module: for one parameter of a test make a test "
@@ -145,6 +145,12 @@ def pytest_configure(config: pytest.Config) -> None:
     given = _given_configs(config)
     if _option(config, "kafka_broker_url") and (given or config.getoption("--kafka-emulate")):
         raise pytest.UsageError("--kafka-config and --kafka-emulate can't change a broker that runs already")
+    workers = getattr(config.option, "tx", None) or ()  # of pytest-xdist
+    if len(workers) > 1 and _resets(config) and _url(config):
+        raise pytest.UsageError(
+            f"{len(workers)} workers would reset the broker at {_url(config)} under each other: run them without -n, "
+            "or with kafka_broker_isolation = none and topics of their own (kafka_topic)"
+        )
     for origin, configs in (("kafka_broker_config", _configs(config)), ("--kafka-config", given)):
         _check_known(config, origin, configs)
 
@@ -184,6 +190,11 @@ def _pairs(origin: str, lines: list[str]) -> dict[str, str]:
 
 def _option(config: pytest.Config, name: str) -> str:
     return str(config.getoption(f"--{name.replace('_', '-')}") or config.getini(name))
+
+
+def _url(config: pytest.Config) -> str:
+    """Return the control API of the broker that runs already; empty without one."""
+    return _option(config, "kafka_broker_url") or os.environ.get(URL_VARIABLE, "")
 
 
 def _resets(config: pytest.Config) -> bool:
@@ -289,11 +300,12 @@ def kafka_broker(request: pytest.FixtureRequest, pytestconfig: pytest.Config) ->
     from pykafka_broker.testing import KafkaBroker, RemoteBroker
 
     wish: Wish = getattr(request, "param", Wish({}))
-    url = _option(pytestconfig, "kafka_broker_url") or os.environ.get(URL_VARIABLE, "")
-    if url:
+    if url := _url(pytestconfig):
         if wish:
             pytest.skip(f"the test needs a broker with its own settings ({wish}), and the run uses the broker at {url}")
         with RemoteBroker(url) as remote:
+            if _resets(pytestconfig):
+                remote.reset()  # an earlier run has left what its last test made
             yield remote
         return
     shared, options = pytestconfig.stash[_SHARED], dict(wish.options)
@@ -608,7 +620,7 @@ def _save_recording(broker: Controlled, item: pytest.Item) -> str:
     """Save the recording of a failed test; return what to read about it."""
     from pykafka_broker.testing import BrokerError, ControlError
 
-    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", item.nodeid)[-_MOST_FILE_NAME:]
+    name = re.sub(r"[^\w.-]+", "-", item.nodeid).encode()[-_MOST_FILE_NAME:].decode(errors="ignore")
     path = Path(item.config.getoption("--kafka-record")) / f"{name}.jsonl"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

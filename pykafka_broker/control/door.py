@@ -267,7 +267,14 @@ async def _response(answer: Any) -> Response:
         return Response(200, JSON_LINES, _with_rest(first, pieces))
     if isinstance(answer, Text):
         return Response(200, answer.content_type, answer.text.encode())
-    return Response(200, _JSON, json.dumps(write(answer), ensure_ascii=False, separators=(",", ":")).encode())
+    return Response(200, _JSON, _json(write(answer)))
+
+
+def _json(value: Any) -> bytes:
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:  # a path that is not UTF-8
+        return json.dumps(value).encode()
 
 
 async def _with_rest(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -36,6 +36,7 @@ from pykafka_broker.log.image import FORMATTED, SNAPSHOTS, aside_in, lay_image, 
 from pykafka_broker.log.jobs import Errand, Job, Submit
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.uncreated_logs import CreateFoldersJob
 from pykafka_broker.platform import file_path
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.runtime import Message
@@ -66,8 +67,12 @@ class DataDirLease:
         return BrokerShare(self.files, self._take)
 
     def _take(self, job: Job) -> None:
-        """Hand on a job. Data that end with the process are not synced, so their syncs need no thread."""
-        if self.syncs or not isinstance(job, FlushJob):
+        """Hand on a job. Data that end with the process are not synced, so their syncs need no thread; and no folder is
+        made in advance that a reset would have to move away.
+        """
+        if not self.syncs and isinstance(job, CreateFoldersJob):
+            job.decline()
+        elif self.syncs or not isinstance(job, FlushJob):
             self._submit(self._while_it_lasts(job))
         elif not self.over:
             job.apply()

@@ -2,7 +2,8 @@
 
 Rule: a creation notes the folder and touches no disk. A job makes the folders beside the loop, some at a time, each
 with the id of its topic. A load of a log before its turn makes the folder at once, so a folder with its id is there
-before any record is. A folder that a crash has prevented is made by the next start, which misses it.
+before any record is. A folder that a crash has prevented is made by the next start, which misses it. Where the job is
+declined, a log's folder is made by its first use alone: temporary data have few folders then, and few to remove.
 """
 
 from __future__ import annotations
@@ -24,7 +25,17 @@ _MADE_AT_ONCE = 200
 
 
 class CreateFoldersJob(Errand):
-    """A job that makes some folders."""
+    """A job that makes some folders. decline: called instead of the job, leaves each folder to the log's first use."""
+
+    def __init__(
+        self,
+        run: Callable[[], object],
+        failed: Callable[[OSError], object],
+        apply: Callable[[], object],
+        decline: Callable[[], None],
+    ) -> None:
+        super().__init__(run, failed, apply)
+        self.decline = decline
 
 
 class UncreatedLogs:
@@ -35,7 +46,7 @@ class UncreatedLogs:
         self._submit = submit
         self._on_error = on_error  # gets the path too, which the error of a write lacks
         self._topic_ids: dict[str, bytes] = {}
-        self._job_submitted = False
+        self._job_submitted = self._declined = False
         self._condition = threading.Condition()  # guards the fields below, which the job's thread uses too
         self._waiting: dict[str, bytes] = {}  # folders to be made, in this order
         self._refused: dict[str, bytes] = {}  # folders for which room or a descriptor was missing
@@ -78,7 +89,9 @@ class UncreatedLogs:
                 self._refused.pop(path, None)
 
     def finish(self) -> None:
-        """Make all waiting folders now."""
+        """Make all waiting folders now, unless they are left to their first use."""
+        if self._declined:
+            return
         failed = []
         for path, topic_id in self._topic_ids.items():
             if self._withdraw(path):
@@ -99,12 +112,18 @@ class UncreatedLogs:
             return waiting is not None or refused is not None
 
     def _make_later(self) -> None:
-        if not self._job_submitted:
+        if not (self._job_submitted or self._declined):
             self._job_submitted = True
             failed: list[tuple[str, OSError]] = []
             done = partial(self._made, failed)
-            # errors of the disk are noted where a folder is made
-            self._submit(CreateFoldersJob(lambda: failed.extend(self._make_some()), lambda error: done(), done))
+
+            def run() -> None:  # errors of the disk are noted where a folder is made
+                failed.extend(self._make_some())
+
+            self._submit(CreateFoldersJob(run, lambda error: done(), done, self._decline))
+
+    def _decline(self) -> None:
+        self._declined = True
 
     def _make_some(self) -> list[tuple[str, OSError]]:
         """Make some waiting folders in the job's thread, and return the failures."""

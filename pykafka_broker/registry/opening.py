@@ -25,6 +25,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from pykafka_broker.control.door import ControlExtension as ControlOpening
 from pykafka_broker.control.http import HttpAddress, HttpListener, Request, Response, why_not_of_this_machine
+from pykafka_broker.control.schema import read_json
 from pykafka_broker.registry.api import Call, Raw, find
 from pykafka_broker.registry.decoding import Decoder, OwnSchemas
 from pykafka_broker.registry.problems import Elsewhere, RegistryError
@@ -165,7 +166,7 @@ def _body(request: Request) -> Any:
     if content_type not in _TAKEN:
         raise RegistryError(415, "HTTP 415 Unsupported Media Type")
     try:
-        return json.loads(request.body.decode())
+        return read_json(request.body.decode())
     except (ValueError, RecursionError) as error:
         raise RegistryError(400, f"the body is not JSON: {error}") from None
 

@@ -5,6 +5,7 @@ Rule: a mistake is told at once, in the words of the caller's argument, before a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,13 @@ def check_known(names: Iterable[str]) -> None:
     for name in unknown_configs(names):
         meant = did_you_mean(str(name).replace("_", "."), broker_keys())
         raise ValueError(f"unknown config {name}{meant} (allow_unknown_config=True lets it pass)")
+
+
+def check_directory(what: str, path: str | os.PathLike[str] | None) -> None:
+    """Check that a directory can stand in log.dirs by itself. Raises ValueError."""
+    text = "" if path is None else os.fspath(path)
+    if "," in text or text != text.strip():
+        raise ValueError(f"{what} {text}: a comma separates directories in log.dirs, and blanks at their ends are none")
 
 
 def check_release(emulate: object) -> None:

@@ -1,7 +1,8 @@
 """A broker for tests with an event loop.
 
-Rule: process, settings and log are those of a `KafkaBroker`. Starting and ending the process happens in a thread; all
-other operations run on the loop. A cancelled start leaves no process behind.
+Rule: process, settings and log are those of a `KafkaBroker`. Starting and ending the process happens in a thread, but
+for the start of a broker on the test's own loop; all other operations run on the loop. A cancelled start leaves no
+process behind.
 """
 
 from __future__ import annotations
@@ -135,8 +136,12 @@ class AsyncKafkaBroker(AsyncControlled):
     async def start(self) -> Self:
         """Start the process and wait until clients may connect."""
         __tracebackhide__ = True
-        self._broker.loop = _loop_of_broker()
-        await in_thread(self._broker.start, stop=self._broker.give_up, undo=self._broker.kill)
+        broker = self._broker
+        broker.loop = _loop_of_broker()
+        if broker._starts_on_loop:
+            await broker._start_on_loop()
+        else:
+            await in_thread(broker.start, stop=broker.give_up, undo=broker.kill)
         return self
 
     async def stop(self, timeout: float = 30) -> None:

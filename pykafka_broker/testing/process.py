@@ -25,7 +25,14 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
 from pykafka_broker.platform import CREATION_FLAGS, KILL, STOP, file_path, memory_directory, resume, suspend
-from pykafka_broker.testing.arguments import check_known, check_release, check_type, config_texts, security_of
+from pykafka_broker.testing.arguments import (
+    check_directory,
+    check_known,
+    check_release,
+    check_type,
+    config_texts,
+    security_of,
+)
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import Controlled
@@ -139,7 +146,9 @@ class KafkaBroker(Controlled):
         if self._security is not None and "listeners" in self.config:
             raise ValueError("security=... makes the listener itself: leave out the config listeners, or configure all")
         self._inner_listener = ""
+        check_directory("data_dir", data_dir)
         parent = memory_directory() if in_process and "TMPDIR" not in os.environ else None
+        check_directory("the directory of temporary files", parent or tempfile.gettempdir())
         self._directory = Path(tempfile.mkdtemp(prefix="pykafka-broker-", dir=parent))
         self.data_dir = Path(self._configured_dir() or data_dir or self._directory / "data")
         self.log_path = self._directory / "broker.log"
@@ -155,7 +164,7 @@ class KafkaBroker(Controlled):
 
     def _own_directory(self) -> None:
         """Tie the temporary directory to the life of the object."""
-        self._cleanup = weakref.finalize(self, shutil.rmtree, file_path(str(self._directory)), ignore_errors=True)
+        self._cleanup = weakref.finalize(self, _remove, file_path(str(self._directory)), os.getpid())
 
     def _join(self, inner_listener: str, security: SecuritySpec | None) -> None:
         """Give a node of a cluster a listener for the other nodes, and the security of the cluster."""
@@ -263,10 +272,7 @@ class KafkaBroker(Controlled):
     def start(self) -> Self:
         """Start the process and wait until clients may connect."""
         __tracebackhide__ = True  # a failed start is shown at the test's own line
-        if self.running:
-            raise BrokerError("the broker is already running")
-        if not self._cleanup.alive:
-            raise BrokerError("the broker is closed")
+        self._check_may_start()
         if self._security is not None:
             self._write_security(self._security)
         if self.in_process:
@@ -276,6 +282,13 @@ class KafkaBroker(Controlled):
         if self._watch is not None:
             self._watch.started()
         return self
+
+    def _check_may_start(self) -> None:
+        __tracebackhide__ = True
+        if self.running:
+            raise BrokerError("the broker is already running")
+        if not self._cleanup.alive:
+            raise BrokerError("the broker is closed")
 
     def _start_process(self) -> None:
         __tracebackhide__ = True
@@ -299,20 +312,44 @@ class KafkaBroker(Controlled):
 
     def _start_in_process(self) -> None:
         __tracebackhide__ = True
+        process = self._begin_in_process()
+        try:
+            self._take_lines(process, process.await_ready(self.start_timeout_s))
+        except BaseException:
+            self.kill()
+            raise
+
+    @property
+    def _starts_on_loop(self) -> bool:
+        """Whether nothing in a start blocks the loop that the broker is going to run on."""
+        return self.in_process and self.loop is not None and self._security is None and self._watch is None
+
+    async def _start_on_loop(self) -> None:
+        """Start as `start` does, on `loop`, which runs here, with no thread that waits."""
+        __tracebackhide__ = True
+        self._check_may_start()
+        process = self._begin_in_process()
+        try:
+            self._take_lines(process, await process.ready(self.start_timeout_s))
+        except BaseException:
+            await process.end()
+            raise
+
+    def _begin_in_process(self) -> BrokerInProcess:
         from pykafka_broker.testing.in_process import BrokerInProcess
 
         self._process = process = BrokerInProcess(self._options(), str(self.log_path), self.log_level)
         process.start(self.loop)
         weakref.finalize(self, process.kill)
-        try:
-            lines = process.await_ready(self.start_timeout_s)
-            if lines is None:
-                raise BrokerError(f"the broker was not ready within {self.start_timeout_s} s\n{self.log}")
-            if process.poll() is not None:
-                raise BrokerError(f"the broker ended with exit code {process.poll()}\n{self.log}")
-        except BaseException:
-            self.kill()
-            raise
+        return process
+
+    def _take_lines(self, process: BrokerInProcess, lines: Mapping[str, str] | None) -> None:
+        """Take the addresses that a broker in this process tells. Raises BrokerError for one that does not serve."""
+        __tracebackhide__ = True
+        if lines is None:
+            raise BrokerError(f"the broker was not ready within {self.start_timeout_s} s\n{self.log}")
+        if process.poll() is not None:
+            raise BrokerError(f"the broker ended with exit code {process.poll()}\n{self.log}")
         self._control = ControlClient(lines[CONTROL])
         self._schema_registry_url = lines.get(SCHEMA_REGISTRY, "")
         self._take_address(lines[READY])
@@ -512,7 +549,7 @@ class KafkaBroker(Controlled):
         """Start another broker with the present state, on a new port and with new data directories; `close` ends the
         fork.
         """
-        own = {"listeners", "advertised.listeners", "log.dirs", "log.dir"}
+        own = {"listeners", "advertised.listeners", "log.dirs", "log.dir", "metadata.log.dir"}
         options = [
             "host",
             "start_timeout_s",
@@ -533,8 +570,11 @@ class KafkaBroker(Controlled):
         folders = [fork.data_dir, *(fork.data_dir.with_name(f"data-{number}") for number in range(2, len(images) + 1))]
         for image, folder in zip(images, folders, strict=True):
             shutil.move(file_path(str(image)), file_path(str(folder)))
-        if len(folders) > 1:
-            fork.config["log.dirs"] = ",".join(map(str, folders))
+        count = len(self.config.get("log.dirs", self.config.get("log.dir", "")).split(","))
+        if count > 1:
+            fork.config["log.dirs"] = ",".join(map(str, folders[:count]))
+        if (metadata := self.config.get("metadata.log.dir")) is not None:
+            fork.config["metadata.log.dir"] = str(folders[self._directories.index(Path(metadata))])
         return fork.start()
 
     def close(self) -> None:
@@ -603,6 +643,12 @@ class KafkaBroker(Controlled):
         await AsyncKafkaBroker.of(self).__aexit__(kind, error, trace)
 
 
+def _remove(directory: str, owner: int) -> None:
+    """Remove the directory of a broker. A process that was forked has the object too, and not the broker."""
+    if os.getpid() == owner:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
 def _environment() -> dict[str, str]:
     """Return the environment without settings of a broker: a test's broker has the test's settings."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
@@ -625,7 +671,7 @@ class _Output:
     def _read(self, pipe: IO[bytes]) -> None:
         line = "at first"
         while line and not line.startswith(READY):
-            line = pipe.readline().decode()
+            line = pipe.readline().decode(errors="replace")  # others may have printed anything before
             self._lines.put(line)
 
     def line(self, deadline: float) -> str | None:

@@ -19,6 +19,7 @@ from pykafka_broker.control.history.noting import NotingRouter
 from pykafka_broker.control.observed_router import ObservedRouter
 from pykafka_broker.control.traffic.exchange import Exchange, decoded_response
 from pykafka_broker.control.traffic.faults import Action, Event, FaultTable, Match, Rule
+from pykafka_broker.control.traffic.mentions import FetchedSession
 from pykafka_broker.control.traffic.recorder import Recorder
 from pykafka_broker.control.traffic.request_log import RequestLog
 from pykafka_broker.errors import FrameError
@@ -68,8 +69,9 @@ class Watched:
         topic = self.broker.image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
 
-    def fetched(self, session_id: int) -> list[tuple[Any, int]]:
-        return self.broker.services.fetch_sessions.partitions(session_id)
+    def fetched(self, session: FetchedSession) -> list[tuple[Any, int]]:
+        assert isinstance(session, int)
+        return self.broker.services.fetch_sessions.partitions(session)
 
     def cut(self, connection: int, half: bytes) -> None:
         self.sent.append(half)

@@ -9,6 +9,7 @@ import pytest
 from pykafka_broker.control.state import DataDirLease
 from pykafka_broker.log.flush import FlushJob
 from pykafka_broker.log.jobs import Job
+from pykafka_broker.log.uncreated_logs import CreateFoldersJob
 
 
 class Recorded:
@@ -86,3 +87,15 @@ def test_data_that_end_with_the_process_are_not_synced() -> None:
     temporary.share.submit(late)
     assert len(submitted) == 2
     assert (first.called, second.called, late.called) == ([], ["apply"], [])
+
+
+def test_data_that_end_with_the_process_have_no_folder_before_its_first_use() -> None:
+    submitted: list[Job] = []
+    called: list[str] = []
+    job = CreateFoldersJob(
+        lambda: called.append("run"), lambda error: None, lambda: None, lambda: called.append("decline")
+    )
+    DataDirLease(submitted.append).share.submit(job)
+    DataDirLease(submitted.append, syncs=False).share.submit(job)
+    assert len(submitted) == 1
+    assert called == ["decline"]

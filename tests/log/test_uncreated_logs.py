@@ -13,6 +13,7 @@ from pykafka_broker.log.checkpoints import read_partition_metadata
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.uncreated_logs import CreateFoldersJob
 from pykafka_broker.protocol.errors import ErrorCode
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, topic_config
 
@@ -73,6 +74,23 @@ def test_a_log_that_is_asked_for_is_named_first(logs: LogManager, jobs: list[Job
     log.append(batch(1), NOW)
     run(jobs)
     assert topic_id(tmp_path / "logs" / "t-0") == TOPIC_ID
+
+
+def test_where_the_job_is_declined_only_the_first_use_of_a_log_makes_its_folder(
+    logs: LogManager, jobs: list[Job], tmp_path: Path
+) -> None:
+    logs.make("t", 0, TOPIC_ID, NOW)
+    (job,) = jobs
+    assert isinstance(job, CreateFoldersJob)
+    job.decline()
+    for number in (1, 2):
+        logs.make("t", number, TOPIC_ID, NOW)
+    assert jobs == [job]
+    logs.get("t", 1).append(batch(1), NOW)
+    logs.delete("t", 2, NOW)
+    logs.shutdown(NOW)
+    assert [path.name for path in tmp_path.glob("logs/t-*")] == ["t-1"]
+    assert topic_id(tmp_path / "logs" / "t-1") == TOPIC_ID
 
 
 def test_the_first_record_needs_no_look_at_the_folder(tmp_path: Path) -> None:

@@ -104,6 +104,26 @@ def test_it_is_stopped_and_started_on_its_port_and_data() -> None:
         broker.start()
 
 
+def test_topics_without_records_have_no_folder_and_outlive_every_end() -> None:
+    with KafkaBroker(in_process=True) as broker:
+        for name in ("orders", "bills"):
+            broker.create_topic(name, partitions=3)
+        broker.produce("orders", [NewRecord("1", partition=1)])
+        for end in (broker.stop, broker.kill):
+            folders = {path.name for path in broker.data_dir.iterdir() if path.is_dir()}
+            assert folders == {"__cluster_metadata-0", "orders-1"}
+            end()
+            broker.start()
+            assert {each["name"]: each["partitions"] for each in broker.topics()} == {"orders": 3, "bills": 3}
+        broker.snapshot("s")
+        broker.reset()
+        assert broker.topics() == []
+        broker.restore("s")
+        broker.produce("bills", [NewRecord("2", partition=2)])
+        assert values(broker, "orders") == ["1"]
+        assert values(broker, "bills") == ["2"]
+
+
 def test_a_killed_broker_writes_nothing_more_and_its_clients_are_cut_off() -> None:
     with KafkaBroker(in_process=True) as broker:
         broker.create_topic("orders")
@@ -152,6 +172,44 @@ def test_a_mistake_is_told_as_a_process_tells_it() -> None:
         with pytest.raises(BrokerError, match=r"exit code 1\n(.|\n)*cannot start"):
             other.start()
         other.close()
+
+
+def test_a_start_on_the_loop_of_the_test_begins_no_thread() -> None:
+    async def run() -> None:
+        before = threads()
+        broker = AsyncKafkaBroker(in_process=True)
+        await broker.start()
+        assert threads() == before
+        with pytest.raises(BrokerError, match="already running"):
+            await broker.start()
+        assert broker.running
+        await broker.close()
+
+    asyncio.run(run())
+
+
+def test_a_start_on_the_loop_of_the_test_that_fails_or_is_cancelled_leaves_nothing() -> None:
+    async def run() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            broker = AsyncKafkaBroker(in_process=True, port=taken.getsockname()[1])
+            with pytest.raises(BrokerError, match=r"exit code 1\n(.|\n)*cannot start"):
+                await broker.start()
+        assert not broker.running
+        await broker.start()  # the port is free now
+        await broker.close()
+        other = AsyncKafkaBroker(in_process=True)
+        starting = asyncio.create_task(other.start())
+        await asyncio.sleep(0)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        assert not other.running
+        hasty = AsyncKafkaBroker(in_process=True, start_timeout_s=0)
+        with pytest.raises(BrokerError, match="not ready within 0 s"):
+            await hasty.start()
+        assert not hasty.running
+
+    asyncio.run(run())
 
 
 def test_there_is_no_process_to_ask_for() -> None:

@@ -14,15 +14,12 @@ import os
 import random
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from random import Random
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 from zlib import crc32
 
-from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, write_snapshot
-from pykafka_broker.config.extensions import EMULATE
 from pykafka_broker.peers import Address, LinkError
 from pykafka_broker.platform import memory_directory
 from pykafka_broker.protocol.api_keys import SPECS
@@ -33,29 +30,25 @@ from pykafka_broker.protocol.messages.create_topics_request import (
     CreateTopicsRequest,
 )
 from pykafka_broker.protocol.runtime import Message, uuid_text
-from pykafka_broker.releases.release import is_ahead, release
 from pykafka_broker.testing.aio.cluster_data import AsyncClusterData
 from pykafka_broker.testing.answers import ConfigValue, Snapshot, Topic
-from pykafka_broker.testing.arguments import check_known, config_texts, security_of
+from pykafka_broker.testing.arguments import config_texts, security_of
 from pykafka_broker.testing.client_settings import client_settings
-from pykafka_broker.testing.cluster import INTERNAL, QUICK, format_request
 from pykafka_broker.testing.cluster_nodes import SESSION, FaultHandles
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError, WaitTimeout
 from pykafka_broker.testing.simulation import faults
-from pykafka_broker.testing.simulation.broker import CLIENTS, CONTROLLERS, INNER, SimulatedBroker
+from pykafka_broker.testing.simulation.broker import CLIENTS, INNER, SimulatedBroker
 from pykafka_broker.testing.simulation.disk import CrashFileSystem
 from pykafka_broker.testing.simulation.faults import SimulatedBlow, Trouble
+from pykafka_broker.testing.simulation.layout import SESSION_MS, SimulatedLayout
 from pykafka_broker.testing.simulation.link import SimLink
 from pykafka_broker.testing.simulation.loop import APPLICATION, SimulatedLoop
-from pykafka_broker.testing.simulation.network import Network
-from pykafka_broker.testing.simulation.node import DATA, QUICK_DISK_MS, SimNode
+from pykafka_broker.testing.simulation.node import QUICK_DISK_MS, SimNode
 from pykafka_broker.testing.simulation.shrinking import SimulatedHit
-from pykafka_broker.testing.simulation.timeline import START_MS, Host, Timeline
+from pykafka_broker.testing.simulation.timeline import START_MS, Host
 from pykafka_broker.testing.trouble import OF_CLIENTS, Blow
 
-CONTROLLER_ID = 101
-CLUSTER_ID = "IN1VHh2cTpqjEHPzO3tzSQ"
 KINDS = {
     each.__name__: each
     for each in (
@@ -74,18 +67,6 @@ KINDS = {
 }
 _LOOK_S = 0.02
 _REQUEST_MS = 5_000
-_DISKS = 64  # formatted disks that are kept for later clusters
-# Shorter times than in a `KafkaCluster`, and few partitions of internal topics, since a run consists of many small
-# steps. A busy machine delays nothing in virtual time, so a broker that is silent for five heartbeats is dead.
-_SESSION_MS = 1_000
-_SETTINGS = {
-    "offsets.topic.num.partitions": "1",
-    "transaction.state.log.num.partitions": "1",
-    "share.coordinator.state.topic.num.partitions": "1",
-    "group.initial.rebalance.delay.ms": "0",
-    "group.min.session.timeout.ms": "100",
-    "log.cleaner.enable": "false",
-}
 
 
 class Arrival(NamedTuple):
@@ -135,22 +116,12 @@ class SimulatedCluster(AsyncClusterData):
         mechanisms: Iterable[str] | None = None,
         history: bool = False,
     ) -> None:
-        if brokers < 1:
-            raise ValueError("a cluster has at least one broker")
-        if racks is not None and len(racks) != brokers:
-            raise ValueError(f"{len(racks)} racks for {brokers} brokers")
-        if emulate is not None:
-            release(emulate)  # raises ValueError for an unknown one
         if security is not None and security.lower().endswith("ssl"):
             raise ValueError(f"security={security!r}: a simulation has no TLS, since no seed decides its bytes")
         self._drawn_by = seed
-        self._config = config_texts(config)
-        check_known(self._config)
         self._security = security_of("n1", security, users, acls, mechanisms, None)
-        self._ids = list(range(1, brokers + 1))
-        self._racks = dict(zip(self._ids, racks or (), strict=False))
-        self._emulate = emulate
-        self._controller_id = CONTROLLER_ID if brokers > 1 else 1
+        self._layout = SimulatedLayout(brokers, config_texts(config), racks, emulate, self._security)
+        self._ids = self._layout.brokers
         self._fault_handles = FaultHandles()
         self._history = history
         self._nodes: dict[int, SimNode] = {}
@@ -186,28 +157,19 @@ class SimulatedCluster(AsyncClusterData):
         loop.network.on_arrival = self._note
         if self._history:
             self._folder = tempfile.TemporaryDirectory(prefix="pykafka-history-", dir=memory_directory())
-        for id in (*self._ids, *([CONTROLLER_ID] if len(self._ids) > 1 else ())):
+        for id in self._layout.nodes:
             self._add(id)
         for node in reversed(self._nodes.values()):
-            self._format(node)
+            self._layout.put_first_disk(node)
             node.start()
         await self.until(self._all_serve, told="the brokers have not come up")
         return self
 
     def _add(self, id: int) -> None:
         loop = self._loop
-        node = self._nodes[id] = SimNode(loop.network, id, self._settings(id), loop.random)
+        node = self._nodes[id] = SimNode(loop.network, id, self._layout.settings(id), loop.random)
         history = Path(self._folder.name) / str(id) if self._folder is not None and id in self._ids else None
         self._brokers[id] = SimulatedBroker(node, loop, lambda broker: self._serves(broker.id), history)
-
-    def _format(self, node: SimNode) -> None:
-        if len(self._ids) > 1:
-            node.put_disk(_formatted_disk(node.id, tuple(node.settings.items()), self._emulate))
-        if self._security is not None:
-            node.disk.make_directory(DATA)
-            records = self._security.first_records(self._emulate)
-            write_snapshot(node.disk, f"{DATA}/{BOOTSTRAP_FILE}", records, now=self._loop.timeline.now)
-            node.disk.sync_all("/data")
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -229,54 +191,11 @@ class SimulatedCluster(AsyncClusterData):
             hint = "" if "PYTHONHASHSEED" in os.environ else "; another process repeats it with a fixed PYTHONHASHSEED"
             error.add_note(f"simulated with SimulatedCluster(brokers={len(self._ids)}, seed={self._drawn_by}){hint}")
 
-    def _settings(self, id: int) -> dict[str, str]:
-        is_controller = id == CONTROLLER_ID
-        security, outer = self._security, "PLAINTEXT" if self._security is None else self._security.listener
-        listeners = f"{outer}://n{id}:{CLIENTS}"
-        settings, protocols = dict(_SETTINGS), {"CONTROLLER": "PLAINTEXT", outer: outer}
-        if self._has_inner_listeners:
-            listeners += f",{INTERNAL}://n{id}:{INNER}"
-            protocols[INTERNAL] = "PLAINTEXT"
-            settings["inter.broker.listener.name"] = INTERNAL
-            settings["listener.security.protocol.map"] = ",".join(f"{name}:{each}" for name, each in protocols.items())
-        if security is not None:
-            settings |= security.config()
-            if security.acls is not None:
-                settings["super.users"] = ";".join([*security.super_users, "User:ANONYMOUS"])
-        if self._emulate is not None and (not is_controller or is_ahead(self._emulate)):
-            settings[EMULATE] = self._emulate
-        if id in self._racks:
-            settings["broker.rack"] = self._racks[id]
-        if len(self._ids) == 1:
-            return {**settings, "listeners": listeners, **self._config}
-        replicas = str(min(3, len(self._ids)))
-        return {
-            **settings,
-            **QUICK,
-            SESSION: str(_SESSION_MS),
-            "min.insync.replicas": "1",
-            "process.roles": "controller" if is_controller else "broker",
-            "listeners": f"CONTROLLER://n{id}:{CONTROLLERS}" if is_controller else listeners,
-            "controller.quorum.voters": f"{CONTROLLER_ID}@n{CONTROLLER_ID}:{CONTROLLERS}",
-            "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": ",".join(f"{name}:{each}" for name, each in protocols.items()),
-            "default.replication.factor": replicas,
-            "offsets.topic.replication.factor": replicas,
-            "transaction.state.log.replication.factor": replicas,
-            "share.coordinator.state.topic.replication.factor": replicas,
-            **self._config,
-        }
-
-    @property
-    def _has_inner_listeners(self) -> bool:
-        """Whether the brokers reach each other on listeners of their own, without logins and emulation."""
-        return self._security is not None or self._emulate is not None
-
     def _all_serve(self) -> bool:
         return all(map(self._serves, self._ids))
 
     def _serves(self, id: int) -> bool:
-        if id == CONTROLLER_ID:
+        if id not in self._ids:
             return self._nodes[id].running
         image = self._leader_of_metadata.broker.node.image
         is_open = (self._nodes[id].name, CLIENTS) in self._loop.network.doors
@@ -284,7 +203,7 @@ class SimulatedCluster(AsyncClusterData):
 
     @property
     def _leader_of_metadata(self) -> SimNode:
-        return self._nodes[self._controller_id]
+        return self._nodes[self._layout.controller]
 
     async def until(self, holds: Callable[[], object], timeout: float = 60, told: str = "it is not so") -> None:
         """Wait until a condition holds.
@@ -323,7 +242,7 @@ class SimulatedCluster(AsyncClusterData):
     @property
     def controller(self) -> SimulatedBroker:
         """The node that leads the metadata."""
-        return self._brokers[self._controller_id]
+        return self._brokers[self._layout.controller]
 
     def broker(self, node_id: int) -> SimulatedBroker:
         """Return the broker with the id, for `kill`, `start`, `stop`, `pause`, `unpause`, `cut_power`, `break_disk`,
@@ -421,7 +340,7 @@ class SimulatedCluster(AsyncClusterData):
         running = [node for node in self.brokers if node.running]
         node = self.broker(broker) if broker is not None else next(iter(running), self.brokers[0])
         loop, answered = self._loop, self._loop.create_future()
-        port = INNER if self._has_inner_listeners else CLIENTS
+        port = INNER if self._layout.has_inner_listeners else CLIENTS
         link = SimLink(loop.network, loop.application, Address(node.host, port, "PLAINTEXT"), "cluster")
         loop.application.turn(lambda: link.send(request, answered.set_result, _REQUEST_MS, copied=True))
         answer = await answered
@@ -570,7 +489,7 @@ class SimulatedCluster(AsyncClusterData):
             node.put_disk(disks[id])
         self._leader_of_metadata.start()
         await asyncio.sleep(
-            int(self.controller.config.get(SESSION, _SESSION_MS)) / 1000
+            int(self.controller.config.get(SESSION, SESSION_MS)) / 1000
         )  # it takes the brokers of the snapshot for alive
         await self.calm()
         for image in list(self._leader_of_metadata.broker.node.image.topics.values()):
@@ -609,15 +528,6 @@ class SimulatedCluster(AsyncClusterData):
                         key = topic.name, each.partition
                         found[key] = max(found.get(key, -1), each.leader_epoch)
         return found
-
-
-@lru_cache(_DISKS)
-def _formatted_disk(id: int, settings: tuple[tuple[str, str], ...], emulate: str | None) -> CrashFileSystem:
-    """Return the disk of a node before its first start, which does not depend on the seed."""
-    timeline, random = Timeline(), Random(id)
-    node = SimNode(Network(timeline, random), id, dict(settings), random)
-    node.format(CLUSTER_ID, *format_request(CLUSTER_ID, emulate))
-    return node.disk
 
 
 __all__ = ["SimulatedCluster"]

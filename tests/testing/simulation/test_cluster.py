@@ -25,7 +25,8 @@ from pykafka_broker.releases.release import release
 from pykafka_broker.server.link_codec import encode_request
 from pykafka_broker.testing import BrokerError, ControlError, WaitTimeout
 from pykafka_broker.testing.simulation import SimulatedCluster, SimulationStalled, simulate
-from pykafka_broker.testing.simulation.cluster import CONTROLLER_ID, KINDS
+from pykafka_broker.testing.simulation.cluster import KINDS
+from pykafka_broker.testing.simulation.layout import CONTROLLER_ID
 from pykafka_broker.testing.trouble import KINDS as TROUBLES
 
 ROOT = Path(__file__).resolve().parents[3]
