@@ -336,12 +336,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         tools/console_consumer tools/console_producer
         """,
     ),
-    "tools/test_console_share_consumer.py": (
-        "reads as one member after the other",
-        """
-        client/share_consumer
-        """,
-    ),
     "tools/test_get_offsets.py": (
         "runs the tool, also against older brokers",
         """
