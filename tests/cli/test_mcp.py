@@ -6,16 +6,17 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
-from mcp import ClientSession
-from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from pykafka_broker.cli import main
 from pykafka_broker.cli.mcp import called, input_schema, offered
 from pykafka_broker.testing import KafkaBroker
+
+if TYPE_CHECKING:
+    from mcp import ClientSession
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +26,9 @@ def broker() -> Iterator[KafkaBroker]:
 
 
 def asked(broker: KafkaBroker, talk: Callable[[ClientSession], Awaitable[Any]]) -> Any:
+    from mcp import ClientSession  # a second of CPU, which every worker would take to collect this file
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
     command = ["-m", "pykafka_broker", "mcp", "--url", str(broker.control_url)]
 
     async def run() -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from pykafka_broker.cluster.image import TopicImage
+from pykafka_broker.config.values import format_value
 from pykafka_broker.control.answers import Topic
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem, problem_of
@@ -76,7 +77,7 @@ async def create_topic(
     """
     if exist_ok and name in control.services.image.topics:
         return await _existing(control, name, partitions, config or {})
-    configs = [CreatableTopicConfig(key, config_text(value)) for key, value in (config or {}).items()]
+    configs = [CreatableTopicConfig(key, format_value(value)) for key, value in (config or {}).items()]
     asked = CreatableTopic(
         name=name, num_partitions=partitions or 1, replication_factor=replication_factor or -1, configs=configs
     )
@@ -98,9 +99,9 @@ async def _existing(
         raise Problem(409, f"topic {name} exists with {found['partitions']} partitions, not {partitions}")
     for key, value in config.items():
         own = found["config"].get(key)
-        if own != config_text(value):
+        if own != format_value(value):
             there = f"no {key} of its own" if own is None else f"{key}={own}"
-            raise Problem(409, f"topic {name} exists with {there}, not {key}={config_text(value)}")
+            raise Problem(409, f"topic {name} exists with {there}, not {key}={format_value(value)}")
     return found
 
 
@@ -110,7 +111,7 @@ async def alter_config(control: Control, topic: str, config: dict[str, str | int
         AlterableConfig(
             key,
             AlterConfigOp.DELETE if value is None else AlterConfigOp.SET,
-            None if value is None else config_text(value),
+            format_value(value),
         )
         for key, value in config.items()
     ]
@@ -120,7 +121,7 @@ async def alter_config(control: Control, topic: str, config: dict[str, str | int
 
     def done() -> bool | None:
         there = control.services.image.topic_config(topic)
-        wanted = {key: None if value is None else config_text(value) for key, value in config.items()}
+        wanted = {key: format_value(value) for key, value in config.items()}
         return all(there.get(key) == value for key, value in wanted.items()) or None
 
     await control.until(done, _TIMEOUT_MS / 1000)
@@ -163,11 +164,6 @@ def _topic(control: Control, found: MetadataResponseTopic) -> Topic:
         internal=found.is_internal,
         config=dict(control.services.image.topic_config(found.name or "")),
     )
-
-
-def config_text(value: str | int | float | bool) -> str:
-    """Return a config's value in Kafka's form."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def topic_image(control: Control, topic: str, partition: int | None = None) -> TopicImage:
