@@ -314,7 +314,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "testing/test_replay.py": (
         "records and plays with it",
         """
-        cli/replay control/api/recording testing/compared_answers testing/recorded_messages
+        cli/replay cli/recorded_events control/api/recording testing/compared_answers testing/recorded_messages
         testing/recording
         """,
     ),

@@ -26,8 +26,8 @@ TABLES = {  # a module with names of others, and what the names stand below
 REASONS = {
     "imported late: only brokers with this feature, role or system wait for the import": """
         broker.coordinators.group_host broker.coordinators.transaction_host broker.membership.lone_broker
-        broker.requests.metering control.history.noting security.acls security.sasl.aws_msk_iam security.sasl.kerberos
-        server.epoll_loop server.lazy_tls server.tls_listener testing.in_process
+        broker.requests.metering cli.replay_page control.history.noting security.acls security.sasl.aws_msk_iam
+        security.sasl.kerberos server.epoll_loop server.lazy_tls server.tls_listener testing.in_process
     """,
     "of a lower layer than the reader": """
         cluster.acls cluster.feature_updates cluster.raft.observer coordinators.groups.coordinator
@@ -41,6 +41,7 @@ REASONS = {
         testing.simulation.faults testing.simulation.layout testing.simulation.serving
     """,
     "runs in a thread of its own, its reader on the loop": "zookeeper.controller",
+    "changes recordings; the reader is a command": "testing.masking",
     "read by users, whose policies derive from its classes": "security.hooks.policies",
 }
 
