@@ -38,7 +38,7 @@ REASONS = {
         control.history.groups control.history.transactions control.traffic.answers coordinators.groups.consumer_classic
         coordinators.streams.sticky_assignor log.compaction.clean log.directory_map log.maintenance log.moving
         log.tool.repair log.tool.verify registry.api server.accepting server.dial testing.fixtures testing.replay
-        testing.simulation.broker testing.simulation.faults testing.simulation.layout testing.simulation.serving
+        testing.simulation.faults testing.simulation.layout testing.simulation.serving
     """,
     "runs in a thread of its own, its reader on the loop": "zookeeper.controller",
     "read by users, whose policies derive from its classes": "security.hooks.policies",
