@@ -14,7 +14,7 @@ from interop.differential.granted import Granted
 from interop.differential.hunt import Hunt
 from interop.differential.making import AREAS, sequence
 from interop.differential.making.acls import PREPARER
-from interop.differential.making.edges import stand_in
+from interop.differential.making.edges import REQUESTS_KEPT_CLEAR_OF, stand_in
 from interop.differential.pair import CONFIG, Pair
 from interop.differential.recording import RECORDED, RIGHTS, Recording, differences, read
 from interop.differential.steps import Step, prefix_of, step_of, to_message
@@ -114,6 +114,18 @@ def test_odd_values_come_between_the_steps_of_a_seed() -> None:
     for step in added:
         to_message(step, "d-", stand_in).encode(step.version)
     assert {("Fetch", "rack_id"), ("LeaveGroup", "members")} & {(one.api, name) for one in added for name in one.fields}
+
+
+def test_requests_that_kafka_never_answers_are_kept_clear_of() -> None:
+    """By what stands in them twice, whichever other patterns there are."""
+    resource = {"resource_type": 2, "resource_name": "§a", "configs": []}
+    for api, fields, is_kept in (
+        ("JoinGroup", {"protocols": [{"name": "range"}] * 2}, True),
+        ("JoinGroup", {"protocols": [{"name": "range"}, {"name": "sticky"}]}, False),
+        ("AlterConfigs", {"resources": [resource, resource]}, True),
+        ("AlterConfigs", {"resources": [resource, resource | {"resource_name": "§b"}]}, False),
+    ):
+        assert bool(REQUESTS_KEPT_CLEAR_OF.match(f"{api} {fields}")) is is_kept, (api, fields)
 
 
 @pytest.mark.parametrize("area", AREAS)

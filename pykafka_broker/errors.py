@@ -1,4 +1,4 @@
-"""The two kinds of error that are no defect of the broker.
+"""The two kinds of error that are no defect of the broker, and words of messages for all layers.
 
 Rule: an `ApiError` becomes an error code in a reply and the connection goes on; a `FrameError` closes the connection.
 Anything else that is raised while a request is served is a defect of the broker: it is logged and answered with
@@ -30,3 +30,11 @@ class ApiError(Exception):
 
 class FrameError(Exception):
     """A connection with broken bytes: the connection is closed, and the text is logged once."""
+
+
+# -- words of messages
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun: "1 record", "2 records"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -52,6 +52,8 @@ SEND_FILE: Callable[[int, int, int, int], int] | None = getattr(os, "sendfile", 
 STOP_SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
 )
+# Signal that `pykafka-broker cluster` takes to start ended nodes again; Windows has none for it.
+START_SIGNAL: signal.Signals | None = getattr(signal, "SIGUSR1", None)
 # Signals to another process: STOP ends it in an orderly way, KILL at once. Windows has no other orderly signal.
 STOP: int = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM)
 KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)

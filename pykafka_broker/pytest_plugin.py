@@ -10,8 +10,10 @@ marker, and that over the ini file.
 
 from __future__ import annotations
 
+import gc
 import os
 import re
+import sys
 import unittest
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -65,8 +67,9 @@ OPTIONS = (  # options of the marker, as of `KafkaBroker`
     *("emulate", "security", "users", "acls", "mechanisms", "client_auth"),
     *("schema_registry", "history", "in_process", "allow_unknown_config"),
 )
+_MOST_AGAIN = 3  # runs with all faults that a failure met, until it comes again
 _MOST_REQUESTS = 20  # shown in the report of a failure
-_MOST_FILE_NAME = 150
+_MOST_FILE_NAME = 150  # bytes
 _PATIENCE_S = 5.0  # with a broker that may be stopped
 TOO_LATE = (
     "@pytest.mark.kafka chooses the broker of a whole test, class or module: for one parameter of a test make a test "
@@ -142,6 +145,12 @@ def pytest_configure(config: pytest.Config) -> None:
     given = _given_configs(config)
     if _option(config, "kafka_broker_url") and (given or config.getoption("--kafka-emulate")):
         raise pytest.UsageError("--kafka-config and --kafka-emulate can't change a broker that runs already")
+    workers = getattr(config.option, "tx", None) or ()  # of pytest-xdist
+    if len(workers) > 1 and _resets(config) and _url(config):
+        raise pytest.UsageError(
+            f"{len(workers)} workers would reset the broker at {_url(config)} under each other: run them without -n, "
+            "or with kafka_broker_isolation = none and topics of their own (kafka_topic)"
+        )
     for origin, configs in (("kafka_broker_config", _configs(config)), ("--kafka-config", given)):
         _check_known(config, origin, configs)
 
@@ -150,7 +159,7 @@ def _check_known(config: pytest.Config, origin: str, configs: Mapping[str, str])
     """Raise UsageError for a config unknown to Kafka."""
     if not configs or config.getini("kafka_broker_allow_unknown_config"):
         return
-    from pykafka_broker.testing.process import check_known
+    from pykafka_broker.testing.arguments import check_known
 
     try:
         check_known(configs)
@@ -181,6 +190,11 @@ def _pairs(origin: str, lines: list[str]) -> dict[str, str]:
 
 def _option(config: pytest.Config, name: str) -> str:
     return str(config.getoption(f"--{name.replace('_', '-')}") or config.getini(name))
+
+
+def _url(config: pytest.Config) -> str:
+    """Return the control API of the broker that runs already; empty without one."""
+    return _option(config, "kafka_broker_url") or os.environ.get(URL_VARIABLE, "")
 
 
 def _resets(config: pytest.Config) -> bool:
@@ -286,11 +300,12 @@ def kafka_broker(request: pytest.FixtureRequest, pytestconfig: pytest.Config) ->
     from pykafka_broker.testing import KafkaBroker, RemoteBroker
 
     wish: Wish = getattr(request, "param", Wish({}))
-    url = _option(pytestconfig, "kafka_broker_url") or os.environ.get(URL_VARIABLE, "")
-    if url:
+    if url := _url(pytestconfig):
         if wish:
             pytest.skip(f"the test needs a broker with its own settings ({wish}), and the run uses the broker at {url}")
         with RemoteBroker(url) as remote:
+            if _resets(pytestconfig):
+                remote.reset()  # an earlier run has left what its last test made
             yield remote
         return
     shared, options = pytestconfig.stash[_SHARED], dict(wish.options)
@@ -500,45 +515,63 @@ class _ChaosRuns:
         self._item = item
         self._spec = spec
         self._between = _Between.from_parent(cast("pytest.Collector", item.parent), name=f"{item.name} again")
-        self._failures: list[list[pytest.TestReport]] = []
 
     def reports(self) -> list[pytest.TestReport]:
         """Run the test; return the reports of its smallest failure, without a failure those of the last run."""
         from pykafka_broker.testing.chaos import ChaosRun, Verdict, shrunk
 
-        passed: list[pytest.TestReport] = []
+        reports: list[pytest.TestReport] = []
         for seed in self._spec.seeds:
             run, runs = ChaosRun(self._spec, seed), 0
-
-            def fails(faults: Sequence[Hit], seed: int = seed) -> bool:
-                nonlocal runs
-                runs += 1
-                return not self._passes(ChaosRun(self._spec, seed, faults))
-
-            if passes := self._passes(run):
-                passed = passes
+            reports = self._run(run)
+            place = _place_of_failure(reports)
+            if place is None:
                 continue
+            smallest = reports
+
+            def fails(faults: Sequence[Hit], seed: int = seed, place: object = place) -> bool:
+                nonlocal runs, smallest
+                runs += 1
+                again = self._run(ChaosRun(self._spec, seed, faults))
+                if _place_of_failure(again) != place:
+                    return False
+                smallest = again
+                return True
+
             enough: list[Hit] | None = None
-            if run.met and self._spec.shrink_runs and fails(run.met):
+            if run.met and self._spec.shrink_runs and any(fails(run.met) for _ in range(_MOST_AGAIN)):
                 enough = [] if fails([]) else shrunk(run.met, fails, self._spec.shrink_runs)
-            smallest = self._failures[-1]
             failed = next(report for report in smallest if report.failed)
             failed.sections.append(("kafka chaos", Verdict(run, runs, enough).text()))
             return smallest
-        return passed
+        return reports
 
-    def _passes(self, run: ChaosRun) -> list[pytest.TestReport]:
-        """Run the test once; return the reports, none of a failure."""
+    def _run(self, run: ChaosRun) -> list[pytest.TestReport]:
+        """Run the test once; return the reports."""
         from _pytest.runner import runtestprotocol
 
+        _forget_last_failure()
         self._item.stash[_CHAOS] = run
         self._item._report_sections.clear()  # what the run before it has printed
         self._item._initrequest()  # the fixtures of the test's own scope are made anew
-        reports = runtestprotocol(self._item, log=False, nextitem=self._between)
-        if any(report.failed for report in reports):
-            self._failures.append(reports)
-            return []
-        return reports
+        return runtestprotocol(self._item, log=False, nextitem=self._between)
+
+
+def _forget_last_failure() -> None:
+    """Let go of the frames of the last failure: the clients in them would go on asking the broker in the next run."""
+    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+        if hasattr(sys, name):
+            delattr(sys, name)
+    gc.collect()
+
+
+def _place_of_failure(reports: Sequence[pytest.TestReport]) -> object:
+    """Return where a test failed, so that another failure is not taken for the same; None if it passed."""
+    for report in reports:
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            return report.when, getattr(crash, "path", None), getattr(crash, "lineno", None)
+    return None
 
 
 # -- the report
@@ -587,7 +620,7 @@ def _save_recording(broker: Controlled, item: pytest.Item) -> str:
     """Save the recording of a failed test; return what to read about it."""
     from pykafka_broker.testing import BrokerError, ControlError
 
-    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", item.nodeid)[-_MOST_FILE_NAME:]
+    name = re.sub(r"[^\w.-]+", "-", item.nodeid).encode()[-_MOST_FILE_NAME:].decode(errors="ignore")
     path = Path(item.config.getoption("--kafka-record")) / f"{name}.jsonl"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

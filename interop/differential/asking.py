@@ -16,6 +16,12 @@ def create(*names: str, **configs: str) -> Step:
     return Step("CreateTopics", 7, {"topics": topics, "timeout_ms": 10_000})
 
 
+def sized(**counts: int) -> Step:
+    """Topics with so many partitions."""
+    topics = [{"name": "§" + name, "num_partitions": n, "replication_factor": 1} for name, n in counts.items()]
+    return Step("CreateTopics", 7, {"topics": topics, "timeout_ms": 10_000})
+
+
 def produce(batch: Fields | None, topic: str = "§a", version: int = 9, **fields: Any) -> Step:
     """`batch` None is no batch at all, which is not the same as null."""
     data = [{"index": 0, "records": {"batches": [] if batch is None else [batch]}}]
@@ -146,6 +152,16 @@ def streams_heartbeat(member: str, **fields: Any) -> Step:
         "active_tasks": [], "standby_tasks": [], "warmup_tasks": [],
     }  # fmt: skip
     return Step("StreamsGroupHeartbeat", 1, asked | fields)
+
+
+def application(*subtopologies: Fields) -> Step:
+    """The first member of a streams group; ids of the subtopologies count from 0 if they have none."""
+    parts = [{"subtopology_id": str(i), **one} for i, one in enumerate(subtopologies)]
+    return streams_heartbeat("m" * 22, topology={"epoch": 0, "subtopologies": parts})
+
+
+def inner(topic: str, partitions: int = 0) -> Fields:
+    return {"name": topic, "partitions": partitions, "replication_factor": 0, "topic_configs": []}
 
 
 def share_join(*topics: str) -> Step:

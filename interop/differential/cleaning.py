@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from interop.differential.making.streams import INTERNAL
+from interop.differential.making.streams import INTERNAL, WILD
 from interop.differential.making.topics import NAMES
 from interop.differential.steps import PREFIX, Step
 from interop.raw import RawClient
@@ -19,7 +19,7 @@ from pykafka_broker.protocol.messages.describe_configs_request import DescribeCo
 BROKER, DELETE = 4, 1
 DYNAMIC_SOURCES = (2, 3)  # a broker's own and the cluster's
 STAYS = "min.insync.replicas"  # set for the cluster from the start, and not to be removed
-ALL_NAMES = {*NAMES, *INTERNAL, "§b", "§c", "§s", "§t", "§none"}
+ALL_NAMES = {*NAMES, *INTERNAL, *WILD, "§b", "§c", "§s", "§t", "§none"}
 
 
 def clean(bootstrap_servers: str, prefix: str, steps: Sequence[Step], stranger: str = "") -> None:

@@ -99,6 +99,10 @@ IN_WORDS_OF_OTHERS = re.compile(r"(Produce|TxnOffsetCommit) v\d+\..*\.error_code
 # - Which of several partitions of a share session gets what the limits leave depends on how far Kafka has looked into
 #   each; a topic that there is not, or that the group does not read, makes it fail with UNKNOWN_SERVER_ERROR, or not.
 # - Where a share group has read, Kafka notices that its offsets were altered or deleted with its next write.
+# - Where a log starts within a batch of an open transaction, Kafka's last stable offset is that batch's first one,
+#   below the start: consumers that reset to the end get it, and are out of range. Here it is the start.
+# - Kafka looks for a time in the first segment that could have it, and in no other: after DeleteRecords that is one
+#   which is no part of the log any more, until the next look at what is to be deleted. Here records are found.
 # - Kafka does not answer DescribeShareGroupOffsets for a partition that there is not.
 # Forgiven is also that Kafka lists aborted transactions behind those of the records in the answer.
 _EXCUSED = [re.compile(entry.pattern) for entry in ON_PURPOSE]

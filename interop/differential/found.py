@@ -13,6 +13,7 @@ from interop.differential.asking import (
     RELEASE,
     acls,
     alter,
+    application,
     commit_for,
     create,
     delete,
@@ -24,6 +25,7 @@ from interop.differential.asking import (
     heartbeat,
     idempotent,
     init,
+    inner,
     join,
     join_transaction,
     leader_epoch,
@@ -38,6 +40,7 @@ from interop.differential.asking import (
     share_fetch,
     share_join,
     share_state,
+    sized,
     streams_heartbeat,
     transactional,
 )
@@ -81,6 +84,41 @@ def add_partitions(version: int, named: list[tuple[str, list[int]]]) -> dict[str
     if version < 4:
         return {"v3_and_below_" + name: value for name, value in fields.items()}
     return {"transactions": [fields | {"verify_only": True}]}
+
+
+WRITERS: list[dict[str, Any]] = [
+    {"source_topics": ["§a"], "repartition_sink_topics": ["§x"]},
+    {"source_topics": ["§b"], "repartition_sink_topics": ["§x", "§y"]},
+]
+TOGETHER = {"copartition_groups": [{"source_topics": [], "repartition_source_topics": [0, 1]}]}
+FOLLOWERS: list[tuple[int, dict[str, Any]]] = [
+    (9, {"replica_id": 5}), (14, {"replica_id": 5}), (17, {"replica_state": {"replica_id": 5}}),
+]  # fmt: skip
+HAVING_TWICE: list[dict[str, Any]] = [
+    {"client_tags": [{"key": "k", "value": "v"}] * 2},
+    *({name: [{"subtopology_id": "0", "partition": 0, "offset": offset} for offset in (5, 6)]}
+      for name in ("task_offsets", "task_end_offsets")),
+    *({"topology": {"epoch": 0, "subtopologies": [
+        {"subtopology_id": "0", "source_topics": [topic], "state_changelog_topics": logs}]}}
+      for topic in ("§no", "§a") for logs in ([inner("§log"), inner("§log")], [
+          inner("§log") | {"topic_configs": [{"key": "cleanup.policy", "value": "compact"}] * 2}])),
+]  # fmt: skip
+LEAVES: dict[str, Any] = {
+    "member_epoch": -1, "topology": None, "active_tasks": None, "standby_tasks": None, "warmup_tasks": None,
+}  # fmt: skip
+STREAMS = Step("StreamsGroupDescribe", 1, {"group_ids": ["§g"]})
+ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+NOT_OF_A_SHARE = (
+    "g",
+    "g:",
+    "::",
+    f":{ID}:0",
+    f" :{ID}:0",
+    f"g:{ID}=:0",
+    f"g:{ID[1:]}:0",
+    f"g:{ID[1:]}$:0",
+    f"g:{ID}:x",
+)
 
 
 def by_index(api: str, *named: tuple[str, list[int]]) -> Step:
@@ -461,6 +499,49 @@ FOUND: dict[str, list[Step]] = {
         create("§a"), init(), join_transaction("§a"), end_transaction(True),
         *(produce(batch, version=9, acks=127, transactional_id="§x") for batch in (
             records(producer=[of("producer_id x"), of("producer_epoch x"), 0], transactional=True), records())),
+    ],
+    "a-repartition-topic-of-another-size": [
+        sized(a=2, x=6), application(WRITERS[0], {
+            "repartition_source_topics": [inner("§x", 3)], "state_changelog_topics": [inner("§log")]}), STREAMS,
+    ],
+    "repartition-topics-of-another-size-that-are-joined": [
+        sized(a=2, b=6, x=3), application(*WRITERS, {
+            "repartition_source_topics": [inner("§x", 5), inner("§y")], **TOGETHER}), STREAMS,
+    ],
+    "a-repartition-topic-with-two-writers": [
+        sized(a=2, b=6),
+        application(WRITERS[0] | {"subtopology_id": "10"}, WRITERS[1] | {"subtopology_id": "9"},
+                    {"repartition_source_topics": [inner("§x"), inner("§y")]}), STREAMS,
+    ],
+    "counts-of-an-application": [
+        sized(a=2, b=6), application(*WRITERS, {"repartition_source_topics": [inner("§x"), inner("§y")], **TOGETHER},
+                                     {"source_topics": ["§a"], "repartition_sink_topics": ["§z"],
+                                      "state_changelog_topics": [inner("§log")]},
+                                     {"repartition_source_topics": [inner("§z", 4)]}), STREAMS,
+    ],
+    "what-a-streams-application-has-twice": [
+        sized(a=2), *(step for fields in HAVING_TWICE for step in (
+            streams_heartbeat("m" * 22, **fields), streams_heartbeat("m" * 22, **LEAVES),
+            Step("DeleteGroups", 2, {"groups_names": ["§g"]}))),
+    ],
+    "keys-of-share-partitions": [
+        create("§a"), *(Step("FindCoordinator", 6, {"key_type": 2, "coordinator_keys": [key]}) for key in (
+            *NOT_OF_A_SHARE, f"g:{ID}:{2**31}", f"g:{ID}:{2**31 - 1}", f"g:{ID}:+1", f"g:{ID}:-1", f"g:{ID}==:0",
+            f"a:b:{ID}:0", f"::{ID}:0")),
+    ],
+    "share-offsets-to-delete-that-are-named-twice": [
+        create("§a", "§b"), Step("AlterShareGroupOffsets", 0, {"group_id": "§g", "topics": [
+            {"topic_name": "§a", "partitions": [{"partition_index": 0, "start_offset": 0}]}]}),
+        *(Step("DeleteShareGroupOffsets", 0, {"group_id": "§g", "topics": [{"topic_name": "§" + n} for n in names]})
+          for names in (("no", "no", "b", "b"), ("a", "no", "a"), ("a", "a"))),
+    ],
+    "fetches-of-followers-that-there-are-not": [
+        create("§a"), produce(records()), *(fetch(version=version, partition={"current_leader_epoch": epoch}, **who)
+                                            for version, who in FOLLOWERS for epoch in (-1, 0)),
+    ],
+    "logs-with-names-too-long-to-be-moved": [
+        Step("AlterReplicaLogDirs", 2, {"dirs": [{"path": "/none", "topics": [
+            {"name": "§" + "x" * size, "partitions": [0, 10, -1]}]}]}) for size in (202, 203, 204, 205, 300)
     ],
     "a-scram-password-that-is-empty": [
         Step("AlterUserScramCredentials", 0, {"upsertions": [

@@ -239,12 +239,17 @@ class Broker:
         return _earliest(machine for machine in self.timed if machine is not self.node.logs)
 
     def on_deadline(self) -> None:
-        """Do everything due by now."""
-        now = self.clock.now
+        """Do everything due by now. A defect of a machine keeps no other from its turn, and is raised at the end."""
+        now, defect = self.clock.now, None
         for machine in list(self.timed):
             due = machine.next_deadline()
             if due is not None and due <= now:
-                machine.on_deadline(now)
+                try:
+                    machine.on_deadline(now)
+                except Exception as error:
+                    defect = defect or error
+        if defect is not None:
+            raise defect
 
     def look_now(self) -> None:
         """Have the logs look for retention and compaction at the next `on_deadline`."""

@@ -297,8 +297,8 @@ class Services:
 
         A broker with ZooKeeper had no leader for the topic yet, a broker with KRaft has not heard of the topic.
         """
-        with_zookeeper = self.emulation is not None and not self.emulation.release.features
-        return ErrorCode.LEADER_NOT_AVAILABLE if with_zookeeper else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        has_zookeeper = self.emulation is not None and self.emulation.has_zookeeper
+        return ErrorCode.LEADER_NOT_AVAILABLE if has_zookeeper else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def offsets_partition(self, group_id: str) -> tuple[str, int]:
         """Return the partition of `__consumer_offsets` for a group, existing or not."""

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from pykafka_broker.cli.commands import COMMANDS, is_like_a_command, is_tool, module_of
+from pykafka_broker.cli.commands import COMMANDS, is_like_a_command, is_tool, module_of, without_script
 from pykafka_broker.platform import speak_utf8
 from pykafka_broker.tools import TOOLS, drop_output
 
@@ -24,6 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return the exit code."""
     speak_utf8()
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments and not os.path.exists(arguments[0]):
+        arguments[0] = without_script(arguments[0])
     if arguments and (arguments[0] in COMMANDS or arguments[0] in TOOLS):
         return _inspect(arguments)
     if arguments and is_like_a_command(arguments[0]) and not os.path.exists(arguments[0]):

@@ -89,9 +89,20 @@ def is_like_a_command(word: str) -> bool:
     return word.replace("-", "").isalpha() and word[0] != "-"
 
 
-_OTHER_WORDS = {"produce": "console-producer", "consume": "console-consumer"}
+def without_script(word: str) -> str:
+    """Return the command that the name of one of Kafka's scripts means: `topics` of `kafka-topics.sh`."""
+    return word.removesuffix(".sh").removesuffix(".bat").removeprefix("kafka-")
+
+
+_OTHER_WORDS = {
+    "produce": "console-producer",
+    "consume": "console-consumer",
+    "dump-log": "log dump",
+    "storage": "format or info",
+    "mirror-maker": "mirror",
+}
 _OTHER_FLAGS = {"--port": "--listen", "--host": "--listen", "--bind": "--listen", "--bootstrap-server": "--url"}
-_SERVING = ("serve", "start", "run", "broker")
+_SERVING = ("serve", "start", "run", "broker", "server-start")
 
 
 def what_was_meant(word: str) -> str:

@@ -36,6 +36,7 @@ from pykafka_broker.control.door import ControlDoor
 from pykafka_broker.control.http import HttpAddress
 from pykafka_broker.control.observed_router import HeldReply, TrafficObserver
 from pykafka_broker.control.traffic.exchange import Exchange, encoded_response
+from pykafka_broker.control.traffic.mentions import FetchedSession, partition_of, session_of
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.runtime import ZERO_UUID, Pieces, leaves
@@ -251,7 +252,7 @@ class ForwardingBroker:
         self._local = local
         self._upstreams: dict[int, Upstream] = {}
         self._topics: dict[bytes, str] = {}
-        self._sessions: dict[int, Session] = {}
+        self._sessions: dict[FetchedSession, Session] = {}
 
     # -- as a broker
 
@@ -318,8 +319,8 @@ class ForwardingBroker:
     def topic_name(self, topic_id: bytes) -> str | None:
         return self._topics.get(topic_id)
 
-    def fetched(self, session_id: int) -> Iterable[tuple[str | bytes, int]]:
-        return self._sessions.get(session_id, ())
+    def fetched(self, session: FetchedSession) -> Iterable[tuple[str | bytes, int]]:
+        return self._sessions.get(session, ())
 
     def _learn(self, exchange: Exchange, response: Any) -> None:
         if exchange.api_key in _NAMING_TOPICS:
@@ -328,17 +329,20 @@ class ForwardingBroker:
                     self._topics[topic.topic_id] = topic.name
         elif exchange.api_key == ApiKey.FETCH and response.session_id and exchange.request is not None:
             self._follow_session(exchange.request, response.session_id)
+        elif exchange.api_key == ApiKey.SHARE_FETCH and not response.error_code and exchange.request is not None:
+            self._follow_session(exchange.request, (exchange.request.group_id or "", exchange.request.member_id or ""))
 
-    def _follow_session(self, request: Any, session_id: int) -> None:
-        if len(self._sessions) >= _MOST_SESSIONS and session_id not in self._sessions:
+    def _follow_session(self, request: Any, key: FetchedSession) -> None:
+        if len(self._sessions) >= _MOST_SESSIONS and key not in self._sessions:
             self._sessions.pop(next(iter(self._sessions)))
-        session = self._sessions.setdefault(session_id, {}) if request.session_id else {}
-        self._sessions[session_id] = session
+        session = {} if session_of(request) is None else self._sessions.setdefault(key, {})
+        self._sessions[key] = session
         for topic in request.topics:
-            session.update(((topic.topic or topic.topic_id, each.partition), None) for each in topic.partitions)
+            name = getattr(topic, "topic", "") or topic.topic_id
+            session.update(((name, index), None) for index in map(partition_of, topic.partitions) if index is not None)
         for topic in request.forgotten_topics_data:
             for index in topic.partitions:
-                session.pop((topic.topic or topic.topic_id, index), None)
+                session.pop((getattr(topic, "topic", "") or topic.topic_id, index), None)
 
 
 class ForwardedReply(PendingReply):

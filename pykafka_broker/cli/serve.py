@@ -7,6 +7,7 @@ import contextlib
 import errno
 import logging
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,6 +39,7 @@ log = logging.getLogger("pykafka_broker")
 
 CANNOT_START = 1
 STOP_WORD = b"stop"
+_LOOK_S = 1.0
 ALL_INTERFACES = ("0.0.0.0", "::")
 
 
@@ -264,9 +266,24 @@ def cannot_start(error: Exception) -> int:
 def reason_of(error: Exception) -> str:
     """Return a failure of the start in words, with the file where it has one."""
     if isinstance(error, OSError) and error.strerror is not None:
-        hint = " (another program listens there; port 0 takes a free port)" if error.errno == errno.EADDRINUSE else ""
-        return f"{'' if error.filename is None else f'{error.filename}: '}{error.strerror}{hint}"
+        told = f"{'' if error.filename is None else f'{error.filename}: '}{error.strerror}"
+        return f"{told} ({_holder_of(told)}; port 0 takes a free port)" if error.errno == errno.EADDRINUSE else told
     return str(error)
+
+
+def _holder_of(told: str) -> str:
+    """Return what has a port that is taken: a listener, or a connection, whose client was given that port."""
+    address = re.search(r"(\S+):([0-9]+): ", told)
+    if address is not None:
+        import socket
+
+        try:
+            socket.create_connection((address[1].strip("[]"), int(address[2])), timeout=_LOOK_S).close()
+        except ConnectionRefusedError:
+            return "nobody listens there, it is the port of a connection of another program and may soon be free"
+        except (OSError, OverflowError):
+            pass
+    return "another program listens there"
 
 
 def complain(lines: Iterator[str] | Sequence[str]) -> int:
@@ -292,6 +309,8 @@ def _data_dir(given: str | None, ephemeral: bool) -> contextlib.AbstractContextM
         return contextlib.nullcontext(given)
     import tempfile
 
+    if "," in (parent := tempfile.gettempdir()):
+        raise OSError(errno.EINVAL, "a comma separates directories in log.dirs, so TMPDIR may have none", parent)
     return tempfile.TemporaryDirectory(prefix="pykafka-broker-", ignore_cleanup_errors=True)
 
 

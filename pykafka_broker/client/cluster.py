@@ -1,8 +1,10 @@
 """The brokers of one cluster, as a client sees them.
 
 Rule: a request is repeated, with a pause, while its broker can't be reached, until `default.api.timeout.ms` have
-passed. A request that may have been carried out is repeated only if its caller says that a repetition does no harm.
-Errors in an answer are the caller's business, except a coordinator that has moved: it is looked up anew here.
+passed; before each repetition the client looks up where the broker is by now, and which broker is the controller, the
+coordinator or the leader. A request that may have been carried out is repeated only if its caller says that a
+repetition does no harm. Errors in an answer are the caller's business, except a coordinator that has moved: it is
+looked up anew here.
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypedDict, Unpack
 
-from pykafka_broker.client.errors import AuthenticationFailed, KafkaError, TimedOut, check
+from pykafka_broker.client.errors import AuthenticationFailed, ClientError, KafkaError, TimedOut, check
 from pykafka_broker.client.properties import addresses, check_resolvable, number, security_of
 from pykafka_broker.peers import LinkBroken, LinkError, LinkTimeout, NotServed, Versions
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -62,13 +65,19 @@ class AskOptions(TypedDict, total=False):
     """Options of a request.
 
     versions: the lowest and the highest version that may be used. call: the name that Kafka's client has for the call,
-    for the text of a time-out. repeatable: the request may be carried out twice, as by default.
+    for the text of a time-out. repeatable: the request may be carried out twice, as by default. replaceable: another
+    node may have to be asked instead: `Unreached` is raised after one attempt.
     """
 
     versions: Versions | None
     timeout_ms: int | None
     call: str | None
     repeatable: bool
+    replaceable: bool
+
+
+class Unreached(Exception):
+    """A node was not reached; another node may have the same duty by now."""
 
 
 class Client:
@@ -140,6 +149,7 @@ class Client:
         Raises:
             TimedOut: no node answered in time.
             KafkaError: the node does not serve the request.
+            Unreached: the node of a `replaceable` request was not reached, and there is time for another attempt.
         """
         if node_id is None and self._of_controllers:
             return await self.ask_controller(request, **options)
@@ -156,10 +166,12 @@ class Client:
         timeout_ms: int | None = None,
         call: str | None = None,
         repeatable: bool = True,
+        replaceable: bool = False,
     ) -> Any:
         until = self.deadline(timeout_ms)
+        addresses = self._addresses_of(node_id)
         while True:
-            for address in self._addresses_of(node_id):
+            for address in addresses:
                 left = until - self.deadline(0)
                 if left <= 0:
                     raise self._too_late(request, call)
@@ -171,7 +183,14 @@ class Client:
                 except LinkError as error:
                     self._check(error, request, until, call, repeatable)
                     self._log_silence(address, error, until)
+                    if replaceable:
+                        raise Unreached from error
             await asyncio.sleep(min(self.backoff_ms, max(0, until - self.deadline(0))) / 1000)
+            if node_id is not None:
+                with suppress(ClientError):
+                    await self.refresh(timeout_ms=max(1, until - self.deadline(0)), call=call)
+            if node_id is None or node_id in self.nodes:  # the last known address of a node that is away stays
+                addresses = self._addresses_of(node_id)
 
     async def ask_once(
         self,
@@ -280,15 +299,17 @@ class Client:
 
     async def ask_controller(self, request: Message, **options: Unpack[AskOptions]) -> Any:
         """Send a request to the controller, and again if the controller has been replaced."""
-        call, timeout_ms = options.get("call"), options.get("timeout_ms")
-        until = self.deadline(timeout_ms)
+        call, until = options.get("call"), self.deadline(options.get("timeout_ms"))
         while True:
+            options["timeout_ms"] = left = max(1, until - self.deadline(0))
             if self.controller_id not in self.nodes:
-                await self.refresh(call=call, timeout_ms=timeout_ms)
+                await self.refresh(call=call, timeout_ms=left)
             known = self.controller_id if self.controller_id in self.nodes else None
-            answer = await self._ask(request, known, **options)
-            if not _is_elsewhere(answer) or self.deadline(0) >= until:
-                return answer
+            options["replaceable"] = known is not None
+            with suppress(Unreached):
+                answer = await self._ask(request, known, **options)
+                if not _is_elsewhere(answer) or self.deadline(0) >= until:
+                    return answer
             self.controller_id = -1
             await asyncio.sleep(self.backoff_ms / 1000)
 
@@ -306,7 +327,9 @@ class Client:
         until = self.deadline(timeout_ms)
         found = await self.while_transient(lambda: self._find_coordinator(kind, key, until, call), until)
         check(found.error_code, found.error_message)
-        self.nodes.setdefault(found.node_id, BrokerNode(found.node_id, found.host, found.port))
+        known = self.nodes.get(found.node_id)
+        rack = None if known is None else known.rack
+        self.nodes[found.node_id] = BrokerNode(found.node_id, found.host, found.port, rack)
         return int(found.node_id)
 
     async def _find_coordinator(self, kind: int, key: str, until: int, call: str | None) -> Any:
@@ -345,7 +368,11 @@ class Client:
 
         async def once() -> Any:
             node = await self.coordinator(kind, key, timeout_ms=max(1, until - self.deadline(0)), call=call)
-            return part(await self.ask(request, node, timeout_ms=max(1, until - self.deadline(0)), **options))
+            left = max(1, until - self.deadline(0))
+            try:
+                return part(await self.ask(request, node, timeout_ms=left, replaceable=True, **options))
+            except Unreached:
+                return PartitionError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
         found = await self.while_transient(once, until, passing)
         check(found.error_code, getattr(found, "error_message", None))

@@ -311,7 +311,7 @@ class Consumer:
             self._fetches[leader] = asyncio.create_task(self._fetch(leader, offsets))
 
     async def _look_up(self, topics: set[str]) -> None:
-        """Look up the leaders of the topics and the unknown positions."""
+        """Look up the leaders of the topics and the unknown positions; pause where some are still unknown."""
         try:
             if topics:
                 await self._leaders.ask(topics)
@@ -330,8 +330,17 @@ class Consumer:
         except ClientError as error:
             self._error = error
         finally:
-            self._looking = None
             self._arrived.set()
+            if self._is_incomplete():
+                await asyncio.sleep(self._client.backoff_ms / 1000)
+            self._looking = None
+
+    def _is_incomplete(self) -> bool:
+        """Return whether a leader or a position is unknown, or a topic is to be looked up again."""
+        positions = self._positions.items()
+        return bool(self._leaders.stale()) or any(
+            position.offset is None or self._leaders.leader(partition) == NOBODY for partition, position in positions
+        )
 
     async def _find(self, times: Mapping[TopicPartition, int]) -> None:
         answers = await list_offsets(self._client, times, isolation_level=self.settings.isolation_level)

@@ -2,12 +2,14 @@
 
 Rule: a position is committed only for records that `poll` returned before its latest call: a caller who polls again has
 dealt with them. With `enable.auto.commit` that happens every `auto.commit.interval.ms`, before partitions are revoked,
-and at the end.
+and at the end; such a commit may fail, as with Java's consumer: the failure is logged, and the next one tries again. A
+committed offset that an open transaction may still change is waited for.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Self
@@ -19,6 +21,8 @@ from pykafka_broker.client.groups import Committed, commit_offsets, committed_of
 from pykafka_broker.client.membership import ClassicMembership, ConsumerMembership, GroupSettings
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
 
 Wanted = Callable[[str], bool]
 Told = Callable[[list[TopicPartition]], object]
@@ -68,7 +72,7 @@ class GroupConsumer:
         await asyncio.gather(self._running, return_exceptions=True)
         try:
             if self.settings.auto_commit:
-                await self.commit()
+                await self._commit_by_itself()
             self._on_revoked(self.consumer.assignment)
             await self._member.leave()
         except ClientError:
@@ -85,7 +89,7 @@ class GroupConsumer:
         if self._running.done():
             self._running.result()
         if self.settings.auto_commit and self._client.deadline(0) >= self._commit_at:
-            await self.commit()
+            await self._commit_by_itself()
             self._commit_at = self._client.deadline(self.settings.auto_commit_interval_ms)
         polling = asyncio.ensure_future(self.consumer.poll(timeout_ms, max_records))
         try:
@@ -111,6 +115,15 @@ class GroupConsumer:
             lowest=9 if settings.new_protocol else 7 if settings.instance_id else 2,
         )
         self._committed.update(moved)
+
+    async def _commit_by_itself(self) -> None:
+        """Commit the positions; log a failure. Raises KafkaError if another member has the instance id."""
+        try:
+            await self.commit()
+        except ClientError as error:
+            if isinstance(error, KafkaError) and error.code == ErrorCode.FENCED_INSTANCE_ID:
+                raise
+            logger.warning("the positions of group %s were not committed: %s", self.settings.group_id, error)
 
     def _moved(self) -> dict[TopicPartition, int]:
         found = {}
@@ -140,7 +153,9 @@ class GroupConsumer:
         epochs = (self._member.member_id, self._member.generation) if self.settings.new_protocol else None
         found = {}
         if new:
-            found = await committed_offsets(self._client, self.settings.group_id, new, member=epochs, lenient=True)
+            found = await committed_offsets(
+                self._client, self.settings.group_id, new, member=epochs, lenient=True, stable=True
+            )
         offsets = {partition: each.offset for partition, each in found.items()}
         self.consumer.assign([*self.consumer.assignment, *new])
         for each, offset in offsets.items():
@@ -152,11 +167,7 @@ class GroupConsumer:
         """Commit and stop to read partitions, which the group takes back."""
         gone = list(partitions)
         if self.settings.auto_commit:
-            try:
-                await self.commit()
-            except KafkaError as error:
-                if error.code not in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION):
-                    raise
+            await self._commit_by_itself()
         self.consumer.assign([each for each in self.consumer.assignment if each not in gone])
         self._on_revoked(gone)
 

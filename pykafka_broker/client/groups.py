@@ -225,13 +225,41 @@ async def committed_offsets(
     *,
     member: tuple[str, int] | None = None,
     lenient: bool = False,
+    stable: bool = False,
 ) -> dict[TopicPartition, Committed]:
     """Return the committed offsets of all or the given partitions of a group. Raises KafkaError.
 
     Args:
         member: id and epoch of the asking member, in a group of the consumer protocol.
         lenient: partitions with an error are left out.
+        stable: wait for open transactions that may change the offsets (KIP-447).
     """
+    until = client.deadline()
+    while True:
+        told = await _offsets_told(client, group_id, partitions, member, stable)
+        unstable = any(each.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT for _, each in partitions_in(told.topics))
+        if not unstable:
+            break
+        if client.deadline(0) >= until:
+            raise KafkaError(ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        await asyncio.sleep(client.backoff_ms / 1000)
+    found = {}
+    for partition, each in partitions_in(told.topics):
+        if not lenient:
+            check(each.error_code)
+        if each.committed_offset >= 0:
+            found[partition] = Committed(each.committed_offset, each.committed_leader_epoch, each.metadata or "")
+    return dict(sorted(found.items()))
+
+
+async def _offsets_told(
+    client: Client,
+    group_id: str,
+    partitions: Collection[TopicPartition] | None,
+    member: tuple[str, int] | None,
+    stable: bool,
+) -> Any:
+    """Return the group in an answer to OffsetFetch."""
     several = one = None
     if partitions is not None:
         several = [OffsetFetchRequestTopics(topic, partition_indexes=of) for topic, of in by_topic(partitions)]
@@ -240,19 +268,13 @@ async def committed_offsets(
     of_group = OffsetFetchRequestGroup(group_id, member_id, epoch, several)
     versions, call = (9 if member else 8, _BY_NAME), "listConsumerGroupOffsets"
     try:
-        request = OffsetFetchRequest(groups=[of_group])
-        told = await client.ask_group(group_id, request, _first_group, versions=versions, call=call)
+        request = OffsetFetchRequest(groups=[of_group], require_stable=stable)
+        return await client.ask_group(group_id, request, _first_group, versions=versions, call=call)
     except KafkaError as error:
         if error.code != ErrorCode.UNSUPPORTED_VERSION:
             raise
-        told = await client.ask_group(group_id, OffsetFetchRequest(group_id, one), versions=_ONE_GROUP, call=call)
-    found = {}
-    for partition, each in partitions_in(told.topics):
-        if not lenient:
-            check(each.error_code)
-        if each.committed_offset >= 0:
-            found[partition] = Committed(each.committed_offset, each.committed_leader_epoch, each.metadata or "")
-    return dict(sorted(found.items()))
+        older = OffsetFetchRequest(group_id, one, require_stable=stable)
+        return await client.ask_group(group_id, older, versions=_ONE_GROUP, call=call)
 
 
 async def commit_offsets(

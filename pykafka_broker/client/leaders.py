@@ -15,7 +15,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
-from pykafka_broker.client.cluster import LEADER_ERRORS, Client
+from pykafka_broker.client.cluster import LEADER_ERRORS, Client, Unreached
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut
 from pykafka_broker.peers import Versions
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -63,8 +63,12 @@ async def ask_leaders(
     found: dict[TopicPartition, Any] = {}
     while len(found) < len(set(partitions)):
         tries += 1
-        by_leader = await _leaders(client, set(partitions) - found.keys(), found, call)
-        asked = (_ask(client, leader, sorted(of), make, read, versions, found) for leader, of in by_leader.items())
+        left = max(1, until - client.deadline(0))
+        by_leader = await _leaders(client, set(partitions) - found.keys(), found, call, left)
+        left = max(1, until - client.deadline(0))
+        asked = (
+            _ask(client, leader, sorted(of), make, read, versions, found, left) for leader, of in by_leader.items()
+        )
         await asyncio.gather(*asked)
         now = client.deadline(0)
         if now >= until:
@@ -79,12 +83,13 @@ async def ask_leaders(
 
 
 async def _leaders(
-    client: Client, partitions: set[TopicPartition], found: dict[TopicPartition, Any], call: str
+    client: Client, partitions: set[TopicPartition], found: dict[TopicPartition, Any], call: str, timeout_ms: int
 ) -> dict[int, list[TopicPartition]]:
     """Group the partitions by leader; partitions of refused topics go to `found` with the error."""
     by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     try:
-        metadata = await client.metadata(sorted({topic for topic, _ in partitions}), call=f"{call}(api=METADATA)")
+        topics_of = sorted({topic for topic, _ in partitions})
+        metadata = await client.metadata(topics_of, timeout_ms=timeout_ms, call=f"{call}(api=METADATA)")
     except ClientError as error:
         found.update(dict.fromkeys(partitions, error))
         return by_leader
@@ -110,9 +115,12 @@ async def _ask(
     read: Callable[[Any], Answered],
     versions: Versions | None,
     found: dict[TopicPartition, Any],
+    timeout_ms: int,
 ) -> None:
     try:
-        answer = await client.ask(make(partitions), leader, versions=versions)
+        answer = await client.ask(make(partitions), leader, versions=versions, timeout_ms=timeout_ms, replaceable=True)
+    except Unreached:
+        return  # the next look at the metadata may find another leader
     except ClientError as error:
         found.update(dict.fromkeys(partitions, error))
         return

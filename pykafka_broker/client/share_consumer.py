@@ -194,11 +194,14 @@ class ShareConsumer:
         session = self._sessions.setdefault(leader, _Session())
         told = session.pop_acknowledgements()
         request = self._request(session, partitions, told)
+        refused = True
         try:
             wait_ms = self._client.request_timeout_ms + self.settings.fetch_max_wait_ms
             answer = await self._client.ask_once(request, leader, versions=_VERSIONS, timeout_ms=wait_ms, line="fetch")
             self._report(told, answer)
             self._fetched(answer, session, partitions)
+            codes = (each.error_code for topic in answer.responses for each in topic.partitions)
+            refused = bool(answer.error_code) or any(codes)
         except LinkError as error:
             self._report(told, error)
             session.reset()
@@ -207,8 +210,10 @@ class ShareConsumer:
         except ClientError as error:
             self._error = error
         finally:
-            del self._fetches[leader]
             self._arrived.set()
+            if refused:  # and the next fetch may be, too
+                await asyncio.sleep(self._client.backoff_ms / 1000)
+            del self._fetches[leader]
 
     def _request(self, session: _Session, partitions: set[TopicPartition], told: _Told) -> ShareFetchRequest:
         settings = self.settings
@@ -240,6 +245,8 @@ class ShareConsumer:
             return
         if answer.error_code and answer.error_code not in _PASSING:
             raise KafkaError(answer.error_code, answer.error_message)
+        if answer.error_code and session.epoch == _FIRST_EPOCH:
+            return  # no session was opened
         session.epoch += 1
         session.partitions = partitions
         names = self._member.names

@@ -435,7 +435,10 @@ class StorageFormatter:
                 "following: --standalone, --initial-controllers, or --no-initial-controllers."
             )
         if request.standalone and node.controller_listener is None:
-            raise FormatError("--standalone needs a listener of controller.listener.names in listeners.")
+            raise FormatError(
+                "--standalone needs a listener of controller.listener.names in listeners; a node without one takes "
+                "--no-initial-controllers."
+            )
 
     def _records(self, levels: dict[str, int]) -> Records:
         if self._request.scram and levels[METADATA_VERSION] < _SCRAM_FROM:

@@ -186,7 +186,7 @@ def broker_heartbeat(
         if not broker.in_controlled_shutdown or session.shutdown_offset is None:
             retreating = list(islice(controlled_shutdown_records(controller, broker), PORTION))
         records += retreating
-        if len(retreating) < PORTION and session.shutdown_offset is None:
+        if len(retreating) < PORTION and (retreating or session.shutdown_offset is None):
             session.shutdown_offset = next_offset + len(records) - 1
         if not retreating and _may_end(controller, sessions, session):
             records += fence_records(controller, broker)

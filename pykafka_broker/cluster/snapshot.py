@@ -12,6 +12,7 @@ steps, between which the loop runs and the image may change: the snapshot has th
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import struct
@@ -344,6 +345,13 @@ class SnapshotKeeper:
 
     def written(self, snapshot: MetadataSnapshot, now: int) -> None:
         self._writing = False
+        newest = self._log.snapshots[-1:]
+        if newest and newest[0].end_offset >= snapshot.end_offset:
+            # The leader's snapshot has come meanwhile, and the log begins behind this one.
+            if newest[0].path != snapshot.path:
+                with contextlib.suppress(OSError):  # the next start tries again
+                    self._fs.remove(snapshot.path)
+            return
         self._log.snapshots.append(snapshot)
         self.trim(now)
 

@@ -17,8 +17,8 @@ from itertools import pairwise, zip_longest
 from typing import Annotated, Any
 
 from pykafka_broker.control.api.records import Header, RecordAnswer
-from pykafka_broker.control.problems import counted
 from pykafka_broker.control.schema import Index, ValueLimits, meant
+from pykafka_broker.errors import counted
 
 _MOST_LINES = 40
 _WIDTH = 200

@@ -39,7 +39,7 @@ from pykafka_broker.control.schema import read_json, write
 from pykafka_broker.control.state import DataDirLease
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.jobs import Submit
-from pykafka_broker.server.serving import BrokerShare, Running
+from pykafka_broker.server.serving import BrokerShare, ProcessExtension, Running
 
 ENTRY = "index.html"
 _FOLDER = "/page/"
@@ -267,7 +267,14 @@ async def _response(answer: Any) -> Response:
         return Response(200, JSON_LINES, _with_rest(first, pieces))
     if isinstance(answer, Text):
         return Response(200, answer.content_type, answer.text.encode())
-    return Response(200, _JSON, json.dumps(write(answer), ensure_ascii=False, separators=(",", ":")).encode())
+    return Response(200, _JSON, _json(write(answer)))
+
+
+def _json(value: Any) -> bytes:
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:  # a path that is not UTF-8
+        return json.dumps(value).encode()
 
 
 async def _with_rest(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -299,7 +306,7 @@ def _problem(problem: Problem) -> Response:
 # -- beside the listeners of the process
 
 
-class ControlExtension:
+class ControlExtension(ProcessExtension):
     """The control API as an extension of the process.
 
     `announce` is told the URL once the API is open; `decode` reads values that have a schema; `history` is the file of
@@ -318,6 +325,7 @@ class ControlExtension:
         nodes: Mapping[int, tuple[str, int]] | None = None,
         records: bool = False,
     ) -> None:
+        super().__init__()
         self._history = history
         self._records = records
         self._syncs = syncs

@@ -220,6 +220,10 @@ def _too_long(most: int) -> Response:
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _OWN_SITES = frozenset({"same-origin", "none"})  # "none": typed in by the user
 _SOCKETS_OF_WINDOWS = 10_000  # its numbers of errors of sockets begin here; `os.strerror` has no words for them
+_NO_ROOM = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\nconnection: close\r\ncontent-length: 59\r\n\r\n"
+    b"there are too many connections: close some that are unused\n"
+)
 _MOST_CONNECTIONS = min(256, MOST_CONNECTIONS // 8)
 
 
@@ -276,6 +280,7 @@ class HttpListener:
 
     def _on_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._clients) >= _MOST_CONNECTIONS:
+            writer.write(_NO_ROOM)
             writer.close()
             return
         client = asyncio.ensure_future(HttpConnection(reader, writer, self._serve, self._judge).run())
@@ -292,6 +297,8 @@ def why_another_name(headers: Mapping[str, str]) -> str | None:
         host = urlsplit(f"//{headers.get('host', '')}").hostname
     except ValueError:
         host = None
+    if host is None:
+        return "the request does not say for which host it is"
     return None if host in LOOPBACK else f"{host} is not a name of this machine"
 
 

@@ -32,7 +32,7 @@ from pykafka_broker.control.traffic.exchange import (
     thinned,
 )
 from pykafka_broker.control.traffic.faults import Action, Event, FaultTable, Rule
-from pykafka_broker.control.traffic.mentions import Known
+from pykafka_broker.control.traffic.mentions import FetchedSession, Known
 from pykafka_broker.control.traffic.request_log import FULL, RequestCounts, RequestLog
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -463,8 +463,11 @@ class BrokerKnows:
         topic = self._server.broker.services.image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
 
-    def fetched(self, session_id: int) -> Iterable[tuple[Any, int]]:
-        return self._server.broker.services.fetch_sessions.partitions(session_id)
+    def fetched(self, session: FetchedSession) -> Iterable[tuple[Any, int]]:
+        services = self._server.broker.services
+        if isinstance(session, tuple):
+            return services.shares.sessions.partitions(session)
+        return services.fetch_sessions.partitions(session)
 
 
 class TrafficObserver:

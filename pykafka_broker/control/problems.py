@@ -57,11 +57,6 @@ def problem_of(error: ApiError) -> Problem:
     return Problem(status, detail, code=code.name)
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun: "1 record", "2 records"."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return "; did you mean ...?" with the known names closest to `name`, or nothing."""
     close = get_close_matches(name, list(known), 3, 0.6)

@@ -260,6 +260,12 @@ class DirectoryMap:
                 reasons = "; ".join(each.trouble for each in self.unreadable)
                 raise LogDirectoryError(f"There is no metadata log. It may be in what can't be read: {reasons}")
             if (self.where or self.ambiguous) and not may_begin_anew:
+                of_zookeeper = next((each.path for each in self.directories if each.is_of_zookeeper), None)
+                if of_zookeeper is not None:
+                    raise LogDirectoryError(
+                        f"{of_zookeeper} was written by a Kafka with ZooKeeper, which kept its metadata there: "
+                        "Kafka 3.9 migrates such data to KRaft, and pykafka-broker mirror copies topics"
+                    )
                 raise LogDirectoryError(
                     f"There are partitions, but no metadata log {METADATA_TOPIC}-0 that says what they are: "
                     "is a directory missing from log.dirs, or not mounted?"

@@ -141,6 +141,11 @@ class LogDirectory:
         }
         self._identity = properties, wanted
 
+    @property
+    def is_of_zookeeper(self) -> bool:
+        """Return whether a Kafka with ZooKeeper wrote the directory, whose metadata are not on its disks."""
+        return self._identity[0].get("version") == "0"
+
     def write_identity(self) -> None:
         found, wanted = self._identity
         if found != wanted:
@@ -271,6 +276,16 @@ def _directory_id(path: str, known: str | None, new_uuid: Callable[[], bytes]) -
     while is_reserved(made := new_uuid()):
         pass
     return made
+
+
+def future_name(partition: TopicPartition, uuid: bytes) -> str:
+    """Return the name for the folder of a log that is being moved into its directory."""
+    return f"{partition[0]}-{partition[1]}.{uuid.hex()}{FUTURE_SUFFIX}"
+
+
+def may_move(partition: TopicPartition) -> bool:
+    """Return whether the topic's name leaves room in a file name for the folder of a move (KAFKA-4893)."""
+    return len(future_name(partition, bytes(16))) <= _MAX_NAME
 
 
 def aside_name(partition: TopicPartition, uuid: bytes, suffix: str = DELETE_SUFFIX) -> str:

@@ -16,7 +16,7 @@ from functools import partial
 from pykafka_broker.clock import Clock
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.topic import TopicConfig
-from pykafka_broker.errors import ApiError
+from pykafka_broker.errors import ApiError, counted
 from pykafka_broker.log.checkpoints import (
     CLEANER_OFFSETS,
     METADATA_TOPIC_ID,
@@ -655,8 +655,8 @@ class LogManager:
         directory.error = error
         lost = [partition for partition, where in self._where.items() if where is directory]
         if lost or self.online():  # otherwise nothing is served yet, and the start fails with the reason
-            count = "1 partition" if len(lost) == 1 else f"{len(lost)} partitions"
-            logger.error("Log directory %s is offline with %s: %s", directory.path, count, error)
+            of = counted(len(lost), "partition")
+            logger.error("Log directory %s is offline with %s: %s", directory.path, of, error)
         for partition in lost:
             self.loaded.pop(partition, None)
             self._flushers.forget(partition)

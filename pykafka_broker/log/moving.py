@@ -33,7 +33,7 @@ from pykafka_broker.log.checkpoints import (
 )
 from pykafka_broker.log.filesystem import CachedFile, FileHandle, FileSystem, write_file
 from pykafka_broker.log.jobs import Errand
-from pykafka_broker.log.log_directory import FUTURE_SUFFIX, LogDirectory, TopicPartition, aside_name
+from pykafka_broker.log.log_directory import LogDirectory, TopicPartition, aside_name, future_name
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_state import snapshot_name, snapshot_offsets
 from pykafka_broker.log.segment import LogSegment
@@ -143,8 +143,7 @@ class Move:
         self.needed = False  # the folder is the only whole copy, and the next start needs it
         self._manager = manager
         self._moves = moves
-        topic, partition = key
-        self.folder = target.file(f"{topic}-{partition}.{manager.new_uuid().hex()}{FUTURE_SUFFIX}")
+        self.folder = target.file(future_name(key, manager.new_uuid()))
         self._copied: dict[int, int] = {}  # copied bytes of the log, by base offset of the segment
         self._indexed: set[int] = set()  # segments whose other files are copied too
         self._rounds = 0

@@ -338,6 +338,8 @@ class PartitionLog:
         headers = _NO_HEADERS
         try:
             segment = self.segments.active
+            if segment.base_offset > base_offset:
+                segment = self._unroll(segment)
             if segment.must_roll(self.config, size, timestamp, last_offset, now):
                 if size > self.config.segment_bytes:
                     raise ApiError(
@@ -422,7 +424,7 @@ class PartitionLog:
         """
         active = self.segments.active
         base_offset = max(self.log_end_offset, next_offset)
-        if not active.size and active.base_offset == base_offset:
+        if not active.size and active.base_offset >= base_offset:
             return active
         active.seal()
         take_snapshot(self.files.fs, self.directory, self.producers, base_offset)
@@ -436,6 +438,21 @@ class PartitionLog:
         self.segments.add(segment)
         self.keeper.rolled(self)
         return segment
+
+    def _unroll(self, empty: LogSegment) -> LogSegment:
+        """Take back the active segment, which was begun for a batch behind a gap that could then not be written, and
+        return the one before.
+
+        Another leader may have records in the gap: behind a greater base offset they would be lost with a recovery.
+
+        Raises:
+            OSError: the segment stays.
+        """
+        assert not empty.size
+        self._delete_segments([empty])
+        active = self.segments.active
+        self.producers.snapshot_offset = min(self.producers.snapshot_offset, active.base_offset)
+        return active
 
     def begin_leader_epoch(self, leader_epoch: int) -> None:
         """Write the epoch into batches appended from now on."""

@@ -25,15 +25,13 @@ from urllib.parse import parse_qs, urlsplit
 
 from pykafka_broker.control.door import ControlExtension as ControlOpening
 from pykafka_broker.control.http import HttpAddress, HttpListener, Request, Response, why_not_of_this_machine
-from pykafka_broker.log.filesystem import OsFileSystem
-from pykafka_broker.log.jobs import Submit
+from pykafka_broker.control.schema import read_json
 from pykafka_broker.registry.api import Call, Raw, find
 from pykafka_broker.registry.decoding import Decoder, OwnSchemas
 from pykafka_broker.registry.problems import Elsewhere, RegistryError
 from pykafka_broker.registry.registry import Registry
 from pykafka_broker.registry.topic import SchemasTopic
-from pykafka_broker.server.event_loop import SystemClock
-from pykafka_broker.server.serving import BrokerShare, ProcessExtension, Running
+from pykafka_broker.server.serving import ProcessExtension, Running
 
 if TYPE_CHECKING:
     from pykafka_broker.control.control import SchemaSubject
@@ -168,7 +166,7 @@ def _body(request: Request) -> Any:
     if content_type not in _TAKEN:
         raise RegistryError(415, "HTTP 415 Unsupported Media Type")
     try:
-        return json.loads(request.body.decode())
+        return read_json(request.body.decode())
     except (ValueError, RecursionError) as error:
         raise RegistryError(400, f"the body is not JSON: {error}") from None
 
@@ -186,7 +184,7 @@ def _json(answer: Any) -> bytes:
 # -- opening
 
 
-class RegistryExtension:
+class RegistryExtension(ProcessExtension):
     """The registry as a `server.serving.ProcessExtension`.
 
     Args:
@@ -195,25 +193,14 @@ class RegistryExtension:
     """
 
     def __init__(self, address: HttpAddress, announce: Callable[[str], None], other: ProcessExtension | None) -> None:
+        super().__init__(other)
         self._address = address
         self._announce = announce
-        self._other = other
         self._door: RegistryServer | None = None
         self._greetings: set[asyncio.Task[None]] = set()
 
-    def new_clock(self) -> SystemClock:
-        return SystemClock() if self._other is None else self._other.new_clock()
-
-    def share(self, submit: Submit) -> BrokerShare:
-        return BrokerShare(OsFileSystem(), submit) if self._other is None else self._other.share(submit)
-
-    def attend(self, running: Running) -> None:
-        if self._other is not None:
-            self._other.attend(running)
-
     async def open(self, running: Running) -> None:
-        if self._other is not None:
-            await self._other.open(running)
+        await super().open(running)
         topic = SchemasTopic(running)
         try:
             if topic.alone:  # a cluster makes the topic with the first schema, when all brokers run
@@ -243,8 +230,7 @@ class RegistryExtension:
             greeting.cancel()
         if self._door is not None:
             await self._door.listener.close()
-        if self._other is not None:
-            await self._other.close()
+        await super().close()
 
 
 def _subjects(registry: Registry) -> list[SchemaSubject]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from pykafka_broker.config import ConfigError
@@ -39,6 +40,8 @@ _SETS = {
     "ASCII": r"\x00-\x7f",
 }
 _END = {"z": r"\Z", "Z": r"(?=\n?\Z)", "h": r"[ \t\xa0]", "R": r"(?:\r\n|[\n\x0b\f\r])"}
+_DOT = "[^\\n\\r\\x85\\u2028\\u2029]"  # Java's dot matches none of its ends of lines
+_DOTALL = re.compile(r"\(\?[a-zA-Z]*[ds]")
 _UNSEEN = "its {} can't be read here"
 
 
@@ -61,6 +64,7 @@ _TOKEN = re.compile(
 def compile_java(pattern: str) -> re.Pattern[str]:
     """Compile a Java expression. Raises ValueError with the reason."""
     in_set = False
+    dot = _DOT if _DOTALL.search(pattern) is None else "."
 
     def translated(match: re.Match[str]) -> str:
         nonlocal in_set
@@ -82,6 +86,8 @@ def compile_java(pattern: str) -> re.Pattern[str]:
             in_set = token != "]"
             return token
         in_set = token[0] == "["
+        if token == ".":
+            return dot
         return _END[match["end"]] if match["end"] else "(?P<" if match["named"] else token
 
     try:
@@ -119,6 +125,11 @@ def replacement(text: str, pattern: re.Pattern[str]) -> list[str | int]:
     return parts
 
 
+def _filled_in(parts: list[str | int], match: re.Match[str]) -> str:
+    """Return the text of a replacement for a match."""
+    return "".join(part if isinstance(part, str) else match[part] or "" for part in parts)
+
+
 # -- names of certificates
 
 
@@ -140,11 +151,8 @@ class _MappingRule(NamedTuple):
         if self.pattern.fullmatch(name) is None:
             return None
         # All matches, as Kafka does: an expression that also matches nothing is replaced once more at the end.
-        mapped = self.pattern.sub(self._replaced, name)
+        mapped = self.pattern.sub(partial(_filled_in, self.parts), name)
         return mapped.lower() if self.case == "L" else mapped.upper() if self.case == "U" else mapped
-
-    def _replaced(self, match: re.Match[str]) -> str:
-        return "".join(part if isinstance(part, str) else match[part] or "" for part in self.parts)
 
 
 class MappingRules:
@@ -241,7 +249,7 @@ class _KerberosRule(NamedTuple):
     format: str
     match: re.Pattern[str] | None
     pattern: re.Pattern[str] | None
-    replacement: str
+    parts: list[str | int]  # of the replacement
     replaced: int  # how many places, 0 for all
     case: str
 
@@ -254,7 +262,7 @@ class _KerberosRule(NamedTuple):
         base = _PLACE.sub(lambda place: values[int(place[1])] if int(place[1]) < len(values) else "", self.format)
         if self.match is not None and self.match.fullmatch(base) is None:
             return None
-        found = base if self.pattern is None else self.pattern.sub(self.replacement, base, self.replaced)
+        found = base if self.pattern is None else self.pattern.sub(partial(_filled_in, self.parts), base, self.replaced)
         return found.lower() if self.case == "L" else found.upper() if self.case == "U" else found
 
 
@@ -290,16 +298,13 @@ def _kerberos_rule(text: str) -> _KerberosRule:
     match = _KERBEROS_RULE.fullmatch(text)
     try:
         if match is None:
-            raise re.error("it is neither DEFAULT nor RULE:[n:format](regex)s/from/to/g/L")
+            raise ValueError("it is neither DEFAULT nor RULE:[n:format](regex)s/from/to/g/L")
         if match["default"]:
-            return _KerberosRule(None, "", None, None, "", 0, "")
-        wanted = None if match["match"] is None else re.compile(match["match"])
-        pattern = None if match["pattern"] is None else re.compile(match["pattern"])
-        replacement = re.sub(r"\\", r"\\\\", match["replacement"] or "")
-        replacement = _PLACE.sub(r"\\g<\1>", replacement)
-        if pattern is not None:
-            re.compile(pattern.pattern).sub(replacement, "")
-    except (re.error, IndexError) as error:
+            return _KerberosRule(None, "", None, None, [], 0, "")
+        wanted = None if match["match"] is None else compile_java(match["match"])
+        pattern = None if match["pattern"] is None else compile_java(match["pattern"])
+        parts = [] if pattern is None else replacement(match["replacement"] or "", pattern)
+    except ValueError as error:
         raise ConfigError(
             f"Invalid value {text} for configuration sasl.kerberos.principal.to.local.rules: {error}"
         ) from None
@@ -308,7 +313,7 @@ def _kerberos_rule(text: str) -> _KerberosRule:
         match["format"],
         wanted,
         pattern,
-        replacement,
+        parts,
         0 if match["all"] else 1,
         match["case"] or "",
     )

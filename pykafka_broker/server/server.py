@@ -437,11 +437,13 @@ class Server:
     def do_due(self) -> None:
         """Do all due work, and answer requests after it."""
         now = self._clock.now
-        self.broker.on_deadline()
-        if now >= self._due:
-            self._do_own(now)
-        self._accept_on()  # max.connections may have been raised
-        self._settle_broker()
+        try:
+            self.broker.on_deadline()
+        finally:
+            if now >= self._due:
+                self._do_own(now)
+            self._accept_on()  # max.connections may have been raised
+            self._settle_broker()
 
     def look_now(self) -> None:
         """Make periodic checks due now."""

@@ -21,6 +21,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pykafka_broker import __version__
@@ -28,7 +29,7 @@ from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.setup import Setup
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.roles import roles_of
-from pykafka_broker.log.filesystem import DisposableFiles, FileSystem
+from pykafka_broker.log.filesystem import DisposableFiles, FileSystem, OsFileSystem
 from pykafka_broker.log.jobs import Job, Submit
 from pykafka_broker.server import Announce
 from pykafka_broker.server.event_loop import EventLoop, SystemClock, new_event_loop, seconds
@@ -246,44 +247,43 @@ class Running(NamedTuple):
     new_broker: Callable[[Setup, BrokerShare | None], Broker]  # with the settings of the first broker; not started
 
 
-class ProcessExtension(Protocol):
-    """A further service of the process, on the same loop."""
+class ProcessExtension:
+    """A further service of the process, on the same loop, after another one if there is one; by itself, no service."""
+
+    def __init__(self, other: ProcessExtension | None = None) -> None:
+        self._other = other
 
     def new_clock(self) -> SystemClock:
         """Return the clock for the broker."""
+        return SystemClock() if self._other is None else self._other.new_clock()
 
     def share(self, submit: Submit) -> BrokerShare:
         """Return the first broker's part of the process; the jobs go to `submit`."""
+        return BrokerShare(OsFileSystem(), submit) if self._other is None else self._other.share(submit)
 
     def attend(self, running: Running) -> None:
         """Begin to see requests, in the turn that lets the first client in."""
+        if self._other is not None:
+            self._other.attend(running)
 
     async def open(self, running: Running) -> None:
         """Open, before clients are told to connect. Raises OSError."""
+        if self._other is not None:
+            await self._other.open(running)
 
     async def close(self) -> None:
         """Close, before the broker stops."""
+        if self._other is not None:
+            await self._other.close()
 
 
-class TemporaryData:
+class TemporaryData(ProcessExtension):
     """The extension of a process whose data end with the process: nothing is synced."""
-
-    def new_clock(self) -> SystemClock:
-        return SystemClock()
 
     def share(self, submit: Submit) -> BrokerShare:
         files = DisposableFiles()
         files.hasty = True
         return BrokerShare(files, submit)
-
-    def attend(self, running: Running) -> None:
-        """See nothing."""
-
-    async def open(self, running: Running) -> None:
-        """Open nothing."""
-
-    async def close(self) -> None:
-        """Close nothing."""
 
 
 def run_process(
@@ -295,7 +295,9 @@ def run_process(
     useless = False
     try:
         if not signals.asked:
-            useless = loop.run_until_complete(serve(config, loop, on_ready, signals, setup, beside, collector))
+            useless = loop.run_until_complete(
+                serve(config, loop, on_ready, signals, setup, beside or ProcessExtension(), collector)
+            )
     finally:
         signals.ignore()
         loop.close()
@@ -315,7 +317,7 @@ async def serve(
     on_ready: Announce,
     ending: Ending,
     setup: Setup,
-    beside: ProcessExtension | None,
+    beside: ProcessExtension,
     collector: Collector | None,
 ) -> bool:
     """Serve until the end; return whether the last log directory has failed.
@@ -323,7 +325,7 @@ async def serve(
     collector: None leaves the garbage collector to the process.
     """
     listeners = listeners_of(config)
-    clock = SystemClock() if beside is None else beside.new_clock()
+    clock = beside.new_clock()
     turns = EventLoop(loop, clock)
     jobs = JobRunner(loop, config.background_threads, turns.run)
     stopped, useless, is_starting = asyncio.Event(), False, True
@@ -354,14 +356,9 @@ async def serve(
         broker.on_useless = give_up
         return broker
 
-    broker = new_broker(setup, None if beside is None else beside.share(jobs.submit))
+    broker = new_broker(setup, beside.share(jobs.submit))
     server = Server(broker, turns)
     running = Running(server, turns, clock, jobs, listeners, peers, new_broker)
-
-    def attend() -> None:
-        if beside is not None:
-            beside.attend(running)
-
     server.listen(listeners)
     ending.hand_to(lambda: loop.call_soon_threadsafe(stopped.set))
     try:
@@ -378,13 +375,12 @@ async def serve(
             ", ".join(config.data_dirs),
         )
         if broker.startup is None:
-            attend()
+            beside.attend(running)
             server.start()
         else:
-            waiting = Unfenced(broker.startup, server, stopped, attend)
+            waiting = Unfenced(broker.startup, server, stopped, partial(beside.attend, running))
             await waiting.wait()
-        if beside is not None:
-            await beside.open(running)
+        await beside.open(running)
         if not stopped.is_set():
             on_ready([(listener.host, listener.port) for listener in told_of(listeners)])
         await stopped.wait()
@@ -394,8 +390,7 @@ async def serve(
         if waiting is not None and not server.killed:
             await waiting.leave()
     finally:
-        if beside is not None:
-            await beside.close()
+        await beside.close()
         if collector is not None:
             collector.stop()
         await server.stop()

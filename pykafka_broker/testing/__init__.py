@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
     from pykafka_broker.testing.cases import KafkaBrokerTestCase
     from pykafka_broker.testing.cluster import KafkaCluster
+    from pykafka_broker.testing.playing import PlayedRecording, compare_recordings, replay_recording
     from pykafka_broker.testing.simulation import SimulatedCluster, SimulatedLoop, simulate
 
 __all__ = [
@@ -42,9 +43,12 @@ __all__ = [
     "Record",
     "RecordsDiffer",
     "RemoteBroker",
+    "PlayedRecording",
     "SimulatedCluster",
     "SimulatedLoop",
     "WaitTimeout",
+    "compare_recordings",
+    "replay_recording",
     "simulate",
 ]
 
@@ -58,8 +62,11 @@ _ON_FIRST_USE = {  # imports that most tests don't need: asyncio, unittest, clus
     "AsyncRemoteBroker": "asynchronous",
     "KafkaBrokerTestCase": "cases",
     "KafkaCluster": "cluster",
+    "PlayedRecording": "playing",
     "SimulatedCluster": "simulation",
     "SimulatedLoop": "simulation",
+    "compare_recordings": "playing",
+    "replay_recording": "playing",
     "simulate": "simulation",
 }
 

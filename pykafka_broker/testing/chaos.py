@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError
-from pykafka_broker.testing.trouble import DEFAULT_MEAN_MS, Blow, ClusterTrouble, check_kinds, drawn, only
+from pykafka_broker.testing.trouble import DEFAULT_MEAN_MS, Blow, ClusterTrouble, check_kinds, drawn, only, written
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.answers import ChaosHit
@@ -174,9 +174,7 @@ def line_of(hit: Hit, name: str) -> str:
     given: dict[str, Any] = {key: value for key, value in hit.items() if value not in (None, 0)}
     node_id, start = given.pop("node_id", None), given.pop("start", None)
     on = "" if node_id is None else f".on({node_id})"
-    arguments = ", ".join(
-        f'{key}="{value}"' if isinstance(value, str) else f"{key}={value}" for key, value in given.items()
-    )
+    arguments = ", ".join(f"{key}={written(value)}" for key, value in given.items())
     when = "" if start is None else f"  # after start {start} of this broker by the trouble"
     return f"{name}.faults{on}.add({arguments}){when}"
 

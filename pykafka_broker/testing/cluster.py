@@ -33,11 +33,12 @@ from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.platform import NEEDS_REUSEADDR, SHARES_BOUND_PORTS, file_path
 from pykafka_broker.releases.release import is_ahead, release
 from pykafka_broker.testing.answers import RecordingState, Snapshot
+from pykafka_broker.testing.arguments import check_directory, check_known, check_release, config_texts, security_of
 from pykafka_broker.testing.cluster_data import ClusterData
 from pykafka_broker.testing.cluster_nodes import SESSION, SESSION_MS, FaultHandles
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import BrokerError, all_at_once
-from pykafka_broker.testing.process import KafkaBroker, check_known, check_release, config_texts, security_of
+from pykafka_broker.testing.process import KafkaBroker
 from pykafka_broker.testing.trouble import DEFAULT_MEAN_MS, Blow, ClusterTrouble, drawn, only
 
 if TYPE_CHECKING:
@@ -102,6 +103,11 @@ def format_directories(config: Mapping[str, str], cluster_id: str, emulate: str 
             pass  # the text is for people
     except FormatError as error:
         raise BrokerError(f"{config['log.dirs']}: {error}") from None
+
+
+def _in_address(host: str) -> str:
+    """Return a host as it stands before a port."""
+    return f"[{host}]" if ":" in host else host
 
 
 def _lay(image: Path, node_id: int, directories: Sequence[Path]) -> None:
@@ -260,8 +266,7 @@ class KafkaCluster(ClusterData):
 
     def _check_directory(self, directory: Path) -> None:
         """Check for data of another layout: a new controller would know none of its topics. Raises ValueError."""
-        if "," in str(directory):
-            raise ValueError(f"data_dir {directory}: a comma separates directories in log.dirs")
+        check_directory("data_dir", directory)
         if not any(directory.glob(f"{_NODE}*/{METADATA_FOLDER}")):
             return
         separate = (directory / f"{_NODE}{FIRST_CONTROLLER}" / METADATA_FOLDER).exists()
@@ -285,11 +290,12 @@ class KafkaCluster(ClusterData):
         The reserved socket does not listen, so the node may. Where the system refuses that (macOS, Windows), the port
         is free again until the node starts.
         """
-        reserved = socket.socket()
+        host = host or self.host
+        reserved = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         self._reserved.append(reserved)
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, NEEDS_REUSEADDR)
-        reserved.bind((host or self.host, port))
-        return f"{host or self.host}:{reserved.getsockname()[1]}"
+        reserved.bind((host, port))
+        return f"{_in_address(host)}:{reserved.getsockname()[1]}"
 
     def _free_reserved(self) -> None:
         """Give the ports to the nodes that start next, where both can't have them."""
@@ -331,7 +337,7 @@ class KafkaCluster(ClusterData):
             _lay(self._begins_with, node_id, node._directories)
         format_directories({"log.dirs": str(node.data_dir), **config}, self.cluster_id, self._emulate)
         if inner and node_id != self._controller_id:
-            node._join(f"{INTERNAL}://{self.host}:0", self._security)
+            node._join(f"{INTERNAL}://{_in_address(self.host)}:0", self._security)
         elif self._security is not None:
             self._security.write_first_records(Path(config.get("metadata.log.dir", node.data_dir)), emulate)
         return node

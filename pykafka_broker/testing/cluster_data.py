@@ -11,12 +11,11 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pykafka_broker.client.partitioner import partition_of
-from pykafka_broker.control.problems import counted
 from pykafka_broker.control.schema import meant
+from pykafka_broker.errors import counted
 from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic
 from pykafka_broker.testing.cluster_nodes import WAIT_S, ClusterTraffic
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
@@ -207,18 +206,27 @@ class ClusterData(ClusterTraffic):
     def _found(
         self, topic: str, isolation_level: str, timeout: float, enough: Callable[[list[Record]], bool]
     ) -> list[Record]:
-        """Return the records of a topic once `enough` says so, or after the time-out."""
-        found: list[Record] = []
+        """Return the records of a topic once `enough` says so, or after the time-out.
+
+        Raises:
+            WaitTimeout: the last look has seen none: a partition has no leader that answers.
+        """
+        found: list[Record] | None = None
 
         def look() -> None:
-            found[:] = self.records(topic, isolation_level=isolation_level)
+            nonlocal found
+            found = None
+            found = self.records(topic, isolation_level=isolation_level)
             if not enough(found):
                 raise NotReached
 
         self.topic(topic)  # raises ControlError for a missing topic
-        with suppress(WaitTimeout):  # the present records are compared
-            poll(look, "", timeout)
-        return found
+        try:
+            poll(look, f"the records of topic {topic} are unknown", timeout)
+        except WaitTimeout:
+            if found is None:
+                raise
+        return found or []  # the present records are compared
 
     def _seed(self, lines: Iterable[str]) -> dict[str, int]:
         seeded = {"topics": 0, "records": 0, "offsets": 0}

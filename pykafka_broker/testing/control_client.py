@@ -78,7 +78,9 @@ class ControlClient:
             return read_answer(*self._exchange(method, target, data, headers, timeout_s))
         except http.client.HTTPException as error:  # half an answer, or none
             raise ConnectionError(f"{self.url}: {error}") from error
-        except ConnectionError as error:
+        except TimeoutError as error:
+            raise TimeoutError(f"{self.url}: no answer within {timeout_s:g} s") from error
+        except OSError as error:
             error.filename = self.url  # so the error names the address
             raise
 

@@ -28,15 +28,12 @@ from pykafka_broker.log.filesystem import DisposableFiles
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.platform import KILL, STOP
 from pykafka_broker.server.event_loop import new_event_loop
-from pykafka_broker.server.serving import Running, serve
+from pykafka_broker.server.serving import ProcessExtension, Running, serve
 from pykafka_broker.testing.data import BrokerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pykafka_broker.log.jobs import Submit
-    from pykafka_broker.server.event_loop import SystemClock
-    from pykafka_broker.server.serving import BrokerShare, ProcessExtension
     from pykafka_broker.testing.process import Options
 
 LOGGER = logging.getLogger("pykafka_broker")
@@ -248,28 +245,16 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-class _Observed:
+class _Observed(ProcessExtension):
     """An extension whose broker a `BrokerInProcess` has in hand as soon as it serves."""
 
-    def __init__(self, inner: ProcessExtension, process: BrokerInProcess) -> None:
-        self._inner = inner
+    def __init__(self, other: ProcessExtension, process: BrokerInProcess) -> None:
+        super().__init__(other)
         self._process = process
-
-    def new_clock(self) -> SystemClock:
-        return self._inner.new_clock()
-
-    def share(self, submit: Submit) -> BrokerShare:
-        return self._inner.share(submit)
 
     def attend(self, running: Running) -> None:
         self._process.running = running
-        self._inner.attend(running)
-
-    async def open(self, running: Running) -> None:
-        await self._inner.open(running)
-
-    async def close(self) -> None:
-        await self._inner.close()
+        super().attend(running)
 
 
 # -- the log

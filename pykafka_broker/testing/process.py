@@ -25,6 +25,14 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
 from pykafka_broker.platform import CREATION_FLAGS, KILL, STOP, file_path, memory_directory, resume, suspend
+from pykafka_broker.testing.arguments import (
+    check_directory,
+    check_known,
+    check_release,
+    check_type,
+    config_texts,
+    security_of,
+)
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import Controlled
@@ -121,8 +129,8 @@ class KafkaBroker(Controlled):
         if self.config and not allow_unknown_config:
             check_known(self.config)
         check_release(emulate)
-        _check("port", port, int, "a number, 0 for one that is free")
-        _check("start_timeout_s", start_timeout_s, (int, float), "a number of seconds")
+        check_type("port", port, int, "a number, 0 for one that is free")
+        check_type("start_timeout_s", start_timeout_s, (int, float), "a number of seconds")
         if log_level not in LOG_LEVELS:
             raise ValueError(f"log_level must be one of {', '.join(LOG_LEVELS)}, not {log_level!r}")
         self.host = host
@@ -138,7 +146,9 @@ class KafkaBroker(Controlled):
         if self._security is not None and "listeners" in self.config:
             raise ValueError("security=... makes the listener itself: leave out the config listeners, or configure all")
         self._inner_listener = ""
+        check_directory("data_dir", data_dir)
         parent = memory_directory() if in_process and "TMPDIR" not in os.environ else None
+        check_directory("the directory of temporary files", parent or tempfile.gettempdir())
         self._directory = Path(tempfile.mkdtemp(prefix="pykafka-broker-", dir=parent))
         self.data_dir = Path(self._configured_dir() or data_dir or self._directory / "data")
         self.log_path = self._directory / "broker.log"
@@ -154,7 +164,7 @@ class KafkaBroker(Controlled):
 
     def _own_directory(self) -> None:
         """Tie the temporary directory to the life of the object."""
-        self._cleanup = weakref.finalize(self, shutil.rmtree, file_path(str(self._directory)), ignore_errors=True)
+        self._cleanup = weakref.finalize(self, _remove, file_path(str(self._directory)), os.getpid())
 
     def _join(self, inner_listener: str, security: SecuritySpec | None) -> None:
         """Give a node of a cluster a listener for the other nodes, and the security of the cluster."""
@@ -539,7 +549,7 @@ class KafkaBroker(Controlled):
         """Start another broker with the present state, on a new port and with new data directories; `close` ends the
         fork.
         """
-        own = {"listeners", "advertised.listeners", "log.dirs", "log.dir"}
+        own = {"listeners", "advertised.listeners", "log.dirs", "log.dir", "metadata.log.dir"}
         options = [
             "host",
             "start_timeout_s",
@@ -560,8 +570,11 @@ class KafkaBroker(Controlled):
         folders = [fork.data_dir, *(fork.data_dir.with_name(f"data-{number}") for number in range(2, len(images) + 1))]
         for image, folder in zip(images, folders, strict=True):
             shutil.move(file_path(str(image)), file_path(str(folder)))
-        if len(folders) > 1:
-            fork.config["log.dirs"] = ",".join(map(str, folders))
+        count = len(self.config.get("log.dirs", self.config.get("log.dir", "")).split(","))
+        if count > 1:
+            fork.config["log.dirs"] = ",".join(map(str, folders[:count]))
+        if (metadata := self.config.get("metadata.log.dir")) is not None:
+            fork.config["metadata.log.dir"] = str(folders[self._directories.index(Path(metadata))])
         return fork.start()
 
     def close(self) -> None:
@@ -630,60 +643,10 @@ class KafkaBroker(Controlled):
         await AsyncKafkaBroker.of(self).__aexit__(kind, error, trace)
 
 
-def security_of(
-    host: str,
-    protocol: str | None,
-    users: Mapping[str, str] | Iterable[str],
-    acls: Iterable[str] | None,
-    mechanisms: Iterable[str] | None,
-    client_auth: str | None,
-) -> SecuritySpec | None:
-    """Return the security of a broker or a cluster, by arguments of `KafkaBroker`; None without any of them."""
-    if protocol is None and not users and acls is None and mechanisms is None and client_auth is None:
-        return None
-    from pykafka_broker.testing.security_spec import SecuritySpec
-
-    return SecuritySpec(protocol, users, acls, mechanisms, client_auth, host)
-
-
-def config_text(value: object) -> str:
-    """Return a value of a broker config in Kafka's form."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (list, tuple)):
-        return ",".join(map(str, value))
-    return str(value)
-
-
-def config_texts(config: Mapping[str, object] | None) -> dict[str, str]:
-    """Return broker configs in Kafka's form. Raises TypeError for a wrong type."""
-    if config is not None and not isinstance(config, Mapping):
-        raise TypeError(f'config must be a dict of broker configs, such as {{"num.partitions": 3}}, not {config!r}')
-    for name in config or ():
-        _check("the name of a broker config", name, str, "a string")
-    return {name: config_text(value) for name, value in (config or {}).items()}
-
-
-def check_known(names: Iterable[str]) -> None:
-    """Check for unknown broker configs. Raises ValueError with similar names."""
-    from pykafka_broker.config.broker import unknown_configs
-    from pykafka_broker.config.registry import broker_keys
-    from pykafka_broker.control.problems import did_you_mean
-
-    for name in unknown_configs(names):
-        meant = did_you_mean(str(name).replace("_", "."), broker_keys())
-        raise ValueError(f"unknown config {name}{meant} (allow_unknown_config=True lets it pass)")
-
-
-def check_release(emulate: object) -> None:
-    """Check the type of a release's name: 2.10 as a number would be 2.1. Raises TypeError."""
-    if emulate is not None:
-        _check("emulate", emulate, str, "a string, such as '2.8'")
-
-
-def _check(name: str, value: object, kind: type | tuple[type, ...], must_be: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, kind):
-        raise TypeError(f"{name} must be {must_be}, not {value!r}")
+def _remove(directory: str, owner: int) -> None:
+    """Remove the directory of a broker. A process that was forked has the object too, and not the broker."""
+    if os.getpid() == owner:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _environment() -> dict[str, str]:
@@ -708,7 +671,7 @@ class _Output:
     def _read(self, pipe: IO[bytes]) -> None:
         line = "at first"
         while line and not line.startswith(READY):
-            line = pipe.readline().decode()
+            line = pipe.readline().decode(errors="replace")  # others may have printed anything before
             self._lines.put(line)
 
     def line(self, deadline: float) -> str | None:

@@ -173,7 +173,10 @@ class ControlledTarget:
             await asyncio.to_thread(self._control.call, "POST", "/clock/advance", {"ms": passed})
 
     async def end(self) -> None:
-        """Do nothing: a control client closes its connections by itself."""
+        """Let the clock go on that the play has stopped; a control client closes its connections by itself."""
+        if self._passed_ms is not None and not self._stands:
+            with suppress(ControlError, BrokerError, OSError):  # of a broker that has ended within the recording
+                await asyncio.to_thread(self._control.call, "POST", "/clock/resume")
 
 
 class ClusterTarget(WaitingTarget):

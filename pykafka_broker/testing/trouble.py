@@ -19,7 +19,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pykafka_broker.control.problems import counted
+from pykafka_broker.errors import counted
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError, WaitTimeout
 
@@ -64,14 +64,14 @@ class Blow(NamedTuple):
         rest |= {"after_ms": self.after_ms} if self.at is None else {"at": dict(self.at)}
         if self.kind not in MOVES:
             rest["for_ms"] = self.for_ms
-        given = ", ".join(f"{key}={_written(value)}" for key, value in rest.items())
-        return f"{name}.befall({_written(self.kind)}, {self.broker}, {given})"
+        given = ", ".join(f"{key}={written(value)}" for key, value in rest.items())
+        return f"{name}.befall({written(self.kind)}, {self.broker}, {given})"
 
 
-def _written(value: Any) -> str:
+def written(value: Any) -> str:
     """Return a value as source code, with double quotes."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_written(key)}: {_written(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{written(key)}: {written(each)}" for key, each in value.items()) + "}"
     return json.dumps(value) if isinstance(value, str) else repr(value)
 
 

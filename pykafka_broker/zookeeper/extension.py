@@ -31,11 +31,8 @@ from pykafka_broker.cluster.replication_control import is_reassigning
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.control.control import InProcessClient
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.log.filesystem import OsFileSystem
-from pykafka_broker.log.jobs import Submit
 from pykafka_broker.protocol.runtime import EncodeError, Message
-from pykafka_broker.server.event_loop import SystemClock
-from pykafka_broker.server.serving import BrokerShare, ProcessExtension, Running
+from pykafka_broker.server.serving import ProcessExtension, Running
 from pykafka_broker.zookeeper import forms, wishes
 from pykafka_broker.zookeeper.controller import Found, Reassigned, Role, ShownMetadata, ZooKeeperController
 from pykafka_broker.zookeeper.forms import ShownTopic
@@ -119,28 +116,17 @@ class ZooKeeperSession:
         self._thread.shutdown()
 
 
-class ZooKeeperExtension:
+class ZooKeeperExtension(ProcessExtension):
     """The broker in the ZooKeeper of `zookeeper.connect`, as an extension of the process; `other` is opened before."""
 
     def __init__(self, config: BrokerConfig, other: ProcessExtension | None) -> None:
+        super().__init__(other)
         self._config = config
-        self._other = other
         self._mirror: ZooKeeperMirror | None = None
-
-    def new_clock(self) -> SystemClock:
-        return SystemClock() if self._other is None else self._other.new_clock()
-
-    def share(self, submit: Submit) -> BrokerShare:
-        return BrokerShare(OsFileSystem(), submit) if self._other is None else self._other.share(submit)
-
-    def attend(self, running: Running) -> None:
-        if self._other is not None:
-            self._other.attend(running)
 
     async def open(self, running: Running) -> None:
         """Register the broker, before clients are told to connect. Raises OSError without a ZooKeeper."""
-        if self._other is not None:
-            await self._other.open(running)
+        await super().open(running)
         if running.server.broker.node.roles.broker:  # a controller alone is in no ZooKeeper
             self._mirror = ZooKeeperMirror(self._config, running)
             await self._mirror.open()
@@ -149,8 +135,7 @@ class ZooKeeperExtension:
         """Take the broker out of ZooKeeper."""
         if self._mirror is not None:
             await self._mirror.close()
-        if self._other is not None:
-            await self._other.close()
+        await super().close()
 
 
 class ZooKeeperMirror:

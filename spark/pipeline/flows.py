@@ -69,11 +69,10 @@ def _flow(name: str, table: dict[str, Any], settings: Settings) -> Flow:
     if job not in JOBS:
         raise SettingsError(f"flow {name}: job is {job!r}, and can be {', '.join(JOBS)}")
     own = {key: converted(key, value, f"flow {name}: {key}") for key, value in table.items()}
-    topic = own.get("bronze_topic", settings.bronze_topic)
     defaults = {
         "data_dir": settings.path(name),
-        "dead_letter_topic": f"{topic}.dead-letter",
-        "windows_topic": f"{topic}.windows",
+        "dead_letter_topic": "",
+        "windows_topic": "",
         "table": re.sub(r"\W", "_", name),
     }
     try:

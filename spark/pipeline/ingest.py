@@ -21,6 +21,7 @@ from pipeline.files import Files
 from pipeline.settings import Settings
 
 FORMATS = {".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+COMPRESSED = (".gz", ".bz2", ".deflate", ".lz4", ".snappy", ".zst")  # which Spark reads, and tells by the ending
 PLACE = ["_file", "_block", "_row"]
 MOST_CHARACTERS = 2**31 - 1
 
@@ -30,9 +31,11 @@ def format_of(settings: Settings) -> str:
         raise SettingsError("input is not set: the file or folder to ingest")
     if settings.input_format:
         return settings.input_format
-    ending = PurePosixPath(settings.input).suffix.lower()
+    path = PurePosixPath(settings.input)
+    ending = (path.with_suffix("") if path.suffix.lower() in COMPRESSED else path).suffix.lower()
     if ending not in FORMATS:
-        raise SettingsError(f"{settings.input} has no ending that tells its format; set input_format")
+        known = ", ".join(dict.fromkeys(FORMATS.values()))
+        raise SettingsError(f"{settings.input} has no ending that tells its format; set input_format to one of {known}")
     return FORMATS[ending]
 
 

@@ -32,7 +32,7 @@ MAX_MESSAGE_BYTES = 1_048_588
 SILENCE = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError.REQUEST_TIMED_OUT)
 READ_WAIT_S, READ_STEP_S = 30.0, 0.05
 PATIENCE_S = 60.0  # with brokers that are silent in the middle of a run; Spark's own clients wait no longer
-LONGEST_TRY_S = 5.0  # of one question: librdkafka may be asking a broker that has died
+LONGEST_TRY_S = 5.0  # of one question at first: librdkafka may be asking a broker that has died
 
 
 def passes(code: int) -> bool:
@@ -211,9 +211,16 @@ class Kafka:
 
         The leader of a new partition may not know of it yet, or may have died. A broker that is silent is no reason for
         librdkafka to ask another one: its admin client sticks to the broker that the metadata calls the controller,
-        which with KRaft is any broker, and with Kafka's may be one that has died. So another client asks next.
+        which with KRaft is any broker, and with Kafka's may be one that has died. So another client asks next, for
+        twice as long: on a machine that is too busy, its connection alone may take what the try before had.
         """
-        begun = time.monotonic()
+        begun, first_try_s = time.monotonic(), self._try_s
+        try:
+            return self._asked_until_told(ask, begun)
+        finally:
+            self._try_s = first_try_s
+
+    def _asked_until_told(self, ask: Callable[[], Answer], begun: float) -> Answer:
         while True:
             try:
                 return ask()
@@ -224,6 +231,7 @@ class Kafka:
                     raise
                 if code in SILENCE:
                     self._admin = AdminClient(self._config)
+                    self._try_s = min(2 * self._try_s, PATIENCE_S)
                 else:
                     with suppress(KafkaException):
                         self._ask_for_metadata(self._try_s)

@@ -139,12 +139,20 @@ def _to_table(context: Context, ranges: Ranges) -> dict[str, Any]:
     path, part = settings.to_path or settings.path(PART), (PART, name_of(source_topic(settings), ranges))
     tables.require_format(context, path)
     records = topics.read_range(spark, settings, source_topic(settings), ranges)
-    accepted = events.parse(records, schema, settings).where(F.col(events.REASON).isNull())
-    rows = events.first_of_each_id(accepted, settings.id_column).withColumn(
-        date, F.to_date(F.col(settings.time_column))
-    )
-    rows = rows.select(*(field.name for field in schema.fields), *events.ORIGIN, date)
-    table = parts_of(context, path, [PART, date])
-    table.replace(rows, part)
+    parsed = events.parse(records, schema, settings).persist()
+    try:
+        read = parsed.agg(F.count(F.lit(1)).alias("rows"), F.count(events.REASON).alias("rejected")).first()
+        accepted = parsed.where(F.col(events.REASON).isNull())
+        rows = events.first_of_each_id(accepted, settings.id_column).withColumn(
+            date, F.to_date(F.col(settings.time_column))
+        )
+        rows = rows.select(*(field.name for field in schema.fields), *events.ORIGIN, date)
+        table = parts_of(context, path, [PART, date])
+        table.replace(rows, part)
+    finally:
+        parsed.unpersist()
     to_path = f"{path}/{PART}={part[1]}" if settings.table_format == PARQUET else path
-    return {"to_path": to_path, PART: part[1], "written": table.rows(part, rows.schema).count()}
+    written = table.rows(part, rows.schema).count()
+    assert read is not None
+    counts = {"rows": read.rows, "rejected": read.rejected, "duplicates": read.rows - read.rejected - written}
+    return {"to_path": to_path, PART: part[1], **counts, "written": written}

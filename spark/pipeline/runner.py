@@ -57,6 +57,11 @@ MEANINGS: list[tuple[str, type[PipelineError], str]] = [
     (r"MALFORMED_RECORD|Malformed records|CSV header does not conform", SchemaError, "a file is not of the schema"),
     (r"UnknownTopicOrPartition|UNKNOWN_TOPIC", UnknownTopic, "a topic of the job is gone"),
     (
+        r"failed to stop within|Futures timed out|java\.util\.concurrent\.TimeoutException",
+        JobFailed,
+        "Spark itself was not ready in time: the machine is too busy, or too small",
+    ),
+    (
         r"TimeoutException|Failed to (create|construct)|DisconnectException|Connection refused",
         BrokerUnreachable,
         "the brokers stopped answering",

@@ -136,7 +136,7 @@ def defaults(settings: Settings, master: str, *, is_submitted: bool) -> dict[str
     everywhere = {
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.streaming.stopTimeout": "30000",
+        "spark.sql.streaming.stopTimeout": "300000",  # a loaded machine may take a minute
         "spark.sql.redaction.options.regex": REDACTED_OPTIONS,
     }
     if not is_submitted:

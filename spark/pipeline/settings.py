@@ -99,8 +99,14 @@ class Settings:
 
     # Topics
     bronze_topic: str = setting("events", "the raw events", f"ingest bronze {READERS} replay demo")
-    dead_letter_topic: str = setting("events.dead-letter", "records that don't parse", "silver route demo")
-    windows_topic: str = setting("events.windows", "results of the aggregation, compacted", "aggregate compacted demo")
+    dead_letter_topic: str = setting(
+        "", "records that don't parse; none: the topic of the raw events with .dead-letter", "silver route demo"
+    )
+    windows_topic: str = setting(
+        "",
+        "results of the aggregation, compacted; none: the topic of the raw events with .windows",
+        "aggregate compacted demo",
+    )
     metrics_topic: str = setting("", "metrics of every batch; none: not written", f"{STREAMS} report")
     create_topics: bool = setting(
         True, "whether topics that a job writes to are created", "ingest silver aggregate route"
@@ -209,6 +215,11 @@ class Settings:
     late_share: float = setting(0.02, "share of events that come hours late", "generate demo")
     broken_share: float = setting(0.01, "share of lines that are no event", "generate demo")
     duplicate_share: float = setting(0.02, "share of events that come twice", "generate demo")
+
+    def __post_init__(self) -> None:
+        for name, ending in (("dead_letter_topic", "dead-letter"), ("windows_topic", "windows")):
+            if not getattr(self, name):
+                object.__setattr__(self, name, f"{self.bronze_topic}.{ending}")
 
     def path(self, name: str) -> str:
         return f"{self.data_dir.rstrip('/')}/{name}"

@@ -122,4 +122,5 @@ def run(context: Context) -> dict[str, Any]:
         batches = run_stream(context, JOB, frame, process, checkpoint, output=table_path(settings), steps=steps)
     finally:
         process.ledger.close()
-    return {**totals(batches), "table": table_path(settings), "batches_metrics": batches}
+    places = {"table": table_path(settings), "dead_letters": settings.dead_letter_topic}
+    return {**totals(batches), **places, "batches_metrics": batches}

@@ -10,7 +10,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from pipeline.cli import main
+from pipeline.errors import BrokerUnreachable, JobFailed, PipelineError
 from pipeline.kafka import Kafka, in_words
+from pipeline.runner import in_words as of_spark
 from pipeline.settings import Settings
 
 
@@ -60,6 +62,36 @@ def test_brokers_that_go_away(start: Any, tmp_path: Path, monkeypatch: pytest.Mo
         code, words = start("silver", "--bootstrap-servers", address, "--connect-timeout-s", "0.5")
     assert (code, words.split("(")[0]) == (3, "silver: the brokers stopped answering ")
     assert written(tmp_path) == []
+
+
+def test_a_busy_machine_gets_more_time(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    """An answer that takes longer than the first tries is not asked for from the beginning for ever."""
+    monkeypatch.setattr("pipeline.kafka.READ_STEP_S", 0.0)
+    kafka, tries = Kafka(settings), []
+
+    def ask() -> str:
+        tries.append(kafka._try_s)
+        if kafka._try_s < 12:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return "told"
+
+    assert [kafka._retried(ask), kafka._retried(ask)] == ["told", "told"]
+    assert tries == [5.0, 10.0, 20.0] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("java.util.concurrent.TimeoutException: Stream Execution thread failed to stop within 300000 ms", JobFailed),
+        ("java.util.concurrent.TimeoutException: Futures timed out after [300 seconds]", JobFailed),
+        (
+            "java.util.concurrent.ExecutionException: org.apache.kafka.common.errors.TimeoutException: Timed out",
+            BrokerUnreachable,
+        ),
+    ],
+)
+def test_whose_time_is_over(text: str, kind: type[PipelineError]) -> None:
+    assert type(of_spark(RuntimeError(text))) is kind
 
 
 def test_brokers_that_refuse() -> None:

@@ -37,6 +37,19 @@ def records(settings: Settings) -> list[Any]:
     return Kafka(settings).read_all(settings.bronze_topic)
 
 
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("a.jsonl", "jsonl"),
+        ("lake/A.NDJSON.gz", "jsonl"),
+        ("s3a://lake/a.csv.bz2", "csv"),
+        ("dt=1/a.parquet", "parquet"),
+    ],
+)
+def test_the_ending_tells_the_format(name: str, wanted: str) -> None:
+    assert ingest.format_of(Settings(input=name)) == wanted
+
+
 def test_lines_travel_as_they_are(make_settings: Any, make_context: Any, tmp_path: Path) -> None:
     settings = make_settings(events=300, input=str(tmp_path / "events.jsonl"), broken_share=0.05)
     lines = lines_of(settings, tmp_path)
@@ -203,7 +216,9 @@ def test_a_record_of_somebody_else_is_no_reason_to_leave_out_ours(
 def test_bad_input(make_settings: Any, make_context: Any, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="input is not set"):
         ingest.run(make_context(make_settings()))
-    with pytest.raises(SettingsError, match="has no ending that tells its format"):
+    with pytest.raises(
+        SettingsError, match="has no ending that tells its format; set input_format to one of jsonl, csv, parquet"
+    ):
         ingest.run(make_context(make_settings(input=str(tmp_path))))
     with pytest.raises(SettingsError, match="can't be read"):
         ingest.run(make_context(make_settings(input=str(tmp_path / "none.jsonl"))))

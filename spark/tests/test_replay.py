@@ -40,12 +40,20 @@ def test_by_offsets_into_a_table(
     done = [replay.run(make_context(own)) for _ in range(2)]
     assert done[0] == done[1]
     assert (done[0]["ranges"], done[0]["written"]) == ({0: [2, 6], 1: [8, 10]}, 5)
+    assert (done[0]["rows"], done[0]["rejected"], done[0]["duplicates"]) == (6, 1, 0)
     assert ids(spark, done[0]["to_path"]) == [2, 3, 5, 18, 19]
     other = replay.run(make_context(dataclasses.replace(own, to_offsets='{"0": 4, "1": 8}')))
     assert other["replay"] != done[0]["replay"]
     rows = tables.read(spark, str(tmp_path / "data" / "replay")).collect()
     assert sorted(row.event_id for row in rows if row.replay == other["replay"]) == ["e2", "e3"]
     assert len(rows) == 7
+
+
+def test_every_record_of_the_range_is_counted(ten: Any, make_context: Any, put: Any, event: Any) -> None:
+    put(ten.bronze_topic, [{"key": b"k", "value": value, "partition": 1} for value in (event(18), None, event(20))])
+    done = replay.run(make_context(dataclasses.replace(ten, from_offsets='{"0": 3, "1": 8}', to_offsets='{"0": 5}')))
+    counts = (done["rows"], done["rejected"], done["duplicates"], done["written"])
+    assert counts == (7, 2, 1, 4)
 
 
 def test_by_time(ten: Any, make_context: Any, spark: SparkSession) -> None:

@@ -23,6 +23,12 @@ def test_the_command_line_wins_over_environment_over_file(tmp_path: Path) -> Non
     assert load("aggregate", {"config": str(file)}, {}).watermark == "1 hour"
 
 
+def test_topics_that_nobody_names_are_called_after_that_of_the_raw_events() -> None:
+    assert load("silver", {}, {}).dead_letter_topic == "events.dead-letter"
+    settings = load("silver", {"bronze_topic": "orders", "windows_topic": "hours"}, {})
+    assert (settings.dead_letter_topic, settings.windows_topic) == ("orders.dead-letter", "hours")
+
+
 def test_types() -> None:
     given = {"fail_on_data_loss": "no", "late_share": "0.5", "kafka": ["security.protocol=SSL", "a=b=c"]}
     settings = load("silver", given, {"PIPELINE_CLIENT": "x=1, y=2"})

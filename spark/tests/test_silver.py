@@ -125,6 +125,33 @@ def test_reasons(
     assert {offset for _, offset in wanted.rejected} == {offset for _, offset in letters(context)} - untyped
 
 
+def test_what_a_column_makes_of_a_value(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, spark: SparkSession
+) -> None:
+    """Values that fit a column less than exactly, as README tells; the others are refused."""
+    columns = "event_id STRING, event_time TIMESTAMP, price DECIMAL(6,2), weight DOUBLE"
+    settings = make_settings(schema=columns)
+    make_topic(settings.bronze_topic)
+    begin = b'{"event_time":"2024-05-01T12:00:00'
+    values = [
+        begin + b'.1234569Z","event_id":"e1","price":1.005,"weight":1e400}',
+        begin + b'","event_id":17,"price":"-2.345"}',
+        begin + b'+05:30","event_id":"x","event_id":"e3","price":9999.994}',
+        begin + b'Z","event_id":"e4","price":9999.995}',
+    ]
+    put(settings.bronze_topic, [{"value": value} for value in values])
+    context = make_context(settings)
+    silver.run(context)
+    text = "date_format(event_time, 'dd HH:mm:ss.SSSSSS') at"
+    rows = spark.read.parquet(silver.table_path(settings)).selectExpr("event_id", text, "price", "weight")
+    assert sorted((row.event_id, row.at, str(row.price), row.weight) for row in rows.collect()) == [
+        ("17", "01 12:00:00.000000", "-2.35", None),
+        ("e1", "01 12:00:00.123456", "1.01", float("inf")),
+        ("e3", "01 06:30:00.000000", "9999.99", None),
+    ]
+    assert letters(context) == {(0, 3): NOT_OF_SCHEMA}
+
+
 @pytest.mark.parametrize(("owner", "step"), [(Ledger, "add"), (silver.Silver, "_write_dead_letters")])
 def test_a_batch_that_is_repeated(
     owner: Any, step: str, settings: Settings, make_context: Any, make_topic: Any, put: Any, event: Any,

@@ -17,6 +17,7 @@ from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import AlterConfigsResource
+from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequestTopics
 from pykafka_broker.protocol.runtime import ZERO_UUID, Fields
 from tests.broker.api.real_broker import HOST, RealBroker
 from tests.broker.rights import (
@@ -256,6 +257,43 @@ def test_a_denied_topic_and_one_that_is_not_there_look_the_same(node: RealBroker
     assert [(topic.error_code, topic.topic_id, topic.partitions) for topic in topics] == [
         (TOPIC_DENIED, ZERO_UUID, [])
     ] * 2
+
+
+def test_a_commit_tells_nobody_whether_a_denied_topic_exists(node: RealBroker) -> None:
+    """Kafka has every denied topic in its answer, also a topic without partitions."""
+    topics: list[dict[str, object]] = [{"name": name, "partitions": []} for name in ("t", "missing")]
+
+    def answered(*denied: Right) -> list[str]:
+        authorized_by(node, Denies(*denied))
+        return [each.name for each in ask(node, ApiKey.OFFSET_COMMIT, 9, group_id="g", topics=topics).topics]
+
+    assert answered((AclOperation.READ, TOPIC, "t"), (AclOperation.READ, TOPIC, "missing")) == ["t", "missing"]
+    assert answered((AclOperation.READ, GROUP, "g")) == ["t", "missing"]
+    assert answered() == ["missing"]
+
+
+def test_a_denied_internal_topic_looks_like_any_other(node: RealBroker) -> None:
+    authorized_by(node, Denies((AclOperation.DESCRIBE, TOPIC, "__consumer_offsets")))
+    answer = ask(node, ApiKey.METADATA, 11, topics=[{"name": "__consumer_offsets"}])
+    assert [(each.error_code, each.is_internal) for each in answer.topics] == [(TOPIC_DENIED, False)]
+
+
+def test_many_denied_topics_are_answered_without_a_comparison_of_each_with_each(
+    node: RealBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"denied-{number}" for number in range(50)]
+    authorized_by(node, Denies(*((AclOperation.DESCRIBE, TOPIC, name) for name in names)))
+
+    def compare(one: object, other: object) -> bool:
+        raise AssertionError("one topic of the request was compared with another")
+
+    monkeypatch.setattr(OffsetFetchRequestTopics, "__eq__", compare)
+    asked = [{"name": name, "partition_indexes": [0]} for name in ("t", *names)]
+    [group] = ask(node, ApiKey.OFFSET_FETCH, 9, groups=[{"group_id": "g", "topics": asked}]).groups
+    assert [(each.name, each.partitions[0].error_code) for each in group.topics] == [
+        ("t", 0),
+        *((name, TOPIC_DENIED) for name in names),
+    ]
 
 
 def test_an_old_client_is_shown_no_directories_and_no_error(node: RealBroker) -> None:

@@ -116,6 +116,21 @@ def storage_error(action: Callable[[], object]) -> None:
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
+def test_a_log_whose_name_leaves_no_room_for_a_copy_stays_where_it_is(node: Node) -> None:
+    """The folder of the copy would have a name of more than 255 characters, and its directory would go offline."""
+    for size, code in ((213, ErrorCode.NONE), (214, ErrorCode.INVALID_TOPIC_EXCEPTION)):
+        name = "t" * size
+        node.create(name, 1)
+        node.write(0, name)
+        [home] = node.homes(name)
+        [other] = {"a", "b"} - {home}
+        topics = [AlterReplicaLogDirTopic(name, [0])]
+        answer = node.call(AlterReplicaLogDirsRequest([AlterReplicaLogDir(f"{node.path}/{other}", topics)]), 2)
+        assert answer.results[0].partitions[0].error_code == code
+        assert node.read_end(0, name) == 3
+    assert all(directory.online for directory in node.broker.logs.directories)
+
+
 def test_the_directory_of_each_new_log_is_told_as_by_kafka(node: Node) -> None:
     node.create()
     assert node.homes() == node.places()

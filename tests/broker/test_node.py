@@ -58,3 +58,27 @@ def test_a_subscriber_finds_logs_and_settings_as_they_are_now(broker: LightBroke
     broker.subscribe(lambda delta: found.append((broker.logs.exists("t", 0), broker.topic_config("t").retention_ms)))
     broker.add("t", retention_ms="5")
     assert found[0] == (True, 5)
+
+
+class Machine:
+    """A part of a broker that is always due."""
+
+    def __init__(self, defect: Exception | None = None) -> None:
+        self.turns = 0
+        self._defect = defect
+
+    def next_deadline(self) -> int:
+        return 0
+
+    def on_deadline(self, now: int) -> None:
+        self.turns += 1
+        if self._defect is not None:
+            raise self._defect
+
+
+def test_a_part_with_a_defect_keeps_no_other_from_its_deadline(broker: LightBroker) -> None:
+    first, second, sound = Machine(RuntimeError("first")), Machine(RuntimeError("second")), Machine()
+    broker.whole.timed[:] = [first, second, sound]
+    with pytest.raises(RuntimeError, match="first"):
+        broker.whole.on_deadline()
+    assert [each.turns for each in (first, second, sound)] == [1, 1, 1]

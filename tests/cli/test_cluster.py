@@ -39,6 +39,25 @@ def test_it_tells_the_nodes_and_ends_them_with_itself(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == ["node-1", "node-100", "node-2"]
 
 
+@pytest.mark.posix("Windows has no signal that starts nodes again")
+def test_a_node_that_was_killed_is_told_and_started_again(tmp_path: Path) -> None:
+    command = [*COMMAND, "--brokers", "1", "--data-dir", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        broker, _, _ = (process.stdout.readline() for _ in range(3))
+        os.kill(int(broker.rsplit("pid ", 1)[1]), signal.SIGKILL)
+        told = process.stderr.readline()
+        process.send_signal(signal.SIGUSR1)
+        again = process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    assert told.startswith("broker 1 has ended, its log is /")
+    assert told.endswith(f"; kill -USR1 {process.pid} starts it again\n")
+    assert again.split(",")[:2] == broker.split(",")[:2]  # the same addresses
+    assert again != broker
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -49,6 +49,12 @@ def test_a_mistyped_command_with_its_flags(arguments: list[str], says: str, caps
     assert says in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["kafka-topics.sh", "kafka-topics", "topics.sh", "kafka-topics.bat"])
+def test_a_tool_by_the_name_of_kafkas_script(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--bootstrap-server", "localhost:1", "--lst"]) == 1
+    assert "pykafka-broker topics --help" in capsys.readouterr().err
+
+
 def test_a_mistyped_flag_of_a_tool(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["topics", "--bootstrap-server", "localhost:1", "--lst"]) == 1
     said = "lst is not a recognized option\npykafka-broker topics --help shows what there is; did you mean --list?\n"
@@ -56,7 +62,15 @@ def test_a_mistyped_flag_of_a_tool(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "hint"), [("produce", "console-producer"), ("consume", "console-consumer"), ("Start", "serves")]
+    ("word", "hint"),
+    [
+        ("produce", "console-producer"),
+        ("consume", "console-consumer"),
+        ("Start", "serves"),
+        ("kafka-server-start.sh", "serves"),
+        ("kafka-dump-log.sh", "log dump"),
+        ("kafka-storage.sh", "format or info"),
+    ],
 )
 def test_a_command_that_is_known_by_another_word(word: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([word]) == 2

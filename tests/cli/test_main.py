@@ -6,6 +6,7 @@ import errno
 import logging
 import runpy
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -244,10 +245,26 @@ def test_an_unknown_key_is_told_with_the_key_that_is_meant(
     assert warning.startswith("unknown config log.retention.mss is ignored; did you mean log.retention.ms")
 
 
+def test_a_temporary_directory_with_a_comma_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "a,b"))
+    assert main(["--ephemeral"]) == 1
+    assert "a,b: a comma separates directories in log.dirs" in capsys.readouterr().err
+
+
 def test_a_port_that_is_taken_is_told_with_the_way_out() -> None:
-    taken = OSError(errno.EADDRINUSE, "Address already in use", "127.0.0.1:9092")
-    hint = "another program listens there; port 0 takes a free port"
-    assert reason_of(taken) == f"127.0.0.1:9092: Address already in use ({hint})"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        taken = OSError(errno.EADDRINUSE, "Address already in use", address)
+        hint = "another program listens there; port 0 takes a free port"
+        assert reason_of(taken) == f"{address}: Address already in use ({hint})"
+        with socket.create_connection(listener.getsockname()) as client:
+            host, port = client.getsockname()
+            taken = OSError(errno.EADDRINUSE, f"control on {host}:{port}: Address already in use")
+            assert "nobody listens there, it is the port of a connection of another program" in reason_of(taken)
+    taken = OSError(errno.EADDRINUSE, "Address already in use", "nowhere")
+    assert reason_of(taken) == f"nowhere: Address already in use ({hint})"
 
 
 @pytest.mark.parametrize("error", [LogDirectoryError("/data is in use"), OSError("Address already in use")])

@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.cluster import BrokerNode, Client
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut
+from pykafka_broker.client.groups import committed_offsets
+from pykafka_broker.client.leaders import list_offsets
 from pykafka_broker.client.quorum import describe_quorum
 from pykafka_broker.client.topics import create_topic, list_topics
+from pykafka_broker.protocol.enums import LATEST, CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from pykafka_broker.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
+from pykafka_broker.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from pykafka_broker.protocol.messages.describe_quorum_response import DescribeQuorumResponse, PartitionData, TopicData
 from pykafka_broker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -166,3 +170,82 @@ def test_of_several_controllers_the_active_one_is_asked(monkeypatch: pytest.Monk
 
     assert with_client("127.0.0.1:101,127.0.0.1:102", {"retry.backoff.ms": "5"}, ask, of_controllers=True) == 102
     assert asked == [101, 102]
+
+
+# -- nodes that are away
+
+AWAY = BrokerNode(99, "127.0.0.1", 1)
+SOON = {"default.api.timeout.ms": "15000", "retry.backoff.ms": "5"}
+
+
+def test_another_controller_is_looked_for_when_the_known_one_is_away() -> None:
+    async def ask(client: Client) -> list[str | None]:
+        await client.refresh()
+        client.nodes[AWAY.node_id], client.controller_id = AWAY, AWAY.node_id
+        await create_topic(client, "t", partitions=1)
+        return [each.name for each in await list_topics(client)]
+
+    with KafkaBroker() as broker:
+        assert with_client(broker.bootstrap_servers, SOON, ask) == ["t"]
+
+
+def test_another_coordinator_is_looked_for_when_the_known_one_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask(client: Client) -> Any:
+        plain, asked = client.coordinator, list[int]()
+
+        async def first_away(*rest: Any, **options: Any) -> int:
+            found = await plain(*rest, **options)
+            asked.append(found)
+            client.nodes[AWAY.node_id] = AWAY
+            return AWAY.node_id if len(asked) == 1 else found
+
+        monkeypatch.setattr(client, "coordinator", first_away)
+        return await committed_offsets(client, "g")
+
+    with KafkaBroker() as broker:
+        assert with_client(broker.bootstrap_servers, SOON, ask) == {}
+
+
+def test_another_leader_is_looked_for_when_the_known_one_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask(client: Client) -> Any:
+        plain, asked = client.metadata, list[int]()
+
+        async def first_away(*rest: Any, **options: Any) -> Any:
+            found = await plain(*rest, **options)
+            asked.append(1)
+            if len(asked) == 1:
+                client.nodes[AWAY.node_id] = AWAY
+                found.topics[0].partitions[0].leader_id = AWAY.node_id
+            return found
+
+        monkeypatch.setattr(client, "metadata", first_away)
+        found = await list_offsets(client, {TopicPartition("t", 0): LATEST})
+        return found[TopicPartition("t", 0)].offset
+
+    with KafkaBroker() as broker:
+        broker.produce("t", ["a", "b"])
+        assert with_client(broker.bootstrap_servers, SOON, ask) == 2
+
+
+def test_a_node_with_another_address_is_found_there() -> None:
+    async def ask(client: Client) -> tuple[bool, int]:
+        await client.refresh()
+        (known,) = client.nodes.values()
+        client.nodes[known.node_id] = known._replace(port=AWAY.port)
+        answer = await client.ask(DescribeLogDirsRequest([]), known.node_id)
+        client.nodes[known.node_id] = known._replace(port=AWAY.port)
+        found = await client.coordinator(CoordinatorType.GROUP, "g")
+        return bool(answer.results), client.nodes[found].port - known.port
+
+    with KafkaBroker() as broker:
+        assert with_client(broker.bootstrap_servers, SOON, ask) == (True, 0)
+
+
+def test_no_other_node_answers_for_one_that_is_away() -> None:
+    async def ask(client: Client) -> None:
+        await client.refresh()
+        client.nodes[AWAY.node_id] = AWAY
+        await client.ask(DescribeLogDirsRequest([]), AWAY.node_id)
+
+    with KafkaBroker() as broker, pytest.raises(TimedOut):
+        with_client(broker.bootstrap_servers, QUICK, ask)

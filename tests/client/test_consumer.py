@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -146,6 +147,23 @@ def test_a_broker_that_comes_back_is_read_on() -> None:
     with KafkaBroker() as broker:
         broker.produce("kept", ["a"])
         asyncio.run(asyncio.wait_for(work(broker), 30))
+
+
+def test_a_topic_that_is_missing_is_looked_up_with_pauses(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(client: Client) -> None:
+        plain, asked = client.metadata, list[int]()
+
+        async def counted(*rest: Any, **options: Any) -> Any:
+            asked.append(1)
+            return await plain(*rest, **options)
+
+        monkeypatch.setattr(client, "metadata", counted)
+        async with Consumer(client) as consumer:
+            consumer.assign([("nowhere", 0)])
+            assert await consumer.poll(1_000) == []
+        assert 0 < len(asked) <= 1 + 1_000 // client.backoff_ms
+
+    run(broker, work)
 
 
 @pytest.mark.parametrize(

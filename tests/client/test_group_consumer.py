@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
 
 import pytest
 
-from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.cluster import Client, first_error
 from pykafka_broker.client.errors import KafkaError, Unusable
 from pykafka_broker.client.group_consumer import GroupConsumer
+from pykafka_broker.client.groups import committed_offsets
+from pykafka_broker.client.producer import ProducerId
+from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from pykafka_broker.protocol.messages.offset_commit_request import OffsetCommitRequest
+from pykafka_broker.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from pykafka_broker.testing import KafkaBroker
 
 Work = Callable[[Client, Client, dict[str, str]], Awaitable[None]]
@@ -92,6 +104,57 @@ def test_members_share_the_partitions(run: Callable[[Work], None], broker: Kafka
             while len(first.consumer.assignment) != 4:
                 await first.poll(50)
         assert revoked[0] == (4 if settings["group.protocol"] == "classic" else 2)
+
+    run(work)
+
+
+def test_positions_that_a_group_does_not_take_now_are_committed_later(
+    run: Callable[[Work], None], broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As during a rebalance; Java's consumer goes on, too."""
+
+    async def work(client: Client, _: Client, settings: dict[str, str]) -> None:
+        topic, refused, plain = settings["group.id"], list[int](), client.ask_group
+
+        async def ask_group(group_id: str, request: Any, *rest: Any, **options: Any) -> Any:
+            if isinstance(request, OffsetCommitRequest) and not refused:
+                refused.append(1)
+                raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
+            return await plain(group_id, request, *rest, **options)
+
+        monkeypatch.setattr(client, "ask_group", ask_group)
+        await asyncio.to_thread(broker.produce, topic, ["a", "b"])
+        settings["auto.commit.interval.ms"] = "0"
+        async with GroupConsumer(client, settings, [topic]) as consumer:
+            assert await values(consumer, 1) == ["a"]
+            assert await values(consumer, 1) == ["b"]
+        assert refused
+        assert "were not committed" in caplog.text
+        found = await committed_offsets(client, topic)
+        assert [each.offset for each in found.values()] == [2]
+
+    run(work)
+
+
+def test_an_offset_in_an_open_transaction_is_waited_for(run: Callable[[Work], None], broker: KafkaBroker) -> None:
+    async def work(client: Client, other: Client, settings: dict[str, str]) -> None:
+        topic = settings["group.id"]
+        await asyncio.to_thread(broker.produce, topic, ["a", "b", "c"])
+        producer = ProducerId(other, topic)
+        await producer.begin()
+        identity = producer.identity
+        begun = AddOffsetsToTxnRequest(topic, identity.producer_id, identity.epoch, topic)
+        await other.ask_coordinator(CoordinatorType.TRANSACTION, topic, begun, versions=(0, 3))
+        committed = TxnOffsetCommitRequestTopic(topic, partitions=[TxnOffsetCommitRequestPartition(0, 2)])
+        request = TxnOffsetCommitRequest(topic, topic, identity.producer_id, identity.epoch, topics=[committed])
+        await other.ask_group(topic, request, first_error, versions=(0, 2))
+        producer.added.add(TopicPartition(topic, 0))
+        async with GroupConsumer(client, settings, [topic]) as consumer:
+            reading = asyncio.create_task(values(consumer, 1))
+            await asyncio.wait([reading], timeout=0.5)
+            assert not reading.done()
+            await producer.commit()
+            assert await reading == ["c"]
 
     run(work)
 

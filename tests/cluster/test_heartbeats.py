@@ -9,6 +9,7 @@ import pytest
 
 from pykafka_broker.cluster.heartbeats import Sessions
 from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import (
     CreatableReplicaAssignment,
@@ -184,6 +185,27 @@ def test_a_controlled_shutdown_waits_until_all_others_know(node: ControllerNode)
     written = len(node.written)
     assert of(node.beat(1, want_shut_down=True)) == (True, True, True)
     assert changes(node, written) == [("BrokerRegistrationChangeRecord", {"fenced": 1})]
+    assert of(node.beat(1, want_shut_down=True)) == (True, True, True)
+
+
+def test_a_shutdown_whose_records_were_refused_waits_for_those_that_follow(
+    node: ControllerNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object) -> None:
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    node.join(1, 2, 3)
+    create(node, "t", 1, 2)
+    with monkeypatch.context() as full:
+        full.setattr(node.metadata.log, "append", refuse)
+        assert node.beat(1, want_shut_down=True).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    create(node, "u", 2, 3)  # its records take the offsets of the refused ones
+    before = node.metadata.applied_offset
+    assert of(node.beat(1, want_shut_down=True)) == (True, False, False)
+    node.beat(2)
+    node.beat(3, current_metadata_offset=before)
+    assert of(node.beat(1, want_shut_down=True)) == (True, False, False)
+    node.beat(3)
     assert of(node.beat(1, want_shut_down=True)) == (True, True, True)
 
 

@@ -14,7 +14,13 @@ from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.image_records import image_records
 from pykafka_broker.cluster.metadata_log import MetadataLog
 from pykafka_broker.cluster.records import ApiMessageAndVersion, encode_record
-from pykafka_broker.cluster.snapshot import SnapshotKeeper, snapshot_name, snapshot_records
+from pykafka_broker.cluster.snapshot import (
+    MetadataSnapshot,
+    SnapshotKeeper,
+    snapshot_name,
+    snapshot_records,
+    write_snapshot,
+)
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.filesystem import FileSystem, OsFileSystem
 from pykafka_broker.log.jobs import Job, run_inline
@@ -272,6 +278,24 @@ def test_what_is_appended_while_a_snapshot_is_written_is_not_in_it(tmp_path: Pat
     assert node.names(".checkpoint") == [snapshot_name(4, 1)]
     node.restart()
     assert node.image.features == {"f": 5}
+
+
+def test_a_snapshot_that_the_leaders_has_overtaken_is_dropped(tmp_path: Path) -> None:
+    """A node that is far behind may begin one of its own just before it is given the leader's."""
+    jobs: list[Job] = []
+    node = Node(OsFileSystem(), str(tmp_path), jobs.append, max_retention_bytes="1")
+    node.change(3)
+    node.keeper.begin(node.now)
+    path = f"{node.folder}/{snapshot_name(90, 7)}"
+    write_snapshot(node.fs, path, [], now=NOW)
+    newer = MetadataSnapshot(node.fs, path, 90, 7)
+    node.log.snapshots = [newer]
+    node.log.log.restart_at(90, NOW)
+    while jobs:
+        run_inline(jobs.pop(0))
+    assert node.log.snapshots == [newer]
+    node.keeper.trim(node.now)
+    assert node.names(".checkpoint") == [snapshot_name(90, 7)]
 
 
 def test_a_snapshot_that_found_no_room_is_tried_again(

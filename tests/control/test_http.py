@@ -271,3 +271,33 @@ def test_an_answer_that_fails_in_the_middle_is_no_whole_answer(caplog: pytest.Lo
 
     asyncio.run(run())
     assert "an answer ends in the middle" in caplog.text
+
+
+def test_one_connection_too_many_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_CONNECTIONS", 1)
+
+    async def serve(request: Request) -> Response:
+        return Response(200, "text/plain", b"served")
+
+    async def run() -> None:
+        listener = HttpListener(serve, lambda request: 0)
+        await listener.open(HttpAddress("127.0.0.1", 0, None), "a test")
+        port = int(listener.url.rpartition(":")[2])
+        first, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert (await first.readline()).startswith(b"HTTP/1.1 200")
+        second, other = await asyncio.open_connection("127.0.0.1", port)
+        head, _, body = (await second.read()).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 503 ")
+        assert f"content-length: {len(body)}".encode() in head
+        for each in (writer, other):
+            each.close()
+        await listener.close()
+
+    asyncio.run(run())
+
+
+def test_a_request_for_no_host_is_told_so() -> None:
+    assert module.why_another_name({}) == "the request does not say for which host it is"
+    assert module.why_another_name({"host": "example.org"}) == "example.org is not a name of this machine"
+    assert module.why_another_name({"host": "[::1]:80"}) is None

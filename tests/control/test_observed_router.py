@@ -19,6 +19,7 @@ from pykafka_broker.control.history.noting import NotingRouter
 from pykafka_broker.control.observed_router import ObservedRouter
 from pykafka_broker.control.traffic.exchange import Exchange, decoded_response
 from pykafka_broker.control.traffic.faults import Action, Event, FaultTable, Match, Rule
+from pykafka_broker.control.traffic.mentions import FetchedSession
 from pykafka_broker.control.traffic.recorder import Recorder
 from pykafka_broker.control.traffic.request_log import RequestLog
 from pykafka_broker.errors import FrameError
@@ -68,8 +69,9 @@ class Watched:
         topic = self.broker.image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
 
-    def fetched(self, session_id: int) -> list[tuple[Any, int]]:
-        return self.broker.services.fetch_sessions.partitions(session_id)
+    def fetched(self, session: FetchedSession) -> list[tuple[Any, int]]:
+        assert isinstance(session, int)
+        return self.broker.services.fetch_sessions.partitions(session)
 
     def cut(self, connection: int, half: bytes) -> None:
         self.sent.append(half)
@@ -313,10 +315,15 @@ def test_a_fetch_with_another_error_fails_as_a_whole(watched: Watched) -> None:
 
 def test_metadata_keeps_its_brokers_beside_an_error(watched: Watched) -> None:
     watched.broker.listeners["PLAINTEXT"] = Listening()
+    watched.fault(Action(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED), topic="orders", times=1)
+    response = watched.ask(MetadataRequest(topics=None), 9)
+    assert {each.name: each.error_code for each in response.topics} == {"orders": 29, "other": 0}
+    assert [each.node_id for each in response.brokers] == [1]
     watched.fault(Action(error=ErrorCode.LEADER_NOT_AVAILABLE), topic="orders", times=1)
     response = watched.ask(MetadataRequest(topics=None), 9)
-    assert {each.name: each.error_code for each in response.topics} == {"orders": 5, "other": 0}
-    assert [each.node_id for each in response.brokers] == [1]
+    assert {each.error_code for each in response.topics} == {0}  # the partitions are there, and have no leader
+    led = {each.name: {(it.error_code, it.leader_id) for it in each.partitions} for each in response.topics}
+    assert led == {"orders": {(5, -1)}, "other": {(0, 1)}}
     watched.fault(Action(error=ErrorCode.LEADER_NOT_AVAILABLE), topic="orders", partition=2)
     orders = next(each for each in watched.ask(MetadataRequest(topics=None), 9).topics if each.name == "orders")
     assert {each.partition_index: (each.error_code, each.leader_id) for each in orders.partitions} == {

@@ -40,7 +40,7 @@ LEFT_OUT = {  # by page, and number among the blocks of its language there
     "clusters.md-sh-2": "the file and the id are the reader's; tests/cli/test_format.py formats and starts",
     "dotnet.md-csharp-2": "its client is a package that can't be had where this is tested",
     "first-test.md-console-1": "runs the test above it, as tests/docs/test_snippets.py does",
-    "security.md-sh-1": "the last line is Kafka's own script; tests/cli/test_format.py formats and starts",
+    "security.md-sh-1": "takes the port 9092; tests/cli/test_format.py formats, starts and adds a user",
     "security.md-sh-2": "is Kafka's own script; interop/test_security_quotas.py sets quotas with it",
     "spark.md-python-1": "interop/test_docs.py runs it with --slow: a Spark session takes half a minute",
 }

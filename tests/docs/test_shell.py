@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.cli.commands import COMMANDS, flags, subcommands
+from pykafka_broker.cli.commands import COMMANDS, flags, subcommands, without_script
 from pykafka_broker.cli.configs import parser as keys_parser
 from pykafka_broker.cli.help import parser_of
 from pykafka_broker.testing import KafkaBroker
@@ -129,7 +129,8 @@ def unknown_flags(text: str) -> list[str]:
 
 
 def _flags_of(words: list[str]) -> set[str]:
-    name = words[0] if words and words[0] in {*COMMANDS, *TOOLS} else ""
+    name = without_script(words[0]) if words else ""
+    name = name if name in {*COMMANDS, *TOOLS} else ""
     parsers = [keys_parser(), parser_of("configs")] if name == "configs" else [parser_of(name)]
     parsers += [within for parser in parsers for within in subcommands(parser).values()]
     return {spelt for parser in parsers for action in flags(parser) for spelt in action.option_strings}

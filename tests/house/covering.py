@@ -299,6 +299,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         testing/asynchronous_cluster testing/cluster_nodes
         """,
     ),
+    "testing/test_process.py": (
+        "gives wrong ones",
+        """
+        testing/arguments
+        """,
+    ),
     "testing/test_pytest_plugin.py": (
         "runs pytest with it",
         """
@@ -308,7 +314,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "testing/test_replay.py": (
         "records and plays with it",
         """
-        cli/replay control/api/recording testing/compared_answers testing/recorded_messages
+        cli/replay cli/recorded_events control/api/recording testing/compared_answers testing/recorded_messages
         testing/recording
         """,
     ),
@@ -328,12 +334,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "what is sent and printed",
         """
         tools/console_consumer tools/console_producer
-        """,
-    ),
-    "tools/test_console_share_consumer.py": (
-        "reads as one member after the other",
-        """
-        client/share_consumer
         """,
     ),
     "tools/test_get_offsets.py": (

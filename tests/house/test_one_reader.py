@@ -26,8 +26,8 @@ TABLES = {  # a module with names of others, and what the names stand below
 REASONS = {
     "imported late: only brokers with this feature, role or system wait for the import": """
         broker.coordinators.group_host broker.coordinators.transaction_host broker.membership.lone_broker
-        broker.requests.metering control.history.noting security.acls security.sasl.aws_msk_iam security.sasl.kerberos
-        server.epoll_loop server.lazy_tls server.tls_listener testing.in_process
+        broker.requests.metering cli.replay_page control.history.noting security.acls security.sasl.aws_msk_iam
+        security.sasl.kerberos server.epoll_loop server.lazy_tls server.tls_listener testing.in_process
     """,
     "of a lower layer than the reader": """
         cluster.acls cluster.feature_updates cluster.raft.observer coordinators.groups.coordinator
@@ -37,10 +37,11 @@ REASONS = {
         broker.api.replica_fetch broker.coordinators.dead_letters broker.replication.fetcher
         control.history.groups control.history.transactions control.traffic.answers coordinators.groups.consumer_classic
         coordinators.streams.sticky_assignor log.compaction.clean log.directory_map log.maintenance log.moving
-        log.tool.repair log.tool.verify registry.api server.accepting server.dial testing.fixtures testing.replay
+        log.tool.repair log.tool.verify registry.api server.accepting server.dial testing.fixtures
         testing.simulation.faults testing.simulation.layout testing.simulation.serving
     """,
     "runs in a thread of its own, its reader on the loop": "zookeeper.controller",
+    "changes recordings; the reader is a command": "testing.masking",
     "read by users, whose policies derive from its classes": "security.hooks.policies",
 }
 

@@ -271,6 +271,15 @@ def test_a_second_metadata_log_is_never_begun(tmp_path: Path) -> None:
         opened(tmp_path).metadata_log(NOW)
 
 
+def test_directories_of_a_kafka_with_zookeeper_are_named_as_such(tmp_path: Path) -> None:
+    logs = opened(tmp_path, "b")
+    logs.create("t", 0, TOPIC_ID, NOW)
+    logs.shutdown(NOW)
+    (tmp_path / "b" / "meta.properties").write_text("version=0\nbroker.id=1\n")
+    with pytest.raises(LogDirectoryError, match="/b was written by a Kafka with ZooKeeper, which"):
+        opened(tmp_path, "b").metadata_log(NOW)
+
+
 def test_a_metadata_log_that_can_not_be_read_ends_the_start(tmp_path: Path) -> None:
     logs = opened(tmp_path)
     logs.metadata_log(NOW)

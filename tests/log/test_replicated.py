@@ -6,6 +6,7 @@ import errno
 import itertools
 import logging
 import os
+import struct
 from pathlib import Path
 
 import pytest
@@ -170,6 +171,33 @@ def test_a_full_disk_takes_back_what_it_has_begun(tmp_path: Path, leader: Partit
     fs.failures = {}
     catch_up(follower, leader)
     assert content(follower) == content(leader)
+
+
+def fetched(base_offset: int, count: int = 1, size: int = 10) -> bytearray:
+    """A batch as a leader has it."""
+    data = batch(count, size)
+    struct.pack_into(">q", data, 0, base_offset)
+    struct.pack_into(">i", data, 12, 0)
+    return data
+
+
+def test_a_segment_begun_for_a_batch_that_found_no_room_takes_no_earlier_one(tmp_path: Path) -> None:
+    """The leader's log was compacted and had a gap; the next leader's has records there."""
+    fs = FailingFileSystem()
+    follower = following(tmp_path, fs, segment_bytes=500)
+    follower.append_fetched(fetched(0, 3, 100), NOW)
+    fs.failures = {"write .log": errno.ENOSPC}
+    with pytest.raises(ApiError):
+        follower.append_fetched(fetched(50, 3, 100), NOW)
+    fs.failures = {}
+    for base_offset in (3, 4, 5, 60):
+        follower.append_fetched(fetched(base_offset, 1, 150), NOW)
+    before = content(follower)
+    assert [each.base_offset for each in follower.segments] == [0, 3, 5]
+    folder, config, offsets = follower.directory, follower.config, Offsets(0, 0)
+    recover_folder(FileCache(fs), folder, "t-0", config, offsets, NOW)
+    again = load_log(FileCache(fs), folder, "t", 0, config, offsets, Clock(NOW), Keeper())
+    assert (content(again), again.log_end_offset) == (before, 61)
 
 
 def test_an_epoch_whose_first_append_has_failed_is_forgotten_with_a_cut_at_the_end(

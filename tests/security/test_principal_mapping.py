@@ -173,3 +173,41 @@ def test_a_rule_that_can_not_be_read_ends_the_start(rule: str) -> None:
 def test_a_group_that_there_is_not_ends_the_start() -> None:
     with pytest.raises(ConfigError, match=r"principal\.to\.local\.rules"):
         KerberosNames([r"RULE:[1:$1]s/a/$5/"], "R.COM")
+
+
+@pytest.mark.parametrize(
+    ("principal", "rule", "expected"),  # as Kafka 4.4's KerberosShortNamer answers; None: NoMatchingRule
+    [
+        ("adm\u00efn@X.COM", r"RULE:[1:$1](\w+)", None),
+        ("adm\u0663@X.COM", r"RULE:[1:$1](adm\d)", None),
+        ("a\u2028b@X.COM", "RULE:[1:$1](a.b)", None),
+        ("aaa@X.COM", r"RULE:[1:$1]s/\p{Lower}/b/", "baa"),
+        ("aaa@X.COM", r"RULE:[1:$1]s/a/\$x/", "$xaa"),
+        ("aaa@X.COM", r"RULE:[1:$1]s/a/\\x/", r"\xaa"),
+        ("aaa@X.COM", r"RULE:[1:$1]s/a/x\yz/g", "xyzxyzxyz"),
+    ],
+)
+def test_expressions_for_kerberos_are_those_of_java(principal: str, rule: str, expected: str | None) -> None:
+    if expected is None:
+        with pytest.raises(NoName):
+            kerberos_name(principal, rule)
+    else:
+        assert kerberos_name(principal, rule) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "expected"),  # as Kafka 4.4's SslPrincipalMapper answers
+    [
+        ("CN=a\rb", "RULE:^CN=(.*)$/$1/", None),
+        ("CN=a\u2028b", "RULE:^CN=(.*)$/$1/", None),
+        ("CN=a\r", "RULE:^CN=a.?$/x/", None),
+        ("CN=a\rb", "RULE:(?s)^CN=(.*)$/$1/", "a\rb"),
+        ("CN=a\rb", "RULE:^CN=([^x]*)$/$1/", "a\rb"),
+    ],
+)
+def test_a_dot_is_no_end_of_a_line_of_java(name: str, rule: str, expected: str | None) -> None:
+    if expected is None:
+        with pytest.raises(NoRuleApplies):
+            MappingRules(rule).user(name)
+    else:
+        assert MappingRules(rule).user(name) == expected

@@ -18,7 +18,7 @@ from pykafka_broker.log import filesystem
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from pykafka_broker.server.event_loop import new_event_loop
-from pykafka_broker.server.serving import Collector, JobRunner, Unfenced, serve
+from pykafka_broker.server.serving import Collector, JobRunner, ProcessExtension, Unfenced, serve
 from tests.broker.test_many_partitions import TurningBroker, fetch, produce
 
 
@@ -50,7 +50,7 @@ def test_data_that_end_with_the_process_are_never_synced(
     plan = planned(parser().parse_args([*options, "--listen", "0"]), str(tmp_path), {}, print)
     ending = Ending()
     with closing(new_event_loop()) as loop:
-        work = serve(plan.config, loop, ending.on_ready, ending, plan.setup, plan.beside, None)
+        work = serve(plan.config, loop, ending.on_ready, ending, plan.setup, plan.beside or ProcessExtension(), None)
         assert not loop.run_until_complete(work)
     assert bool(synced) == syncs
 

@@ -25,6 +25,8 @@ HITS = [hit(number, delay_ms=number) for number in range(1, 41)]
 def test_a_fault_is_a_line_to_paste() -> None:
     told = line_of(hit(7, drop="after"), "kafka_broker")
     assert told == 'kafka_broker.faults.add(client_id="shop", api="Produce", nth=7, drop="after")'
+    named: Any = {**hit(1, drop="before"), "client_id": 'the "shop" \\ 1'}
+    assert line_of(named, "b") == 'b.faults.add(client_id="the \\"shop\\" \\\\ 1", api="Produce", nth=1, drop="before")'
     of_a_cluster: Any = {**hit(2, error="NOT_CONTROLLER", client_id=None), "node_id": 3}
     told = line_of(of_a_cluster, "kafka_cluster")
     assert told == 'kafka_cluster.faults.on(3).add(api="Produce", nth=2, error="NOT_CONTROLLER")'

@@ -111,6 +111,44 @@ def test_chaos_in_a_cluster_names_the_broker(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(failed=1, passed=1)
 
 
+def test_no_run_meets_the_clients_of_a_failure_before_it_and_no_other_failure_is_taken_for_it(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile("""
+        import pytest
+        import weakref
+        from confluent_kafka import Producer
+
+        class Client:
+            def __init__(self, servers):
+                self.producer = Producer({"bootstrap.servers": servers, "client.id": "shop", "retries": 0})
+                self.itself = self
+
+            def send(self):
+                told = []
+                self.producer.produce("orders", "1", partition=0, on_delivery=lambda error, _: told.append(error))
+                assert self.producer.flush(30) == 0
+                return told[0]
+
+        clients, runs = weakref.WeakSet(), []
+
+        @pytest.mark.kafka(topics=["orders"])
+        @pytest.mark.kafka_chaos(seeds=20, rate=0.2, shrink_runs=20)
+        def test_orders(kafka_broker):
+            assert not clients  # of a run before
+            client = Client(kafka_broker.bootstrap_servers)
+            clients.add(client)
+            runs.append(1)
+            errors = [client.send() for _ in range(6)]
+            print("met", [error and error.name() for error in errors])
+            assert not errors[0], "the first"
+            assert not any(errors), "a later one"
+    """)
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.re_match_lines([r"seed \d+ at rate 0.2 failed; 1 of \d+ faults is enough \(\d+ runs\):"])
+
+
 def test_mistakes_in_a_marker_of_chaos_fail_the_test(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         import pytest

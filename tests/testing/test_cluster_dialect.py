@@ -252,6 +252,22 @@ def test_a_fault_is_one_of_all_brokers(cluster: KafkaCluster) -> None:
     assert cluster.requests("ListOffsets", client_id="someone") == []
 
 
+def test_each_broker_counts_the_requests_that_a_fault_of_all_meets(cluster: KafkaCluster) -> None:
+    led_by_all(cluster, "counted")
+    given: dict[str, Any] = {"api": "ListOffsets", "client_id": "counter", "delay_ms": 1}
+    first, second = cluster.faults.add(**given, times=1), cluster.faults.add(**given, nth=2)
+    counter = Consumer(cluster.client_config("confluent") | {"client.id": "counter", "group.id": "counter"})
+    for partition in range(3):
+        assert not second.describe()["spent"]  # this broker waits for its second
+        for _ in range(2):
+            counter.get_watermark_offsets(TopicPartition("counted", partition), 30)
+    counter.close()
+    assert first.describe()["nodes"] == second.describe()["nodes"] == {1: 1, 2: 1, 3: 1}
+    assert first.hits == second.hits == 3
+    assert second.describe()["spent"]
+    assert first.remove() == second.remove() == 3
+
+
 def test_the_clocks_of_all_nodes_move_together(cluster: KafkaCluster) -> None:
     cluster.create_topic("timed", 3)
     before = [node.clock.now() for node in cluster.nodes.values()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Iterator
 
@@ -10,7 +11,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from kafka import KafkaConsumer, KafkaProducer
 
-from pykafka_broker.testing import BrokerError, KafkaCluster
+from pykafka_broker.testing import BrokerError, KafkaCluster, WaitTimeout
 from pykafka_broker.testing.in_process import BrokerInProcess
 
 INTERNAL = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
@@ -96,3 +97,43 @@ def test_on_an_event_loop_and_nothing_is_left() -> None:
 
 def _brokers() -> int:
     return sum(each.name == "pykafka-broker" for each in threading.enumerate())
+
+
+def test_records_that_nobody_can_read_are_not_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An assertion about records of a dead leader fails: nobody knows them."""
+    monkeypatch.setattr("pykafka_broker.testing.cluster_data.WAIT_S", 0.2)
+    with KafkaCluster(brokers=2, config=INTERNAL, in_process=True) as cluster:
+        cluster.create_topic("orders", replication_factor=1)
+        cluster.produce("orders", ["1"])
+        leader = cluster.leader_of("orders")
+        fault = cluster.faults.add(api="Produce", nth=99, delay_ms=1)
+        cluster.history.start()
+        cluster.broker(leader).kill()
+        for in_vain in (
+            lambda: cluster.assert_records("orders", [], timeout=0.5),
+            lambda: cluster.assert_contains("orders", []),
+        ):
+            with pytest.raises(WaitTimeout, match="orders"):
+                in_vain()
+        with pytest.raises(WaitTimeout, match="orders"):
+            cluster.assert_no_more("orders", within_ms=0)
+        with pytest.raises(BrokerError, match=f"broker {leader} is not running, and its history has ended with it"):
+            cluster.check()
+        assert list(fault.describe()["nodes"]) == [3 - leader]
+        assert fault.remove() == 0
+        cluster.broker(3 - leader).kill()
+        with pytest.raises(BrokerError, match="has ended with the brokers"):
+            fault.describe()
+
+
+def test_at_an_address_of_version_6() -> None:
+    with socket.socket(socket.AF_INET6) as there:
+        try:
+            there.bind(("::1", 0))
+        except OSError as error:
+            pytest.skip(f"this machine has no ::1: {error}")
+    with KafkaCluster(brokers=2, host="::1", config=INTERNAL, in_process=True) as cluster:
+        assert cluster.bootstrap_servers.count("[::1]:") == 2
+        cluster.create_topic("orders")
+        cluster.produce("orders", ["1"])
+        assert values(cluster) == ["1"]

@@ -6,7 +6,6 @@ import json
 from base64 import b64decode, b64encode
 from typing import Any
 
-from pykafka_broker.cli.replay import Mask
 from pykafka_broker.control.traffic.exchange import encoded_response
 from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
@@ -23,6 +22,7 @@ from pykafka_broker.records.compression import GZIP
 from pykafka_broker.records.header import read_header
 from pykafka_broker.records.record import iter_records
 from pykafka_broker.server.link_codec import encode_request
+from pykafka_broker.testing.masking import Mask
 from pykafka_broker.testing.recorded_messages import RecordedMessages
 from pykafka_broker.testing.recording import Recorded, Recording, lines_of, read_recording
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -18,7 +19,8 @@ import pytest
 
 from pykafka_broker.platform import KILL
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
-from pykafka_broker.testing import BrokerError, KafkaBroker, RemoteBroker, process
+from pykafka_broker.testing import BrokerError, KafkaBroker, KafkaCluster, RemoteBroker, process
+from pykafka_broker.testing.control_client import ControlClient
 from tests.control.test_other_nodes import answering
 
 API_VERSIONS = struct.pack(">ihhih", 12, 18, 0, 7, 2) + b"me"
@@ -307,6 +309,45 @@ def test_who_is_not_there_is_named() -> None:
         RemoteBroker(f"http://{broker.bootstrap_servers}").topics()
 
 
+@pytest.mark.parametrize("logs", ["logs", "logs,more"])
+def test_a_fork_has_its_own_directory_of_the_metadata(tmp_path: Path, logs: str) -> None:
+    named = ",".join(str(tmp_path / each) for each in logs.split(","))
+    for metadata in (tmp_path / "metadata", Path(named.split(",")[-1])):
+        config = {"log.dirs": named, "metadata.log.dir": metadata}
+        with KafkaBroker(config, in_process=True) as broker:
+            broker.create_topic("orders", exist_ok=True)
+            with broker.fork() as fork:
+                assert not {*fork._directories} & {*broker._directories}
+                assert len(fork._directories) == len(broker._directories)
+                assert [each["name"] for each in fork.topics()] == ["orders"]
+        for each in {*named.split(","), str(metadata)}:
+            shutil.rmtree(each)
+
+
+@pytest.mark.posix("Windows has no fork")
+def test_a_child_that_was_forked_leaves_the_broker_its_directory() -> None:
+    code = """
+        import os
+        from pykafka_broker.testing import KafkaBroker
+        broker = KafkaBroker()
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            print(broker.log_path.parent.exists())
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "True\n"
+
+
+def test_a_time_out_names_the_broker() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        client = ControlClient(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(TimeoutError, match=r"^http://127\.0\.0\.1:\d+: no answer within 0\.1 s$"):
+            client.call("GET", "/healthz", timeout_s=0.1)
+
+
 def test_a_fork_is_made_as_its_broker() -> None:
     with KafkaBroker(emulate="2.8", strict=False) as broker, broker.fork() as fork:
         assert (fork.emulate, fork.strict) == ("2.8", False)
@@ -340,3 +381,30 @@ def test_broker_and_what_is_temporary_end_when_its_parent_is_killed(tmp_path: Pa
     wait_until_gone(int(pid))
     assert list(temporary.iterdir()) == []
     assert Path(used, ".kafka_cleanshutdown").exists() == given
+
+
+@pytest.mark.parametrize("name", ["a,b", " a", "a "])
+def test_a_directory_that_log_dirs_would_read_otherwise(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A comma in it would be two directories, and the second one in the directory of the tests."""
+    says = "a comma separates directories in log.dirs"
+    relative = Path(name) if name[0] == " " else tmp_path / name
+    for make in (KafkaBroker, KafkaCluster):
+        with pytest.raises(ValueError, match=says):
+            make(data_dir=relative)
+    monkeypatch.setattr("tempfile.tempdir", str(relative))
+    monkeypatch.setenv("TMPDIR", str(relative))
+    with pytest.raises(ValueError, match=f"the directory of temporary files .*{says}"):
+        KafkaBroker()
+
+
+@pytest.mark.linux("names of files are bytes")
+def test_a_directory_whose_name_is_no_text(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"\xff")
+    with KafkaBroker(data_dir=folder, in_process=True) as broker:
+        broker.create_topic("orders")
+        broker.snapshot("before")
+        broker.restore("before")
+        with broker.fork() as fork:
+            assert [each["name"] for each in fork.topics()] == ["orders"]

@@ -504,9 +504,48 @@ def test_a_broker_that_runs_already_is_used(pytester: pytest.Pytester) -> None:
     """)
     with KafkaBroker() as broker:
         broker.create_topic("there")
-        pytester.runpytest_subprocess(f"--kafka-broker-url={broker.control_url}").assert_outcomes(passed=1, skipped=1)
+        kept = "--kafka-broker-isolation=none"
+        given = f"--kafka-broker-url={broker.control_url}"
+        pytester.runpytest_subprocess(given, kept).assert_outcomes(passed=1, skipped=1)
         pytester.makeini(f"[pytest]\nkafka_broker_url = {broker.control_url}\n")
-        pytester.runpytest_subprocess().assert_outcomes(passed=1, skipped=1)
+        pytester.runpytest_subprocess(kept).assert_outcomes(passed=1, skipped=1)
+
+
+def test_a_second_run_finds_the_running_broker_empty(pytester: pytest.Pytester) -> None:
+    """As the first one did: what its last test made is gone, and what a wider fixture makes is there."""
+    pytester.makepyfile("""
+        import pytest
+        @pytest.fixture(scope="session", autouse=True)
+        def filled(kafka_broker):
+            kafka_broker.create_topic("filled")
+        def test_one(kafka_broker):
+            assert [each["name"] for each in kafka_broker.topics()] == ["filled"]
+            kafka_broker.create_topic("made")
+    """)
+    with KafkaBroker(in_process=True) as broker:
+        for _ in range(2):
+            run = pytester.runpytest_subprocess(f"--kafka-broker-url={broker.control_url}")
+            run.assert_outcomes(passed=1)
+
+
+def test_workers_do_not_empty_one_broker_under_each_other(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_one(): pass")
+    given = ("-p", "xdist.plugin", "-n", "2", "--kafka-broker-url=http://127.0.0.1:1")
+    refused = pytester.runpytest_subprocess(*given)
+    refused.stderr.fnmatch_lines(["ERROR: 2 workers would reset the broker at http://127.0.0.1:1 under each other: *"])
+    pytester.runpytest_subprocess(*given, "--kafka-broker-isolation=none").assert_outcomes(passed=1)
+
+
+def test_recordings_of_tests_with_other_letters_have_their_names(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        def test_заказ(kafka_broker):
+            assert False
+        def test_счёт(kafka_broker):
+            assert False
+    """)
+    pytester.runpytest_subprocess("--kafka-record=recordings", "--kafka-in-process").assert_outcomes(failed=2)
+    names = sorted(each.name for each in (pytester.path / "recordings").iterdir())
+    assert [name.partition("-test_")[2] for name in names] == ["заказ.jsonl", "счёт.jsonl"]
 
 
 def test_a_fixture_of_that_name_that_is_the_suites_own_is_left_alone(pytester: pytest.Pytester) -> None:

@@ -20,7 +20,7 @@ from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordi
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
-from pykafka_broker.testing import ControlError, KafkaBroker, RemoteBroker
+from pykafka_broker.testing import ControlError, KafkaBroker, RemoteBroker, replay_recording
 from pykafka_broker.testing.recording import BadRecording, read_recording
 from pykafka_broker.testing.replay import RecordingPlayer
 from pykafka_broker.testing.replay_targets import ControlledTarget
@@ -303,6 +303,17 @@ def test_what_came_of_time_comes_when_as_much_passes(
     assert main(["replay", str(path)]) == 3
     assert "groups[0].group_state 'Empty', now 'Stable'" in capsys.readouterr().out
     assert main(["replay", str(path), "--recorded-time", "--all"]) == 0, capsys.readouterr().out
+    with KafkaBroker(in_process=True) as other:
+        replay = replay_recording(path, on=other, recorded_time=True)
+        assert replay.differences == []
+        assert not other.clock.frozen
+        other.reset()
+        assert [each.path for each in replay_recording(path, on=other).differences] == [
+            "groups[0].group_state",
+            "error_code",
+        ]
+        other.reset()
+        assert replay_recording(path, on=other, until=3).played == 3 < replay.played
     with path.open() as file:
         last = read_recording(file).events[-1].at / 1e6
     with KafkaBroker(in_process=True) as other:  # whose clock can't be moved; what it answers is of a busy machine

@@ -22,6 +22,9 @@ NOT_FOR_CLIENTS = (
 )  # fmt: skip
 
 
+SHARE = 2  # the kind of coordinator
+
+
 def cluster(maker: Maker) -> list[Step]:
     version = maker.version("DescribeCluster")
     fields: dict[str, Any] = {"include_cluster_authorized_operations": maker.often(0.5)}
@@ -75,6 +78,8 @@ def acls(maker: Maker) -> list[Step]:
         "permission_type": maker.one(1, 2, 3, 0),
     }
     version = maker.version(api)
+    if version >= 1:
+        looked_for["pattern_type_filter"] = maker.mostly(maker.one(1, 2, 3, 4), 0, 9)
     if api == "DescribeAcls":
         return maker.step(api, looked_for, version=version)
     if api == "DeleteAcls":
@@ -87,15 +92,22 @@ def acls(maker: Maker) -> list[Step]:
         "operation": maker.one(2, 3, 0),
         "permission_type": maker.one(3, 2, 0),
     }
+    if version >= 1:
+        made["resource_pattern_type"] = maker.mostly(maker.one(3, 4), 0, 1, 2, 9)
     return maker.step(api, {"creations": [made] * maker.one(1, 2)}, version=version)
 
 
 def tokens(maker: Maker) -> list[Step]:
     asked: list[tuple[str, dict[str, Any]]] = [
         ("CreateDelegationToken", {"max_lifetime_ms": 1000}),
+        ("CreateDelegationToken", {"renewers": [{"principal_type": "User", "principal_name": "§u"}]}),
+        ("CreateDelegationToken", {"owner_principal_type": "User", "owner_principal_name": "§u"}),
         ("RenewDelegationToken", {"hmac": {"hex": "00"}, "renew_period_ms": 5}),
         ("ExpireDelegationToken", {"hmac": {"hex": "00"}, "expiry_time_period_ms": 5}),
-        ("DescribeDelegationToken", {"owners": maker.one(None, [])}),
+        (
+            "DescribeDelegationToken",
+            {"owners": maker.one(None, [], [{"principal_type": "User", "principal_name": "§u"}])},
+        ),
     ]
     return maker.step(*maker.one(*asked))
 
@@ -139,9 +151,12 @@ def features(maker: Maker) -> list[Step]:
 
 def coordinator(maker: Maker) -> list[Step]:
     version = maker.version("FindCoordinator")
-    kind = maker.mostly(maker.one(0, 1), 2, 3, -1)
+    kind = maker.mostly(maker.one(0, 1, SHARE), 3, -1)
     if version < 4:
         fields: dict[str, Any] = {"key": maker.mostly("§g", "")}
+    elif kind == SHARE and maker.often(0.7):
+        group, topic = maker.mostly("§g", "§g:h", "", " ", ":"), maker.mostly("A" * 22, "A" * 21, "A" * 22 + "==", "")
+        fields = {"coordinator_keys": [f"{group}:{topic}:{maker.mostly(0, -1, '+1', '', 'x', 2**31)}"]}
     else:
         fields = {"coordinator_keys": maker.mostly(["§g"], ["§g", "§x"], [], [""], ["§g", "§g"])}
     return maker.step("FindCoordinator", fields | ({"key_type": kind} if version else {}), version=version)
@@ -150,9 +165,11 @@ def coordinator(maker: Maker) -> list[Step]:
 def versions(maker: Maker) -> list[Step]:
     version = maker.mostly(maker.version("ApiVersions"), 99)
     name = maker.mostly("differential", "", "-bad", "a b")
-    fields = (
+    fields: dict[str, Any] = (
         {"client_software_name": name, "client_software_version": maker.mostly("1.0", "", "!")} if version >= 3 else {}
     )
+    if version == 5 and maker.often(0.5):
+        fields |= {"cluster_id": maker.one(None, "x", ""), "node_id": maker.one(-1, 1, 5)}
     return [Step("ApiVersions", version, fields, "versions")]
 
 
@@ -183,6 +200,17 @@ def quorum(maker: Maker) -> list[Step]:
     return maker.step(*maker.one(*asked))
 
 
+def telemetry(maker: Maker) -> list[Step]:
+    """Of a client that nobody has heard of; the versions are not offered where nothing receives metrics."""
+    instance = {"client_instance_id": {"hex": f"{maker.rng.getrandbits(128) | 2:032x}"}}
+    asked = Step("GetTelemetrySubscriptions", 0, instance, "telemetry")
+    pushed = instance | {
+        "subscription_id": maker.one(0, 5), "terminating": maker.often(0.3),
+        "compression_type": maker.mostly(0, 4, 9), "metrics": {"hex": "00"},
+    }  # fmt: skip
+    return maker.some([asked, asked, Step("PushTelemetry", 0, pushed, "telemetry")])
+
+
 def sasl(maker: Maker) -> list[Step]:
     """On a listener that has none."""
     handshake = Step("SaslHandshake", maker.one(0, 1), {"mechanism": maker.one("PLAIN", "")}, "sasl")
@@ -193,6 +221,7 @@ AREA = Area(
     topics.start,
     [
         (cluster, 3), (alter_quotas, 6), (describe_quotas, 5), (acls, 4), (tokens, 2), (scram, 4), (features, 3),
-        (coordinator, 4), (versions, 2), (unknown_version, 1), (quorum, 2), (sasl, 1), (not_for_clients, 1),
+        (coordinator, 4), (versions, 2), (unknown_version, 1), (quorum, 2), (sasl, 1), (telemetry, 1),
+        (not_for_clients, 1),
     ],
 )  # fmt: skip

@@ -103,6 +103,8 @@ def describe(maker: Maker) -> list[Step]:
     fields: dict[str, Any] = {"resources": [asked] * maker.mostly(1, 2, share=0.95)}
     if version >= 1:
         fields["include_synonyms"] = maker.often(0.6)
+    if version >= 3:
+        fields["include_documentation"] = maker.often(0.2)
     return maker.step("DescribeConfigs", fields, version=version)
 
 

@@ -54,6 +54,8 @@ def join(maker: Maker) -> list[Step]:
     }
     if version >= 1:
         fields["rebalance_timeout_ms"] = 60_000
+    if version >= 8 and maker.often(0.2):
+        fields["reason"] = "as it likes"
     steps = maker.step("JoinGroup", fields, on=name, keep=name, version=version)
     if version >= 4 and fields["member_id"] == "" and "group_instance_id" not in fields and maker.often():
         again = fields | {"member_id": of("member_id " + name)}
@@ -142,7 +144,11 @@ def leave(maker: Maker) -> list[Step]:
     who: dict[str, Any] = {"member_id": member_id(maker, name), **instance(maker, version, 3, name)}
     if name == "o" and maker.often(0.4):
         who["member_id"] = ""
-    return maker.step("LeaveGroup", {"group_id": group(maker), "members": [who]}, version=version)
+    if version >= 5 and maker.often(0.2):
+        who["reason"] = "it is late"
+    several = [who, {"member_id": member_id(maker, maker.one(*MEMBERS))}, {"member_id": "", "group_instance_id": "§o"}]
+    leaving = [who] if maker.often() else maker.some(several)
+    return maker.step("LeaveGroup", {"group_id": group(maker), "members": leaving}, version=version)
 
 
 def listing(maker: Maker) -> list[Step]:

@@ -10,6 +10,7 @@ from interop.differential.steps import STAMP, Step, of
 
 CODECS = ["none", "none", "none", "gzip", "snappy", "lz4", "zstd"]
 IDEMPOTENT = ("p", "q")
+LONG = ["§" + "x" * size for size in (200, 204, 205, 240)]  # around what leaves room for a folder's suffix
 KINDS = [
     {"cleanup.policy": "compact"},
     {"cleanup.policy": "compact", "compression.type": "lz4"},
@@ -148,6 +149,10 @@ def fetch(maker: Maker, on: str = "main", keep: str = "") -> list[Step]:
         fields["max_bytes"] = maker.mostly(50_000_000, 1, 200, 0)
     if version >= 4:
         fields["isolation_level"] = maker.one(0, 1)
+    if version >= 11 and maker.often(0.1):
+        fields["rack_id"] = maker.one("r", "§")
+    if maker.often(0.04):  # as a follower that there is not
+        fields |= {"replica_state": {"replica_id": 5, "replica_epoch": 1}} if version >= 15 else {"replica_id": 5}
     return maker.step("Fetch", fields, version=version, on=on, keep=keep)
 
 
@@ -243,7 +248,7 @@ def move_log_dir(maker: Maker) -> list[Step]:
         "dirs": [
             {
                 "path": maker.one("/none", "", "none"),
-                "topics": [{"name": topic(maker), "partitions": [maker.partition()]}],
+                "topics": [{"name": maker.mostly(topic(maker), *LONG), "partitions": [maker.partition()]}],
             }
         ]
     }

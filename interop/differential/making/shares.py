@@ -208,7 +208,8 @@ def altered(maker: Maker, name: str) -> list[Step]:
 
 
 def deleted(maker: Maker, name: str) -> list[Step]:
-    return maker.step("DeleteShareGroupOffsets", {"group_id": name, "topics": [{"topic_name": maker.topic()}]})
+    topics = [{"topic_name": maker.topic()} for _ in range(maker.mostly(1, 2, 3))]
+    return maker.step("DeleteShareGroupOffsets", {"group_id": name, "topics": topics * maker.mostly(1, 2)})
 
 
 def refused(maker: Maker) -> list[Step]:
@@ -247,6 +248,7 @@ def state(maker: Maker) -> list[Step]:
              "delivery_count": maker.one(1, 2)}
             for at in (3, 5, 7)[: maker.one(0, 1, 2, 3)]
         ]  # fmt: skip
+        part |= {"delivery_complete_count": maker.one(0, 2, 99)} if maker.often(0.2) else {}
     topic = {"topic_id": of("topic_id a"), "partitions": [part]}
     fields = {"group_id": maker.mostly(STATE_GROUP, "", share=0.97), "topics": [topic] * maker.mostly(1, 0, share=0.97)}
     api = "ReadShareGroupStateSummary" if kind == "ReadSummary" else kind + "ShareGroupState"

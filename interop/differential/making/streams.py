@@ -16,6 +16,8 @@ GROUP = "§g"
 MEMBERS = ("m", "n", "o")
 PROCESSES = ("p", "q")
 INTERNAL = ("§g-store-changelog", "§g-second-changelog", "§g-again-repartition", "§g-other-repartition")
+WILD = tuple(f"§g-{number}-{kind}" for kind in ("repartition", "changelog") for number in range(5))
+WILD_IDS = ("0", "1", "2", "9", "10", "d")  # no two of them in the same place of a small hash table
 ROLES = ("active_tasks", "standby_tasks", "warmup_tasks")
 GROUP_RESOURCE = 32
 SETTINGS = {
@@ -65,6 +67,37 @@ def subtopologies(maker: Maker) -> list[dict[str, Any]]:
     return maker.mostly(found, [], [first, first], share=0.97)
 
 
+def wild_subtopologies(maker: Maker) -> list[dict[str, Any]]:
+    """Several steps that read and write whatever there is, with counts that may not fit."""
+    ids = maker.rng.sample(WILD_IDS, maker.one(2, 3, 4, 5))
+    found: list[dict[str, Any]] = [{"subtopology_id": each, "source_topics": maker.some("abc", 2)} for each in ids]
+    for at, one in enumerate(found):
+        one["source_topics"] = ["§" + name for name in one["source_topics"]] if not at or maker.often(0.5) else []
+    for topic in WILD[: maker.one(*range(len(ids)))]:
+        inner_topic = inner(topic, maker, maker.one(0, 0, 0, 2, 3))
+        maker.one(*found[1:]).setdefault("repartition_source_topics", []).append(inner_topic)
+        for writer in maker.some(found, maker.mostly(1, 2)):
+            writer.setdefault("repartition_sink_topics", []).append(topic)
+    for one, topic in zip(found, WILD[5:], strict=False):
+        if maker.often(0.4):
+            one["state_changelog_topics"] = [inner(topic, maker)] * maker.mostly(1, 2, share=0.97)
+        outer, inside = (range(len(one.get(name, ()))) for name in ("source_topics", "repartition_source_topics"))
+        if len(outer) + len(inside) > 1 and maker.often(0.5):
+            one["copartition_groups"] = [
+                {"source_topics": [*outer][: maker.one(0, 1, 2)], "repartition_source_topics": [*inside]}
+            ]
+    return found
+
+
+def sized(maker: Maker) -> list[Step]:
+    """Internal topics that are there already, rightly or not."""
+    made = [
+        {"name": name, "num_partitions": maker.one(1, 2, 3, 6), "replication_factor": 1}
+        for name in maker.some([*WILD[:3], *WILD[5:8]])
+    ]
+    return maker.step("CreateTopics", {"topics": made, "timeout_ms": 30_000}, version=7)
+
+
 def epoch(maker: Maker) -> int:
     """Return the epoch of the application's topology."""
     return int(maker.known.setdefault("topology epoch", 0))
@@ -73,7 +106,8 @@ def epoch(maker: Maker) -> int:
 def topology(maker: Maker, of_epoch: int | None = None) -> dict[str, Any]:
     """Return the topology of an epoch, or of the current one."""
     wanted = epoch(maker) if of_epoch is None else of_epoch
-    known = maker.known.setdefault(f"topology {wanted}", subtopologies(maker))
+    made = wild_subtopologies if maker.known.get("wild") else subtopologies
+    known = maker.known.setdefault(f"topology {wanted}", made(maker))
     return {"epoch": wanted, "subtopologies": known}
 
 
@@ -223,7 +257,9 @@ def tell_topology(maker: Maker) -> list[Step]:
 def start(maker: Maker) -> list[Step]:
     """Topics, sometimes settings, and the first member."""
     settings = configure(maker) if maker.often(0.4) else []
-    return [*topics.start(maker), *settings, *joining(maker, "m", topology(maker))]
+    maker.known["wild"] = maker.often(0.3)
+    sizes = sized(maker) if maker.known["wild"] and maker.often(0.4) else []
+    return [*topics.start(maker), *sizes, *settings, *joining(maker, "m", topology(maker))]
 
 
 AREA = Area(

@@ -118,17 +118,23 @@ def commit_offsets(maker: Maker) -> list[Step]:
         "committed_offset": log.offset(maker),
         "committed_metadata": "m",
     }
+    if version >= 2:
+        asked["committed_leader_epoch"] = maker.mostly(-1, 0, 3)
+    topic = maker.topic()
     fields: dict[str, Any] = {
         "transactional_id": "§" + name,
         "group_id": maker.mostly("§g", "", share=0.97),
         "producer_id": pid(maker, name),
         "producer_epoch": epoch(maker, name),
-        "topics": [{"name": maker.topic(), "partitions": [asked]}],
+        "topics": [{"name": topic, "topic_id": of("topic_id " + topic.removeprefix("§")), "partitions": [asked]}],
     }
-    if version >= 3 and maker.often(0.1):
-        generation = maker.one(None, 1, 5)
+    if version >= 3 and maker.often(0.3):
+        member = maker.one("m", "n", "o")
+        generation = maker.one(None, 1, 5, of("generation_id " + member), of("member_epoch " + member))
         fields |= {} if generation is None else {"generation_id_or_member_epoch": generation}
-        fields |= {"member_id": "nobody"} if generation != 5 else {}
+        ids = ("nobody", of("member_id " + member), member + "A" * 21)
+        fields |= {"member_id": maker.one(*ids)} if generation != 5 else {}
+        fields |= {"group_instance_id": maker.one("§o", "§none")} if maker.often(0.2) else {}
     return maker.step("TxnOffsetCommit", fields, version=version)
 
 

@@ -54,6 +54,7 @@ T = TypeVar("T")
 Found = tuple[FetchedPartition, PartitionData, int]
 _DOWN_CONVERTED_BELOW = 4  # Fetch v4 is the first whose readers know record batches v2
 _MAGIC_1_FROM = 2
+_TELLS_LEADER_FROM = 16  # the field is older, but Kafka left it empty
 _FROM_FOLLOWERS = 11  # of clients that can be sent to another replica (KIP-392)
 # Errors of partitions that can't be read at all: a fetch does not wait for them.
 NOT_SHOWN = frozenset(
@@ -95,7 +96,7 @@ class PartitionReader:
         self._rack = rack if others is not None and others.selects_by_rack else ""
         self.redirects = False  # the client is to read from another replica
         self._committed = committed
-        self._tells_leader = version >= 12
+        self._tells_leader = version >= _TELLS_LEADER_FROM
         self._uses_ids = version >= 13
         self._magic = 2 if version >= _DOWN_CONVERTED_BELOW else int(version >= _MAGIC_1_FROM)
         self._allowed: set[str] = set()  # topics that the authorizer has been asked about

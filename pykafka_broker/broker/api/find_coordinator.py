@@ -33,7 +33,8 @@ _KINDS: dict[int, tuple[str, AclOperation, AclResourceType]] = {
 }
 _BATCHED_FROM = 4
 _SHARE_FROM = 6
-_SHARE_KEY = re.compile(r"[^:]+:[A-Za-z0-9_-]{22}:-?\d+")
+_SHARE_KEY = re.compile(r"(.*):([A-Za-z0-9_-]{22})(?:==)?:([+-]?\d+)", re.DOTALL)  # a group's id may have colons
+_MAX_PARTITION = 2**31 - 1
 # Messages of errors in versions that ask for one coordinator.
 _MESSAGES = {refused.code: refused.message or "" for refused in (denial(kind[2]) for kind in _KINDS.values())}
 _MESSAGES[ErrorCode.INVALID_REQUEST] = MALFORMED
@@ -69,7 +70,8 @@ def _find(services: Services, context: RequestContext, key_type: int, key: str) 
     if not services.allows(context, operation, resource, CLUSTER_NAME if key_type == SHARE else key):
         refused = denial(resource)
         return _nowhere(key, refused.code, (refused.message or "") if key_type == SHARE else "")
-    if key_type == SHARE and _SHARE_KEY.fullmatch(key) is None:
+    hashed = _share_key(key) if key_type == SHARE else key
+    if hashed is None:
         return _nowhere(key, ErrorCode.INVALID_REQUEST)
     if name not in services.image.topics:
         services.node.create_missing_topics([name])
@@ -77,11 +79,22 @@ def _find(services: Services, context: RequestContext, key_type: int, key: str) 
             return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     topic = services.image.topics.get(name)
     if topic is not None:
-        leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
+        leader = topic.partitions[partition_for(hashed, len(topic.partitions))].leader
         for node_id, host, port, _ in services.nodes(context):
             if node_id == leader:
                 return Coordinator(key, node_id, host, port)
     return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def _share_key(key: str) -> str | None:
+    """Return the key of a share partition as brokers write it; None for what names no share partition."""
+    found = _SHARE_KEY.fullmatch(key)
+    if found is None:
+        return None
+    group_id, topic_id, partition = found[1], found[2], int(found[3])
+    if not group_id.strip() or not -_MAX_PARTITION - 1 <= partition <= _MAX_PARTITION:
+        return None
+    return f"{group_id}:{topic_id}:{partition}"
 
 
 def _nowhere(key: str, error: ErrorCode, message: str = "") -> Coordinator:

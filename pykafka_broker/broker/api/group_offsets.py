@@ -71,12 +71,15 @@ _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 @handles(ApiKey.OFFSET_COMMIT)
 def offset_commit(services: Services, context: RequestContext, request: OffsetCommitRequest) -> Any:
     asked = request.topics
-    if not all(topic.partitions for topic in asked):
-        asked = [topic for topic in asked if topic.partitions or not _exists(services, context, topic)]
     try:
         services.authorise(context, *_READ_GROUP, request.group_id)
         _create_for_zookeeper(services, context)
         request.topics = allowed = _readable(services, context, asked)
+        if not all(topic.partitions for topic in allowed):
+            # Of topics without partitions only missing and denied ones are in the answer, as with Kafka.
+            unasked = {id(each) for each in allowed if not each.partitions and _exists(services, context, each)}
+            asked = [topic for topic in asked if id(topic) not in unasked]
+            request.topics = allowed = [topic for topic in allowed if id(topic) not in unasked]
         reply = services.groups.commit_offsets(request, context)
     except ApiError as error:
         return OffsetCommitResponse(topics=[_failed_commit(topic, error.code) for topic in asked])
@@ -188,15 +191,17 @@ def _fetch(
     if error is not ErrorCode.NONE:
         return OffsetFetchResponseGroup(group.group_id, [], error)
     asked = group.topics
+    denied: list[OffsetFetchRequestTopics] = []
     if asked is not None:
-        group.topics = [topic for topic in asked if _may_see(services, context, topic)]
+        group.topics = []
+        for topic in asked:
+            (group.topics if _may_see(services, context, topic) else denied).append(topic)
     answer = services.groups.coordinator.offset_requests.fetch(group, request.require_stable, context.api_version)
     if answer.error_code:
         return answer
     if asked is None:
         answer.topics = [topic for topic in answer.topics if _may_see(services, context, topic)]
-    elif group.topics is not None and len(group.topics) < len(asked):
-        answer.topics += [_failed_fetch(topic, _TOPIC_DENIED) for topic in asked if topic not in group.topics]
+    answer.topics += [_failed_fetch(topic, _TOPIC_DENIED) for topic in denied]
     return answer
 
 

@@ -174,7 +174,8 @@ class _Answer:
         topic = self._services.image.topics.get(name)
         internal = name in INTERNAL_TOPICS
         if name in self._uncreatable or not self._may_see(name):
-            return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, is_internal=internal)
+            shown = name in self._uncreatable and internal  # a topic that may not be seen is internal to nobody
+            return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, is_internal=shown)
         if name in self._not_yet:
             return MetadataResponseTopic(self._services.not_yet_created, name, is_internal=internal)
         if topic is not None:

@@ -375,7 +375,8 @@ def refusal_of_append(
     if isinstance(error, RefusedByLog) or (
         error.code in _REFUSALS_OF_A_LOG and not isinstance(error, RefusedByCoordinator)
     ):
-        answer.log_start_offset = services.replicas.leader(topic, index).log.log_start_offset
+        with contextlib.suppress(ApiError):  # the log may have gone since it refused
+            answer.log_start_offset = services.replicas.leader(topic, index).log.log_start_offset
     if isinstance(error, Explained):
         answer.error_message = error.message
     if isinstance(error, RecordErrors):

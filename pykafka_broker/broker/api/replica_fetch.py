@@ -58,7 +58,8 @@ class ReplicaReader(PartitionReader):
     def _read(self, wanted: FetchedPartition, max_bytes: int, at_least_one: bool) -> PartitionData:
         partition = self._find(wanted)
         log = partition.log
-        partition.check_follower(self._replica_id, self.broker_epoch)
+        names_epoch = wanted.current_leader_epoch > NO_EPOCH
+        partition.check_follower(self._replica_id, self.broker_epoch, names_epoch=names_epoch)
         data = PartitionData(
             wanted.partition,
             high_watermark=log.high_watermark,

@@ -11,7 +11,8 @@ replicas (KIP-860).
 AlterReplicaLogDirs: answered when the move has begun; the copy grows beside the loop and DescribeLogDirs shows it as a
 future replica until it takes the log's place. A log that is already in the directory stays there, and an unfinished
 move of the log is given up. A directory that is not in `log.dirs` is LOG_DIR_NOT_FOUND, and a cordoned one (KIP-1066)
-INVALID_REPLICA_ASSIGNMENT, whatever the partition.
+INVALID_REPLICA_ASSIGNMENT, whatever the partition. A topic whose name is too long for the folder of a copy is
+INVALID_TOPIC_EXCEPTION before all that.
 
 DescribeLogDirs: the answer has each directory with the room on its disk and the size of every log in it, without
 loading a log. Partitions that are not on this node are left out. An offline directory has KAFKA_STORAGE_ERROR and
@@ -32,7 +33,7 @@ from pykafka_broker.cluster.authorizer import Rights, denial
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.log_directory import LogDirectory
+from pykafka_broker.log.log_directory import LogDirectory, may_move
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
@@ -111,6 +112,8 @@ def alter_replica_log_dirs(
 
 
 def _move(services: Services, topic: str, partition: int, path: str) -> ErrorCode:
+    if not may_move((topic, partition)):
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
     target = next((each for each in services.logs.partition_directories if each.path == path), None)
     if target is None or not target.online:
         return ErrorCode.LOG_DIR_NOT_FOUND

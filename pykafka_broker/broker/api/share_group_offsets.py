@@ -13,7 +13,8 @@ answered. Partitions begin anew at the given offsets, whatever was delivered bef
 lets share.auto.offset.reset decide again. A partition that the group's coordinator does not know yet is refused, even
 where the share coordinator knows the partition: the group's records would not name it.
 
-Delete: the group must exist. It begins with a deleted topic as if it had never read the topic.
+Delete: the group must exist. It begins with a deleted topic as if it had never read the topic. A topic that is named
+twice is deleted once and answered once, but a refusal is told each time.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ from pykafka_broker.protocol.messages.describe_share_group_offsets_response impo
 )
 from pykafka_broker.protocol.runtime import ZERO_UUID, uuid_text
 
+# A topic of the answer, and a partition to come.
+_Asked = tuple[DescribeShareGroupOffsetsResponseTopic, Future[DescribeShareGroupOffsetsResponsePartition]]
 _NO_LAG = -1
 _NOT_HOSTED = "This server does not host this topic-partition."
 _NOTHING_TO_DELETE = "There is no offset information to delete."
@@ -85,7 +88,7 @@ def describe_share_group_offsets(
 def _described(
     services: Services, context: RequestContext, request: DescribeShareGroupOffsetsRequest
 ) -> Steps[Answer[DescribeShareGroupOffsetsResponse]]:
-    groups = []
+    groups, asked = [], list[_Asked]()
     for wanted in request.groups:
         try:
             if not is_enabled(services.image.features):
@@ -93,10 +96,16 @@ def _described(
             services.authorise(context, AclOperation.DESCRIBE, AclResourceType.GROUP, wanted.group_id)
             if wanted.group_id:
                 services.groups.require(wanted.group_id)
-            topics = yield from _described_topics(services, context, wanted)
+            topics = _described_topics(services, context, wanted, asked)
             groups.append(DescribeShareGroupOffsetsResponseGroup(wanted.group_id, topics))
         except ApiError as error:
             groups.append(DescribeShareGroupOffsetsResponseGroup(wanted.group_id, [], error.code, error.message))
+    # All partitions are asked about at once: each leader that is silent costs its time-out.
+    answered = all_of(*(future for _, future in asked))
+    if not answered.done:
+        yield answered
+    for topic, future in asked:
+        topic.partitions.append(future.result())
     keys = [
         ShareKey(group.group_id, topic.topic_id, partition.partition_index)
         for group in groups
@@ -108,8 +117,9 @@ def _described(
 
 
 def _described_topics(
-    services: Services, context: RequestContext, wanted: DescribeShareGroupOffsetsRequestGroup
-) -> Steps[list[DescribeShareGroupOffsetsResponseTopic]]:
+    services: Services, context: RequestContext, wanted: DescribeShareGroupOffsetsRequestGroup, asked_for: list[_Asked]
+) -> list[DescribeShareGroupOffsetsResponseTopic]:
+    """Return the topics of a group; partitions that are still to come are added to `asked_for` with their topic."""
     are_named = wanted.topics is not None
     if wanted.topics is not None:
         asked = _each_partition_once(services, wanted.topics)
@@ -121,20 +131,20 @@ def _described_topics(
         asked = [(name, sorted(indexes)) for name, indexes in known.values()]
     topics = []
     for name, indexes in asked:
-        topic_id, partitions = services.image.topic_id(name) or ZERO_UUID, []
+        topic = DescribeShareGroupOffsetsResponseTopic(name, services.image.topic_id(name) or ZERO_UUID)
         if services.allows(context, AclOperation.DESCRIBE, AclResourceType.TOPIC, name, log=are_named):
             for index in indexes:
-                key = ShareKey(wanted.group_id, topic_id, index)
-                partitions.append((yield from _described_partition(services, key, name)))
+                key = ShareKey(wanted.group_id, topic.topic_id, index)
+                asked_for.append((topic, services.slices.begin(_described_partition(services, key, name))))
         elif are_named:
-            error, topic_id = denial(AclResourceType.TOPIC), ZERO_UUID
+            error, topic.topic_id = denial(AclResourceType.TOPIC), ZERO_UUID
             for index in indexes:
                 result = DescribeShareGroupOffsetsResponsePartition(index, UNINITIALIZED)
                 result.error_code, result.error_message = error.code, error.message
-                partitions.append(result)
+                topic.partitions.append(result)
         else:
             continue
-        topics.append(DescribeShareGroupOffsetsResponseTopic(name, topic_id, partitions))
+        topics.append(topic)
     return topics
 
 
@@ -364,11 +374,14 @@ def _deleted(
     except ApiError as error:
         return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
     keys: list[ShareKey] = []
-    results = []
-    for name in dict.fromkeys(topic.topic_name for topic in request.topics):
+    results, deleted = [], set[str]()
+    for name in (topic.topic_name for topic in request.topics):
+        if name in deleted:
+            continue
         result = DeleteShareGroupOffsetsResponseTopic(name, ZERO_UUID)
         try:
             yield from _delete(services, context, group, result, keys)
+            deleted.add(name)
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message
         results.append(result)

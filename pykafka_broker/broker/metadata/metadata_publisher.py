@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pykafka_broker.cluster.image import MetadataDelta
+from pykafka_broker.errors import counted
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.runtime import uuid_text
 
@@ -79,10 +80,10 @@ class MetadataPublisher:
 def _log_topics(delta: MetadataDelta) -> None:
     """Log new, grown and deleted topics, so that a reader of a mistyped topic finds the cause."""
     for topic in delta.created:
-        size = "1 partition" if len(topic.partitions) == 1 else f"{len(topic.partitions)} partitions"
+        size = counted(len(topic.partitions), "partition")
         logger.info("topic %s is created: %s, id %s", topic.name, size, uuid_text(topic.id))
     created = {topic.id for topic in delta.created}
     for name, count in {t.name: len(t.partitions) for t, _ in delta.new_partitions if t.id not in created}.items():
-        logger.info("topic %s has %d partitions now", name, count)
+        logger.info("topic %s has %s now", name, counted(count, "partition"))
     for topic in delta.deleted:
         logger.info("topic %s is deleted, id %s", topic.name, uuid_text(topic.id))

@@ -253,10 +253,13 @@ _MAX_LAG_MS = 30_000
 
 
 class NotLeader(ApiError):
-    """A partition led by another node, or by none; clients are told the leader where their version has a field."""
+    """A partition led by another node or by none, asked for in an older epoch, or by a node that may not follow.
 
-    def __init__(self, leader: int, leader_epoch: int) -> None:
-        super().__init__(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    Clients are told the leader where their version has a field.
+    """
+
+    def __init__(self, leader: int, leader_epoch: int, code: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
+        super().__init__(code)
         self.leader = leader
         self.leader_epoch = leader_epoch
 
@@ -406,8 +409,9 @@ class Partition:
         """
         if epoch == NO_EPOCH or epoch == self.leader_epoch:
             return
-        older = epoch < self.leader_epoch
-        raise ApiError(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH)
+        if epoch < self.leader_epoch:
+            raise NotLeader(self.state.leader, self.leader_epoch, ErrorCode.FENCED_LEADER_EPOCH)
+        raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
     # -- appending
 
@@ -530,17 +534,20 @@ class Partition:
 
     # -- followers
 
-    def check_follower(self, node_id: int, broker_epoch: int) -> FollowerProgress:
+    def check_follower(self, node_id: int, broker_epoch: int, *, names_epoch: bool = True) -> FollowerProgress:
         """Check that the node has a replica, and that its broker epoch is the newest known.
 
         Raises UNKNOWN_LEADER_EPOCH for a node without a replica, as Kafka does: the node then looks at the metadata
-        again; NOT_LEADER_OR_FOLLOWER for an older broker epoch.
+        again; NOT_LEADER_OR_FOLLOWER for an older broker epoch, and for a node without a replica that does not name
+        the leader epoch which it knows (`names_epoch`).
         """
         follower = None if self.followers is None else self.followers.get(node_id)
         if follower is None:
-            raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+            if names_epoch:
+                raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+            raise NotLeader(self.state.leader, self.leader_epoch)
         if NO_EPOCH != broker_epoch < follower.broker_epoch:
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            raise NotLeader(self.state.leader, self.leader_epoch)
         return follower
 
     def fetched_by(

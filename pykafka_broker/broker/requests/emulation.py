@@ -8,15 +8,20 @@ imports the router or services, which know an emulation.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply
+from pykafka_broker.broker.waiting.future import then
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult
 from pykafka_broker.protocol.runtime import Message, leaves
 from pykafka_broker.releases.release import Release
 
 Versions = tuple[int, int]
+Handler = Callable[[Any, Any, Any], Any]
 
 # The code that was answered before a code existed. Where the older code is too new as well, its own entry follows.
 _BEFORE: dict[ErrorCode, ErrorCode] = {
@@ -45,6 +50,16 @@ _BEFORE: dict[ErrorCode, ErrorCode] = {
     ErrorCode.STALE_MEMBER_EPOCH: ErrorCode.ILLEGAL_GENERATION,
     ErrorCode.TRANSACTION_ABORTABLE: ErrorCode.INVALID_TXN_STATE,  # KIP-890
 }
+# Changes that a release with ZooKeeper made though the client gave them no time, and the field of the results that it
+# told as not waited for.
+_RESULTS = {
+    ApiKey.CREATE_TOPICS: "topics",
+    ApiKey.DELETE_TOPICS: "responses",
+    ApiKey.CREATE_PARTITIONS: "results",
+    ApiKey.ELECT_LEADERS: None,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: None,
+}
+_ENOUGH_MS = 30_000
 _FEATURES_FROM = (2, 7)
 # librdkafka takes a broker that does not offer Produce 0 for one without compression. So 4.0 and newer releases offer
 # all versions, and close the connection at a request of a dropped version.
@@ -72,10 +87,20 @@ class Emulation:
         """Return whether too new a version of ApiVersions is answered with the range of the release."""
         return self.release.number >= _OWN_RANGE_FROM
 
+    @property
+    def has_zookeeper(self) -> bool:
+        """Return whether the release kept its metadata in ZooKeeper."""
+        return not self.release.features
+
+    def handler(self, api_key: ApiKey, handler: Handler) -> Handler:
+        """Return the handler of an API as the release has it."""
+        if self.has_zookeeper and api_key in _RESULTS:
+            return partial(_without_a_deadline, handler, _RESULTS[api_key])
+        return handler
+
     def features_epoch(self, applied_offset: int) -> int:
         """Return the epoch of the features: -1 before 2.7 (KIP-584); with ZooKeeper they never changed."""
-
-        if self.release.features:
+        if not self.has_zookeeper:
             return applied_offset
         return 0 if self.release.number >= _FEATURES_FROM else -1
 
@@ -102,3 +127,24 @@ class Emulation:
                 setattr(struct, name, self._told[value])
                 changed = True
         return changed
+
+
+def _without_a_deadline(handler: Handler, results: str | None, services: Any, context: Any, request: Any) -> Any:
+    """Serve a request, with enough time if the client gives none: no controller refused such a change."""
+    if request.timeout_ms > 0:
+        return handler(services, context, request)
+    request.timeout_ms = _ENOUGH_MS
+    answer = handler(services, context, request)
+    if results is None or getattr(request, "validate_only", False):
+        return answer
+    return then(answer, partial(_not_waited_for, results))
+
+
+def _not_waited_for(results: str, response: Any) -> Any:
+    for result in getattr(response, results):
+        if not result.error_code:
+            result.error_code = ErrorCode.REQUEST_TIMED_OUT
+            if isinstance(result, CreatableTopicResult):
+                result.num_partitions = result.replication_factor = -1
+                result.configs = []
+    return response

@@ -529,6 +529,7 @@ class EmulatedEndpoint(Endpoint):
         self.min_version, self.max_version = emulation.versions[api_key]
         self._emulation = emulation
         self.short_way = None  # its answers are not told in the release's codes
+        self.handler = emulation.handler(api_key, self.handler)
 
     def encode(self, context: RequestContext, reply: Any) -> Pieces:
         return super().encode(context, self._emulation.told(reply, self.response_type, context.api_version))

@@ -14,13 +14,14 @@ from typing import Annotated, cast
 from pykafka_broker.control.answers import Advice, ChaosHit, ChaosState, Connected, FaultAnswer, SeenRequestAnswer
 from pykafka_broker.control.api.incidents import befall
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.problems import Problem, counted, did_you_mean
+from pykafka_broker.control.problems import Problem, did_you_mean
 from pykafka_broker.control.schema import Index, TimeoutMs, ValueLimits
 from pykafka_broker.control.traffic.advice import Adviser
 from pykafka_broker.control.traffic.exchange import Exchange, error_name
 from pykafka_broker.control.traffic.faults import Action, Chaos, ClockName, Connect, Drop, Event, Match, Rule, pattern
 from pykafka_broker.control.traffic.mentions import mentionable
 from pykafka_broker.control.traffic.readable import api_keys, error_code, line, seen
+from pykafka_broker.errors import counted
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 
 Apis = str | list[str] | None

@@ -26,10 +26,10 @@ from pykafka_broker.control.api.groups import (
 from pykafka_broker.control.api.records import MOST_AT_ONCE, RecordAnswer, Records, records, shown
 from pykafka_broker.control.comparing import ExpectedMatcher, ExpectedRecord, difference, line_of, missing
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.problems import Problem, counted, did_you_mean
+from pykafka_broker.control.problems import Problem, did_you_mean
 from pykafka_broker.control.reading import IsolationLevel, TopicWatch, no_topic
 from pykafka_broker.control.schema import Index, TimeoutMs, ValueLimits, write
-from pykafka_broker.errors import ApiError
+from pykafka_broker.errors import ApiError, counted
 
 DEFAULT_TIMEOUT_MS = 10_000
 NOT_IN_TIME = 408

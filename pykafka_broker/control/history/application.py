@@ -95,12 +95,18 @@ def _bytes(content: str | bytes | None) -> bytes | None:
 def _pointed(value: bytes | None, parts: Iterable[str]) -> str | None:
     """Return the value at a JSON pointer as JSON text; None where there is none."""
     try:
-        found = json.loads(value or b"")
+        found = json.loads(value or b"", parse_float=_number)
         for part in parts:
             found = found[int(part)] if isinstance(found, list) else found[part]
     except (ValueError, KeyError, IndexError, TypeError, RecursionError):
         return None
     return json.dumps(found, sort_keys=True)
+
+
+def _number(text: str) -> float:
+    """Return a number of JSON, which does not tell 1.0 from 1."""
+    number = float(text)
+    return int(number) if number.is_integer() else number
 
 
 def verdict(
@@ -120,13 +126,18 @@ def verdict(
         skips: an input without id (None) wants no output.
 
     Raises:
-        ValueError: an input has no id, and `skips` is not set.
+        ValueError: an input has no id, and `skips` is not set; or a compaction has removed records, so that nobody
+            knows how many there were.
     """
     wanted, found = _by_id(inputs, identify), _by_id(outputs, identify)
     without = wanted.pop(None, None)
     if without and not skips:
         raise ValueError(f"{_place(without[0])} has no id: key must name what every input record has")
     strays = found.pop(None, [])
+    topics = _topics(wanted) | _topics(found)
+    for (topic, partition), outline in evidence.outlines.items():
+        if topic in topics and outline.compacted and outline.has_holes:
+            raise ValueError(f"{place(topic, partition)} was compacted: how many records there were is not known")
     tolerated = _TOLERATED[guarantee]
     made: list[Finding] = []
     for key, records in wanted.items():

@@ -92,9 +92,9 @@ def _lost_writes(evidence: Evidence, twice: Collection[int]) -> Iterator[Finding
     """
     for fact in evidence.of(Produced):
         outline = evidence.outlines.get((fact.topic, fact.partition))
-        if outline is None or not fact.done or not fact.acks or fact.offset < 0 or outline.compacted:
+        if outline is None or not fact.done or not fact.acks or fact.offset < 0:
             continue
-        why = _missing(fact, outline)
+        why = _missing_of_compacted(fact, outline) if outline.compacted else _missing(fact, outline)
         if why and not (why == _REPLACED and id(fact) in twice):
             where = fact.topic, fact.partition, fact.offset
             text = f"{place(*where)} was produced at {clock(fact.at)} by {fact.who} and acknowledged, and {why}"
@@ -117,6 +117,17 @@ def _missing(fact: Produced, outline: Outline) -> str:
     elif batch.is_as_sent and batch.attributes == fact.attributes:
         same = same and batch.crc == fact.crc
     return "" if same else _REPLACED
+
+
+def _missing_of_compacted(fact: Produced, outline: Outline) -> str:
+    """Return why a batch is certainly lost: the cleaner moves no end, and leaves batches their offset and producer."""
+    if fact.offset >= outline.end:
+        return f"the log ends at {outline.end}"
+    batch = outline.at(fact.offset)
+    if batch is None or batch.base != fact.offset or not fact.count:
+        return ""
+    producer = fact.producer_id, fact.epoch, fact.sequence
+    return "" if producer == (batch.producer_id, batch.epoch, batch.sequence) else _REPLACED
 
 
 def _duplicates(evidence: Evidence) -> Iterator[Finding]:

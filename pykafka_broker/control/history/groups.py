@@ -183,9 +183,9 @@ def _commit_back(fact: OffsetCommitted, before: OffsetCommitted, state: GroupPro
 
 
 def _readable(outline: Outline, first: int, end: int) -> list[int]:
-    """Return the beginnings of what a consumer would have got in [first, end)."""
+    """Return the beginnings of what a consumer would have got in [first, end): batches that are there yet."""
     batches = (each for each in outline.between(first, end) if each.outcome not in MARKERS | {ABORTED} and each.records)
-    return [] if outline.compacted else [max(first, each.base) for each in batches]
+    return [max(first, each.base) for each in batches]
 
 
 def _span(first: int, end: int) -> str:

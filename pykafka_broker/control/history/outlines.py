@@ -56,6 +56,16 @@ class Outline:
     compacted: bool = False
     batches: list[BatchOutline] = field(default_factory=list)
 
+    @property
+    def has_holes(self) -> bool:
+        """Return whether the log lacks records between its start and its end."""
+        reached = self.start
+        for batch in self.batches:
+            if batch.base > reached or batch.records < batch.last - batch.base + 1:
+                return True
+            reached = batch.last + 1
+        return reached < self.end
+
     @cached_property
     def _bases(self) -> list[int]:
         return [each.base for each in self.batches]

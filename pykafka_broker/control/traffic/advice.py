@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from pykafka_broker.control.answers import Advice
-from pykafka_broker.control.problems import counted
 from pykafka_broker.control.traffic.exchange import Exchange, first_header
+from pykafka_broker.errors import counted
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.records.header import MAGIC_OFFSET
 from pykafka_broker.releases.release import release

@@ -14,11 +14,21 @@ from typing import Any, NamedTuple, TypeVar
 from pykafka_broker.broker.requests.router import says, whole_request_failure
 from pykafka_broker.control.traffic.exchange import Exchange, decoded_request, encoded_request, encoded_response
 from pykafka_broker.control.traffic.faults import Rule
-from pykafka_broker.control.traffic.mentions import NO_PARTITION, Known, Wanted, keep, partition_of, topic_of
+from pykafka_broker.control.traffic.mentions import (
+    NO_PARTITION,
+    Known,
+    Wanted,
+    keep,
+    partition_of,
+    session_of,
+    topic_of,
+)
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, PartitionData
+from pykafka_broker.protocol.messages.share_fetch_response import PartitionData as SharePartitionData
+from pykafka_broker.protocol.messages.share_fetch_response import ShareFetchableTopicResponse
 from pykafka_broker.protocol.runtime import Fields, Message, Pieces, leaves
 from pykafka_broker.protocol.specs import ApiSpec
 
@@ -115,13 +125,15 @@ def told_of_all(response: Any, refused: Any, version: int, code: int) -> None:
 def told_of_metadata(response: Any, code: int, meets: Wanted, whole_topic: bool, known: Known) -> None:
     """Put the error into an answer to Metadata.
 
-    Such an answer names brokers too, and its request may have asked for everything.
+    Such an answer names brokers too, and its request may have asked for everything. A topic without a leader keeps its
+    partitions: a consumer that leads its group would assign nothing otherwise.
     """
     for topic in response.topics:
         name = topic_of("topics", topic, known) or topic.name or ""
-        if whole_topic and meets(name, NO_PARTITION):
+        of_partitions = code == ErrorCode.LEADER_NOT_AVAILABLE and topic.partitions
+        if whole_topic and not of_partitions and meets(name, NO_PARTITION):
             topic.error_code, topic.partitions = code, []
-        elif not whole_topic:
+        elif of_partitions or not whole_topic:
             for partition in topic.partitions:
                 if meets(name, partition.partition_index):
                     partition.error_code, partition.leader_id = code, -1
@@ -139,6 +151,17 @@ def told_of_fetch(response: Any, places: list[tuple[str | bytes, int]], code: in
         of_topic.partitions = [each for each in of_topic.partitions if each.partition_index != index]
         failed = PartitionData(partition_index=index, error_code=code, high_watermark=-1, records=b"")
         of_topic.partitions.append(failed)
+
+
+def told_of_share_fetch(response: Any, places: list[tuple[str | bytes, int]], code: int) -> None:
+    """Put the error into an answer to ShareFetch; `places` are topics by id, and partitions."""
+    for topic_id, index in places:
+        of_topic = next((each for each in response.responses if each.topic_id == topic_id), None)
+        if of_topic is None:
+            of_topic = ShareFetchableTopicResponse(topic_id=bytes(topic_id) if isinstance(topic_id, bytes) else b"")
+            response.responses.append(of_topic)
+        of_topic.partitions = [each for each in of_topic.partitions if each.partition_index != index]
+        of_topic.partitions.append(SharePartitionData(partition_index=index, error_code=code, records=b""))
 
 
 def with_records(response: Any, wanted: Wanted, known: Known) -> list[Any]:
@@ -226,12 +249,27 @@ def refusing(exchange: Exchange, rule: Rule, known: Known) -> Refusing:
             change = partial(told_of_fetch, places=fetched_places(request, rule, known), code=code)
             request.max_wait_ms = request.min_bytes = 0
             return Refusing(encoded_request(exchange.frame, spec, exchange.version, request), change, [])
+        if exchange.api_key == ApiKey.SHARE_FETCH:
+            return _refusing_share_fetch(exchange, fetched_places(request, rule, known), code)
         if exchange.api_key == ApiKey.METADATA:
             return Refusing(bytearray(exchange.frame), _metadata_change(rule, code, known), [])
         if rule.match.names_places:
             return _refusing_some(exchange, rule, known)
     response = refusal(spec, request, exchange.version, code)
     return Refusing(None, None, _encoded(exchange, response))
+
+
+def _refusing_share_fetch(exchange: Exchange, places: list[tuple[str | bytes, int]], code: int) -> Refusing:
+    """Return the error for some partitions of a share session, which goes on: no record is acquired meanwhile."""
+    spec, request = exchange.spec, exchange.request
+    assert spec is not None
+    request.max_wait_ms = request.min_bytes = request.max_bytes = 0
+    for topic in request.topics:
+        for each in topic.partitions:
+            if (topic.topic_id, each.partition_index) in places:
+                each.acknowledgement_batches = []
+    change = partial(told_of_share_fetch, places=places, code=code)
+    return Refusing(encoded_request(exchange.frame, spec, exchange.version, request), change, [])
 
 
 def _refusing_some(exchange: Exchange, rule: Rule, known: Known) -> Refusing:
@@ -254,18 +292,28 @@ def _metadata_change(rule: Rule, code: int, known: Known) -> Change:
 
 def fetched_places(request: Any, rule: Rule, known: Known) -> list[tuple[str | bytes, int]]:
     """Return the partitions of a fetch and the session the rule is about; topics are named as in the request."""
-    keys = dict.fromkeys(
-        (topic.topic or topic.topic_id, each.partition) for topic in request.topics for each in topic.partitions
-    )
-    keys |= dict.fromkeys(known.fetched(request.session_id) if request.session_id else ())
+    named = (_name_or_id(topic) for topic in request.topics)
+    keys: dict[tuple[str | bytes, int], None] = {
+        (name, partition_of(each) or 0): None
+        for name, topic in zip(named, request.topics, strict=True)
+        for each in topic.partitions
+    }
+    session = session_of(request)
+    keys |= dict.fromkeys(() if session is None else known.fetched(session))
     for topic in request.forgotten_topics_data:
         for index in topic.partitions:
-            keys.pop((topic.topic or topic.topic_id, index), None)
+            keys.pop((_name_or_id(topic), index), None)
     return [
         (topic, index)
         for topic, index in keys
         if rule.meets((topic if isinstance(topic, str) else known.topic_name(topic)) or "", index)
     ]
+
+
+def _name_or_id(topic: Any) -> str | bytes:
+    """Return the name of a fetched topic, or its id where the version has that."""
+    name: str = getattr(topic, "topic", "")
+    return name or bytes(topic.topic_id)
 
 
 def change(exchange: Exchange, made: Change) -> Pieces:
@@ -302,6 +350,8 @@ def _applied(exchange: Exchange, rule: Rule, code: int, known: Known) -> Change:
         return _metadata_change(rule, code, known)
     if exchange.api_key == ApiKey.FETCH:
         return partial(told_of_fetch, places=fetched_places(request, rule, known), code=code)
+    if exchange.api_key == ApiKey.SHARE_FETCH and (rule.match.names_places or code in OF_PARTITIONS):
+        return partial(told_of_share_fetch, places=fetched_places(request, rule, known), code=code)
     if rule.match.names_places:
         keep(request, rule.meets, known)
         return partial(told_of, refused=request, code=code, wanted=rule.meets, known=known)

@@ -25,6 +25,7 @@ _TOPIC_RESOURCE = 2
 NO_PARTITION = None
 
 Place = tuple[str, int | None]  # a topic and one of its partitions, or the topic as a whole
+FetchedSession = int | tuple[str, str]  # the id of a fetch session; group and member of a share session
 
 
 class Known(Protocol):
@@ -33,8 +34,8 @@ class Known(Protocol):
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return the topic with an id."""
 
-    def fetched(self, session_id: int) -> Iterable[tuple[str | bytes, int]]:
-        """Return the topics, by name or id, and partitions of a fetch session."""
+    def fetched(self, session: FetchedSession) -> Iterable[tuple[str | bytes, int]]:
+        """Return the topics, by name or id, and partitions of a fetch or share session."""
 
 
 class Mentions:
@@ -52,14 +53,21 @@ class Mentions:
         self.transactional_ids: set[str] = set()
 
 
+def session_of(message: Any) -> FetchedSession | None:
+    """Return the session that a fetch goes on with; it need not name the session's partitions again."""
+    if getattr(message, "share_session_epoch", 0) > 0:
+        return message.group_id or "", message.member_id or ""
+    return getattr(message, "session_id", 0) or None
+
+
 def mentions_of(message: Any, known: Known) -> Mentions:
     """Return everything the message names; for a fetch, the rest of the session too."""
     found = Mentions()
     if message is not None:
         _read(message, known, found)
         found.all_topics = getattr(message, "topics", ()) is None
-        session_id = getattr(message, "session_id", 0)
-        for topic, partition in known.fetched(session_id) if session_id else ():
+        session = session_of(message)
+        for topic, partition in () if session is None else known.fetched(session):
             name = topic if isinstance(topic, str) else known.topic_name(topic)
             if name is not None:
                 found.places[name, partition] = None
@@ -106,7 +114,7 @@ class _Anything:
     def topic_name(self, topic_id: bytes) -> str:
         return "x"
 
-    def fetched(self, session_id: int) -> Iterable[tuple[str | bytes, int]]:
+    def fetched(self, session: FetchedSession) -> Iterable[tuple[str | bytes, int]]:
         return ()
 
 

@@ -81,6 +81,11 @@ class ShareSessions:
         del self._sessions[member]
         return session
 
+    def partitions(self, member: Member) -> list[TopicIdPartition]:
+        """Return the partitions of a member's session; none without a session."""
+        session = self._sessions.get(member)
+        return [] if session is None else list(session.partitions)
+
     def has_group(self, group_id: str) -> bool:
         """Whether a member of the group has a session."""
         return any(member[0] == group_id for member in self._sessions)

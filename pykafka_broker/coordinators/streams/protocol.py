@@ -148,10 +148,12 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         if joins and self._table.config.is_of_4_4 and request.user_endpoint is None:
             member.endpoint = None
         change.take_over(request)
-        if request.task_offsets is not None:
-            group.task_offsets[member.member_id] = _by_task(request.task_offsets)
-        if request.task_end_offsets is not None:
-            group.task_end_offsets[member.member_id] = _by_task(request.task_end_offsets)
+        reported = request.task_offsets, request.task_end_offsets
+        offsets, end_offsets = (None if each is None else _by_task(each) for each in reported)
+        if offsets is not None:
+            group.task_offsets[member.member_id] = offsets
+        if end_offsets is not None:
+            group.task_end_offsets[member.member_id] = end_offsets
         theirs, ours = member.topology_epoch, change.topology.epoch
         if theirs < ours:
             detail = f"The member's topology epoch {theirs} is behind the group's topology epoch {ours}."
@@ -337,6 +339,8 @@ def _apply_request(member: StreamsGroupMember, request: StreamsGroupHeartbeatReq
         member.process_id = request.process_id
     if request.client_tags is not None:
         member.client_tags = {tag.key: tag.value for tag in request.client_tags}
+        if len(member.client_tags) < len(request.client_tags):  # UNKNOWN_SERVER_ERROR with Kafka
+            raise _invalid("ClientTags must not name a key twice.")
     if request.user_endpoint is not None:
         member.endpoint = Endpoint(request.user_endpoint.host, request.user_endpoint.port)
     member.client_id = caller.client_id
@@ -362,7 +366,16 @@ def _missing_tags(member: StreamsGroupMember, wanted: list[str]) -> list[Status]
 
 
 def _by_task(offsets: list[TaskOffset]) -> dict[Task, int]:
-    return {(each.subtopology_id, each.partition): each.offset for each in offsets}
+    """Return the offsets of tasks. Raises INVALID_REQUEST for a task that comes twice."""
+    found: dict[Task, int] = {}
+    for each in offsets:
+        if (each.subtopology_id, each.partition) in found:
+            raise _invalid(
+                f"Task offsets contain a duplicate entry for subtopology {each.subtopology_id} and partition "
+                f"{each.partition}."
+            )
+        found[each.subtopology_id, each.partition] = each.offset
+    return found
 
 
 def _task_ids(tasks: Mapping[str, Iterable[int]]) -> list[AssignedTasks]:

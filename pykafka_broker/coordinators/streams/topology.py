@@ -281,6 +281,8 @@ class _Configuration:
 
         As in Kafka, among repartition topics alone the counts of the application hold for all of its groups.
         """
+        if not group:
+            return
         inner = self._inner
         outer = {topic: self._count(topic) or 0 for topic in sorted(group) if topic not in inner}
         followers = {topic: self._count(topic) or 0 for topic in sorted(group) if topic in inner}
@@ -291,7 +293,8 @@ class _Configuration:
             wanted = self._agreed(fixed, followers)
         else:
             wanted = max(followers.values(), default=0)
-        for topic, count in followers.items():
+        for topic in in_hash_order(followers):
+            count = followers[topic]
             if topic in fixed and count != wanted:
                 raise TopicProblem(
                     INCORRECTLY_PARTITIONED_TOPICS,
@@ -322,6 +325,7 @@ class _Configuration:
         """Return the internal topics to create. Raises for an internal topic with another partition count."""
         wanted: dict[str, TopicInfo] = {}
         for subtopology in self._subtopologies:
+            _check_each_once(subtopology)
             for topic in (*subtopology.repartition_source_topics, *subtopology.state_changelog_topics):
                 wanted[topic.name] = topic
                 if topic.partitions:
@@ -341,6 +345,18 @@ class _Configuration:
             configs = [CreatableTopicConfig(config.key, config.value) for config in topic.topic_configs]
             missing.append(CreatableTopic(name, self._decided[name], topic.replication_factor or -1, [], configs))
         return missing
+
+
+def _check_each_once(subtopology: Subtopology) -> None:
+    """Check that nothing comes twice, over which Kafka stumbles. Raises STREAMS_INVALID_TOPOLOGY."""
+    for topics in (subtopology.repartition_source_topics, subtopology.state_changelog_topics):
+        names = [topic.name for topic in topics]
+        if len(set(names)) < len(names):
+            raise _invalid(f"Subtopology {subtopology.subtopology_id} names an internal topic twice: {names}")
+        for topic in topics:
+            keys = [config.key for config in topic.topic_configs]
+            if len(set(keys)) < len(keys):
+                raise _invalid(f"Internal topic {topic.name} has a config twice: {keys}")
 
 
 def _summary(names: Sequence[str]) -> str:

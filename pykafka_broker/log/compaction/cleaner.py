@@ -122,7 +122,8 @@ class Swap:
     complete and takes its place at the next start (`loading`).
 
     possible: whether the log still has all old segments, in the same folder; otherwise the cleaned files are thrown
-    away.
+    away. is_whole: whether no exchange was thrown away and the log was not cut meanwhile, so
+    that the log is clean.
 
     Where a full disk refuses a step, `run` goes on with that step the next time; until then the log is read from
     whatever names its files have.
@@ -135,6 +136,7 @@ class Swap:
             new = LogSegment(log.files, log.directory, base, size=size, created_ms=wall, fresh=False, suffix=CLEANED)
             made.append((new, replaced))
         self.possible = all(new.log.exists() and present.keys() >= {*replaced} for new, replaced in made)
+        self.is_whole = True
         self._log = log
         self._truncations = log.truncations
         self._left: list[tuple[list[LogSegment], LogSegment]] = []
@@ -153,12 +155,15 @@ class Swap:
         while self._left:
             self._exchange(*self._left[0])
             self._left.pop(0)
+        if self._log.truncations != self._truncations:
+            self.is_whole = False
 
     def _exchange(self, old: list[LogSegment], new: LogSegment) -> None:
         log = self._log
         if new.log.path.endswith(CLEANED):
             if log.truncations != self._truncations or not all(log.segments.holds(segment) for segment in old):
                 new.discard()  # a truncation or retention came before this could go on
+                self.is_whole = False
                 return
             new.created_ms, new.written_ms = old[-1].created_ms, old[-1].written_ms  # the age for retention stays
             new.change_suffix(CLEANED, SWAP)
@@ -380,6 +385,8 @@ class Cleaner:
             log.storage_error(error)
             if is_passing(error):
                 self._unfinished[found.key] = cleaning
+            return
+        if not cleaning.swap.is_whole:
             return
         directory.cleaner_offsets[found.key] = result.end_offset
         # the checkpoint may call the log clean only once the swap outlives a power cut

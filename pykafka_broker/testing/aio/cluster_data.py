@@ -12,8 +12,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
-from pykafka_broker.control.problems import counted
+from pykafka_broker.errors import counted
 from pykafka_broker.testing.aio.cluster_nodes import AsyncClusterTraffic
 from pykafka_broker.testing.aio.data import wait
 from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic
@@ -139,18 +138,27 @@ class AsyncClusterData(AsyncClusterTraffic):
     async def _found(
         self, topic: str, isolation_level: str, timeout: float, enough: Callable[[list[Record]], bool]
     ) -> list[Record]:
-        """Return the records of a topic once `enough` says so, or after the time-out."""
-        found: list[Record] = []
+        """Return the records of a topic once `enough` says so, or after the time-out.
+
+        Raises:
+            WaitTimeout: the last look has seen none: a partition has no leader that answers.
+        """
+        found: list[Record] | None = None
 
         async def look() -> None:
-            found[:] = await self.records(topic, isolation_level=isolation_level)
+            nonlocal found
+            found = None
+            found = await self.records(topic, isolation_level=isolation_level)
             if not enough(found):
                 raise NotReached
 
         await self.topic(topic)  # raises ControlError for a missing topic
-        with suppress(WaitTimeout):  # the present records are compared
-            await poll(look, "", timeout)
-        return found
+        try:
+            await poll(look, f"the records of topic {topic} are unknown", timeout)
+        except WaitTimeout:
+            if found is None:
+                raise
+        return found or []  # the present records are compared
 
     async def _seed(self, lines: Iterable[str]) -> dict[str, int]:
         seeded = {"topics": 0, "records": 0, "offsets": 0}

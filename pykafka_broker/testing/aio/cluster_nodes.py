@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from pykafka_broker.control.problems import counted
+from pathlib import Path
+from pykafka_broker.errors import counted
 from pykafka_broker.testing.aio.controlled import AsyncBrokerClock, AsyncControlled
 from pykafka_broker.testing.aio.history import AsyncHistory
 from pykafka_broker.testing.aio.traffic import AsyncFault, AsyncFaults
@@ -411,12 +412,16 @@ class AsyncClusterFault(AsyncFault):
         """Return the fault's arguments, the hits, and the hits by broker (`nodes`)."""
         described: dict[int, FaultState] = {}
         for node_id, fault in self._faults.items():
-            described[node_id] = await fault.describe()
+            with suppress(OSError, ControlError):  # a fault ends with the process of its broker
+                described[node_id] = await fault.describe()
+        if not described:
+            raise BrokerError(f"{self!r} has ended with the brokers")
         hits = {node_id: each["hits"] for node_id, each in described.items()}
         held = sum(each["held"] for each in described.values())
         fitted = sum(each["fitted"] for each in described.values())
         first = next(iter(described.values()))
-        return {**first, "hits": sum(hits.values()), "held": held, "fitted": fitted, "nodes": hits}
+        spent = False not in [each["spent"] for each in described.values()]
+        return {**first, "hits": sum(hits.values()), "held": held, "fitted": fitted, "spent": spent, "nodes": hits}
 
     async def wait(self, n: int = 1, timeout: float = 10) -> int:
         """Wait until the fault has affected `n` requests; return the hits."""
@@ -433,7 +438,8 @@ class AsyncClusterFault(AsyncFault):
         """End the fault on all brokers and return the hits; held requests are carried out now."""
         hits = 0
         for fault in self._faults.values():
-            hits += await fault.remove()
+            with suppress(OSError, ControlError):  # a fault ends with the process of its broker
+                hits += await fault.remove()
         return hits
 
 
@@ -586,7 +592,16 @@ class AsyncClusterTraffic(AsyncClusterNodes):
         for node in self.brokers:
             if node.running:
                 found += await node._histories()
-        stopped = [node.history_path for node in self.brokers if not node.running and node.history_path is not None]
+        stopped: list[Path] = []
+        for node_id in self._ids:
+            node = self.broker(node_id)
+            if not node.running:
+                if node.history_path is None:
+                    raise BrokerError(
+                        f"broker {node_id} is not running, and its history has ended with it: make the cluster with "
+                        "history=True, whose histories outlive the brokers"
+                    )
+                stopped.append(node.history_path)
         names = {each["topic_id"]: each["name"] for each in await self.topics()} if stopped else {}
         return found + [rows_of_file(path, names) for path in stopped]
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.api.produce import produce
+from pykafka_broker.broker.api.produce import produce, refusal_of_append
+from pykafka_broker.broker.api.produce_checks import RefusedByLog
 from pykafka_broker.broker.waiting.future import Future, Parked
 from pykafka_broker.errors import FrameError
 from pykafka_broker.log.jobs import Job, run_inline
@@ -74,6 +75,12 @@ def test_one_bad_partition_does_not_spoil_the_other(broker: LightBroker) -> None
     ]
     assert [one.base_offset for one in found] == [-1, 0, -1]
     assert stored(broker, 1) == [b"y"]
+
+
+def test_a_log_that_has_gone_since_it_refused_does_not_spoil_the_answers_for_others(broker: LightBroker) -> None:
+    """Records are checked in steps, between which a topic may be deleted."""
+    answer = refusal_of_append(broker.services, "gone", 3, RefusedByLog(ErrorCode.INVALID_RECORD, "bad"))
+    assert (answer.index, answer.error_code, answer.log_start_offset) == (3, ErrorCode.INVALID_RECORD, -1)
 
 
 def test_an_append_is_told_to_those_who_wait(broker: LightBroker) -> None:

@@ -160,13 +160,23 @@ def test_a_request_of_long_ago_takes_nothing_from_the_session_in_use(broker: Lig
     assert known.log_end_offset == 3
 
 
+@pytest.mark.parametrize("node_id", [THIRD_NODE, 1])
 @pytest.mark.parametrize(
-    ("node_id", "code"), [(THIRD_NODE, ErrorCode.UNKNOWN_LEADER_EPOCH), (1, ErrorCode.UNKNOWN_LEADER_EPOCH)]
+    ("epoch", "code"),
+    [
+        (0, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (-1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (-2, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ],
 )
-def test_who_is_no_replica_is_told_so(broker: LightBroker, follower: Follower, node_id: int, code: ErrorCode) -> None:
+def test_who_is_no_replica_is_told_so(
+    broker: LightBroker, follower: Follower, node_id: int, epoch: int, code: ErrorCode
+) -> None:
+    """As Kafka 4.4.0 answers, which names the leader where the request names no leader epoch."""
     append(broker)
-    data = only(Follower(broker, follower.topic_id, node_id).ask(0))
+    data = only(Follower(broker, follower.topic_id, node_id).ask(0, leader_epoch=epoch))
     assert (data.error_code, len(data.records)) == (code, 0)
+    assert (data.current_leader.leader_id == 1) == (epoch < 0)
 
 
 def test_a_broker_that_was_there_with_a_newer_epoch_is_refused(broker: LightBroker, follower: Follower) -> None:

@@ -27,7 +27,9 @@ from pykafka_broker.protocol.messages.delete_share_group_offsets_request import 
 from pykafka_broker.protocol.messages.describe_share_group_offsets_request import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
 )
+from pykafka_broker.protocol.messages.list_offsets_request import ListOffsetsRequest
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.messages.share_acknowledge_request import (
     AcknowledgementBatch,
@@ -445,6 +447,32 @@ def test_offsets_are_described_with_what_two_other_nodes_say(nodes: Neighbourhoo
     start, lag, error, words = described(nodes)
     assert (start, lag, error) == (0, -1, ErrorCode.NETWORK_EXCEPTION), "as Kafka 4.4.0 where the leader is silent"
     assert words == "The server disconnected before a response was received."
+
+
+def test_silent_leaders_are_asked_at_once(nodes: Neighbourhood) -> None:
+    """One after the other, each would cost the time-out of a request."""
+    nodes.move(SHARE_GROUP_STATE, 0, 3)
+    nodes.add("u", 2)
+    topics = [
+        AlterShareGroupOffsetsRequestTopic(name, [AlterShareGroupOffsetsRequestPartition(0, 2)]) for name in ("t", "u")
+    ]
+    assert not nodes.call(3, AlterShareGroupOffsetsRequest(GROUP, topics), 0).error_code
+    nodes.network.deaf |= {1, 2}
+    nodes.network.log.clear()
+    groups = [
+        DescribeShareGroupOffsetsRequestGroup(GROUP, [DescribeShareGroupOffsetsRequestTopic(name, [0])])
+        for name in ("t", "u")
+    ]
+    answers = nodes.asked(3, DescribeShareGroupOffsetsRequest(groups), 1)
+    nodes.settle()
+    ends = [
+        (target, topic.name)
+        for _, target, _, request in nodes.network.log
+        if isinstance(request, ListOffsetsRequest)
+        for topic in request.topics
+    ]
+    assert not answers
+    assert sorted(ends) == [(1, "t"), (2, "u")]
 
 
 def test_a_partition_without_a_leader_does_not_spoil_the_others(nodes: Neighbourhood) -> None:

@@ -162,17 +162,22 @@ def test_a_produce_is_told_who_leads(broker: LightBroker, version: int) -> None:
     assert [node.node_id for node in response.node_endpoints] == ([1] if version >= 10 else [])
 
 
-@pytest.mark.parametrize("version", [4, 11, 12, 16])
-def test_a_fetch_is_told_who_leads(broker: LightBroker, version: int) -> None:
-    broker.add("t", replicas=(1, 2), leader=ANOTHER_NODE)
-    topic = FetchTopic("t", broker.image.topics["t"].id, [FetchPartition(0)])
+@pytest.mark.parametrize("version", [4, 11, 12, 15, 16])
+@pytest.mark.parametrize(("leader", "code"), [(ANOTHER_NODE, 6), (1, 74)])
+def test_a_fetch_is_told_who_leads(broker: LightBroker, version: int, leader: int, code: int) -> None:
+    """Also where its leader epoch is an older one; Kafka tells it from the version that names endpoints on."""
+    broker.add("t", replicas=(1, 2), leader=leader)
+    if leader == 1:
+        broker.elect_again("t", 2)
+    topic = FetchTopic("t", broker.image.topics["t"].id, [FetchPartition(0, 0 if code == 74 else -1)])
     request = FetchRequest(max_wait_ms=500, topics=[topic])
     response: Any = fetch(broker.services, broker.context(ApiKey.FETCH, version), request)
     response = type(response).decode(response.encode(version), version)
     (data,) = response.responses[0].partitions
-    assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert data.error_code == code
     told = (data.current_leader.leader_id, data.current_leader.leader_epoch)
-    assert told == ((ANOTHER_NODE, 0) if version >= 12 else (-1, -1))
+    epoch = broker.image.topics["t"].partitions[0].leader_epoch
+    assert told == ((leader, epoch) if version >= 16 else (-1, -1))
 
 
 # -- following the metadata

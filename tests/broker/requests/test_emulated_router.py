@@ -10,8 +10,15 @@ import pytest
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
@@ -120,3 +127,46 @@ def test_a_topic_config_that_came_later_is_refused(tmp_path: Path) -> None:
     node = emulating(tmp_path, "2.8")
     assert create(node, "message.format.version", "2.0") == 0
     assert create(node, "compression.zstd.level", "3") == ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize(("name", "makes"), [("0.10.2", True), ("2.8", True), ("3.9", False)])
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_a_release_with_zookeeper_makes_a_change_that_it_is_given_no_time_for(
+    tmp_path: Path, name: str, makes: bool, timeout_ms: int
+) -> None:
+    """As 0.10.2.2, 1.1.1, 2.8.2 and 3.9.2 answer: a controller of KRaft refuses, one before told that nobody waited."""
+    node = RealBroker(tmp_path, **{"pykafka.emulate": name, "delete.topic.enable": "true"})
+    version = release(name).apis[ApiKey.CREATE_TOPICS][1]
+    made, wrong = CreatableTopic("made", 1, 1), CreatableTopic("wrong", 1, 7)
+
+    def topics() -> list[str | None]:
+        return [topic.name for topic in node.call(MetadataRequest(), 0).topics]
+
+    late, refused = ErrorCode.REQUEST_TIMED_OUT, ErrorCode.INVALID_REPLICATION_FACTOR
+    answer = node.call(CreateTopicsRequest([made, wrong], timeout_ms), version)
+    assert [one.error_code for one in answer.topics] == [late, refused if makes else late]
+    assert answer.topics[0].num_partitions == -1
+    if not makes:
+        return
+    assert topics() == ["made"]
+    if version:
+        answer = node.call(CreateTopicsRequest([CreatableTopic("seen", 1, 1)], timeout_ms, True), version)
+        assert answer.topics[0].error_code == ErrorCode.NONE
+    answer = node.call(DeleteTopicsRequest(topic_names=["made", "none"], timeout_ms=timeout_ms), 0)
+    codes = {one.name: one.error_code for one in answer.responses}
+    assert codes == {"made": late, "none": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert topics() == []
+
+
+@pytest.mark.parametrize("timeout_ms", [0, 30_000])
+def test_partitions_that_are_given_no_time_are_added_with_zookeeper(tmp_path: Path, timeout_ms: int) -> None:
+    node = emulating(tmp_path, "2.8")
+    node.call(CreateTopicsRequest([CreatableTopic("t", 1, 1)]), 5)
+    wanted = CreatePartitionsRequest([CreatePartitionsTopic("t", 3, None)], timeout_ms)
+    code = ErrorCode.NONE if timeout_ms else ErrorCode.REQUEST_TIMED_OUT
+    assert node.call(wanted, 1).results[0].error_code == code
+    assert len(node.call(MetadataRequest(), 0).topics[0].partitions) == 3
+    again = AlterPartitionReassignmentsRequest(
+        timeout_ms, topics=[ReassignableTopic("t", [ReassignablePartition(0, [1])])]
+    )
+    assert node.call(again, 0).error_code == ErrorCode.NONE

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from pykafka_broker.control.traffic.exchange import decoded_response
 from pykafka_broker.protocol.api_keys import SPECS
@@ -23,11 +24,16 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
-from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.protocol.messages.share_fetch_request import FetchPartition as SharedPartition
+from pykafka_broker.protocol.messages.share_fetch_request import FetchTopic as FetchedTopic
+from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest
+from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+from pykafka_broker.protocol.runtime import Message, uuid_text
 from pykafka_broker.server.link_codec import encode_request
 from pykafka_broker.testing import ControlError, KafkaBroker
 from pykafka_broker.testing.chaos import add_hit
 from pykafka_broker.testing.data import WaitTimeout
+from tests.control.raw_client import raw_client
 
 
 class Client:
@@ -415,3 +421,41 @@ def test_a_throttle_time_without_a_field(broker: KafkaBroker) -> None:
 def test_a_probability_is_a_number(broker: KafkaBroker) -> None:
     with pytest.raises(ControlError, match="NaN is no value of JSON"):
         broker.faults.add(api="Fetch", delay_ms=1, probability=float("nan"))
+
+
+def share_fetch(topic_id: bytes, partitions: int, epoch: int, wait_ms: int = 0) -> ShareFetchRequest:
+    """A fetch of a share group, which names its partitions when it opens the session and never again."""
+    named = [FetchedTopic(topic_id, [SharedPartition(index) for index in range(partitions)])] if not epoch else []
+    request = ShareFetchRequest("sharing", "member", epoch, max_wait_ms=wait_ms, min_bytes=1, topics=named)
+    request.max_bytes, request.max_records, request.batch_size = 1 << 20 if epoch else 0, 100, 100
+    return request
+
+
+def test_a_fault_of_a_topic_meets_fetches_of_a_share_session(broker: KafkaBroker) -> None:
+    broker.create_topic("shared", partitions=2)
+    broker.produce("shared", [{"value": str(n), "partition": n} for n in range(2)])
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    option = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
+    (altered,) = admin.incremental_alter_configs(
+        [ConfigResource(ConfigResource.Type.GROUP, "sharing", incremental_configs=[option])]
+    ).values()
+    altered.result(30)
+    with raw_client(broker) as client:
+        topic_id = client.ask(MetadataRequest([MetadataRequestTopic(name="shared")]), 12).topics[0].topic_id
+        for key in ("sharing", f"sharing:{uuid_text(topic_id)}:0"):
+            client.find_coordinator(key, 2 if ":" in key else 0)
+        beat = client.ask(ShareGroupHeartbeatRequest("sharing", "member", 0, subscribed_topic_names=["shared"]), 1)
+        while not (beat.assignment and beat.assignment.topic_partitions):  # the partitions are being prepared
+            beat = client.ask(ShareGroupHeartbeatRequest("sharing", "member", beat.member_epoch), 1)
+            assert beat.error_code == 0
+        assert client.ask(share_fetch(topic_id, 2, 0), 1).error_code == 0
+        with broker.faults.add(api="ShareFetch", topic="shared", partition=1, error="NOT_LEADER_OR_FOLLOWER") as fault:
+            (topic,) = client.ask(share_fetch(topic_id, 2, 1), 1).responses
+            assert [(each.partition_index, each.error_code) for each in topic.partitions] == [(1, 6)]
+            assert fault.hits == 1
+        with broker.faults.add(api="ShareFetch", topic="other", drop="before") as fault:
+            (topic,) = client.ask(share_fetch(topic_id, 2, 2, 5000), 1).responses  # the fault has acquired none
+            assert {each.partition_index for each in topic.partitions if each.acquired_records} == {0, 1}
+            assert fault.hits == 0
+        with broker.faults.add(api="ShareFetch", topic="shared", times=1, throttle_ms=7):
+            assert client.ask(share_fetch(topic_id, 2, 3), 1).throttle_time_ms == 7

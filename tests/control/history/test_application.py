@@ -196,3 +196,24 @@ def test_inputs_that_were_on_their_way_at_once_have_no_order() -> None:
     inputs = [*placed("orders", "before"), *placed("orders", "after", partition=1)]
     assert ordered(story, inputs, placed("billed", "after", "before")) == []
     assert ordered(Story(), inputs, placed("billed", "after", "before")) == []  # not in the history at all
+
+
+def test_how_many_records_a_compaction_has_removed_is_not_known() -> None:
+    story = Story()
+    for _ in range(2):
+        story.produced("in")
+        story.produced("out")
+    key = identify_by("key")
+    whole = story.evidence(compacted=True)
+    assert verdict(whole, records("in", "a", "a"), records("out", "a", "a"), key, "exactly_once") == []
+    for topic in ("in", "out"):
+        del story.logs[topic][0]
+        with pytest.raises(ValueError, match=f"{topic}-0 was compacted: how many records there were is not known"):
+            verdict(story.evidence(compacted=True), records("in", "a"), records("out", "a"), key, "exactly_once")
+        story.logs[topic].insert(0, story.logs[topic][0]._replace(base=0, last=0))
+
+
+def test_a_number_is_the_same_with_and_without_a_fraction() -> None:
+    read = identify_by("/id")
+    one, other, third = (PlainRecord("t", 0, 0, None, value) for value in (b'{"id":7}', b'{"id":7.0}', b'{"id":7.5}'))
+    assert read(one) == read(other) != read(third)

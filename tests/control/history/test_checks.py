@@ -253,3 +253,20 @@ def test_a_client_reads_what_another_was_told_had_failed() -> None:
         (found,) = broker.check(forbid=["unacknowledged read"], raises=False)
     assert found.anomaly == "unacknowledged read"
     assert found.way[0].endswith(": REQUEST_TIMED_OUT")
+
+
+def test_a_compaction_moves_no_end_and_changes_no_producer(story: Story) -> None:
+    """What the cleaner can't have done is lost in a compacted topic as in any other."""
+    story.produced(producer_id=7, epoch=0, sequence=0)
+    story.produced(producer_id=7, epoch=0, sequence=1)
+    story.produced(producer_id=7, epoch=0, sequence=2)
+    whole = list(story.logs["orders"])
+    assert story.kinds(compacted=True) == []
+    story.logs["orders"] = [whole[0]._replace(crc=99, size=50), whole[2]]
+    assert story.kinds(compacted=True) == []
+    story.logs["orders"] = whole[:2]
+    (found,) = story.found(compacted=True)
+    assert found.text.endswith("acknowledged, and the log ends at 2")
+    story.logs["orders"] = [whole[0], whole[1]._replace(producer_id=8), whole[2]]
+    (found,) = story.found(compacted=True)
+    assert (found.offset, found.text.endswith("another record is there now")) == (1, True)

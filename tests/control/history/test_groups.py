@@ -188,3 +188,14 @@ def test_a_group_need_not_see_topics_that_it_does_not_read(story: Story) -> None
     story.committed(10)
     assert story.kinds(seen_by="billing") == []
     assert story.kinds(seen_by="nobody") == ["unseen", "unseen"]
+
+
+def test_what_a_compaction_has_left_is_missed_when_it_was_skipped(story: Story) -> None:
+    for _ in range(4):
+        story.produced()
+    story.fetched(0, 1)
+    story.fetched(3, 4)
+    story.committed(4)
+    assert story.kinds(compacted=True) == ["poll skip"]
+    del story.logs["orders"][1:3]
+    assert story.kinds(compacted=True) == []

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from pykafka_broker.control.traffic.mentions import FetchedSession
+
 ORDERS_ID = b"orders----------"
 
 
 class Cluster:
-    """`sessions` are what fetch sessions hold, by id."""
+    """`sessions` are what fetch sessions hold, by id, and share sessions, by group and member."""
 
-    def __init__(self, sessions: dict[int, list[tuple[Any, int]]] | None = None) -> None:
+    def __init__(self, sessions: dict[FetchedSession, list[tuple[Any, int]]] | None = None) -> None:
         self.sessions = sessions or {}
 
     def topic_name(self, topic_id: bytes) -> str | None:
         return "orders" if topic_id == ORDERS_ID else None
 
-    def fetched(self, session_id: int) -> list[tuple[Any, int]]:
-        return self.sessions.get(session_id, [])
+    def fetched(self, session: FetchedSession) -> list[tuple[Any, int]]:
+        return self.sessions.get(session, [])

@@ -103,6 +103,18 @@ def test_an_internal_topic_of_another_size_is_a_problem() -> None:
 
 def test_of_several_wrong_ones_the_first_in_kafkas_set_is_told() -> None:
     """Of 16 slots `sticky` has one before `range`."""
+    joined = configured(
+        TopicTable(source=2),
+        Subtopology("0", ["source"], repartition_sink_topics=["range", "sticky"]),
+        Subtopology(
+            "1",
+            ["source"],
+            repartition_source_topics=[TopicInfo("range", 3), TopicInfo("sticky", 4)],
+            copartition_groups=[CopartitionGroup([0], [], [0, 1])],
+        ),
+    )
+    assert joined.problem is not None
+    assert joined.problem.detail.startswith("Number of partitions [4] of repartition topic [sticky] doesn't match")
     found = configured(
         TopicTable(source=2, range=1, sticky=1),
         Subtopology("0", ["source"], state_changelog_topics=[TopicInfo("range"), TopicInfo("sticky")]),
@@ -152,15 +164,12 @@ def test_counts_of_the_application_hold_for_repartition_topics_that_are_joined_e
     ]
     topics = TopicTable(narrow=2, wide=6)
     assert configured(topics, *subtopologies).partitions == {"a": 4, "b": 4, "fixed": 4, "other": 6}
+    nothing = Subtopology("5", ["wide"], copartition_groups=[CopartitionGroup()])
+    assert configured(topics, *subtopologies, nothing).partitions == configured(topics, *subtopologies).partitions
     subtopologies.append(Subtopology("4", repartition_source_topics=[TopicInfo("other", 5)]))
     problem = configured(topics, *subtopologies).problem
     assert problem is not None
     assert problem.detail == "Following topics do not have the same number of partitions: [{a=2, b=2}]"
-
-
-def test_a_changelog_may_have_a_count_of_the_application() -> None:
-    found = configured(TopicTable(source=2), Subtopology("0", ["source"], state_changelog_topics=[TopicInfo("log", 5)]))
-    assert found.partitions == {"log": 5}
 
 
 def test_missing_sources_are_named_in_order_up_to_three() -> None:
@@ -176,6 +185,10 @@ def test_missing_sources_are_named_in_order_up_to_three() -> None:
         Subtopology("0", []),
         Subtopology("0", ["source"], repartition_source_topics=[TopicInfo("nobodys")]),
         Subtopology("0", [], repartition_sink_topics=["loop"], repartition_source_topics=[TopicInfo("loop")]),
+        Subtopology("0", ["source"], state_changelog_topics=[TopicInfo("log"), TopicInfo("log")]),
+        Subtopology(
+            "0", ["source"], state_changelog_topics=[TopicInfo("log", 0, 0, [KeyValue("retention.ms", "1")] * 2)]
+        ),
     ],
 )
 def test_a_topology_that_can_never_run_is_refused(subtopology: Subtopology) -> None:

@@ -357,6 +357,21 @@ def test_a_swap_that_finds_no_room_goes_on_with_the_next_cleaning(tmp_path: Path
         assert [offset for offset, _, _ in records(started(tmp_path / str(nth)).get("t", 0))] == expected
 
 
+@pytest.mark.parametrize("refused", ["rename 0.log", "rename .log.swap"])
+def test_a_log_that_is_cut_while_its_swap_waits_for_room_is_not_called_clean(tmp_path: Path, refused: str) -> None:
+    fs = FailingFileSystem()
+    logs = started(tmp_path, fs)
+    log = fill(logs, "t")
+    fs.failures = {refused: errno.ENOSPC}
+    logs.on_deadline(NOW + BACKOFF)
+    assert logs.cleaner.is_swapping(("t", 0))
+    fs.failures = {}
+    log.truncate_to(10)
+    logs.cleaner.finish_swaps()
+    assert ("t", 0) not in logs.directories[0].cleaner_offsets
+    assert log.log_end_offset <= 10
+
+
 def test_a_log_whose_swap_waits_for_room_is_not_moved(tmp_path: Path) -> None:
     fs = FailingFileSystem()
     logs = started(tmp_path, fs, log_dirs=f"{tmp_path}/a,{tmp_path}/b")
