@@ -86,7 +86,9 @@ def test_records_of_all_leaders_are_compared_together(cluster: KafkaCluster) -> 
     led_by_all(cluster, "orders")
     expected = [(f"k{number}", {"n": number}) for number in range(20)]
     cluster.produce("orders", expected)
-    assert len(cluster.assert_records("orders", reversed(expected))) == 20
+    assert len(cluster.assert_records("orders", expected)) == 20
+    with pytest.raises(RecordsDiffer, match="partition 0 has another order"):
+        cluster.assert_records("orders", reversed(expected))
     cluster.assert_contains("orders", [("k3", {"n": 3})])
     assert cluster.wait_for_record("orders", key="k7").json() == {"n": 7}
     cluster.assert_no_more("orders", within_ms=50)

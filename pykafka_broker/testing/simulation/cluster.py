@@ -121,7 +121,7 @@ class SimulatedCluster(AsyncClusterData):
         self._drawn_by = seed
         self._security = security_of("n1", security, users, acls, mechanisms, None)
         self._layout = SimulatedLayout(brokers, config_texts(config), racks, emulate, self._security)
-        self._ids = self._layout.brokers
+        self._ids, self._controller_id = self._layout.brokers, self._layout.controller
         self._fault_handles = FaultHandles()
         self._history = history
         self._nodes: dict[int, SimNode] = {}
@@ -203,7 +203,7 @@ class SimulatedCluster(AsyncClusterData):
 
     @property
     def _leader_of_metadata(self) -> SimNode:
-        return self._nodes[self._layout.controller]
+        return self._nodes[self._controller_id]
 
     async def until(self, holds: Callable[[], object], timeout: float = 60, told: str = "it is not so") -> None:
         """Wait until a condition holds.
@@ -242,7 +242,7 @@ class SimulatedCluster(AsyncClusterData):
     @property
     def controller(self) -> SimulatedBroker:
         """The node that leads the metadata."""
-        return self._brokers[self._layout.controller]
+        return self._brokers[self._controller_id]
 
     def broker(self, node_id: int) -> SimulatedBroker:
         """Return the broker with the id, for `kill`, `start`, `stop`, `pause`, `unpause`, `cut_power`, `break_disk`,
