@@ -117,7 +117,7 @@ def test_odd_values_come_between_the_steps_of_a_seed() -> None:
 
 
 def test_requests_that_kafka_never_answers_are_kept_clear_of() -> None:
-    """By what stands in them twice, whichever other patterns there are."""
+    """Find the names that stand in a request twice, whichever other patterns there are."""
     resource = {"resource_type": 2, "resource_name": "§a", "configs": []}
     for api, fields, is_kept in (
         ("JoinGroup", {"protocols": [{"name": "range"}] * 2}, True),

@@ -186,9 +186,9 @@ class ObservedRouter:
             raise
         if type(answer) is UnwrittenReply:
             return self._noted_when_written(entry, answer, len(whole))
-        if type(answer) is not list:
-            if answer is not None:
-                return ObservedReply(self, answer, Exchange(entry))  # type: ignore[arg-type]
+        if isinstance(answer, PendingReply):
+            return ObservedReply(self, answer, Exchange(entry))
+        if answer is None:
             self._noted(Exchange(entry), None)
             return None
         try:
@@ -214,8 +214,12 @@ class ObservedRouter:
         exchange = Exchange((self._clock.wall, connection, kept, None, perf_counter_ns()), mark=_mark(len(frame)))
         assert self._log.recorder is not None
         exchange.recorded = self._log.recorder.take(frame)
+        return self._serve_noted(exchange, frame)
+
+    def _serve_noted(self, exchange: Exchange, frame: memoryview) -> Answer:
+        """Serve a request, and note what comes of it at once or later."""
         try:
-            answer = self._standing(self._serve(connection, frame))
+            answer = self._standing(self._serve(exchange.connection, frame))
         except FrameError:
             self._noted(exchange, None)
             raise

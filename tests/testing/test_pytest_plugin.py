@@ -512,7 +512,7 @@ def test_a_broker_that_runs_already_is_used(pytester: pytest.Pytester) -> None:
 
 
 def test_a_second_run_finds_the_running_broker_empty(pytester: pytest.Pytester) -> None:
-    """As the first one did: what its last test made is gone, and what a wider fixture makes is there."""
+    """Lose what the first run's last test made, and keep what a wider fixture makes."""
     pytester.makepyfile("""
         import pytest
         @pytest.fixture(scope="session", autouse=True)

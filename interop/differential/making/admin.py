@@ -201,7 +201,7 @@ def quorum(maker: Maker) -> list[Step]:
 
 
 def telemetry(maker: Maker) -> list[Step]:
-    """Of a client that nobody has heard of; the versions are not offered where nothing receives metrics."""
+    """Make requests of an unknown client; their versions are not offered where nothing receives metrics."""
     instance = {"client_instance_id": {"hex": f"{maker.rng.getrandbits(128) | 2:032x}"}}
     asked = Step("GetTelemetrySubscriptions", 0, instance, "telemetry")
     pushed = instance | {

@@ -15,7 +15,6 @@ from time import perf_counter_ns
 from typing import Any
 
 from pykafka_broker.broker.requests.context import ConnectionContext
-from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.history.entries import (
     BODY,
@@ -27,10 +26,9 @@ from pykafka_broker.control.history.entries import (
     ThinRequest,
     thin_request,
 )
-from pykafka_broker.control.observed_router import Answer, ObservedReply, ObservedRouter
+from pykafka_broker.control.observed_router import Answer, ObservedRouter
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.traffic.exchange import KEPT_REQUEST_BYTES, Entry, Exchange, Kept, Mark
-from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.runtime import Pieces
 
@@ -99,15 +97,7 @@ class NotingRouter(ObservedRouter):
             kept, mark = thin.frame if thin.size == len(thin.frame) == size else bytes(frame), None
         exchange = _Recorded((self._clock.wall, connection, kept, None, perf_counter_ns()), mark=mark)
         exchange.thin = thin
-        try:
-            answer = self._standing(self._serve(connection, frame))
-        except FrameError:
-            self._noted(exchange, None)
-            raise
-        if isinstance(answer, PendingReply):
-            return ObservedReply(self, answer, exchange)
-        self._noted(exchange, answer)
-        return answer
+        return self._serve_noted(exchange, frame)
 
     def _noted(self, exchange: Exchange, answer: Pieces | None) -> None:
         self._written = True

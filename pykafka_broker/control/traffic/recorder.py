@@ -152,7 +152,11 @@ class Recorder:
         if met and met[1] is not None and met[1] != request:
             size += len(met[1])
         if self._has_room(size):
-            kept: _Answer = tuple(map(self._kept, answer)) if isinstance(answer, list) else answer
+            try:
+                kept: _Answer = tuple(map(self._kept, answer)) if isinstance(answer, list) else answer
+            except OSError as error:
+                self._end_for(error)
+                return
             self._add((connection_id, came_ns, perf_counter_ns(), request, kept, met), size)
             self.exchanges += 1
 
@@ -195,11 +199,15 @@ class Recorder:
         try:
             self._file.write_at(data, self._end)
         except OSError as error:
-            logger.warning("The recording ends here: %s", error)
-            self.is_full = True
+            self._end_for(error)
             return None
         self._end += len(data)
         return place
+
+    def _end_for(self, error: OSError) -> None:
+        """Take nothing more: a recording with a gap could not be played. No request fails for it."""
+        logger.warning("The recording ends here: %s", error)
+        self.is_full = True
 
     def lines(self, more: Mapping[str, Any] | None = None) -> Iterator[str]:
         """Yield the lines so far, without line ends. more: for the first line."""

@@ -172,7 +172,7 @@ def test_a_request_of_long_ago_takes_nothing_from_the_session_in_use(broker: Lig
 def test_who_is_no_replica_is_told_so(
     broker: LightBroker, follower: Follower, node_id: int, epoch: int, code: ErrorCode
 ) -> None:
-    """As Kafka 4.4.0 answers, which names the leader where the request names no leader epoch."""
+    """Answers of Kafka 4.4.0, which names the leader where the request names no leader epoch."""
     append(broker)
     data = only(Follower(broker, follower.topic_id, node_id).ask(0, leader_epoch=epoch))
     assert (data.error_code, len(data.records)) == (code, 0)

@@ -450,7 +450,7 @@ def test_offsets_are_described_with_what_two_other_nodes_say(nodes: Neighbourhoo
 
 
 def test_silent_leaders_are_asked_at_once(nodes: Neighbourhood) -> None:
-    """One after the other, each would cost the time-out of a request."""
+    """Wait for one time-out: asked one after the other, each leader would cost one."""
     nodes.move(SHARE_GROUP_STATE, 0, 3)
     nodes.add("u", 2)
     topics = [

@@ -134,7 +134,7 @@ def test_a_topic_config_that_came_later_is_refused(tmp_path: Path) -> None:
 def test_a_release_with_zookeeper_makes_a_change_that_it_is_given_no_time_for(
     tmp_path: Path, name: str, makes: bool, timeout_ms: int
 ) -> None:
-    """As 0.10.2.2, 1.1.1, 2.8.2 and 3.9.2 answer: a controller of KRaft refuses, one before told that nobody waited."""
+    """Answers of 0.10.2.2, 1.1.1, 2.8.2, 3.9.2: a controller of KRaft refuses, one before told that nobody waited."""
     node = RealBroker(tmp_path, **{"pykafka.emulate": name, "delete.topic.enable": "true"})
     version = release(name).apis[ApiKey.CREATE_TOPICS][1]
     made, wrong = CreatableTopic("made", 1, 1), CreatableTopic("wrong", 1, 7)

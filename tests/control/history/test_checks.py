@@ -256,7 +256,7 @@ def test_a_client_reads_what_another_was_told_had_failed() -> None:
 
 
 def test_a_compaction_moves_no_end_and_changes_no_producer(story: Story) -> None:
-    """What the cleaner can't have done is lost in a compacted topic as in any other."""
+    """Call records lost in a compacted topic where the cleaner can't have removed them."""
     story.produced(producer_id=7, epoch=0, sequence=0)
     story.produced(producer_id=7, epoch=0, sequence=1)
     story.produced(producer_id=7, epoch=0, sequence=2)

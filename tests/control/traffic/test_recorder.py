@@ -181,6 +181,23 @@ def test_a_full_disk_ends_it_and_no_request(monkeypatch: pytest.MonkeyPatch, cap
     assert "The recording ends here: [Errno 28] No space left on device" in caplog.text
 
 
+def test_no_descriptor_for_a_segment_ends_it_and_no_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "00.log"
+    path.write_bytes(bytes(100))
+    recorder, file = Recorder({}), CachedFile(FileCache(OsFileSystem(), 10), str(path))
+    recorder.add(exchange(), [b"\0\0\0\1a"])
+
+    def none_left(_: int) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.dup", none_left)
+        recorder.add(exchange(), [b"\0\0\0\x64", FileSlice(file, 0, 100)])
+    recorder.add(exchange(), [b"\0\0\0\1b"])
+    assert recorder.exchanges == 1
+    assert [*map(json.loads, recorder.lines())][2:] == [{"full": True}]
+
+
 def test_the_state_before_is_not_kept_in_memory() -> None:
     recorder = Recorder({})
     for _ in range(100):

@@ -234,7 +234,7 @@ def test_names_and_pattern_add_up(machine: Any) -> None:
 def test_subscriptions_are_compared_by_their_names(
     machine: Any, monkeypatch: pytest.MonkeyPatch, first: list[str], second: list[str], regex: str | None, differ: bool
 ) -> None:
-    """As Kafka does for its assignors, whether there is such a topic or not."""
+    """Compare as Kafka does for its assignors, whether there is such a topic or not."""
     seen: list[GroupSpec] = []
     assign = ASSIGNORS["uniform"]
 

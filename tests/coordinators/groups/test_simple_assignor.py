@@ -78,7 +78,7 @@ def test_even_and_complete_and_stable(before: int, after: int, partitions: int) 
 
 
 def test_subscriptions_that_differ_by_a_topic_that_is_not_there_are_shared_out_topic_by_topic() -> None:
-    """As in Kafka, which compares the names that members ask for."""
+    """Compare the names that members ask for, as Kafka does."""
     both = MemberSpec(None, {T, U}, {})
     assignable = {T: {0, 1}, U: set(range(6))}
     together = assign_simple({"one": both, "two": both}, assignable)

@@ -139,7 +139,7 @@ def test_an_existing_repartition_topic_of_another_size_is_as_wide_as_it_is_for_i
 
 
 def test_of_several_writers_the_first_in_kafkas_table_decides() -> None:
-    """Where ids have two digits, that is not the least id."""
+    """Follow the table's order: where ids have two digits, the first is not the least id."""
     for ids, found in ((("0", "1"), 2), (("10", "9"), 6)):
         topology = configured(
             TopicTable(narrow=2, wide=6),
@@ -151,7 +151,7 @@ def test_of_several_writers_the_first_in_kafkas_table_decides() -> None:
 
 
 def test_counts_of_the_application_hold_for_repartition_topics_that_are_joined_elsewhere() -> None:
-    """As in Kafka, which asks all topics with such a count, not those of the group alone."""
+    """Ask all topics with such a count, as Kafka does, not those of the group alone."""
     subtopologies = [
         Subtopology("0", ["narrow"], repartition_sink_topics=["a", "b"]),
         Subtopology("1", ["wide"], repartition_sink_topics=["fixed", "other"]),

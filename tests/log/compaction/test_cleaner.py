@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -304,13 +305,19 @@ def test_a_cancelled_cleaning_changes_nothing(tmp_path: Path) -> None:
         processes(logs.fs, make_request(found, NOW, 1 << 20, 1e300))
 
 
-def test_a_cleaning_under_settings_that_were_changed_begins_anew(tmp_path: Path) -> None:
-    logs = started(tmp_path)
+def begun(path: Path) -> tuple[LogManager, PartitionLog, Any]:
+    """A log whose cleaning is about to run, and the job that does it."""
+    logs = started(path)
     log = fill(logs, "t")
     jobs: list[Job] = []
     logs.submit = jobs.append
     logs.on_deadline(NOW + BACKOFF)
     (slow,) = (job for job in jobs if type(job).__name__ == "CleanJob")
+    return logs, log, slow
+
+
+def test_a_cleaning_under_settings_that_were_changed_begins_anew(tmp_path: Path) -> None:
+    logs, log, slow = begun(tmp_path)
     logs.config = logs.config.with_dynamic({"log.cleaner.io.max.bytes.per.second": "1000000"}, {})
     logs.submit = run_inline
     logs.on_deadline(NOW + 2 * BACKOFF)
@@ -392,12 +399,7 @@ def test_a_log_whose_swap_waits_for_room_is_not_moved(tmp_path: Path) -> None:
 
 
 def test_what_was_cleaned_of_a_log_that_was_cut_meanwhile_is_thrown_away(tmp_path: Path) -> None:
-    logs = started(tmp_path)
-    log = fill(logs, "t")
-    jobs: list[Job] = []
-    logs.submit = jobs.append
-    logs.on_deadline(NOW + BACKOFF)
-    (slow,) = (job for job in jobs if type(job).__name__ == "CleanJob")
+    _, log, slow = begun(tmp_path)
     slow.run()
     cut = log.segments.active.base_offset - 2
     log.truncate_to(cut)  # as after an unclean election
@@ -442,12 +444,7 @@ def test_a_process_that_can_not_be_started_is_no_failure_of_the_disk(
 
 
 def test_a_defect_of_a_cleaning_leaves_the_disk_alone(tmp_path: Path) -> None:
-    logs = started(tmp_path)
-    log = fill(logs, "t")
-    jobs: list[Job] = []
-    logs.submit = jobs.append
-    logs.on_deadline(NOW + BACKOFF)
-    (slow,) = (job for job in jobs if type(job).__name__ == "CleanJob")
+    logs, log, slow = begun(tmp_path)
     slow.failed(OSError("TypeError: a defect"))  # as `JobRunner` tells it
     assert logs.directories[0].online
     assert logs.cleaner.uncleanable == {("t", 0): log}

@@ -1,4 +1,4 @@
-"""What the nodes of a simulated cluster are told by their settings."""
+"""Settings of the nodes of a simulated cluster."""
 
 from __future__ import annotations
 
