@@ -191,22 +191,26 @@ class ObservedRouter:
         if answer is None:
             self._noted(Exchange(entry), None)
             return None
-        try:
-            sent = b"".join(answer)
-        except TypeError:  # slices of files are among the pieces
-            self._noted(Exchange(entry), answer)
-            return answer
-        if sent >= _LONG:
-            self._noted(Exchange(entry), [sent])
-            return [sent]
+        if len(answer) == 2 and answer[0] < _LONG:
+            seen: Kept = answer[1]  # often made before, and one object in the log and the recording
+        else:
+            try:
+                answer = [b"".join(answer)]
+            except TypeError:  # slices of files are among the pieces
+                self._noted(Exchange(entry), answer)
+                return answer
+            if answer[0] >= _LONG:
+                self._noted(Exchange(entry), answer)
+                return answer
+            seen = (answer[0],)
+            self._log.unsealed_bytes += len(answer[0])
         wall, _, _, _, began = entry
         assert self._log.recorder is not None
-        self._log.recorder.add_served(connection.id, whole, began, sent)
-        self._log.unsealed_bytes += len(sent)
-        self._note((wall, connection, whole, (sent,), perf_counter_ns() - began))
+        self._log.recorder.add_served(connection.id, whole, began, tuple(answer))
+        self._note((wall, connection, whole, seen, perf_counter_ns() - began))
         if len(self._recent) >= FULL:
             self._log.seal()
-        return [sent]
+        return answer
 
     def _recorded_long(self, connection: ConnectionContext, frame: memoryview) -> Answer:
         """Serve a long request that is recorded: it is written before a log writes into the frame."""

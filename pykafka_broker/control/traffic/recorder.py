@@ -56,7 +56,7 @@ WITH_SECRETS = frozenset(
 )
 _KEY = slice(1, 2)  # the low byte of a frame's API key; no key is above 255
 _SECRET = frozenset(bytes([each]) for each in WITH_SECRETS)
-_ALTERING = frozenset(bytes([each]) for each in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS))
+_WATCHED = _SECRET | {bytes([each]) for each in (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS)}
 
 
 def _sets_password(frame: bytes) -> bool:
@@ -120,7 +120,7 @@ class Recorder:
     def take(self, frame: memoryview) -> Request:
         """Return a long request as it is added once there is an answer; its bytes may change from now on."""
         key = bytes(frame[_KEY])
-        if key in _SECRET or key in _ALTERING or not self._has_room(len(frame)):
+        if key in _WATCHED or not self._has_room(len(frame)):
             return bytes(frame)
         return self._append(frame) or bytes(frame)
 
@@ -131,34 +131,41 @@ class Recorder:
         self.add_served(exchange.connection.id, request, exchange.duration_ns, answer or None, met)
 
     def add_served(
-        self, connection_id: int, request: Request, came_ns: int, answer: Pieces | bytes | None, met: _Met = ()
+        self,
+        connection_id: int,
+        request: Request,
+        came_ns: int,
+        answer: Pieces | tuple[bytes, ...] | bytes | None,
+        met: _Met = (),
     ) -> None:
         """Add an exchange by its parts.
 
         Args:
             came_ns: the time of arrival.
-            answer: with the length prefix.
+            answer: with the length prefix; a list may have slices of files.
             met: the fault, and the request that was carried out.
         """
         if came_ns < self._began_ns:
             return
         if isinstance(request, bytes):
             key, size = request[_KEY], _ENTRY_BYTES + len(request)
-            if key in _SECRET or (key in _ALTERING and _sets_password(request)):
+            if key in _WATCHED and (key in _SECRET or _sets_password(request)):
                 return
         else:
             size = _ENTRY_BYTES + request[1]
-        size += sum(map(len, answer)) if isinstance(answer, list) else len(answer or b"")
+        if answer is not None:
+            size += len(answer) if isinstance(answer, bytes) else sum(map(len, answer))
         if met and met[1] is not None and met[1] != request:
             size += len(met[1])
-        if self._has_room(size):
-            try:
-                kept: _Answer = tuple(map(self._kept, answer)) if isinstance(answer, list) else answer
-            except OSError as error:
-                self._end_for(error)
-                return
-            self._add((connection_id, came_ns, perf_counter_ns(), request, kept, met), size)
-            self.exchanges += 1
+        if not self._has_room(size):
+            return
+        try:
+            kept: _Answer = tuple(map(self._kept, answer)) if isinstance(answer, list) else answer
+        except OSError as error:
+            self._end_for(error)
+            return
+        self._add((connection_id, came_ns, perf_counter_ns(), request, kept, met), size)
+        self.exchanges += 1
 
     def _kept(self, piece: Any) -> bytes | _Slice:
         """Return a piece of an answer; of a slice of a file, where it stands in a held one."""
