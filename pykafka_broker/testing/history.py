@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Hashable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from pykafka_broker.testing.control_client import ControlClient, told_to_the_test
 from pykafka_broker.testing.data import Data
@@ -67,6 +67,19 @@ class Application(NamedTuple):
     key: str | Callable[[Record], Hashable]
     guarantee: Guarantee
     order: str | Callable[[Record], Hashable] | None
+
+
+class Questions(TypedDict, total=False):
+    """The arguments of `Checks.check`, but for `raises`."""
+
+    input: str | None
+    output: str | None
+    key: str | Callable[[Record], Hashable]
+    guarantee: Guarantee
+    order: str | Callable[[Record], Hashable] | None
+    seen_by: str | None
+    allow: Collection[Anomaly]
+    forbid: Collection[Forbidden]
 
 
 class Checks(Data):
