@@ -30,12 +30,15 @@ export interface BrokerInfo {
 }
 
 /**
- * A fault that was drawn for the `nth` request of a client id to an API: the arguments of `add_fault`.
- * `node_id` is the broker of a cluster that drew it, `start` which of its starts after a trouble.
+ * A fault that was drawn for the `nth` request of a client id to an API: the arguments of `add_fault`,
+ * with `topic` and `group` where the chaos is limited to one. `node_id` is the broker of a cluster
+ * that drew it, `start` which of its starts after a trouble.
  */
 export interface ChaosHit {
   client_id: string | null
   api: string
+  topic: string | null
+  group: string | null
   nth: number
   error: string | null
   delay_ms: number
@@ -47,13 +50,18 @@ export interface ChaosHit {
 }
 
 /**
- * Random faults: a share of all requests is disturbed, drawn from the seed, while it is `active`.
- * `hits` counts them; `met` has the first ten thousand.
+ * Random faults: a share of all requests is disturbed, or of those that match `api`, `client_id`,
+ * `topic` and `group`, drawn from the seed, while it is `active`. `hits` counts them; `met` has the
+ * first ten thousand.
  */
 export interface ChaosState {
   seed: number
   rate: number
   events: boolean
+  api: string[] | null
+  client_id: string | null
+  topic: string | null
+  group: string | null
   active: boolean
   hits: number
   met: ChaosHit[]
@@ -684,6 +692,10 @@ export interface ChaosOptions {
   rate?: number
   /** By default false. */
   events?: boolean
+  api?: string | string[] | null
+  client_id?: string | null
+  topic?: string | null
+  group?: string | null
 }
 
 export interface BumpLeaderEpochOptions {
@@ -1105,7 +1117,8 @@ export class Operations {
    * Disturb a share of all requests by faults from which clients have to recover by themselves: errors
    * to be retried, delays, throttling, connections that break; with `events` leaders and coordinators
    * that move and members whose session ends, too. What the n-th request of a client id to an API meets
-   * depends on the seed alone. A rate of 0 ends the chaos.
+   * depends on the seed alone. With `api`, `client_id`, `topic` and `group` only the requests that match
+   * all of them count, as of a fault, and only that topic fails. A rate of 0 ends the chaos.
    */
   chaos(seed: number, options?: ChaosOptions): Promise<ChaosState>
 

@@ -1069,7 +1069,9 @@ namespace PykafkaBroker
         /// Disturb a share of all requests by faults from which clients have to recover by themselves: errors
         /// to be retried, delays, throttling, connections that break; with <c>events</c> leaders and
         /// coordinators that move and members whose session ends, too. What the n-th request of a client id to
-        /// an API meets depends on the seed alone. A rate of 0 ends the chaos.
+        /// an API meets depends on the seed alone. With <c>api</c>, <c>client_id</c>, <c>topic</c> and
+        /// <c>group</c> only the requests that match all of them count, as of a fault, and only that topic
+        /// fails. A rate of 0 ends the chaos.
         /// </summary>
         /// <remarks>
         /// By default: <c>rate</c> 0.05, <c>events</c> false.
@@ -1078,12 +1080,20 @@ namespace PykafkaBroker
             long seed,
             double? rate = null,
             bool? events = null,
+            IEnumerable<string>? api = null,
+            string? clientId = null,
+            string? topic = null,
+            string? group = null,
             CancellationToken cancellationToken = default)
         {
             var given = Given.Body()
                 .Put("seed", seed)
                 .Put("rate", rate)
-                .Put("events", events);
+                .Put("events", events)
+                .Put("api", api)
+                .Put("client_id", clientId)
+                .Put("topic", topic)
+                .Put("group", group);
             return CallAsync<ChaosState>(HttpMethod.Post, "/chaos", given, cancellationToken);
         }
 

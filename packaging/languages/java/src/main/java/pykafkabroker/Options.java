@@ -914,6 +914,26 @@ public final class Options {
             given.put("events", events);
             return this;
         }
+
+        public Chaos api(String... api) {
+            given.put("api", List.of(api));
+            return this;
+        }
+
+        public Chaos clientId(String clientId) {
+            given.put("client_id", clientId);
+            return this;
+        }
+
+        public Chaos topic(String topic) {
+            given.put("topic", topic);
+            return this;
+        }
+
+        public Chaos group(String group) {
+            given.put("group", group);
+            return this;
+        }
     }
 
     /** Of bumpLeaderEpoch. */
