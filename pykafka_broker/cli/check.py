@@ -90,7 +90,10 @@ class _Brokers(Checks):
         return self._brokers[0].control
 
     def _histories(self) -> list[list[dict[str, Any]]]:
-        return [rows for broker in self._brokers for rows in broker._histories()]
+        found = [broker._rows("facts") for broker in self._brokers]
+        for rows, broker in zip(found, self._brokers, strict=True):
+            rows += broker._rows("logs")
+        return found
 
     def _at_leader(self, topic: str, partition: int, step: Step[Any, T]) -> T:
         for broker in self._brokers[:-1]:

@@ -28,8 +28,15 @@ from pykafka_broker.protocol.messages.metadata_response import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from pykafka_broker.protocol.messages.offset_for_leader_epoch_request import OffsetForLeaderEpochRequest
+from pykafka_broker.protocol.messages.offset_for_leader_epoch_response import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.testing import KafkaBroker, KafkaCluster
+from pykafka_broker.testing.compared_answers import Ids
 from pykafka_broker.testing.partial_recordings import by_node
 from pykafka_broker.testing.recorded_coordinators import Coordinated
 from pykafka_broker.testing.recorded_messages import RecordedMessages
@@ -240,3 +247,14 @@ def test_a_leader_moves_while_its_fetch_waits_and_is_told_late() -> None:
     assert (move.at, json.loads(move.call[2])["leader"] if move.call else 0) == (20, 2)
     answers = [RecordedMessages(each).response for each in played if each.request[:2] == b"\0\3"]
     assert [each.topics[0].partitions[0].leader_id for each in answers] == [1, 1, 1, 2, 2]
+
+
+def test_ends_of_epochs_that_a_fresh_broker_does_not_have_are_not_compared() -> None:
+    def told(end_offset: int) -> bytes:
+        end = EpochEndOffset(0, 0, 7, end_offset)
+        answer = OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult("orders", [end])])
+        return exchange(OffsetForLeaderEpochRequest(), answer, 3).response or b""
+
+    request = exchange(OffsetForLeaderEpochRequest(), OffsetForLeaderEpochResponse(), 3).request
+    assert list(Ids(of_partial=True).compared(request, told(5), told(-1))) == []
+    assert list(Ids().compared(request, told(5), told(-1))) == [("topics[0].partitions[0].end_offset", "5", "-1")]

@@ -880,11 +880,25 @@ func (c *Client) WaitForRequest(ctx context.Context, options ...WaitForRequestOp
 	return answer, err
 }
 
+// HistoryOptions are the parameters of History that may be left out. By default: Part all.
+type HistoryOptions struct {
+	Part string
+}
+
+func (o HistoryOptions) fields(to fields) {
+	putValue(to, "part", o.Part)
+}
+
 // History returns the facts of the history, and an outline of each log that is led here, as lines of
-// JSON.
-func (c *Client) History(ctx context.Context) (string, error) {
+// JSON. In a cluster the facts of all brokers are asked for first, and then the logs: a log that is
+// read later has all that was told before.
+func (c *Client) History(ctx context.Context, options ...HistoryOptions) (string, error) {
+	given := fields{}
+	for _, each := range options {
+		each.fields(given)
+	}
 	var answer string
-	err := c.call(ctx, "GET", "/history", nil, &answer)
+	err := c.call(ctx, "GET", "/history", query(given), &answer)
 	return answer, err
 }
 

@@ -489,10 +489,11 @@ func (b *Broker) WaitForRequest(options ...WaitForRequestOptions) []SeenRequest 
 }
 
 // History returns the facts of the history, and an outline of each log that is led here, as lines of
-// JSON.
-func (b *Broker) History() string {
+// JSON. In a cluster the facts of all brokers are asked for first, and then the logs: a log that is
+// read later has all that was told before.
+func (b *Broker) History(options ...HistoryOptions) string {
 	b.t.Helper()
-	answer, err := b.server.History(context.Background())
+	answer, err := b.server.History(context.Background(), options...)
 	b.check(err)
 	return answer
 }

@@ -170,7 +170,7 @@ export interface Fault {
  * broker.
  */
 export interface Finding {
-  anomaly: 'lost write' | 'inconsistent offsets' | 'duplicate' | 'out of order' | 'fenced writer' | 'write cycle' | 'circular information flow' | 'aborted read' | 'precommitted read' | 'unacknowledged read' | 'poll skip' | 'nonmonotonic poll' | 'commit ahead of fetch' | 'nonmonotonic commit' | 'unseen' | 'acknowledged twice' | 'acknowledgement lost' | 'lost' | 'doubled' | 'invented' | 'split key'
+  anomaly: 'lost write' | 'inconsistent offsets' | 'duplicate' | 'out of order' | 'fenced writer' | 'write cycle' | 'circular information flow' | 'aborted read' | 'precommitted read' | 'unacknowledged read' | 'poll skip' | 'nonmonotonic poll' | 'commit ahead of fetch' | 'nonmonotonic commit' | 'unseen' | 'acknowledged twice' | 'acknowledgement lost' | 'lost' | 'doubled' | 'invented' | 'split key' | 'not checked'
   text: string
   topic: string
   partition: number
@@ -624,6 +624,11 @@ export interface WaitForRequestOptions {
   timeout_ms?: number
 }
 
+export interface HistoryOptions {
+  /** By default 'all'. */
+  part?: 'all' | 'facts' | 'logs'
+}
+
 export interface StartHistoryOptions {
   /** By default 268435456. */
   most_bytes?: number
@@ -638,7 +643,7 @@ export interface CheckOptions {
   guarantee?: 'exactly_once' | 'at_least_once' | 'at_most_once'
   order?: string | null
   seen_by?: string | null
-  allow?: ('lost write' | 'inconsistent offsets' | 'duplicate' | 'out of order' | 'fenced writer' | 'write cycle' | 'circular information flow' | 'aborted read' | 'precommitted read' | 'unacknowledged read' | 'poll skip' | 'nonmonotonic poll' | 'commit ahead of fetch' | 'nonmonotonic commit' | 'unseen' | 'acknowledged twice' | 'acknowledgement lost' | 'lost' | 'doubled' | 'invented' | 'split key')[] | null
+  allow?: ('lost write' | 'inconsistent offsets' | 'duplicate' | 'out of order' | 'fenced writer' | 'write cycle' | 'circular information flow' | 'aborted read' | 'precommitted read' | 'unacknowledged read' | 'poll skip' | 'nonmonotonic poll' | 'commit ahead of fetch' | 'nonmonotonic commit' | 'unseen' | 'acknowledged twice' | 'acknowledgement lost' | 'lost' | 'doubled' | 'invented' | 'split key' | 'not checked')[] | null
   forbid?: ('write cycle' | 'unacknowledged read')[] | null
 }
 
@@ -1043,9 +1048,11 @@ export class Operations {
   waitForRequest(options?: WaitForRequestOptions): Promise<SeenRequest[]>
 
   /**
-   * Return the facts of the history, and an outline of each log that is led here, as lines of JSON.
+   * Return the facts of the history, and an outline of each log that is led here, as lines of JSON. In a
+   * cluster the facts of all brokers are asked for first, and then the logs: a log that is read later
+   * has all that was told before.
    */
-  history(): Promise<string>
+  history(options?: HistoryOptions): Promise<string>
 
   /**
    * Write down from now on what clients produce, fetch and commit, for `check`. Does nothing if that is

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from itertools import pairwise
 
-from pykafka_broker.control.history.facts import Fact, Fetched, Produced, RecordsAcquired, Registered
+from pykafka_broker.control.history.facts import Fact, Fetched, OffsetCommitted, Produced, RecordsAcquired, Registered
 from pykafka_broker.control.history.findings import (
     Anomaly,
     Evidence,
@@ -33,6 +33,7 @@ def findings(evidence: Evidence, seen_by: str | None = None, forbid: Collection[
         forbid: what Kafka allows, and is an anomaly here.
     """
     return [
+        *_not_checked(evidence),
         *_writes(evidence),
         *_duplicates(evidence),
         *_out_of_order(evidence),
@@ -44,6 +45,18 @@ def findings(evidence: Evidence, seen_by: str | None = None, forbid: Collection[
         *group_findings(evidence, seen_by),
         *share_findings(evidence),
     ]
+
+
+def _not_checked(evidence: Evidence) -> Iterator[Finding]:
+    """Find partitions that clients used and whose logs could not be read, so that nothing is known of their records."""
+    told: set[TopicPartition] = set()
+    for fact in evidence.facts:
+        if isinstance(fact, Produced | Fetched | OffsetCommitted | RecordsAcquired) and fact.done:
+            partition = fact.topic, fact.partition
+            if partition in evidence.unread and partition not in told:
+                told.add(partition)
+                text = f"{place(*partition)} could not be checked: {evidence.unread[partition]}"
+                yield Finding("not checked", text, *partition, 0)
 
 
 # -- what is in the logs

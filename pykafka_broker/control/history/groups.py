@@ -193,7 +193,7 @@ def _span(first: int, end: int) -> str:
 
 
 def _unseen(group: str, partition: TopicPartition, outline: Outline, fetched: Ranges) -> Iterable[Finding]:
-    for low, high in fetched.missing(outline.start, outline.end):
+    for low, high in fetched.missing(outline.start, outline.readable_end):
         for offset in _readable(outline, low, high)[:1]:
             text = f"{place(*partition, offset)} and the rest up to {high - 1} were never fetched by group {group}"
             yield Finding("unseen", text, *partition, offset)

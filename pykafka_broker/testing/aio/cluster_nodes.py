@@ -21,10 +21,10 @@ from pykafka_broker.testing.aio.traffic import AsyncFault, AsyncFaults
 from pykafka_broker.testing.answers import Advice, ChaosHit, ChaosState, ClusterState, ConfigValue, Connection, FaultState, LogSize, PartitionState, SeenRequest, Topic
 from pykafka_broker.testing.async_client import AsyncControlClient, Step, all_at_once, entered, poll
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
-from pykafka_broker.testing.cluster_nodes import FaultHandles, SESSION, SESSION_MS, WAIT_S, _MOST_REQUESTS, _MOST_STEPS, _NO_DUMP, _ONE_BROKER, _SIDES, _refused
+from pykafka_broker.testing.cluster_nodes import FaultHandles, SESSION, SESSION_MS, WAIT_S, _LED_S, _MOST_REQUESTS, _MOST_STEPS, _NO_DUMP, _ONE_BROKER, _SIDES, _refused
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
-from pykafka_broker.testing.data import BrokerError, NotReached
-from pykafka_broker.testing.history import rows_of_file
+from pykafka_broker.testing.data import BrokerError, NotReached, WaitTimeout
+from pykafka_broker.testing.history import late, rows_of_file
 from typing import Any
 
 
@@ -600,10 +600,7 @@ class AsyncClusterTraffic(AsyncClusterNodes):
         return AsyncClusterHistory(self._brokers_that_run())
 
     async def _histories(self) -> list[list[dict[str, Any]]]:
-        found: list[list[dict[str, Any]]] = []
-        for node in self.brokers:
-            if node.running:
-                found += await node._histories()
+        found = [await node._rows("facts") for node in self.brokers if node.running]
         stopped: list[Path] = []
         for node_id in self._ids:
             node = self.broker(node_id)
@@ -615,7 +612,26 @@ class AsyncClusterTraffic(AsyncClusterNodes):
                     )
                 stopped.append(node.history_path)
         names = {each["topic_id"]: each["name"] for each in await self.topics()} if stopped else {}
-        return found + [rows_of_file(path, names) for path in stopped]
+        found += [rows_of_file(path, names) for path in stopped]
+        found[0] += await self._logs([row for rows in found for row in rows])
+        return found
+
+    async def _logs(self, facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Return the logs of all partitions; a partition whose leader has just ended gets another one."""
+        logs: list[dict[str, Any]] = []
+
+        async def look() -> None:
+            logs[:] = []
+            for node in self.brokers:
+                if node.running:
+                    logs.extend(await node._rows("logs"))
+            if missing := late(facts, logs):
+                logs.extend(missing)
+                raise NotReached(missing[0]["why"])
+
+        with suppress(WaitTimeout):
+            await poll(look, "the logs are unknown", _LED_S)
+        return logs
 
     async def clear_requests(self) -> None:
         """Empty the request logs of all brokers."""

@@ -858,11 +858,20 @@ namespace PykafkaBroker
         }
 
         /// <summary>
-        /// Return the facts of the history, and an outline of each log that is led here, as lines of JSON.
+        /// Return the facts of the history, and an outline of each log that is led here, as lines of JSON. In a
+        /// cluster the facts of all brokers are asked for first, and then the logs: a log that is read later
+        /// has all that was told before.
         /// </summary>
-        public virtual Task<string> HistoryAsync(CancellationToken cancellationToken = default)
+        /// <remarks>
+        /// By default: <c>part</c> all.
+        /// </remarks>
+        public virtual Task<string> HistoryAsync(
+            string? part = null,
+            CancellationToken cancellationToken = default)
         {
-            return CallAsync<string>(HttpMethod.Get, "/history", Given.Nothing, cancellationToken);
+            var given = Given.Query()
+                .Put("part", part);
+            return CallAsync<string>(HttpMethod.Get, "/history", given, cancellationToken);
         }
 
         /// <summary>

@@ -721,10 +721,23 @@ public abstract class Operations {
     }
 
     /**
-     * Return the facts of the history, and an outline of each log that is led here, as lines of JSON.
+     * Return the facts of the history, and an outline of each log that is led here, as lines of JSON. In a
+     * cluster the facts of all brokers are asked for first, and then the logs: a log that is read later
+     * has all that was told before.
      */
     public String history() {
-        return call("GET", "/history", Given.nothing(), new TypeToken<String>() {});
+        return history(options -> {});
+    }
+
+    /**
+     * Return the facts of the history, and an outline of each log that is led here, as lines of JSON. In a
+     * cluster the facts of all brokers are asked for first, and then the logs: a log that is read later
+     * has all that was told before.
+     */
+    public String history(Consumer<Options.History> options) {
+        Given given = Given.query();
+        options.accept(new Options.History(given));
+        return call("GET", "/history", given, new TypeToken<String>() {});
     }
 
     /**

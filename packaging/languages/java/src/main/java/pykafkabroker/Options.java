@@ -660,6 +660,21 @@ public final class Options {
         }
     }
 
+    /** Of history. */
+    public static final class History {
+        private final Given given;
+
+        History(Given given) {
+            this.given = given;
+        }
+
+        /** By default all. */
+        public History part(String part) {
+            given.put("part", part);
+            return this;
+        }
+    }
+
     /** Of startHistory. */
     public static final class StartHistory {
         private final Given given;
