@@ -2,7 +2,7 @@
 
 Rule: a fetch names no group. It counts for every group that its client id has joined or committed for, so a group may
 seem to have fetched more than it has, and never less. Offsets that operators set are no mistake: a commit without
-membership by a client that fetches nothing of the partition.
+membership for a group that has members at other times, or by a client that fetches nothing of the partition.
 
 An acknowledgement of a share group counts when its member was told so. A record that was accepted or rejected is done
 with: the record is neither delivered nor acknowledged again, whatever happens to brokers meanwhile. A group that was
@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pykafka_broker.control.history.facts import (
     Fetched,
     GroupReset,
+    Joined,
     Located,
     OffsetCommitted,
     RecordsAcknowledged,
@@ -85,10 +86,13 @@ def group_findings(evidence: Evidence, seen_by: str | None = None) -> list[Findi
     for fact in evidence.facts:
         if isinstance(fact, Fetched):
             fetching.add((fact.client, (fact.topic, fact.partition)))
+    managed = {fact.group for fact in evidence.of(Joined)}
     for fact in evidence.facts:
         if isinstance(fact, Located):
-            told = (fact.topic, fact.partition), fact.offset
-            located |= {(group, *told) for group in evidence.groups_of_clients.get(fact.client, ())}
+            partition = fact.topic, fact.partition
+            for group in evidence.groups_of_clients.get(fact.client, ()):
+                if fact.address not in progress[group][partition].reached:  # a client that begins
+                    located.add((group, partition, fact.offset))
         elif isinstance(fact, Fetched):
             groups = evidence.groups_of_clients.get(fact.client, frozenset())
             for group in groups:
@@ -104,7 +108,7 @@ def group_findings(evidence: Evidence, seen_by: str | None = None) -> list[Findi
         for commit in evidence.commits_at(fact):
             partition = commit.topic, commit.partition
             state = progress[commit.group][partition]
-            if commit.member or (commit.client, partition) in fetching:
+            if commit.member or ((commit.client, partition) in fetching and commit.group not in managed):
                 found += _commit(evidence, commit, state, located)
             state.committed = commit
             state.went_back.clear()
@@ -150,7 +154,10 @@ def _went_back(evidence: Evidence, group: str, fact: Fetched, state: GroupProgre
 
 
 def _commit(
-    evidence: Evidence, fact: OffsetCommitted, state: GroupProgress, located: Collection[tuple[str, TopicPartition, int]]
+    evidence: Evidence,
+    fact: OffsetCommitted,
+    state: GroupProgress,
+    located: Collection[tuple[str, TopicPartition, int]],
 ) -> Iterator[Finding]:
     """Find records that a group passes over. A group that has not committed yet begins where its clients are told."""
     partition, before = (fact.topic, fact.partition), state.committed

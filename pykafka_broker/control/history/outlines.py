@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -20,9 +20,20 @@ from pykafka_broker.cluster.image import NO_LEADER
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
 from pykafka_broker.control.reading import outcome_of
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.records.control import AbortedBatches, read_end_transaction_marker
-from pykafka_broker.records.header import LOG_APPEND_TIME_BIT, iter_batches
+from pykafka_broker.records.errors import CorruptBatch
+from pykafka_broker.records.header import (
+    HEADER_SIZE,
+    LOG_APPEND_TIME_BIT,
+    BatchHeader,
+    Buffer,
+    batch_of,
+    iter_batches,
+    read_header,
+)
+from pykafka_broker.records.record import iter_records
 
 _READ_BYTES = 1 << 20
 _MOST_BATCHES = 500_000  # of all logs of a broker: some 200 MB where they are checked
@@ -53,7 +64,8 @@ class BatchOutline(NamedTuple):
 
 @dataclass
 class Outline:
-    """A partition's log. compacted: records may be missing anywhere. high_watermark: the end of what consumers may
+    """A partition's log. compacted: records may be missing anywhere, also of a topic that is compacted no
+    more. high_watermark: the end of what consumers may
     read; -1 for the end of the log.
     """
 
@@ -173,7 +185,9 @@ async def _outline(services: Callable[[], Services], topic: str, index: int, roo
     """
     partition = services().replicas.leader(topic, index)
     log, end, epoch = partition.log, partition.log.log_end_offset, partition.leader_epoch
-    made = Outline(topic, index, log.log_start_offset, end, "compact" in log.config.cleanup_policy)
+    directory = services().logs.directory_of(TopicPartition(topic, index))
+    was_cleaned = directory is not None and (topic, index) in directory.cleaner_offsets
+    made = Outline(topic, index, log.log_start_offset, end, was_cleaned or "compact" in log.config.cleanup_policy)
     made.high_watermark, made.leader_epoch = partition.high_watermark, epoch
     offset = made.start
     aborted = AbortedBatches(log.aborted_transactions(offset, end))
@@ -184,6 +198,8 @@ async def _outline(services: Callable[[], Services], topic: str, index: int, roo
                 marker = read_end_transaction_marker(batch, header)
                 outcome = COMMIT_MARKER if marker is None or marker.commit else ABORT_MARKER
                 aborted.ends(header, batch)
+            if header.attributes & LOG_APPEND_TIME_BIT and header.producer_id < 0:
+                header = _as_sent(header, batch)
             made.batches.append(
                 BatchOutline(
                     *(header.base_offset, header.last_offset, header.size, header.count),
@@ -199,3 +215,13 @@ async def _outline(services: Callable[[], Services], topic: str, index: int, roo
         made.start = log.log_start_offset  # records may have been deleted meanwhile
         offset = max(found.end_offset(), made.start)
     return made
+
+
+def _as_sent(header: BatchHeader, batch: Buffer) -> BatchHeader:
+    """Return the header that a producer sent of a batch into which the broker has put its own time."""
+    sent = replace(header, attributes=header.attributes & ~LOG_APPEND_TIME_BIT)
+    try:
+        newest = max(each.timestamp for each in iter_records(batch, sent))
+    except (CorruptBatch, ValueError):
+        return header
+    return replace(sent, crc=read_header(batch_of(replace(sent, max_timestamp=newest), batch[HEADER_SIZE:])).crc)

@@ -1,96 +1,34 @@
-"""Histories of real clients: odd ones that are right, none of which is accused, and wrong ones, each with its name.
-
-Rule: each history is a few requests. What a right one does looks like an anomaly at first sight, and stands in the name
-of its function; a wrong one does the same thing where it is wrong.
-"""
+"""Odd histories of real clients that are right: what each does looks like an anomaly at first sight, and is none."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from time import monotonic
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka.structs import TopicPartition as AioPartition
-from confluent_kafka import Consumer, KafkaException, Producer, ShareConsumer, TopicPartition
-from kafka import KafkaConsumer, KafkaProducer
+from confluent_kafka import AcknowledgeType, Consumer, KafkaException, ShareConsumer, TopicPartition
+from kafka import KafkaProducer
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as KafkaPartition
 
 from pykafka_broker.cli import main
 from pykafka_broker.testing import KafkaBroker
-
-PATIENCE_S = 30
-EARLIEST = {"auto.offset.reset": "earliest", "enable.auto.commit": False}
-ORDERS = TopicPartition("orders", 0)
-
-
-# -- clients
-
-
-def producer(broker: KafkaBroker, **settings: Any) -> Producer:
-    given = {name.replace("_", "."): value for name, value in settings.items()}
-    return Producer({**broker.client_config("confluent"), "client.id": "writer", "linger.ms": 0, **given})
-
-
-def write(made: Producer, *values: str, topic: str = "orders", key: str | None = None, partition: int = 0) -> None:
-    """Write records, each in a batch of its own."""
-    for value in values:
-        made.produce(topic, value.encode(), key, partition=partition)
-        assert made.flush(PATIENCE_S) == 0
-
-
-def transacting(broker: KafkaBroker, name: str = "writer") -> Producer:
-    made = producer(broker, transactional_id=name, client_id=name)
-    made.init_transactions(PATIENCE_S)
-    return made
-
-
-def consumer(broker: KafkaBroker, group: str = "billing", **settings: Any) -> Consumer:
-    given = {name.replace("_", "."): value for name, value in settings.items()}
-    own = {"group.id": group, "client.id": "reader", **EARLIEST}
-    made = Consumer({**broker.client_config("confluent"), **own, **given})
-    made.subscribe(["orders"])
-    return made
-
-
-def read(made: Consumer, count: int, commit: bool = True) -> list[str]:
-    """Read some records, and commit where the client is by then."""
-    values: list[str] = []
-    until = monotonic() + PATIENCE_S
-    while len(values) < count:
-        assert monotonic() < until, values
-        message = made.poll(0.2)
-        if message is not None:
-            assert message.error() is None, message.error()
-            values.append((message.value() or b"").decode())
-    if commit:
-        made.commit(asynchronous=False)
-    return values
-
-
-def read_once(broker: KafkaBroker, count: int, group: str = "billing", commit: bool = True, **settings: Any) -> None:
-    with closing(consumer(broker, group, **settings)) as made:
-        read(made, count, commit)
-
-
-def python_consumer(broker: KafkaBroker, **settings: Any) -> Any:
-    own = {"group_id": "billing", "client_id": "reader", "auto_offset_reset": "earliest", "enable_auto_commit": False}
-    return KafkaConsumer(**broker.client_config("kafka-python"), **{**own, **settings})
-
-
-def polled(made: Any, count: int) -> None:
-    """Read some records with kafka-python."""
-    until, found = monotonic() + PATIENCE_S, 0
-    while found < count:
-        assert monotonic() < until
-        found += sum(map(len, made.poll(200, max_records=count - found).values()))
-
-
-# -- right ones
+from tests.control.history.clients import (
+    PATIENCE_S,
+    History,
+    consumer,
+    polled,
+    producer,
+    python_consumer,
+    read,
+    read_once,
+    transacting,
+    write,
+)
 
 
 def transactions_that_abort_and_are_tried_again(broker: KafkaBroker) -> None:
@@ -199,7 +137,7 @@ def a_static_member_that_comes_back(broker: KafkaBroker) -> None:
 
 def rebalances_of_cooperative_members(broker: KafkaBroker) -> None:
     broker.create_topic("orders", 2)
-    settings = {"partition_assignment_strategy": "cooperative-sticky", "heartbeat_interval_ms": 100}
+    settings: dict[str, Any] = {"partition_assignment_strategy": "cooperative-sticky", "heartbeat_interval_ms": 100}
     made = producer(broker)
     with closing(consumer(broker, client_id="one", **settings)) as one:
         for partition in (0, 1):
@@ -233,7 +171,7 @@ def a_share_group_that_releases_and_restarts(broker: KafkaBroker) -> None:
             while taken < 2:
                 assert monotonic() < until
                 for message in made.poll(0.2):
-                    made.acknowledge(message, 2 if release else 1)
+                    made.acknowledge(message, AcknowledgeType.RELEASE if release else AcknowledgeType.ACCEPT)
                     taken += 1
                 made.commit_sync(PATIENCE_S)
 
@@ -254,7 +192,6 @@ def a_reader_that_sees_what_is_not_committed_and_finds_nothing_of_it(broker: Kaf
     write(made, "a")
     made.commit_transaction(PATIENCE_S)
     read_once(broker, 1, isolation_level="read_uncommitted")
-    broker.wait_for_connections("reader", n=0)
     made.begin_transaction()
     write(made, "b")
     made.abort_transaction(PATIENCE_S)
@@ -282,7 +219,7 @@ def a_mirror_that_keeps_headers_and_timestamps(broker: KafkaBroker) -> None:
             assert record is not None
             made.produce("copies", record.value(), headers=record.headers(), timestamp=record.timestamp()[1])
             assert made.flush(PATIENCE_S) == 0
-            reader.commit(record, asynchronous=False)
+            reader.commit(message=record, asynchronous=False)
     assert broker.check(input="orders", output="copies", key="header:id", order=lambda _: "all") == []
 
 
@@ -306,6 +243,70 @@ def the_same_batch_on_purpose(broker: KafkaBroker) -> None:
     for _ in range(3):
         made.produce("orders", b"tick", timestamp=1_700_000_000_000)
         assert made.flush(PATIENCE_S) == 0
+
+
+def the_same_batch_of_producers_that_are_not_answered(broker: KafkaBroker) -> None:
+    broker.create_topic("orders")
+    settings = {"acks": 0, "retries": 0}
+    for client_id in ("one", "one", "two"):
+        made = producer(broker, **settings, client_id=client_id)
+        for value in "ab":
+            made.produce("orders", value, timestamp=1_700_000_000_000)
+            assert made.flush(PATIENCE_S) == 0
+    broker.wait_for_records("orders", 6)
+
+
+def the_same_batch_of_others_after_a_refused_one(broker: KafkaBroker) -> None:
+    broker.create_topic("orders")
+    broker.faults.add(api="Produce", error="TOPIC_AUTHORIZATION_FAILED", times=1)
+    for client_id in ("one", "two", "three"):
+        made = producer(broker, client_id=client_id)
+        made.produce("orders", "tick", timestamp=1_700_000_000_000)
+        assert made.flush(PATIENCE_S) == 0
+
+
+def a_compacted_topic_that_is_compacted_no_more(broker: KafkaBroker) -> None:
+    broker.create_topic("orders", config={"cleanup.policy": "compact"})
+    made = producer(broker)
+    for value in "abcd":
+        write(made, value, key="one")
+    broker.compact("orders")
+    broker.alter_config("orders", {"cleanup.policy": "delete"})
+    write(made, "e", key="one")
+    read_once(broker, 2)
+
+
+def batches_that_the_broker_compresses(broker: KafkaBroker) -> None:
+    broker.create_topic("orders", config={"compression.type": "gzip"})
+    for settings in ({}, {"enable_idempotence": True}, {"compression_type": "lz4"}):
+        made = producer(broker, **settings)
+        for _ in range(2):
+            made.produce("orders", b"x" * 500, timestamp=1_700_000_000_000)
+            assert made.flush(PATIENCE_S) == 0
+    read_once(broker, 6)
+
+
+def transactions_while_the_clock_is_set_back(broker: KafkaBroker) -> None:
+    made = {name: transacting(broker, name) for name in ("one", "two")}
+    now_ms = broker.clock.advance(minutes=10)
+    for minutes in (0, 4, 8):
+        broker.clock.set(now_ms - minutes * 60_000)
+        for name, each in made.items():
+            each.begin_transaction()
+            write(each, name)
+            each.commit_transaction(PATIENCE_S)
+        with closing(consumer(broker, isolation_level="read_committed")) as reader:
+            read(reader, 2)
+    assert broker.check(forbid=["write cycle"]) == []
+
+
+def an_operator_with_the_client_id_of_the_consumers(broker: KafkaBroker) -> None:
+    write(producer(broker), *"abcdef")
+    read_once(broker, 6)
+    settings = {**broker.client_config("confluent"), "group.id": "billing", "client.id": "reader"}
+    with closing(Consumer(settings)) as operator:
+        operator.commit(offsets=[TopicPartition("orders", 0, 2)], asynchronous=False)
+    read_once(broker, 4)
 
 
 def retries_of_an_idempotent_producer(broker: KafkaBroker) -> None:
@@ -408,7 +409,7 @@ def large_compressed_batches_of_many_partitions(broker: KafkaBroker) -> None:
     read_once(broker, 300)
 
 
-RIGHT: Iterable[Callable[[KafkaBroker], None]] = (
+RIGHT: Iterable[History] = (
     transactions_that_abort_and_are_tried_again,
     a_seek_back_to_what_is_not_committed,
     a_group_that_begins_at_the_end_until_it_commits,
@@ -426,6 +427,12 @@ RIGHT: Iterable[Callable[[KafkaBroker], None]] = (
     records_without_keys_and_without_values,
     timestamps_of_the_broker,
     the_same_batch_on_purpose,
+    the_same_batch_of_producers_that_are_not_answered,
+    the_same_batch_of_others_after_a_refused_one,
+    a_compacted_topic_that_is_compacted_no_more,
+    batches_that_the_broker_compresses,
+    transactions_while_the_clock_is_set_back,
+    an_operator_with_the_client_id_of_the_consumers,
     retries_of_an_idempotent_producer,
     reading_and_writing_in_transactions_that_abort,
     a_member_that_takes_over_what_another_had_not_committed,
@@ -439,6 +446,6 @@ RIGHT: Iterable[Callable[[KafkaBroker], None]] = (
 
 
 @pytest.mark.parametrize("history", RIGHT, ids=lambda each: each.__name__)
-def test_an_odd_history_that_is_right_is_not_accused(broker: KafkaBroker, history: Callable[[KafkaBroker], None]) -> None:
+def test_an_odd_history_that_is_right_is_not_accused(broker: KafkaBroker, history: History) -> None:
     history(broker)
     assert [line for each in broker.check(raises=False) for line in each.lines] == []
