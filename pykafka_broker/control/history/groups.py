@@ -12,9 +12,10 @@ deleted, or whose offsets were set, begins anew.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pykafka_broker.control.history.facts import (
+    Fact,
     Fetched,
     GroupReset,
     Joined,
@@ -25,6 +26,8 @@ from pykafka_broker.control.history.facts import (
 )
 from pykafka_broker.control.history.findings import Anomaly, Evidence, Finding, TopicPartition, clock, place
 from pykafka_broker.control.history.outlines import ABORTED, MARKERS, Outline
+
+_LATE_MS = 1_000
 
 
 class Ranges:
@@ -87,7 +90,7 @@ def group_findings(evidence: Evidence, seen_by: str | None = None) -> list[Findi
         if isinstance(fact, Fetched):
             fetching.add((fact.client, (fact.topic, fact.partition)))
     managed = {fact.group for fact in evidence.of(Joined)}
-    for fact in evidence.facts:
+    for fact in _in_order(evidence):
         if isinstance(fact, Located):
             partition = fact.topic, fact.partition
             for group in evidence.groups_of_clients.get(fact.client, ()):
@@ -119,6 +122,19 @@ def group_findings(evidence: Evidence, seen_by: str | None = None) -> list[Findi
                 continue  # the group reads others
             found += _unseen(seen_by, partition, outline, progress[seen_by][partition].fetched)
     return found
+
+
+def _in_order(evidence: Evidence) -> Sequence[Fact]:
+    """Return the facts, commits later than they came where several brokers tell of them: each broker has its own clock,
+    which it reads once a turn, so a commit may seem to have come before the fetch of its records.
+    """
+    if evidence.in_order:
+        return evidence.facts
+    latest, timed = 0, []
+    for fact in evidence.facts:
+        latest = max(latest, fact.at)
+        timed.append((latest + _LATE_MS * bool(evidence.commits_at(fact)), fact))
+    return [fact for _, fact in sorted(timed, key=lambda each: each[0])]
 
 
 def _fetch(evidence: Evidence, fact: Fetched, state: GroupProgress) -> None:
