@@ -17,8 +17,9 @@ from pykafka_broker.testing.cluster import KafkaCluster
 from pykafka_broker.testing.cluster_recording import NodeRecording, joined
 from pykafka_broker.testing.compared_answers import differing
 from pykafka_broker.testing.partial_recordings import completed
-from pykafka_broker.testing.process import KafkaBroker, RemoteBroker
+from pykafka_broker.testing.process import KafkaBroker
 from pykafka_broker.testing.recording import BadRecording, Recorded, Recording, lines_in, read_recording
+from pykafka_broker.testing.remote import RemoteBroker
 from pykafka_broker.testing.replay import Difference, RecordingPlayer
 from pykafka_broker.testing.replay_targets import ClusterTarget, ControlledTarget, Target
 
