@@ -31,7 +31,7 @@ from pykafka_broker.control.traffic.exchange import (
     kept_part,
     thinned,
 )
-from pykafka_broker.control.traffic.faults import Action, Event, FaultTable, Rule
+from pykafka_broker.control.traffic.faults import Action, FaultTable, Rule
 from pykafka_broker.control.traffic.mentions import FetchedSession, Known
 from pykafka_broker.control.traffic.recorder import ProducedBatches
 from pykafka_broker.control.traffic.request_log import FULL, RequestCounts, RequestLog
@@ -66,8 +66,8 @@ class Surroundings(Protocol):
     def cancel(self, future: Future[Any]) -> None:
         """Cancel the future of a client that has gone."""
 
-    def befall(self, exchange: Exchange, event: Event) -> None:
-        """Let an event befall what a request names."""
+    def befall(self, exchange: Exchange, rule: Rule) -> None:
+        """Let the event of a rule befall what a request names."""
 
     def at_end(self, step: Callable[[], None]) -> object:
         """Run a step of the server's turn before its answers leave."""
@@ -261,7 +261,7 @@ class ObservedRouter:
                 exchange.served = None
                 raise FrameError(f"fault {rule.id} drops the connection before the request is served")
             if rule is not None and rule.action.event is not None:
-                self._surroundings.befall(exchange, rule.action.event)
+                self._surroundings.befall(exchange, rule)
             if rule is not None and rule.action.error is not None and not rule.action.applied:
                 exchange.served = None
                 served, made, refusal = refusing(exchange, rule, self._faults.known)
@@ -503,7 +503,7 @@ class TrafficObserver:
         self.log = RequestLog()
         self.faults = FaultTable(known)
         self.faults.on_added = self._meet_who_waits
-        self.on_event: Callable[[Exchange, Event], None] | None = None  # None: nothing can befall, as in a proxy
+        self.on_event: Callable[[Exchange, Rule], None] | None = None  # None: nothing can befall, as in a proxy
         self.follow()
         server.admit = self._admit
 
@@ -563,9 +563,9 @@ class TrafficObserver:
     def take_steps(self) -> None:
         self._server.turns.answers.take_steps()
 
-    def befall(self, exchange: Exchange, event: Event) -> None:
+    def befall(self, exchange: Exchange, rule: Rule) -> None:
         if self.on_event is not None:
-            self.on_event(exchange, event)
+            self.on_event(exchange, rule)
 
     def _meet_who_waits(self, rule: Rule) -> None:
         """End waiting fetches, so the clients come again and meet the new fault."""

@@ -64,7 +64,7 @@ class Watched:
         self.sent: list[bytes] = []
         self.later_steps: list[tuple[int, Callable[[], None]]] = []
         self.last_steps: list[Callable[[], None]] = []
-        self.befallen: list[tuple[str, Event]] = []
+        self.befallen: list[tuple[str, Event | None]] = []
         self.router = ObservedRouter(self.broker.router.dispatch, self.broker.clock, self.log, self.faults, self)
 
     def topic_name(self, topic_id: bytes) -> str | None:
@@ -81,8 +81,8 @@ class Watched:
     def cut(self, connection: int, half: bytes) -> None:
         self.sent.append(half)
 
-    def befall(self, exchange: Exchange, event: Event) -> None:
-        self.befallen.append((exchange.api, event))
+    def befall(self, exchange: Exchange, rule: Rule) -> None:
+        self.befallen.append((exchange.api, rule.action.event))
 
     def send(self, connection: int, answer: list[Any]) -> None:
         self.sent.append(b"".join(answer))
