@@ -192,7 +192,7 @@ class _Play:
                 self._cancel()
 
 
-class Stage:
+class ReplayStage:
     """The broker, the cluster or the Kafka that a recording is played on.
 
     running: None of a Kafka, which has no control API.
@@ -236,7 +236,7 @@ def stage(
     brokers: int | None = None,
     history: bool = False,
     address: str = "",
-) -> Iterator[Stage]:
+) -> Iterator[ReplayStage]:
     """Have a recording played somewhere: on a broker or cluster, on a Kafka, or for None on one that is made here.
 
     Args:
@@ -250,18 +250,18 @@ def stage(
     """
     if on is None:
         with _made_for(recording, emulate, brokers, history) as made:
-            yield Stage(made)
+            yield ReplayStage(made)
         return
     if emulate is not None or brokers is not None:
         raise TypeError("emulate and brokers are of a broker or cluster that is made for the play: leave out on")
     if isinstance(on, KafkaBroker | RemoteBroker) and recording.nodes:
         raise BadRecording("it is the recording of a cluster: play it on a KafkaCluster, or on the address of a Kafka")
     if isinstance(on, str):
-        yield Stage(None, on)
+        yield ReplayStage(None, on)
         return
     if history:
         on.history.start()
-    yield Stage(on, address)
+    yield ReplayStage(on, address)
 
 
 def _made_for(
