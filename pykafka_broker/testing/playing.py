@@ -275,7 +275,7 @@ def _made_for(
 
 
 def played_of(
-    player: RecordingPlayer, target: Target, recording: Recording, where: Stage, asked: Questions | None
+    player: RecordingPlayer, target: Target, recording: Recording, where: ReplayStage, asked: Questions | None
 ) -> PlayedRecording:
     """Return what came of a play, and of a check."""
     notes = [recording.unknown, _left_out(player, target) if isinstance(target, PlainTarget) else ""]
