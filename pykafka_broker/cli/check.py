@@ -19,7 +19,7 @@ from pykafka_broker.control.history.findings import Anomaly, Forbidden
 from pykafka_broker.testing.control_client import ControlClient, ControlError
 from pykafka_broker.testing.data import Step
 from pykafka_broker.testing.history import Checks, Questions
-from pykafka_broker.testing.process import RemoteBroker
+from pykafka_broker.testing.remote import RemoteBroker
 
 FOUND = 1
 _LED_ELSEWHERE = "NOT_LEADER_OR_FOLLOWER"

@@ -20,7 +20,7 @@ from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, Kafka
 from pykafka_broker.testing.history import Questions
 from pykafka_broker.testing.playing import (
     PlayedRecording,
-    PlayTarget,
+    ReplayStage,
     compare_recordings,
     mask_recording,
     played_of,
@@ -120,7 +120,7 @@ def _played(recording: Recording, options: Namespace, asked: Questions | None) -
         return _told(played_of(player, target, recording, where, asked), options.all)
 
 
-def _shown(recording: Recording, options: Namespace, where: PlayTarget) -> int:
+def _shown(recording: Recording, options: Namespace, where: ReplayStage) -> int:
     """Show the page until Enter is pressed; return the exit code."""
     from pykafka_broker.cli.replay_page import ReplayPage
 

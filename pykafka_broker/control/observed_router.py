@@ -33,8 +33,10 @@ from pykafka_broker.control.traffic.exchange import (
 )
 from pykafka_broker.control.traffic.faults import Action, FaultTable, Rule
 from pykafka_broker.control.traffic.mentions import FetchedSession, Known
+from pykafka_broker.control.traffic.recorder import ProducedBatches
 from pykafka_broker.control.traffic.request_log import FULL, RequestCounts, RequestLog
 from pykafka_broker.errors import FrameError
+from pykafka_broker.log.filesystem import FileSlice
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.runtime import Pieces
 from pykafka_broker.server.connection import Dispatching
@@ -213,24 +215,29 @@ class ObservedRouter:
         return answer
 
     def _recorded_long(self, connection: ConnectionContext, frame: memoryview) -> Answer:
-        """Serve a long request that is recorded: it is written before a log writes into the frame."""
+        """Serve a long request that is recorded."""
         kept = frame[:KEPT_REQUEST_BYTES].tobytes()
         exchange = Exchange((self._clock.wall, connection, kept, None, perf_counter_ns()), mark=_mark(len(frame)))
-        assert self._log.recorder is not None
-        exchange.recorded = self._log.recorder.take(frame)
-        return self._serve_noted(exchange, frame)
+        produced = ProducedBatches(frame)
+        if not produced:
+            assert self._log.recorder is not None
+            exchange.recorded = self._log.recorder.take(frame)
+        return self._serve_noted(exchange, frame, produced)
 
-    def _serve_noted(self, exchange: Exchange, frame: memoryview) -> Answer:
-        """Serve a request, and note what comes of it at once or later."""
+    def _serve_noted(self, exchange: Exchange, frame: memoryview, produced: ProducedBatches | None = None) -> Answer:
+        """Serve a request, and note what comes of it at once or later.
+
+        produced: the batches of a request that is recorded.
+        """
+        answer: Answer = None
         try:
             answer = self._standing(self._serve(exchange.connection, frame))
-        except FrameError:
-            self._noted(exchange, None)
-            raise
-        if isinstance(answer, PendingReply):
-            return ObservedReply(self, answer, exchange)
-        self._noted(exchange, answer)
-        return answer
+        finally:
+            if produced and self._log.recorder is not None:
+                exchange.recorded = self._log.recorder.take(frame, produced.stored(self._faults.known))
+            if not isinstance(answer, PendingReply):
+                self._noted(exchange, answer)
+        return ObservedReply(self, answer, exchange) if isinstance(answer, PendingReply) else answer
 
     # -- under faults
 
@@ -476,6 +483,10 @@ class BrokerKnows:
         if isinstance(session, tuple):
             return services.shares.sessions.partitions(session)
         return services.fetch_sessions.partitions(session)
+
+    def log_end(self, topic: str, partition: int, size: int) -> FileSlice | None:
+        led = self._server.broker.services.replicas.open_leader(topic, partition)
+        return None if led is None else led.log.segments.tail(size)
 
 
 class TrafficObserver:

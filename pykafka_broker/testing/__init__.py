@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError, RecordsDiffer, WaitTimeout
 from pykafka_broker.testing.history import AnomaliesFound
-from pykafka_broker.testing.process import KafkaBroker, RemoteBroker
+from pykafka_broker.testing.process import KafkaBroker
 from pykafka_broker.testing.record import ANY, NewRecord, Record
+from pykafka_broker.testing.remote import RemoteBroker
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.asynchronous import AsyncKafkaBroker, AsyncRemoteBroker

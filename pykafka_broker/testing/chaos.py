@@ -1,8 +1,8 @@
 """Tests under chaos: which faults a run met, and which few of them are enough for its failure.
 
 Rule: a fault of a chaos is a fault with `nth`, so a run without the chaos but with these faults meets the same. A
-failure is cut down by running the test with parts of the faults (delta debugging, Zeller and Hildebrandt 2002); what is
-left is smallest in the sense that the test passes without any one of them.
+failure is cut down by running the test with parts of the faults; what is left is smallest in the sense that the test
+passes without any one of them.
 """
 
 from __future__ import annotations
@@ -200,40 +200,38 @@ def line_of(hit: Hit, name: str) -> str:
 
 
 def shrunk(hits: Sequence[H], fails: Callable[[Sequence[H]], bool], runs: int) -> list[H]:
-    """Return faults that are enough for a failure: some of `hits`, which are enough.
+    """Return faults that are enough for a failure.
+
+    A run with the first faults alone is the same run up to the last of them. A bisection finds how many of the first
+    are enough; the last one of these is needed, and the next bisection finds the fault before it that is needed too.
 
     Args:
+        hits: all faults, in the order in which they were met; the test fails with them, and passes without any.
         fails: runs the test with some of the faults.
         runs: the most runs; what is left then is returned.
     """
-    left, parts = list(hits), 2
-    while len(left) > 1 and runs > 0:
-        length = -(-len(left) // parts)
-        chunks = [left[at : at + length] for at in range(0, len(left), length)]
-        smaller: list[H] | None = None
-        for candidate in _candidates(chunks):
+    needed: list[H] = []
+    left = list(hits)
+    while left:
+        too_few, enough = -1 if needed else 0, len(left)  # so many of those left
+        while enough - too_few > 1:
             if runs <= 0:
-                return left
+                return left[:enough] + needed
             runs -= 1
-            if fails(candidate):
-                smaller = candidate
-                break
-        if smaller is None:
-            if parts >= len(left):
-                return left
-            parts = min(2 * parts, len(left))
-        else:
-            parts = 2 if any(smaller is chunk for chunk in chunks) else max(parts - 1, 2)
-            left = smaller
-    return left
-
-
-def _candidates(chunks: Sequence[list[H]]) -> Iterable[list[H]]:
-    """Yield each chunk alone, then all but each; of two chunks the second is what the first leaves."""
-    yield from chunks
-    if len(chunks) > 2:
-        for index in range(len(chunks)):
-            yield [hit for other, chunk in enumerate(chunks) if other != index for hit in chunk]
+            some = 0 if too_few < 0 else (too_few + enough) // 2  # most failures have a single cause
+            if fails(left[:some] + needed):
+                enough = some
+            else:
+                too_few = some
+        if not enough:
+            break
+        left, needed = left[: enough - 1], [left[enough - 1], *needed]
+    for index in range(1, len(needed)):  # more faults may have hidden that fewer are enough
+        fewer = needed[:index] + needed[index + 1 :]
+        if runs > 0 and fails(fewer):
+            return shrunk(fewer, fails, runs - 1)
+        runs -= 1
+    return needed
 
 
 class Verdict(NamedTuple):

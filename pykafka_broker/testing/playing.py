@@ -23,8 +23,9 @@ from pykafka_broker.testing.compared_answers import differing
 from pykafka_broker.testing.history import Questions
 from pykafka_broker.testing.masking import Mask
 from pykafka_broker.testing.partial_recordings import completed
-from pykafka_broker.testing.process import KafkaBroker, RemoteBroker
+from pykafka_broker.testing.process import KafkaBroker
 from pykafka_broker.testing.recording import BadRecording, Recorded, Recording, lines_in, lines_of, read_recording
+from pykafka_broker.testing.remote import RemoteBroker
 from pykafka_broker.testing.replay import Difference, RecordingPlayer
 from pykafka_broker.testing.replay_targets import ClusterTarget, ControlledTarget, PlainTarget, Target
 
@@ -191,7 +192,7 @@ class _Play:
                 self._cancel()
 
 
-class PlayTarget:
+class ReplayStage:
     """The broker, the cluster or the Kafka that a recording is played on.
 
     running: None of a Kafka, which has no control API.
@@ -235,7 +236,7 @@ def stage(
     brokers: int | None = None,
     history: bool = False,
     address: str = "",
-) -> Iterator[PlayTarget]:
+) -> Iterator[ReplayStage]:
     """Have a recording played somewhere: on a broker or cluster, on a Kafka, or for None on one that is made here.
 
     Args:
@@ -249,18 +250,18 @@ def stage(
     """
     if on is None:
         with _made_for(recording, emulate, brokers, history) as made:
-            yield PlayTarget(made)
+            yield ReplayStage(made)
         return
     if emulate is not None or brokers is not None:
         raise TypeError("emulate and brokers are of a broker or cluster that is made for the play: leave out on")
     if isinstance(on, KafkaBroker | RemoteBroker) and recording.nodes:
         raise BadRecording("it is the recording of a cluster: play it on a KafkaCluster, or on the address of a Kafka")
     if isinstance(on, str):
-        yield PlayTarget(None, on)
+        yield ReplayStage(None, on)
         return
     if history:
         on.history.start()
-    yield PlayTarget(on, address)
+    yield ReplayStage(on, address)
 
 
 def _made_for(
@@ -274,7 +275,7 @@ def _made_for(
 
 
 def played_of(
-    player: RecordingPlayer, target: Target, recording: Recording, where: PlayTarget, asked: Questions | None
+    player: RecordingPlayer, target: Target, recording: Recording, where: ReplayStage, asked: Questions | None
 ) -> PlayedRecording:
     """Return what came of a play, and of a check."""
     notes = [recording.unknown, _left_out(player, target) if isinstance(target, PlainTarget) else ""]
