@@ -1,4 +1,4 @@
-"""Each mistake of the catalogue, in each language, is cut down to few faults under chaos, and nobody right is accused."""
+"""Chaos cuts down each mistake of the catalogue, in each language, to few faults, and accuses no right application."""
 
 from __future__ import annotations
 

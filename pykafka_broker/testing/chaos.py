@@ -34,6 +34,7 @@ class ChaosSpec(NamedTuple):
     """The chaos of a marked test.
 
     trouble, mean_ms, most_down: of the processes of a cluster, as of `KafkaCluster.trouble`.
+    api, client_id, topic, group: limits of the chaos, as of `faults.chaos`.
     shrink_runs: the most runs for cutting a failure down; 0 leaves it as it is.
     """
 
@@ -44,6 +45,16 @@ class ChaosSpec(NamedTuple):
     trouble: Sequence[str] = ()
     mean_ms: int = DEFAULT_MEAN_MS
     most_down: int = 1
+    api: str | Sequence[str] | None = None
+    client_id: str | None = None
+    topic: str | None = None
+    group: str | None = None
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """The limits that are set."""
+        named = {"api": self.api, "client_id": self.client_id, "topic": self.topic, "group": self.group}
+        return {name: value for name, value in named.items() if value is not None}
 
     @classmethod
     def of(
@@ -55,6 +66,10 @@ class ChaosSpec(NamedTuple):
         trouble: Iterable[str] = (),
         mean_ms: int = DEFAULT_MEAN_MS,
         most_down: int = 1,
+        api: str | Sequence[str] | None = None,
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
     ) -> ChaosSpec:
         """Return the chaos of a marker with these arguments. `seeds`: the seeds, or how many there are from 1 on.
 
@@ -69,7 +84,12 @@ class ChaosSpec(NamedTuple):
             raise ValueError("rate is a share of all requests: more than 0, at most 1, and 0 with trouble alone")
         if mean_ms < 1 or most_down < 1:
             raise ValueError("mean_ms and most_down must be at least 1")
-        return cls(chosen, float(rate), events, shrink_runs, kinds, mean_ms, most_down)
+        found = cls(
+            *(chosen, float(rate), events, shrink_runs, kinds, mean_ms, most_down), *(api, client_id, topic, group)
+        )
+        if found.limits and not rate:
+            raise ValueError("api, client_id, topic and group limit the faults of a rate; trouble is of processes")
+        return found
 
 
 class ChaosRun:
@@ -96,7 +116,7 @@ class ChaosRun:
         self.name, self._of, self._cluster = name, faults, cluster
         if self.faults is None:
             if self.spec.rate:
-                faults.chaos(self.seed, self.spec.rate, events=self.spec.events)
+                faults.chaos(self.seed, self.spec.rate, events=self.spec.events, **self.spec.limits)
             if self.spec.trouble and cluster is not None:
                 spec = self.spec
                 hooks = self._note_hits, self._count_start
@@ -254,8 +274,9 @@ def _arguments(run: ChaosRun) -> list[str]:
     given = [f"seeds=[{run.seed}]", f"rate={spec.rate:g}"]
     if spec.events:
         given.append("events=True")
+    given += [f"{name}={written(value)}" for name, value in spec.limits.items()]
     if spec.trouble:
-        given += [f"trouble={list(spec.trouble)}".replace("'", '"'), f"mean_ms={spec.mean_ms}"]
+        given += [f"trouble={written(spec.trouble)}", f"mean_ms={spec.mean_ms}"]
         given += [f"most_down={spec.most_down}"] if spec.most_down != 1 else []
     return given
 

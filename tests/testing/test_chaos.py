@@ -116,6 +116,7 @@ def test_runs_have_an_end_and_what_is_left_fails() -> None:
         ({"seeds": ["a"]}, "seeds must be a number from 1 on"),
         ({"rate": 0}, "rate is a share of all requests"),
         ({"rate": 1.5}, "rate is a share of all requests"),
+        ({"rate": 0, "trouble": ["kill"], "topic": "orders"}, "limit the faults of a rate; trouble is of processes"),
     ],
     ids=str,
 )
@@ -137,3 +138,10 @@ def test_what_is_known_of_a_failure_is_told() -> None:
     text = Verdict(run, 12, HITS[:2]).text()
     assert "seed 9 at rate 0.05 failed; 2 of 40 faults are enough (12 runs):" in text
     assert "the same chaos: @pytest.mark.kafka_chaos(seeds=[9], rate=0.05, events=True)" in text
+
+
+def test_the_limits_of_a_chaos_are_in_its_marker() -> None:
+    run = ChaosRun(ChaosSpec.of(seeds=[9], api=["Produce", "Fetch"], client_id="shop", topic="orders", group=None), 9)
+    run.met = HITS
+    marker = '(seeds=[9], rate=0.05, api=["Produce", "Fetch"], client_id="shop", topic="orders")'
+    assert Verdict(run, 1, None).text().endswith(marker)
