@@ -4,6 +4,9 @@ Rule: a program is given applications from `orders` to `billed` by name, right o
 application ends behind the order `last`, or with the first error, as a process does; it is then started again until its
 group has committed that order. A name means the same mistake in each language, and in `interop/broken_applications.py`.
 
+The producer of `commits_first` and `swallows_errors` makes a single attempt: the clients' own retries overcome all that
+chaos draws.
+
     commits_first                 commits before it has billed
     retries_without_idempotence   sends again what was stored and not answered
     swallows_errors               looks at no result, and commits what could not be written

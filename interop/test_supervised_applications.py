@@ -52,7 +52,7 @@ MISTAKES = [
     Mistake("commits_the_end", "lost"),
     Mistake("seeks_back", "nonmonotonic poll", ""),
     Mistake("rebalance_listener_forgets", "lost"),
-    Mistake("reads_uncommitted", "aborted read", "", 0.1),
+    Mistake("reads_uncommitted", "aborted read", ""),
     Mistake("zombie", "doubled", OF_ORDERS.replace("at_least", "exactly"), events=True),
 ]
 OF_KAFKAJS = Mistake("retries_without_idempotence", "doubled", OF_ORDERS.replace("at_least", "exactly"))

@@ -71,7 +71,8 @@ func work(bootstrap, name string, right bool) error {
 
 func client(bootstrap, name string, options ...kgo.Opt) (*kgo.Client, error) {
 	backoff := kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond })
-	return kgo.NewClient(append(options, kgo.SeedBrokers(bootstrap), kgo.ClientID(name), backoff)...)
+	usual := []kgo.Opt{kgo.SeedBrokers(bootstrap), kgo.ClientID(name), backoff, kgo.MetadataMinAge(10 * time.Millisecond)}
+	return kgo.NewClient(append(options, usual...)...)
 }
 
 func production(name string, right bool) []kgo.Opt {
