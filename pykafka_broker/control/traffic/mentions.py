@@ -58,7 +58,7 @@ class Mentions:
 
 
 def session_of(message: Any) -> FetchedSession | None:
-    """Return the session that a fetch goes on with; it need not name the session's partitions again."""
+    """Return the session of a fetch that continues one, and so need not name the partitions again."""
     if getattr(message, "share_session_epoch", 0) > 0:
         return message.group_id or "", message.member_id or ""
     return getattr(message, "session_id", 0) or None
@@ -80,7 +80,7 @@ def mentions_of(message: Any, known: Known) -> Mentions:
 
 @cache
 def mentionable(api_key: int) -> Mentions:
-    """Return the mentions of a request to an API in which every field is filled: what it can't name is missing."""
+    """Return everything that requests of an API can name: the mentions of a request with every field filled."""
     found = Mentions()
     for key_type in (CoordinatorType.GROUP, CoordinatorType.TRANSACTION):
         one = mentions_of(_filled(SPECS[api_key].request_class(), key_type), _Anything())
@@ -101,7 +101,7 @@ def _filled(kind: type[Fields], key_type: CoordinatorType) -> Fields:
 
 def _something(name: str, kind: Any, present: Any, key_type: CoordinatorType) -> Any:
     """Return a value for a field of a type; the present one where no mention depends on it."""
-    if get_origin(kind) is UnionType:  # what may be null
+    if get_origin(kind) is UnionType:  # a nullable field
         kind = get_args(kind)[0]
     if get_origin(kind) is list:
         return [_something(name, get_args(kind)[0], 0, key_type)]
