@@ -521,3 +521,19 @@ def test_a_small_log_that_was_synced_is_left_as_it_is(tmp_path: Path, producer_i
     assert (sorted(os.listdir(tmp_path / "logs/t-0")) == left) == is_left_alone
     assert offsets_in(again.get("t", 0)) == [0]
     assert (1 in again.get("t", 0).producers.entries) == (producer_id == 1)
+
+
+@pytest.mark.parametrize("synced", [0, 29], ids=["nothing is synced", "nearly all is synced"])
+def test_the_file_of_a_roll_that_failed_is_removed(tmp_path: Path, synced: int) -> None:
+    """The roll made a segment's file and failed; records went on in the segment before, beyond the file's base."""
+    crashed(tmp_path, synced=synced)
+    newest = newest_segment(tmp_path)
+    stray = newest.with_name(f"{int(newest.stem) + 2:020}.log")
+    stray.touch()
+    log = start(tmp_path).get("t", 0)
+    assert log is not None
+    assert log.log_end_offset == 60
+    assert log.segments.active.base_offset == int(newest.stem)
+    assert not stray.exists()
+    assert log.append(batch(2), NOW).base_offset == 60
+    assert offsets_in(log) == list(range(0, 62, 2))

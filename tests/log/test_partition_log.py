@@ -185,6 +185,16 @@ def test_jitter_is_below_its_limit_and_steady(tmp_path: Path) -> None:
     assert len(log.segments) == 2
 
 
+def test_jitter_spreads_the_rolls_of_many_partitions(tmp_path: Path) -> None:
+    rolled = set()
+    for each in range(30):
+        log = new_log(tmp_path / str(each), segment_ms=1000, segment_jitter_ms=1000)
+        log.append(batch(), NOW)
+        log.append(batch(timestamp=NOW + 500), NOW)
+        rolled.add(len(log.segments) == 2)
+    assert rolled == {True, False}
+
+
 def test_a_batch_larger_than_a_segment_is_refused(tmp_path: Path) -> None:
     log = new_log(tmp_path, segment_bytes=200)
     with pytest.raises(ApiError) as caught:

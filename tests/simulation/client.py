@@ -61,6 +61,8 @@ class SimClient(Host):
         self.topic_ids: dict[str, bytes] = {}
         self._links: dict[Place, SimLink] = {}
         self._coordinators: dict[tuple[int, str], Place] = {}
+        self.rack = ""  # where a client reads from the closest replica
+        self._preferred: dict[TopicPartition, Place] = {}
 
     # -- the script
 
@@ -123,6 +125,18 @@ class SimClient(Host):
         known = self.leaders.get(partition)
         if known is not None:
             self.leaders[partition] = -1, known[1]
+
+    def preferred(self, partition: TopicPartition) -> Place | None:
+        """Return the follower that the leader has named; a client looks for a closer one now and then."""
+        if partition in self._preferred and self.random.random() < 0.05:
+            self.prefer(partition, -1)
+        return self._preferred.get(partition)
+
+    def prefer(self, partition: TopicPartition, node: int) -> None:
+        """Read from this follower from now on; -1, or a node that is not known: from the leader."""
+        self._preferred.pop(partition, None)
+        if node in self._nodes:
+            self._preferred[partition] = self._nodes[node]
 
     def coordinator(self, kind: int, key: str) -> Generator[Ask | Wait, Any, Place]:
         """Of a group (0) or of a transactional id (1)."""

@@ -5,6 +5,7 @@ Rule: times are as short as they can be, so that much happens in little time: a 
 
 from __future__ import annotations
 
+from pykafka_broker.config.problems import RACK_AWARE
 from tests.simulation.keeping import KEPT, Keeping
 
 CLUSTER_ID = "IN1VHh2cTpqjEHPzO3tzSQ"
@@ -73,9 +74,11 @@ def cluster(
     directories: int = 1,
     keeping: Keeping = KEPT,
     sole: bool = False,
+    racked: bool = False,
 ) -> dict[int, Settings]:
     """A controller of its own and so many brokers; or `combined`, one of which is the controller too. Each
-    broker has its data in so many directories. sole: committed offsets have one replica.
+    broker has its data in so many directories. sole: committed offsets have one replica. racked: each
+    broker has a rack of its own, named as the broker, and clients may read there.
     """
     ids = list(range(1, brokers + 1))
     controller = 1 if combined else 101
@@ -83,6 +86,7 @@ def cluster(
         id: {
             **_of_all([controller], keeping),
             **({"offsets.topic.replication.factor": "1"} if sole else {}),
+            **({"broker.rack": f"n{id}", "replica.selector.class": RACK_AWARE} if racked else {}),
             "process.roles": "broker",
             "log.dirs": ",".join(DIRECTORIES[:directories]),
             "listeners": f"PLAINTEXT://n{id}:{CLIENTS}",

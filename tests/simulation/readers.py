@@ -64,19 +64,27 @@ def fetch(
     """Return the records from `offset` on; None: try again. Raises OutOfRange where records may go."""
     topic, number = partition
     place, epoch = yield from client.leader(partition)
+    follower = client.preferred(partition)
     request = FetchRequest(max_wait_ms=FETCH_MS, min_bytes=1, max_bytes=1 << 20, isolation_level=int(committed))
+    request.rack_id = client.rack
     request.topics = [
         FetchTopic(topic, partitions=[FetchPartition(number, epoch, offset, partition_max_bytes=1 << 20)])
     ]
-    answer = yield Ask(place, request, (12, 12))
+    answer = yield Ask(follower or place, request, (12, 12))
     if not isinstance(answer, LinkError):
         found: PartitionData = answer.responses[0].partitions[0]
         if found.error_code == ErrorCode.NONE:
+            if found.preferred_read_replica >= 0:
+                client.prefer(partition, found.preferred_read_replica)
+            client.history.rare["read from a follower"] += follower is not None and bool(found.records)
             return found
-        if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and may_be_gone(client, partition):
+        if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and follower is not None:
+            client.history.did["OFFSET_OUT_OF_RANGE of a follower"] += 1  # the leader knows better
+        elif found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and may_be_gone(client, partition):
             yield from _follow(client, partition, offset)
         else:
             client.expect(found.error_code, f"Fetch of {partition} at {offset}, epoch {epoch}")
+    client.prefer(partition, -1)
     client.forget_leader(partition)
     yield client.backoff()
     return None

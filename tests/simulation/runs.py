@@ -82,11 +82,14 @@ def run_cluster(
     keeping: Keeping = KEPT,
     busy: bool = False,
     calm: bool = False,
+    near: bool = False,
 ) -> Simulation:
     """Three brokers, under a controller of its own or one that is one of them. calm: when the faults are over, one
-    broker stays away for so long that nothing may stand still.
+    broker stays away for so long that nothing may stand still. near: there are readers in the rack of each broker.
     """
-    with _started(seed, cluster(3, combined=combined, keeping=keeping), keeping, busy) as simulation:
+    with _started(seed, cluster(3, combined=combined, keeping=keeping, racked=near), keeping, busy) as simulation:
+        if near:
+            simulation.near_readers_begin()
         return _in_trouble(seed, simulation, faults, trouble_ms, patient=patient, calm=calm)
 
 

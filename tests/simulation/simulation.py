@@ -178,6 +178,19 @@ class Simulation:
     def _read(self, partition: TopicPartition) -> None:
         self.do(f"r{partition[1]}", partial(reader, partition=partition, committed=bool(partition[1] % 2)))
 
+    def near_readers_begin(self) -> None:
+        """For each broker and partition a reader of the broker's rack."""
+        for node in self.nodes.values():
+            for partition in self.partitions if node.is_broker else ():
+                self._read_near(node, partition)
+
+    def _read_near(self, node: SimNode, partition: TopicPartition) -> None:
+        def near(client: SimClient) -> Script:
+            client.rack = node.name
+            return reader(client, partition, committed=bool((partition[1] + node.id) % 2))
+
+        self.do(f"near-{node.name}-{partition[1]}", near)
+
     def growth_begins(self) -> None:
         """Have partitions added to the topic."""
 

@@ -63,6 +63,7 @@ KINDS: dict[str, partial[Simulation]] = {
     "moves between disks": partial(run_changes, faults=(break_disk, *KILLS, *WIPES), trouble_ms=8_000, on_disk=True),
     "shares": partial(run_shares, faults=KILLS, trouble_ms=8_000),
     "dead letters": partial(run_letters, faults=KILLS, trouble_ms=8_000, keeping=KEPT),
+    "near readers": partial(run_cluster, faults=KILLS, trouble_ms=8_000, near=True),
     "calm": partial(run_cluster, faults=KILLS, calm=True),
     "restored": partial(run_tenures, faults=KILLS),
     "slow": partial(run_cluster, faults=SLOW, trouble_ms=8_000),
@@ -86,6 +87,7 @@ _EVERY_STATE = (
     *rare.OF_REWINDING,
     *rare.OF_TENURES,
     *rare.OF_COMMITS,
+    *rare.OF_NEARNESS,
 )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.broker.api import produce, short_produce
+from pykafka_broker.broker.api.fetch import FetchedPartition, PartitionReader
 from pykafka_broker.broker.coordinators.group_host import GroupHost
 from pykafka_broker.broker.partitions.partition import Followers
 from pykafka_broker.broker.replication.fetcher import FetchOutcome, FetchPosition, PartitionFetchState, ReplicaFetcher
@@ -23,6 +24,7 @@ from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_state import ProducerState
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.fetch_response import PartitionData
 from pykafka_broker.testing.simulation.disk import SimHandle
 from pykafka_broker.testing.simulation.faults import (
     Fault,
@@ -154,6 +156,18 @@ def answers_before_commits_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GroupHost, "_write_commits", write)
 
 
+def hides_no_aborted_transaction_at_followers(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = PartitionReader._read
+
+    def read(self: PartitionReader, wanted: FetchedPartition, *args: Any) -> PartitionData:
+        data = real(self, wanted, *args)
+        if data.aborted_transactions and not self._find(wanted).is_leader:
+            data.aborted_transactions = []
+        return data
+
+    monkeypatch.setattr(PartitionReader, "_read", read)
+
+
 def _is_caught(run_one: Callable[[int], object], first: int = 0) -> bool:
     for seed in range(first, first + MOST_SEEDS):
         try:
@@ -227,6 +241,11 @@ def test_a_defect_of_a_leader_that_loses_its_role_between_answer_and_write(monke
     answers_before_commits_are_written(monkeypatch)
     faults = (pause, partition, kill)
     assert _is_caught(lambda seed: run_groups(seed, faults, busy=True, sole=True, keeping=form_of(seed)), 5)
+
+
+def test_a_defect_that_only_readers_of_followers_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    hides_no_aborted_transaction_at_followers(monkeypatch)
+    assert _is_caught(lambda seed: run_cluster(seed, (), near=True))
 
 
 def test_a_defect_of_compaction(monkeypatch: pytest.MonkeyPatch) -> None:

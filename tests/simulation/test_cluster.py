@@ -21,6 +21,10 @@ def test_nothing_that_was_promised_is_lost(seed: int, keeping: Keeping, busy: bo
     run_cluster(seed, KILLS, keeping=keeping, busy=busy)
 
 
+def test_readers_of_followers_get_what_those_of_the_leader_get(seed: int, keeping: Keeping, busy: bool) -> None:
+    assert run_cluster(seed, KILLS, keeping=keeping, busy=busy, near=True).history.rare["read from a follower"]
+
+
 @pytest.mark.parametrize("failed", [13, 33])
 def test_what_has_failed_once(failed: int) -> None:
     """13, 33: a broker that came back led what it had led, by metadata of before, until it was restarted."""

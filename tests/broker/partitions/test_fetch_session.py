@@ -121,3 +121,17 @@ def test_a_change_is_told_once_and_again_after_an_error() -> None:
     assert one.changed(6, 2)
     one.changed(-1, -1)
     assert one.changed(6, 2)
+
+
+def test_a_withdrawn_answer_is_told_again() -> None:
+    sessions = cache()
+    session = opened(sessions, 0)
+    assert sessions.withdraw(session.id) == 0, "the client does not know the session yet"
+    assert error_of(sessions, session.id, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    session = opened(sessions, 0)
+    sessions.resume(session.id, 1, False, 0)
+    partition = session.only_partition
+    assert partition is not None
+    assert partition.changed(5, 0)
+    assert sessions.withdraw(session.id) == session.id
+    assert partition.changed(5, 0)
