@@ -161,7 +161,7 @@ def answers_before_commits_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GroupHost, "_write_commits", write)
 
 
-FIRST = {  # a defect that needs much to come together is looked for where it does
+FIRST: dict[Defect, int] = {  # a defect that needs much to come together is looked for where it does
     takes_the_isr_that_it_wishes_for: 11,
     never_cuts_what_the_leader_does_not_have: 3,
     elects_whoever_is_there: 3,
