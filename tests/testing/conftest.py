@@ -6,7 +6,7 @@ import pytest
 
 
 @pytest.fixture
-def only_our_plugin(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def only_our_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
     """None of the others that happen to be installed."""
-    pytester.plugins = ["pykafka_broker.pytest_plugin"]
+    monkeypatch.setenv("PYTEST_PLUGINS", "pykafka_broker.pytest_plugin")
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")

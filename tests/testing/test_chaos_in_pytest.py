@@ -45,7 +45,7 @@ BROKER = {"fixture": "kafka_broker", "create": 'kafka_broker.create_topic("order
 
 def test_chaos_finds_a_seed_and_the_fault_that_is_enough(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(SHOP.format(seeds=20, config={}, **BROKER))
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest()
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.re_match_lines([r"seed \d+ at rate 0.2 failed; 1 of \d+ faults is enough \(\d+ runs\):"])
     (line,) = [line.strip() for line in result.stdout.lines if line.startswith("    kafka_broker.faults.add(")]
@@ -57,7 +57,7 @@ def test_chaos_finds_a_seed_and_the_fault_that_is_enough(pytester: pytest.Pytest
         "    @pytest.mark.kafka_chaos(seeds=20, rate=0.2)\n", ""
     )
     pytester.makepyfile(program)
-    pytester.runpytest_subprocess("-k", "orders").assert_outcomes(failed=1)
+    pytester.runpytest("-k", "orders").assert_outcomes(failed=1)
 
 
 def test_a_limited_chaos_disturbs_nothing_else(pytester: pytest.Pytester) -> None:
@@ -75,7 +75,7 @@ def test_a_limited_chaos_disturbs_nothing_else(pytester: pytest.Pytester) -> Non
 
 def test_a_right_producer_passes_under_every_seed(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(SHOP.format(seeds=20, config={"enable.idempotence": True}, **BROKER))
-    pytester.runpytest_subprocess("--kafka-chaos-seeds=3").assert_outcomes(passed=2)
+    pytester.runpytest("--kafka-chaos-seeds=3").assert_outcomes(passed=2)
 
 
 def test_chaos_spares_the_start_of_clients_of_aiokafka(pytester: pytest.Pytester) -> None:
@@ -95,7 +95,7 @@ def test_chaos_spares_the_start_of_clients_of_aiokafka(pytester: pytest.Pytester
             await aiokafka_producer.send_and_wait(kafka_topic, b"1")
             assert len(kafka_broker.requests("ApiVersions", client_id="{client}")) > 1
     """)
-    pytester.runpytest_subprocess("-p", "anyio").assert_outcomes(passed=1)
+    pytester.runpytest("-p", "anyio").assert_outcomes(passed=1)
 
 
 def test_a_failure_that_is_not_of_the_chaos_is_told(pytester: pytest.Pytester) -> None:
@@ -106,18 +106,18 @@ def test_a_failure_that_is_not_of_the_chaos_is_told(pytester: pytest.Pytester) -
         def test_quiet(kafka_broker):
             assert kafka_broker.topics() == [1]
     """)
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["seed 1 at rate 0.05 failed though no request met a fault: *"])
 
 
 def test_chaos_in_a_cluster_names_the_broker(pytester: pytest.Pytester) -> None:
     create = 'kafka_cluster.create_topic("orders", 1, replication_factor=1)'
-    program = SHOP.format(seeds=8, config={}, fixture="kafka_cluster", create=create)
+    program = SHOP.format(seeds="[5], shrink_runs=4", config={}, fixture="kafka_cluster", create=create)
     pytester.makepyfile(
         program.replace("    made = []", "    pytestmark = pytest.mark.kafka_cluster(brokers=2)\n    made = []")
     )
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest()
     result.stdout.re_match_lines(
         [r"    kafka_cluster\.faults\.on\([12]\)\.add\(client_id=\"shop\", api=\"Produce\", .*"]
     )
@@ -157,7 +157,7 @@ def test_no_run_meets_the_clients_of_a_failure_before_it_and_no_other_failure_is
             assert not errors[0], "the first"
             assert not any(errors), "a later one"
     """)
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest_subprocess()  # that no client of other tests is in
     result.assert_outcomes(failed=1)
     result.stdout.re_match_lines([r"seed \d+ at rate 0.2 failed; 1 of \d+ faults is enough \(\d+ runs\):"])
 
@@ -176,7 +176,7 @@ def test_mistakes_in_a_marker_of_chaos_fail_the_test(pytester: pytest.Pytester) 
         @pytest.mark.kafka_chaos
         def test_fixture(): pass
     """)
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest()
     result.assert_outcomes(errors=3)
     result.stdout.fnmatch_lines(
         [
@@ -199,7 +199,7 @@ def test_a_mistake_in_a_fixture_of_a_wider_scope_is_told_after_chaos(pytester: p
         @pytest.mark.kafka_chaos(seeds=2)
         def test_quiet(ended, kafka_broker): pass
     """)
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest()
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*RuntimeError: at the end"])
 
@@ -220,7 +220,7 @@ def test_a_failed_test_leaves_its_recording(pytester: pytest.Pytester) -> None:
             assert producer.flush(20) == 0
             assert right
     """)
-    result = pytester.runpytest_subprocess("--kafka-record=recorded")
+    result = pytester.runpytest("--kafka-record=recorded")
     result.assert_outcomes(passed=1, failed=1)
     (path,) = (pytester.path / "recorded").iterdir()
     result.stdout.re_match_lines([rf"\d+ requests: pykafka-broker replay recorded/{path.name}"])
@@ -229,7 +229,7 @@ def test_a_failed_test_leaves_its_recording(pytester: pytest.Pytester) -> None:
 
 def test_the_recording_of_a_test_under_chaos_has_its_faults(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(SHOP.format(seeds=20, config={}, **BROKER))
-    pytester.runpytest_subprocess("--kafka-record=recorded", "-k", "orders").assert_outcomes(failed=1)
+    pytester.runpytest("--kafka-record=recorded", "-k", "orders").assert_outcomes(failed=1)
     (path,) = (pytester.path / "recorded").iterdir()
     calls = [line for line in path.read_text().splitlines() if line.startswith('{"call"')]
     assert any('"target": "/faults"' in line and "nth" in line for line in calls)
@@ -294,7 +294,7 @@ def test_trouble_of_a_cluster_is_cut_down_to_lines_that_make_it_fail_again(
     given = {"brokers": brokers, "seconds": seconds}
     chaos = f"@pytest.mark.kafka_chaos(seeds={seeds}, rate=0, {more}, shrink_runs=12)"
     pytester.makepyfile(STALE_LEADER.format(chaos=chaos, lines="", **given))
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest()
     result.assert_outcomes(failed=1)
     result.stdout.re_match_lines(
         [
@@ -306,7 +306,7 @@ def test_trouble_of_a_cluster_is_cut_down_to_lines_that_make_it_fail_again(
     lines = [line.strip() for line in result.stdout.lines if line.startswith("    kafka_cluster.befall(")]
     assert 1 <= len(lines) <= 3
     pytester.makepyfile(STALE_LEADER.format(chaos="", lines="; ".join(lines), **given))
-    pytester.runpytest_subprocess().assert_outcomes(failed=1)
+    pytester.runpytest().assert_outcomes(failed=1)
 
 
 def test_trouble_needs_a_cluster(pytester: pytest.Pytester) -> None:
@@ -319,7 +319,7 @@ def test_trouble_needs_a_cluster(pytester: pytest.Pytester) -> None:
         @pytest.mark.kafka_chaos(trouble=["flood"])
         def test_kind(kafka_cluster): pass
     """)
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest()
     result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines(
         ["*trouble is for the brokers of a kafka_cluster*", "*there is no trouble flood: there are kill, *"]

@@ -30,7 +30,7 @@ def test_a_marker_asks_for_settings_and_topics(pytester: pytest.Pytester) -> Non
         def test_they_share():
             assert sorted(map(len, seen.values())) == [1, 2]
     """)
-    pytester.runpytest_subprocess("--strict-markers").assert_outcomes(passed=4)
+    pytester.runpytest("--strict-markers").assert_outcomes(passed=4)
 
 
 def test_a_marker_an_option_and_the_ini_file_want_it_in_the_process(pytester: pytest.Pytester) -> None:
@@ -46,11 +46,11 @@ def test_a_marker_an_option_and_the_ini_file_want_it_in_the_process(pytester: py
         def test_plain(kafka_broker, request):
             assert kafka_broker.in_process == bool(request.config.getoption("--kafka-in-process"))
     """)
-    pytester.runpytest_subprocess().assert_outcomes(passed=3)
-    pytester.runpytest_subprocess("--kafka-in-process").assert_outcomes(passed=3)
+    pytester.runpytest().assert_outcomes(passed=3)
+    pytester.runpytest("--kafka-in-process").assert_outcomes(passed=3)
     pytester.makepyfile("def test_plain(kafka_broker): assert kafka_broker.in_process")
     pytester.makeini("[pytest]\nkafka_in_process = true\n")
-    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+    pytester.runpytest().assert_outcomes(passed=1)
 
 
 def test_a_marker_asks_for_a_release(pytester: pytest.Pytester) -> None:
@@ -84,7 +84,7 @@ def test_a_marker_asks_for_a_release(pytester: pytest.Pytester) -> None:
         def test_each_release_has_one():
             assert len(seen) == 3
     """)
-    result = pytester.runpytest_subprocess("--strict-markers", "-v")
+    result = pytester.runpytest("--strict-markers", "-v")
     result.assert_outcomes(passed=5)
     assert ("test_of_2_8[2.8]" in result.stdout.str()) == (not hasattr(pytest, "HIDDEN_PARAM"))
 
@@ -108,7 +108,7 @@ def test_a_marker_makes_a_broker_with_users_and_rights(pytester: pytest.Pytester
         def test_two(kafka_broker):
             assert (kafka_broker.records("t"), {kafka_broker.port}) == ([], seen)
     """)
-    result = pytester.runpytest_subprocess("-v")
+    result = pytester.runpytest("-v")
     result.assert_outcomes(passed=2)
     assert "hunter2" not in result.stdout.str()
     assert ("test_one[sasl_ssl]" in result.stdout.str()) == (not hasattr(pytest, "HIDDEN_PARAM"))
@@ -134,7 +134,7 @@ def test_what_the_marker_does_not_know_is_refused(pytester: pytest.Pytester) -> 
         def test_of_a_mistyped_cluster(kafka_cluster): pass
         def test_unmarked(kafka_broker): pass
     """)
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest()
     result.assert_outcomes(passed=1, errors=7)
     lines = [
         "@pytest.mark.kafka: unknown argument confg; it takes config, topics, *",
@@ -164,7 +164,7 @@ def test_markers_of_a_test_its_class_and_its_module_add_up(pytester: pytest.Pyte
                 assert kafka_broker.config["num.partitions"] == "3"
                 assert [each["name"] for each in kafka_broker.topics()] == ["its-own"]
     """)
-    pytester.runpytest_subprocess().assert_outcomes(passed=2)
+    pytester.runpytest().assert_outcomes(passed=2)
 
 
 def test_a_marker_that_comes_too_late_is_told(pytester: pytest.Pytester) -> None:
@@ -182,7 +182,7 @@ def test_a_marker_that_comes_too_late_is_told(pytester: pytest.Pytester) -> None
         def test_topics(kafka_broker, n):
             assert [each["name"] for each in kafka_broker.topics()] == ["of-a-parameter"]
     """)
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest()
     result.assert_outcomes(passed=2, errors=2)
     result.stdout.fnmatch_lines(["@pytest.mark.kafka chooses the broker of a whole test, class or module: *"] * 2)
 
@@ -200,7 +200,7 @@ def test_a_test_may_be_run_against_several_releases(pytester: pytest.Pytester) -
 
         def test_all(): assert seen == ["0.11", "2.8", "4.3"]
     """)
-    result = pytester.runpytest_subprocess("-v")
+    result = pytester.runpytest("-v")
     result.assert_outcomes(passed=4)
     for release in ("0.11", "2.8", "4.3"):
         result.stdout.fnmatch_lines([f"*::test_release?{release}? PASSED*"])
@@ -216,6 +216,6 @@ def test_a_test_may_be_run_against_several_releases(pytester: pytest.Pytester) -
 )
 def test_mistakes_in_releases_are_told(pytester: pytest.Pytester, given: str, says: str) -> None:
     pytester.makepyfile(f"import pytest\n@pytest.mark.kafka({given})\ndef test_it(kafka_broker): pass\n")
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest()
     assert says in result.stdout.str()
     assert result.ret

@@ -24,14 +24,14 @@ SHARED = """
 
 def test_one_broker_for_the_run(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(SHARED.format(count=1))
-    pytester.runpytest_subprocess().assert_outcomes(passed=3)
+    pytester.runpytest().assert_outcomes(passed=3)
 
 
 def test_scope_can_be_narrowed_by_option_and_ini(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(SHARED.format(count=2))
-    pytester.runpytest_subprocess("--kafka-broker-scope=function").assert_outcomes(passed=3)
+    pytester.runpytest("--kafka-broker-scope=function").assert_outcomes(passed=3)
     pytester.makeini("[pytest]\nkafka_broker_scope = function\n")
-    pytester.runpytest_subprocess().assert_outcomes(passed=3)
+    pytester.runpytest().assert_outcomes(passed=3)
 
 
 def test_configs_come_from_the_ini_file(pytester: pytest.Pytester) -> None:
@@ -40,7 +40,7 @@ def test_configs_come_from_the_ini_file(pytester: pytest.Pytester) -> None:
         def test_config(kafka_broker):
             assert kafka_broker.config == {"num.partitions": "3", "fetch.max.bytes": "4096"}
     """)
-    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+    pytester.runpytest().assert_outcomes(passed=1)
 
 
 def test_a_mistake_in_the_ini_file_is_one_line(pytester: pytest.Pytester) -> None:
@@ -54,7 +54,7 @@ def test_a_mistake_in_the_ini_file_is_one_line(pytester: pytest.Pytester) -> Non
         ("kafka_broker_config = =3", "ERROR: kafka_broker_config: =3: it must be key=value"),
     ):
         pytester.makeini(f"[pytest]\n{setting}\n")
-        result = pytester.runpytest_subprocess()
+        result = pytester.runpytest()
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines([complaint])
         assert "Traceback" not in result.stderr.str()
@@ -70,7 +70,7 @@ def test_factory_ends_its_brokers_with_the_test(pytester: pytest.Pytester) -> No
         def test_ended():
             assert not any(broker.running for broker in brokers)
     """)
-    pytester.runpytest_subprocess().assert_outcomes(passed=2)
+    pytester.runpytest().assert_outcomes(passed=2)
 
 
 def test_an_unknown_config_is_an_error_at_the_line_of_the_test(pytester: pytest.Pytester) -> None:
@@ -85,7 +85,7 @@ def test_an_unknown_config_is_an_error_at_the_line_of_the_test(pytester: pytest.
         def test_allowed(kafka_broker): pass
     """
     )
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest()
     result.assert_outcomes(passed=1, failed=1, errors=1)
     says = "ValueError: unknown config {0}; did you mean num.partitions*? (allow_unknown_config=True lets it pass)"
     result.stdout.fnmatch_lines_random([f"*{says.format('num_partitons')}", f"*{says.format('num.partitons')}"])
@@ -96,14 +96,14 @@ def test_an_unknown_config_of_the_ini_file_or_the_command_line_is_one_line(pytes
     pytester.makepyfile("def test_config(kafka_broker): pass")
     ini = "[pytest]\nkafka_broker_config =\n  no.such.key = 1\n"
     pytester.makeini(ini)
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     says = "unknown config no.such.key* (kafka_broker_allow_unknown_config = true lets it pass)"
     result.stderr.fnmatch_lines([f"ERROR: kafka_broker_config: {says}"])
     pytester.makeini(ini + "kafka_broker_allow_unknown_config = true\n")
-    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+    pytester.runpytest().assert_outcomes(passed=1)
     pytester.makeini("[pytest]\n")
-    result = pytester.runpytest_subprocess("--kafka-config=no.such.key=1")
+    result = pytester.runpytest("--kafka-config=no.such.key=1")
     result.stderr.fnmatch_lines([f"ERROR: --kafka-config: {says}"])
 
 
@@ -126,13 +126,13 @@ def test_the_command_line_has_configs_and_a_release(pytester: pytest.Pytester) -
         "--kafka-emulate",
         "2.8",
     ]
-    pytester.runpytest_subprocess(*options).assert_outcomes(passed=2)
+    pytester.runpytest(*options).assert_outcomes(passed=2)
     for wrong, says in (
         (["--kafka-chaos-seeds=0"], "ERROR: --kafka-chaos-seeds: 0: at least one seed is run"),
         (["--kafka-config=num.partitions"], "ERROR: --kafka-config: num.partitions: it must be key=value"),
         (["--kafka-emulate=2.8", "--kafka-broker-url=http://h:1"], "ERROR: --kafka-config and --kafka-emulate can't *"),
     ):
-        pytester.runpytest_subprocess(*wrong).stderr.fnmatch_lines([says])
+        pytester.runpytest(*wrong).stderr.fnmatch_lines([says])
 
 
 @pytest.mark.parametrize("isolation", ["reset", "none"])
@@ -167,7 +167,7 @@ def test_what_a_test_does_to_the_broker_does_not_fail_the_next_one(
             assert topics(kafka_broker) == {expected}
             kafka_broker.produce("t", ["1"])
     """)
-    result = pytester.runpytest_subprocess(f"--kafka-broker-isolation={isolation}")
+    result = pytester.runpytest(f"--kafka-broker-isolation={isolation}")
     result.assert_outcomes(passed=2, failed=1)
 
 
@@ -184,7 +184,7 @@ def test_time_and_faults_of_a_test_are_not_those_of_the_next_one(pytester: pytes
             assert not kafka_broker.clock.frozen
             assert kafka_broker.faults.all() == []
     """)
-    pytester.runpytest_subprocess().assert_outcomes(passed=2)
+    pytester.runpytest().assert_outcomes(passed=2)
 
 
 def test_a_broker_whose_data_is_damaged_begins_anew(pytester: pytest.Pytester) -> None:
@@ -195,7 +195,7 @@ def test_a_broker_whose_data_is_damaged_begins_anew(pytester: pytest.Pytester) -
         def test_after(kafka_broker):
             kafka_broker.produce("t", ["1"])
     """)
-    pytester.runpytest_subprocess().assert_outcomes(passed=2)
+    pytester.runpytest().assert_outcomes(passed=2)
 
 
 def test_a_unittest_that_ends_the_broker_does_not_fail_the_next_one(pytester: pytest.Pytester) -> None:
@@ -207,7 +207,7 @@ def test_a_unittest_that_ends_the_broker_does_not_fail_the_next_one(pytester: py
             def test_2(self):
                 self.assertEqual(self.broker.topics(), [])
     """)
-    pytester.runpytest_subprocess().assert_outcomes(passed=2)
+    pytester.runpytest().assert_outcomes(passed=2)
 
 
 def test_a_fixture_whose_topics_a_reset_has_deleted_is_told(pytester: pytest.Pytester) -> None:
@@ -223,7 +223,7 @@ def test_a_fixture_whose_topics_a_reset_has_deleted_is_told(pytester: pytest.Pyt
         def test_of_its_own(kafka_broker):
             assert False
     """)
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest()
     result.assert_outcomes(passed=1, failed=2)
     hint = (
         "fixture orders made topics that were deleted when the broker was reset before this test (orders): make the *"
@@ -240,7 +240,7 @@ def test_the_report_of_a_failure_has_the_last_requests(pytester: pytest.Pytester
             kafka_producer.flush()
             assert False
     """)
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest()
     result.stdout.fnmatch_lines(
         [
             "*- last requests at the broker at 127.0.0.1:* (its page: http://127.0.0.1:*) -*",
@@ -258,7 +258,7 @@ def test_requests_of_other_tests_are_not_in_the_report_of_a_failure(pytester: py
         def test_without_a_broker():
             assert False
     """)
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest()
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.no_fnmatch_line("*last requests*")
 
@@ -275,7 +275,7 @@ def test_an_error_of_the_broker_is_shown_at_the_line_of_the_test(pytester: pytes
             kafka_broker.topics()
     """
     )
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest()
     result.assert_outcomes(failed=3)
     result.stdout.fnmatch_lines(
         ["*test_it.py:2: ControlError", "*test_it.py:4: RecordsDiffer", "*test_it.py:7: BrokerError"]
@@ -307,7 +307,7 @@ def test_aiokafka_has_fixtures(pytester: pytest.Pytester) -> None:
                 assert [each["group_id"] for each in kafka_broker.groups()] == ["billing"]
             asyncio.run(run())
     """)
-    pytester.runpytest_subprocess("-p", "anyio").assert_outcomes(passed=2)
+    pytester.runpytest("-p", "anyio").assert_outcomes(passed=2)
 
 
 def test_a_broker_that_does_not_start_is_shown_at_the_line_of_the_test(pytester: pytest.Pytester) -> None:
@@ -317,7 +317,7 @@ def test_a_broker_that_does_not_start_is_shown_at_the_line_of_the_test(pytester:
             kafka_broker_factory({"num.partitions": 0})
     """
     )
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*Invalid value 0 for configuration num.partitions*", "test_it.py:2: BrokerError"])
     assert not re.search(r"(process|pytest_plugin|contextlib)\.py", result.stdout.str())
@@ -329,7 +329,7 @@ def test_failed_test_shows_the_log_of_its_brokers(pytester: pytest.Pytester) -> 
             kafka_broker_factory({"no.such.key": 1}, allow_unknown_config=True)
             assert False
     """)
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*log of the broker at 127.0.0.1:*", "*unknown config no.such.key is ignored*"])
     assert result.stdout.str().count("log of the broker at") == 1  # the other one had nothing to say
@@ -351,7 +351,7 @@ def test_a_fixture_that_fails_shows_what_the_shared_broker_said_meanwhile(pytest
         def test_three(request):
             request.getfixturevalue("nonsense")
     """)
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest()
     result.assert_outcomes(errors=1, failed=2)
     assert result.stdout.str().count("log of the broker at") == 2  # test_two's broker had nothing to say
     assert result.stdout.str().count("the client speaks HTTP") == 2
@@ -369,11 +369,11 @@ def test_each_test_finds_the_shared_broker_empty(pytester: pytest.Pytester) -> N
         def test_count():
             assert len(brokers) == 1
     """)
-    pytester.runpytest_subprocess().assert_outcomes(passed=4)
-    pytester.runpytest_subprocess("--kafka-broker-isolation=none").assert_outcomes(passed=2, failed=2)
-    pytester.runpytest_subprocess("--kafka-broker-scope=module").assert_outcomes(passed=2, failed=2)
+    pytester.runpytest().assert_outcomes(passed=4)
+    pytester.runpytest("--kafka-broker-isolation=none").assert_outcomes(passed=2, failed=2)
+    pytester.runpytest("--kafka-broker-scope=module").assert_outcomes(passed=2, failed=2)
     pytester.makeini("[pytest]\nkafka_broker_scope = module\nkafka_broker_isolation = reset\n")
-    pytester.runpytest_subprocess().assert_outcomes(passed=4)
+    pytester.runpytest().assert_outcomes(passed=4)
 
 
 @pytest.mark.parametrize("client", ["confluent", "kafka-python"])
@@ -401,13 +401,13 @@ def test_clients_of_a_library_that_is_installed(pytester: pytest.Pytester, clien
                 while group not in {each["group_id"] for each in kafka_broker.groups()}:
                     consumer.poll(0.1) if kafka_client == "confluent" else consumer.poll(100)
     """)
-    pytester.runpytest_subprocess().assert_outcomes(passed=2)
+    pytester.runpytest().assert_outcomes(passed=2)
 
 
 def test_a_client_that_is_not_known_is_told(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nkafka_client = flink\n")
     pytester.makepyfile("def test_one(kafka_client): pass")
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest()
     result.stdout.fnmatch_lines(["*kafka_client = flink: it must be one of confluent, kafka-python*"])
 
 
@@ -425,9 +425,9 @@ def test_a_broker_that_runs_already_is_used(pytester: pytest.Pytester) -> None:
         broker.create_topic("there")
         kept = "--kafka-broker-isolation=none"
         given = f"--kafka-broker-url={broker.control_url}"
-        pytester.runpytest_subprocess(given, kept).assert_outcomes(passed=1, skipped=1)
+        pytester.runpytest(given, kept).assert_outcomes(passed=1, skipped=1)
         pytester.makeini(f"[pytest]\nkafka_broker_url = {broker.control_url}\n")
-        pytester.runpytest_subprocess(kept).assert_outcomes(passed=1, skipped=1)
+        pytester.runpytest(kept).assert_outcomes(passed=1, skipped=1)
 
 
 def test_a_second_run_finds_the_running_broker_empty(pytester: pytest.Pytester) -> None:
@@ -443,16 +443,16 @@ def test_a_second_run_finds_the_running_broker_empty(pytester: pytest.Pytester) 
     """)
     with KafkaBroker(in_process=True) as broker:
         for _ in range(2):
-            run = pytester.runpytest_subprocess(f"--kafka-broker-url={broker.control_url}")
+            run = pytester.runpytest(f"--kafka-broker-url={broker.control_url}")
             run.assert_outcomes(passed=1)
 
 
 def test_workers_do_not_empty_one_broker_under_each_other(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_one(): pass")
     given = ("-p", "xdist.plugin", "-n", "2", "--kafka-broker-url=http://127.0.0.1:1")
-    refused = pytester.runpytest_subprocess(*given)
+    refused = pytester.runpytest(*given)
     refused.stderr.fnmatch_lines(["ERROR: 2 workers would reset the broker at http://127.0.0.1:1 under each other: *"])
-    pytester.runpytest_subprocess(*given, "--kafka-broker-isolation=none").assert_outcomes(passed=1)
+    pytester.runpytest(*given, "--kafka-broker-isolation=none").assert_outcomes(passed=1)
 
 
 def test_recordings_of_tests_with_other_letters_have_their_names(pytester: pytest.Pytester) -> None:
@@ -462,7 +462,7 @@ def test_recordings_of_tests_with_other_letters_have_their_names(pytester: pytes
         def test_счёт(kafka_broker):
             assert False
     """)
-    pytester.runpytest_subprocess("--kafka-record=recordings", "--kafka-in-process").assert_outcomes(failed=2)
+    pytester.runpytest("--kafka-record=recordings", "--kafka-in-process").assert_outcomes(failed=2)
     names = sorted(each.name for each in (pytester.path / "recordings").iterdir())
     assert [name.partition("-test_")[2] for name in names] == ["заказ.jsonl", "счёт.jsonl"]
 
@@ -479,7 +479,7 @@ def test_a_fixture_of_that_name_that_is_the_suites_own_is_left_alone(pytester: p
         def test_two(kafka_broker):
             assert kafka_broker["host"] == "elsewhere"
     """)
-    pytester.runpytest_subprocess().assert_outcomes(passed=2)
+    pytester.runpytest().assert_outcomes(passed=2)
 
 
 def test_the_number_of_brokers_needs_no_name(pytester: pytest.Pytester) -> None:
@@ -489,7 +489,7 @@ def test_the_number_of_brokers_needs_no_name(pytester: pytest.Pytester) -> None:
         def test_it(kafka_cluster):
             assert len(kafka_cluster.nodes) == 1
     """)
-    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+    pytester.runpytest().assert_outcomes(passed=1)
 
 
 def test_an_asynchronous_broker_for_whatever_runs_the_loop(pytester: pytest.Pytester) -> None:
@@ -513,6 +513,6 @@ def test_an_asynchronous_broker_for_whatever_runs_the_loop(pytester: pytest.Pyte
             assert asyncio.run(async_kafka_broker.topics()) == []
     """)
     plugin = ("-p", "anyio", "-W", "error")
-    pytester.runpytest_subprocess(*plugin).assert_outcomes(passed=2)
+    pytester.runpytest(*plugin).assert_outcomes(passed=2)
     with KafkaBroker() as broker:
         pytester.runpytest_subprocess(*plugin, f"--kafka-broker-url={broker.control_url}").assert_outcomes(passed=2)
