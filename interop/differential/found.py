@@ -297,6 +297,15 @@ FOUND: dict[str, list[Step]] = {
         *(share_fetch(at, "§a", parts={partition: ()}, share_acquire_mode=2, max_wait_ms=100)
           for at, partition in ((2, 9), (3, 0))),
     ],
+    "reassignments-of-nothing": [
+        Step("AlterPartitionReassignments", 1, {"topics": [], "allow_replication_factor_change": allowed})
+        for allowed in (True, False)
+    ],
+    "clients-by-expressions-of-java": [
+        alter(CLIENT_METRICS, f"§m{at}", ("match", 0, f"client_id={expression}")) for at, expression in enumerate((
+            "a++", r"\p{L}+", r"\Qa.b\E", "[a-z&&[^b]]", "(?<n>a)", "(?P<n>a)", "a{", "a**", r"\y", r"\p{Nope}", "[a",
+            "(?#a)b", r"\h*\R", "a{2}{3}", r"(a)\2", "]", "(?i)?", r"\08"))
+    ],
     "a-partition-named-twice-at-an-unknown-level": [
         create("§a"), *(Step("ListOffsets", 11, {"replica_id": -1, "isolation_level": level, "topics": [
             {"name": "§a", "partitions": [{"partition_index": index, "timestamp": -2} for index in (0, 0, 1)]},
