@@ -97,7 +97,7 @@ def _complement(one: str) -> str:
 
 
 class _Translator:
-    """One pass over an expression, from left to right."""
+    """A pass over an expression, from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0

@@ -27,6 +27,28 @@ def test_expressions_match_what_java_says() -> None:
         assert matched(expression) == (REFUSED if expression in NOT_SAID else told), expression
 
 
+@pytest.mark.parametrize(
+    ("pattern", "matches", "does_not"),
+    [
+        (r"\p{Alpha}+", "abZ", "a1"),
+        (r"[\p{Digit}x]+", "1x2", "y"),
+        (r"\P{Upper}", "a", "A"),
+        (r"\Qa.b\E.", "a.bc", "axbc"),
+        (r"\Qa.b", "a.b", "axb"),
+        (r"(?<one>a)\k<one>", "aa", "ab"),
+        (r"a\z", "a", "a\n"),
+        (r"(?<=a)|b", "b", "a"),
+        (r"\w+", "az_9", "é"),
+        (r"[^]]a", "ba", "]a"),
+        (r"a*+b", "aab", "aa"),
+        (r"\[a\]", "[a]", "a"),
+    ],
+)
+def test_an_expression_matches_what_it_matches_in_java(pattern: str, matches: str, does_not: str) -> None:
+    assert compile_java(pattern).fullmatch(matches)
+    assert not compile_java(pattern).fullmatch(does_not)
+
+
 def test_what_only_python_knows_is_refused() -> None:
     for expression in ("(?P<n>a)", "(?#x)a", "(a)(?(1)b)", r"\Aa\Y", "x{,3}", "a{"):
         with pytest.raises(JavaRegexError):
