@@ -101,7 +101,7 @@ class RecordingPlayer:
         self.early = 0
         self.differences: list[Difference] = []
 
-    async def run(self, until: int | None = None, hold: Callable[[], Awaitable[None]] | None = None) -> None:
+    async def run(self, until: int | None = None, hold: Callable[[], Awaitable[object]] | None = None) -> None:
         """Play all of it.
 
         Args:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from itertools import pairwise
 
-from pykafka_broker.control.history.facts import Fact, Fetched, Produced, RecordsAcquired, Registered
+from pykafka_broker.control.history.facts import Fact, Fetched, OffsetCommitted, Produced, RecordsAcquired, Registered
 from pykafka_broker.control.history.findings import (
     Anomaly,
     Evidence,
@@ -33,6 +33,7 @@ def findings(evidence: Evidence, seen_by: str | None = None, forbid: Collection[
         forbid: what Kafka allows, and is an anomaly here.
     """
     return [
+        *_not_checked(evidence),
         *_writes(evidence),
         *_duplicates(evidence),
         *_out_of_order(evidence),
@@ -44,6 +45,18 @@ def findings(evidence: Evidence, seen_by: str | None = None, forbid: Collection[
         *group_findings(evidence, seen_by),
         *share_findings(evidence),
     ]
+
+
+def _not_checked(evidence: Evidence) -> Iterator[Finding]:
+    """Find partitions that clients used and whose logs could not be read, so that nothing is known of their records."""
+    told: set[TopicPartition] = set()
+    for fact in evidence.facts:
+        if isinstance(fact, Produced | Fetched | OffsetCommitted | RecordsAcquired) and fact.done:
+            partition = fact.topic, fact.partition
+            if partition in evidence.unread and partition not in told:
+                told.add(partition)
+                text = f"{place(*partition)} could not be checked: {evidence.unread[partition]}"
+                yield Finding("not checked", text, *partition, 0)
 
 
 # -- what is in the logs
@@ -131,8 +144,8 @@ def _missing_of_compacted(fact: Produced, outline: Outline) -> str:
 
 
 def _duplicates(evidence: Evidence) -> Iterator[Finding]:
-    """Find batches that are there twice: a batch that was sent again after an attempt without a good answer, or two
-    with the same sequence number.
+    """Find batches that are there more often than they were acknowledged: a client sent one again after an attempt
+    without a good answer. Of batches with one sequence number there may be one.
     """
     for partition, outline in evidence.outlines.items():
         copies: dict[tuple[int, ...], list[BatchOutline]] = defaultdict(list)
@@ -143,10 +156,25 @@ def _duplicates(evidence: Evidence) -> Iterator[Finding]:
                 copies[batch.crc, batch.records].append(batch)
         for first, *others in copies.values():
             sent = evidence.attempts(partition, first) if others else []
-            if others and (first.producer_id >= 0 or any(not each.done for each in sent[:-1])):
-                for again in others:
+            surplus = len(others)
+            if first.producer_id < 0:
+                meant = sum(each.done or not each.acks for each in sent)
+                surplus = min(surplus, len(others) + 1 - meant) if _is_sent_again(sent) else 0
+            if surplus > 0:
+                for again in others[-surplus:]:
                     text = f"{place(*partition, again.base)} is {place(*partition, first.base)} once more"
                     yield Finding("duplicate", text + _records(again), *partition, again.base, _told(sent))
+
+
+def _is_sent_again(attempts: Iterable[Produced]) -> bool:
+    """Return whether a client sent a batch again after an attempt that was refused or not answered."""
+    failed: set[str] = set()
+    for each in attempts:
+        if each.client in failed:
+            return True
+        if each.acks and not each.done:
+            failed.add(each.client)
+    return False
 
 
 def _told(attempts: Iterable[Produced]) -> list[str]:
@@ -252,7 +280,7 @@ def _fenced(evidence: Evidence) -> Iterator[Finding]:
         elif isinstance(fact, Produced) and fact.done and fact.transactional_id in registered:
             newer = registered[fact.transactional_id]
             older = fact.producer_id != newer.producer_id or fact.epoch < newer.epoch
-            if older and fact.at > newer.at:
+            if older and fact.at > max(newer.at, newer.until):
                 text = (
                     f"{place(fact.topic, fact.partition, fact.offset)} was written at {clock(fact.at)} by {fact.who} "
                     f"with epoch {fact.epoch} of {fact.transactional_id}, "

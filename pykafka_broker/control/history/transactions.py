@@ -80,16 +80,13 @@ class _Transactions:
     def _of(self, fact: Produced, producer_id: int, epoch: int) -> Transaction | None:
         """Return the transaction that a request wrote in: the first one that ended behind it."""
         ends = self._ends[producer_id, epoch]
-        for end in ends[bisect_left(ends, fact.at, key=lambda each: each.at) :]:
-            if self._evidence.in_order or end.address == fact.address:  # requests of one connection are in order
-                behind = self._places[id(end)] > self._places[id(fact)]
-            elif end.at == fact.at:  # at two brokers within a millisecond
+        next_at = bisect_left(ends, self._places[id(fact)], key=lambda each: self._places[id(each)])
+        for end in ends[max(0, next_at - 1) : next_at + 1]:
+            certain = self._evidence.in_order or end.address == fact.address  # requests of a connection are in order
+            if end.at == fact.at and not certain:  # at two brokers within a millisecond
                 return None
-            else:
-                behind = end.at > fact.at
-            if behind:
-                return self.of_end(end) if end.commit else None
-        return None
+        end_of_it = ends[next_at] if next_at < len(ends) else None
+        return self.of_end(end_of_it) if end_of_it is not None and end_of_it.commit else None
 
     def between(self, partition: TopicPartition, first: int, end: int) -> Iterator[tuple[BatchOutline, Transaction]]:
         """Yield the batches with an offset in [first, end), with their transactions."""

@@ -119,7 +119,7 @@ class Exchange:
     `recorded` is where a recording has the whole frame.
     """
 
-    recorded: tuple[int, int] | bytes | None = None
+    recorded: tuple[bytes | tuple[int, int, int], ...] | bytes | None = None
 
     def __init__(self, entry: Entry, number: int | None = None, mark: Mark | None = None) -> None:
         self.wall_ms, self.connection, self.frame, answer, self.duration_ns = entry

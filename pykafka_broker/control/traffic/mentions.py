@@ -12,6 +12,7 @@ from importlib import import_module
 from types import UnionType
 from typing import Any, Protocol, get_args, get_origin, get_type_hints
 
+from pykafka_broker.log.filesystem import FileSlice
 from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.runtime import ZERO_UUID, Fields
@@ -36,6 +37,9 @@ class Known(Protocol):
 
     def fetched(self, session: FetchedSession) -> Iterable[tuple[str | bytes, int]]:
         """Return the topics, by name or id, and partitions of a fetch or share session."""
+
+    def log_end(self, topic: str, partition: int, size: int) -> FileSlice | None:
+        """Return the last bytes of a partition's log; None where no file here has as many."""
 
 
 class Mentions:
@@ -116,6 +120,9 @@ class _Anything:
 
     def fetched(self, session: FetchedSession) -> Iterable[tuple[str | bytes, int]]:
         return ()
+
+    def log_end(self, topic: str, partition: int, size: int) -> None:
+        return None
 
 
 def _read(struct: Any, known: Known, found: Mentions) -> None:
