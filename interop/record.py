@@ -8,6 +8,7 @@ Two files rest on facts that Kafka's jars don't tell and stay apart: `pykafka_br
 """
 
 import argparse
+import json
 import subprocess
 import sys
 import time
@@ -91,6 +92,16 @@ def golden_batches() -> None:
     (folder / "batches.txt").write_bytes(made + converted)
 
 
+def regexes() -> None:
+    """Ask Java which subjects the known regular expressions match."""
+    path = ROOT / "tests/config/java_regexes.json"
+    known = json.loads(path.read_text(encoding="utf-8"))
+    asked = "".join("\t".join([each, *known["subjects"]]) + "\n" for each in known["expressions"])
+    told = run_java(kafka_jars(), ROOT / "tests/config/recorder/Regexes.java", asked.encode()).decode().splitlines()
+    known["expressions"] = dict(zip(known["expressions"], told, strict=True))
+    path.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
+
+
 def run_java(jars: Path, program: Path, given: bytes) -> bytes:
     command = java_command("-cp", f"{jars}/*", str(program))
     return subprocess.run(command, input=given, stdout=subprocess.PIPE, check=True).stdout
@@ -101,6 +112,7 @@ RECORDINGS: dict[str, Recording] = {
     "batches": golden_batches,
     "logs": lambda: python("tests/log/data/make.py", kafka_jars()),
     "configs": described_configs(KAFKA_VERSION, "tests/config/described.json"),
+    "regexes": regexes,
     "config-values": lambda: python("tests/config/recorder/record.py", "verdicts", kafka_jars()),
     "other-configs": described_configs(OTHER_VERSION, "tests/config/described_other.json"),
     "newest": module("interop.newest_release"),

@@ -104,6 +104,10 @@ IN_WORDS_OF_OTHERS = re.compile(r"(Produce|TxnOffsetCommit) v\d+\..*\.error_code
 # - Kafka looks for a time in the first segment that could have it, and in no other: after DeleteRecords that is one
 #   which is no part of the log any more, until the next look at what is to be deleted. Here records are found.
 # - Kafka does not answer DescribeShareGroupOffsets for a partition that there is not.
+# - AlterShareGroupOffsets of partitions that there are not, and of no others, changes nothing. With Kafka partitions of
+#   that topic begin at offset 0 from then on, whatever the group's config says; one that names a negative partition
+#   beside others leaves the group without the topic until Kafka tries again, after half a minute.
+# - WriteTxnMarkers for a producer id below -1 under an epoch below -1 is refused; Kafka writes a marker of nobody.
 # Forgiven is also that Kafka lists aborted transactions behind those of the records in the answer.
 _EXCUSED = [re.compile(entry.pattern) for entry in ON_PURPOSE]
 

@@ -108,6 +108,7 @@ LEAVES: dict[str, Any] = {
 }  # fmt: skip
 STREAMS = Step("StreamsGroupDescribe", 1, {"group_ids": ["§g"]})
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+NEVER = {"topic_id": {"hex": "05" * 16}, "partitions": [{"partition_index": 0}]}
 NOT_OF_A_SHARE = (
     "g",
     "g:",
@@ -282,6 +283,33 @@ FOUND: dict[str, list[Step]] = {
             "producer_id": 5, "producer_epoch": -1, "transaction_result": False, "coordinator_epoch": 0,
             "topics": [{"name": name, "partition_indexes": [0, 7]}],
         }]}) for name in ("§a", "§none")),
+    ],
+    "markers-of-epochs-and-versions-that-there-are-not": [
+        create("§a"), *(Step("WriteTxnMarkers", 2, {"markers": [{
+            "producer_id": producer_id, "producer_epoch": epoch, "transaction_result": False, "coordinator_epoch": 0,
+            "topics": [{"name": name, "partition_indexes": [0]}], "transaction_version": version,
+        }]}) for name in ("§a", "§none") for producer_id, epoch, version in (
+            (5, -2, 0), (5, -2, -1), (5, 3, -1), (5, 3, -2), (5, -2, 0), (-1, -2, 0), (5, -1, 2))),
+    ],
+    "share-fetches-of-an-unknown-kind": [
+        create("§a"), share_join("§a"), share_fetch(0, topics=[NEVER], max_wait_ms=100),
+        share_fetch(1, share_acquire_mode=2, max_wait_ms=100),
+        *(share_fetch(at, "§a", parts={partition: ()}, share_acquire_mode=2, max_wait_ms=100)
+          for at, partition in ((2, 9), (3, 0))),
+    ],
+    "reassignments-of-nothing": [
+        Step("AlterPartitionReassignments", 1, {"topics": [], "allow_replication_factor_change": allowed})
+        for allowed in (True, False)
+    ],
+    "clients-by-expressions-of-java": [
+        alter(CLIENT_METRICS, f"§m{at}", ("match", 0, f"client_id={expression}")) for at, expression in enumerate((
+            "a++", r"\p{L}+", r"\Qa.b\E", "[a-z&&[^b]]", "(?<n>a)", "(?P<n>a)", "a{", "a**", r"\y", r"\p{Nope}", "[a",
+            "(?#a)b", r"\h*\R", "a{2}{3}", r"(a)\2", "]", "(?i)?", r"\08"))
+    ],
+    "a-partition-named-twice-at-an-unknown-level": [
+        create("§a"), *(Step("ListOffsets", 11, {"replica_id": -1, "isolation_level": level, "topics": [
+            {"name": "§a", "partitions": [{"partition_index": index, "timestamp": -2} for index in (0, 0, 1)]},
+        ]}) for level in (1, 2)),
     ],
     "a-static-member-that-turns-its-group-back-and-wants-another-topic": [
         create("§a"), create("§b"), heartbeat("nAAAAAAAAAAAAAAAAAAAAA"),

@@ -19,6 +19,7 @@ from crc32c import crc32c
 
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.cluster.image import MetadataImage
+from pykafka_broker.config.java_regex import JavaRegexError, compile_java
 from pykafka_broker.config.registry import client_metrics_keys
 from pykafka_broker.config.values import parse_value
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
@@ -41,6 +42,9 @@ _NEVER_MS = -1 << 62
 _ASK_AGAIN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 
+_NOBODY = re.compile("(?!)")
+
+
 class Subscription(NamedTuple):
     """A CLIENT_METRICS resource. match: what has to fit as a whole, by selector."""
 
@@ -54,7 +58,10 @@ class Subscription(NamedTuple):
 
 
 def subscription_of(configs: Mapping[str, str]) -> Subscription:
-    """Return the subscription with these configs, which were checked when they were set."""
+    """Return the subscription with these configs, which were checked when they were set.
+
+    An expression of Kafka's that can not be said here selects no client.
+    """
     keys = client_metrics_keys()
     values: dict[str, Any] = {
         name: parse_value(key, configs[name]) if name in configs else key.default for name, key in keys.items()
@@ -62,7 +69,10 @@ def subscription_of(configs: Mapping[str, str]) -> Subscription:
     match = {}
     for pattern in values["match"]:
         name, _, expression = pattern.partition("=")
-        match[name.strip()] = re.compile(expression.strip())
+        try:
+            match[name.strip()] = compile_java(expression.strip())
+        except JavaRegexError:  # of another broker's log
+            match[name.strip()] = _NOBODY
     return Subscription(values["metrics"], values["interval.ms"], match)
 
 

@@ -16,7 +16,6 @@ gets a leader again by itself, although an operator may lower the minimum just t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -34,6 +33,7 @@ from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.describe import base_name
+from pykafka_broker.config.java_regex import JavaRegexError, compile_java
 from pykafka_broker.config.problems import cordon_problems
 from pykafka_broker.config.registry import (
     ConfigKey,
@@ -348,8 +348,8 @@ def check_client_metrics(name: str, overrides: Overrides) -> None:
 def _check_match(pattern: str) -> None:
     name, equals, expression = pattern.partition("=")
     try:
-        re.compile(expression)
-    except re.error:
+        compile_java(expression.strip())
+    except JavaRegexError:
         equals = ""
     if not equals or not expression.strip() or "=" in expression or name.strip() not in _CLIENT_MATCHES:
         raise _bad(f"Illegal client matching pattern: {pattern}")

@@ -167,11 +167,11 @@ def alter_partition_reassignments(
                 code, message = error.code, error.message
             answered.append(ReassignablePartitionResponse(wanted.partition_index, code, message))
         responses.append(ReassignableTopicResponse(topic.name, answered))
-    response = AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=request.allow_replication_factor_change,
-        error_message=None if responses else "",
-        responses=responses,
-    )
+    response = AlterPartitionReassignmentsResponse(error_message="")  # to no topics, as by Kafka
+    if responses:
+        response = AlterPartitionReassignmentsResponse(
+            allow_replication_factor_change=request.allow_replication_factor_change, responses=responses
+        )
     return Decision([record for record in records.values() if record is not None], response)
 
 

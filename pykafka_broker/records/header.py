@@ -37,7 +37,7 @@ CONTROL_BIT = 0x20
 DELETE_HORIZON_BIT = 0x40  # KIP-534: the base timestamp is the time from which tombstones may go
 
 NO_TIMESTAMP = -1
-NO_PRODUCER_ID = -1
+NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 
 HEADER = Struct(">qiibIhiqqqhii")

@@ -5,9 +5,7 @@ listener is bound, so that a mistake is told then. No TLS and no Kerberos librar
 
 `ssl.principal.mapping.rules` map the name of a certificate's subject: a rule applies if the expression matches the
 whole name, and `DEFAULT` takes the name as it is. A name is mapped once and remembered, since an operator's rule may be
-expensive. Regular expressions are written for Java: spellings that both languages read alike are passed on, those that
-differ are rewritten, and those without a counterpart in Python are refused: a rule that quietly matched something else
-would give a client another's name.
+expensive. Regular expressions are written for Java (`config/java_regex.py`).
 
 `sasl.kerberos.principal.to.local.rules` map Kerberos principals: `DEFAULT` is the first component of a principal of the
 broker's own realm; `RULE:[n:format](regex)s/from/to/g/L` is for principals of n components: $0 is the realm, $1 the
@@ -22,78 +20,10 @@ from functools import partial
 from typing import NamedTuple
 
 from pykafka_broker.config import ConfigError
+from pykafka_broker.config.java_regex import compile_java
 from pykafka_broker.security.tls.der import names_of, text_of
 
-# -- expressions of Java
-
-
-_SETS = {
-    "Alpha": "a-zA-Z",
-    "Lower": "a-z",
-    "Upper": "A-Z",
-    "Digit": "0-9",
-    "Alnum": "a-zA-Z0-9",
-    "XDigit": "0-9a-fA-F",
-    "Punct": r"!-/:-@\[-`{-~",
-    "Blank": r" \t",
-    "Space": r" \t\n\x0b\f\r",
-    "ASCII": r"\x00-\x7f",
-}
-_END = {"z": r"\Z", "Z": r"(?=\n?\Z)", "h": r"[ \t\xa0]", "R": r"(?:\r\n|[\n\x0b\f\r])"}
-_DOT = "[^\\n\\r\\x85\\u2028\\u2029]"  # Java's dot matches none of its ends of lines
-_DOTALL = re.compile(r"\(\?[a-zA-Z]*[ds]")
-_UNSEEN = "its {} can't be read here"
-
-
-_TOKEN = re.compile(
-    r"""
-    \\Q(?P<quoted>.*?)(?:\\E|\Z)
-    |\\(?P<property>[pP])(?:\{(?P<members>\w+)\})?
-    |\\(?P<reference>k)(?:<(?P<group>\w+)>)?
-    |\\(?P<end>[zZhR])
-    |\\.?
-    |(?P<named>\(\?<(?![=!]))
-    |\[\^?\]?  # a bracket at the beginning is a member
-    |&&
-    |.
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-
-
-def compile_java(pattern: str) -> re.Pattern[str]:
-    """Compile a Java expression. Raises ValueError with the reason."""
-    in_set = False
-    dot = _DOT if _DOTALL.search(pattern) is None else "."
-
-    def translated(match: re.Match[str]) -> str:
-        nonlocal in_set
-        token, kind = match[0], match["property"]
-        if match["quoted"] is not None:
-            return re.escape(match["quoted"])
-        if kind:
-            members = _SETS.get(match["members"] or "")
-            if members is None or (kind == "P" and in_set):
-                raise ValueError(_UNSEEN.format(token))
-            return members if in_set else f"[{'^' if kind == 'P' else ''}{members}]"
-        if match["reference"]:
-            if match["group"] is None:
-                raise ValueError(r"\k is not followed by '<' for named capturing group")
-            return f"(?P={match['group']})"
-        if in_set:
-            if token == "&&" or token[0] == "[":
-                raise ValueError(_UNSEEN.format("set within a set"))
-            in_set = token != "]"
-            return token
-        in_set = token[0] == "["
-        if token == ".":
-            return dot
-        return _END[match["end"]] if match["end"] else "(?P<" if match["named"] else token
-
-    try:
-        return re.compile(_TOKEN.sub(translated, pattern), re.ASCII)
-    except re.error as error:
-        raise ValueError(str(error)) from None
+# -- replacements of Java
 
 
 _PART = re.compile(r"\\(?P<escaped>.)|\$\{(?P<name>\w+)\}|\$(?P<digits>[0-9]+)|(?P<plain>[^\\$]+)", re.DOTALL)

@@ -27,6 +27,7 @@ from pykafka_broker import __version__
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable
 from pykafka_broker.client.properties import long, read_properties
+from pykafka_broker.config.java_regex import JavaRegexError, compile_java
 from pykafka_broker.protocol.runtime import EncodeError
 from pykafka_broker.server.event_loop import plain_event_loop
 from pykafka_broker.tools import TOOLS, OptionParser, drop_output
@@ -466,8 +467,8 @@ def matcher(text: str) -> Callable[[str], bool]:
     """
     pattern = text.strip().replace(",", "|").replace(" ", "").strip("\"'")
     try:
-        compiled = re.compile(pattern)
-    except re.error:
+        compiled = compile_java(pattern)
+    except JavaRegexError:
         raise ClientError(f"{pattern} is an invalid regex.") from None
     return lambda name: compiled.fullmatch(name) is not None
 
@@ -475,7 +476,7 @@ def matcher(text: str) -> Callable[[str], bool]:
 def subscribed(text: str) -> Callable[[str], bool]:
     """Return a function to tell whether a subscription by regular expression has a topic. Raises ClientError."""
     try:
-        pattern = re.compile(text)
-    except re.error as error:
+        pattern = compile_java(text)
+    except JavaRegexError as error:
         raise ClientError(f"{text} is an invalid regex: {error}") from None
     return lambda name: pattern.fullmatch(name) is not None

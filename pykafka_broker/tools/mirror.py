@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import struct
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
@@ -38,6 +37,7 @@ from pykafka_broker.client.leaders import list_offsets
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.client.properties import invalid, read_properties
 from pykafka_broker.client.topics import create_partitions, create_topic
+from pykafka_broker.config.java_regex import JavaRegexError, compile_java
 from pykafka_broker.protocol.enums import (
     EARLIEST,
     LATEST,
@@ -168,8 +168,8 @@ class Flow:
 def _matches(patterns: str, name: str) -> bool:
     """Tell whether a name matches a list of patterns. Raises Unusable."""
     try:
-        compiled = [re.compile(each.strip()) for each in patterns.split(",") if each.strip()]
-    except re.error as error:
+        compiled = [compile_java(each.strip()) for each in patterns.split(",") if each.strip()]
+    except JavaRegexError as error:
         raise Unusable(f"{patterns} is no list of regular expressions: {error}") from None
     return any(each.fullmatch(name) for each in compiled)
 

@@ -212,8 +212,9 @@ class _Search:
 
     def asked(self, topic: ListOffsetsTopic) -> _Asked:
         """Return the questions about a topic; a partition named twice is refused, once."""
-        if not self._services.allows(self._context, *_DESCRIBE_TOPIC, topic.name):
-            return _Asked(topic.name, topic.partitions, (), False)
+        allowed = self._services.allows(self._context, *_DESCRIBE_TOPIC, topic.name)
+        if not (allowed and self._is_level_known):
+            return _Asked(topic.name, topic.partitions, (), allowed)
         asked = {wanted.partition_index: wanted for wanted in topic.partitions}
         repeated = _repeated(topic) if len(asked) < len(topic.partitions) else ()
         return _Asked(topic.name, list(asked.values()), repeated, True)

@@ -511,12 +511,12 @@ def _update(session: ShareSession, request: ShareFetchRequest, known: Collection
 
 
 def _reads(services: Services, context: RequestContext, session: ShareSession) -> bool:
-    """Return whether the session has a readable partition, or a partition of a missing topic."""
+    """Return whether the session has a readable partition, or a partition of a topic that has gone since."""
     topics = services.image.topics_by_id
     return any(
-        ((topic := topics.get(topic_id)) is None or index in topic.partitions)
+        (was_known if (topic := topics.get(topic_id)) is None else index in topic.partitions)
         and _may_read(services, context, topic_id)
-        for topic_id, index in session.partitions
+        for (topic_id, index), was_known in session.partitions.items()
     )
 
 

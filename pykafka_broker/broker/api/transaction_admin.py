@@ -56,9 +56,10 @@ from pykafka_broker.protocol.messages.write_txn_markers_response import (
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersResponse,
 )
-from pykafka_broker.records.header import NO_PRODUCER_ID
+from pykafka_broker.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from pykafka_broker.steps import Pace
 
+_NO_VERSION = -1  # of transactions
 _LIKE_ITEMS = 40  # a marker takes as long as so many items of `Pace`
 
 
@@ -99,9 +100,9 @@ def _result(
         for index in topic.partition_indexes:
             code = ErrorCode.NONE
             try:
-                if markers.producer_epoch < 0 or markers.producer_id == NO_PRODUCER_ID:  # no batch can carry these
+                if (wrong := _senseless(markers)) is not None:
                     services.replicas.leader(topic.name, index)
-                    raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # as with Kafka
+                    raise ApiError(wrong)
                 _, commit = write_marker(services.node, topic.name, index, markers, services.offsets_decided)
                 commits.append(commit)
             except ApiError as error:
@@ -110,6 +111,15 @@ def _result(
             if pace.due(1 if code else _LIKE_ITEMS):
                 yield None
     return result
+
+
+def _senseless(markers: Markers) -> ErrorCode | None:
+    """Return Kafka's error for a marker that no batch can carry, or of a version that there can not be."""
+    if markers.producer_id == NO_PRODUCER_ID or markers.transaction_version == _NO_VERSION:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    if markers.producer_epoch < NO_PRODUCER_EPOCH and markers.producer_id >= 0:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return ErrorCode.UNKNOWN_SERVER_ERROR if markers.producer_epoch < 0 else None
 
 
 @handles(ApiKey.DESCRIBE_TRANSACTIONS)
