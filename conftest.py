@@ -102,6 +102,7 @@ LONG = (
     "interop/test_supervised_applications.py",
     "tests/testing/test_chaos_in_pytest.py",
     "tests/testing/test_pytest_plugin.py",
+    "tests/testing/test_pytest_markers.py",
     "interop/test_cluster_chaos.py",
     "interop/test_security_acls.py",
     "tests/test_platform.py",

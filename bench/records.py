@@ -11,11 +11,12 @@ from typing import Any
 from kafka.record.default_records import DefaultRecordBatch
 
 from pykafka_broker.records.builder import build_batch
+from pykafka_broker.records.common_form import RecordLimits
 from pykafka_broker.records.compression import CODEC_NAMES
 from pykafka_broker.records.conversion import from_v2, to_v2
 from pykafka_broker.records.header import check_crc, read_header
 from pykafka_broker.records.record import BatchRecord, iter_records
-from pykafka_broker.records.validation import RecordCheck, RecordLimits
+from pykafka_broker.records.validation import RecordCheck
 from pykafka_broker.steps import at_once
 
 ROUNDS = 15

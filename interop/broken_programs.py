@@ -1,10 +1,13 @@
 """Applications of Java, Go and Node with the mistakes that people make, and right ones: interop/languages/*/broken.
 
-Rule: a program is an application from `orders` to `billed` by its name, right or wrong, and ends when it has worked off
-its orders. What befalls it is added to the broker before it begins, the same for both forms. A name means the same
-mistake in each language, and in `interop/broken_applications.py`.
+Rule: a program is given applications from `orders` to `billed` by name, right or wrong, one after the other. An
+application ends behind the order `last`, or with the first error, as a process does; it is then started again until its
+group has committed that order. A name means the same mistake in each language, and in `interop/broken_applications.py`.
 
-    commits_first                 commits before it has billed, and crashes in between
+The producer of `commits_first` and `swallows_errors` makes a single attempt: the clients' own retries overcome all that
+chaos draws.
+
+    commits_first                 commits before it has billed
     retries_without_idempotence   sends again what was stored and not answered
     swallows_errors               looks at no result, and commits what could not be written
     reads_uncommitted             bills orders of an aborted transaction
@@ -12,72 +15,42 @@ mistake in each language, and in `interop/broken_applications.py`.
 
 from __future__ import annotations
 
-import subprocess
+import atexit
 from collections.abc import Callable
-
-from confluent_kafka import Producer
+from functools import cache
+from typing import Any
 
 from interop import toolchains
-from interop.broken_applications import ORDERS, PATIENCE_S
+from interop.fault_programs import Steps
 from interop.jars import KAFKA_VERSION
+from interop.supervised_applications import sell, supervised
 from pykafka_broker.testing import KafkaBroker
 
-END_S = 120
 LANGUAGES: dict[str, Callable[[], list[str]]] = {
     "java": lambda: toolchains.java("Broken", KAFKA_VERSION),
     "go": lambda: toolchains.go("broken"),
     "node": lambda: toolchains.node("broken.js"),
 }
-
-
-def run(language: str, broker: KafkaBroker, name: str, right: bool) -> None:
-    """Run an application of a language to its end."""
-    command = LANGUAGES[language]()
-    orders = _PREPARED[name](broker) + (name == "reads_uncommitted" and not right)
-    how = "right" if right else "wrong"
-    done = subprocess.run(
-        [*command, broker.bootstrap_servers, name, how, str(orders)],
-        capture_output=True,
-        text=True,
-        timeout=END_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-
-
-def _nothing(broker: KafkaBroker) -> int:
-    return ORDERS
-
-
-def _lost_answer(broker: KafkaBroker) -> int:
-    broker.faults.add(api="Produce", client_id="biller", error="REQUEST_TIMED_OUT", applied=True, times=1)
-    return ORDERS
-
-
-def _refusal(broker: KafkaBroker) -> int:
-    broker.faults.add(api="Produce", client_id="biller", error="POLICY_VIOLATION", times=1)
-    return ORDERS
-
-
-def _aborted_order(broker: KafkaBroker) -> int:
-    """Write an order in a transaction that is aborted, and one in another transaction."""
-    settings = {"client.id": "writer", "transactional.id": "orders", "linger.ms": 0}
-    writer = Producer({**broker.client_config("confluent"), **settings})
-    writer.init_transactions()
-    for key in (b"never", b"order-20"):
-        writer.begin_transaction()
-        writer.produce("orders", b"{}", key=key, partition=0)
-        assert writer.flush(PATIENCE_S) == 0
-        if key == b"never":
-            writer.abort_transaction()
-        else:
-            writer.commit_transaction()
-    return ORDERS + 1
-
-
-_PREPARED: dict[str, Callable[[KafkaBroker], int]] = {
-    "commits_first": _nothing,
-    "retries_without_idempotence": _lost_answer,
-    "swallows_errors": _refusal,
-    "reads_uncommitted": _aborted_order,
+FAULTS: dict[str, dict[str, Any]] = {  # with which a mistake shows
+    "commits_first": {"client_id": "biller", "error": "POLICY_VIOLATION"},
+    "retries_without_idempotence": {"client_id": "biller", "error": "REQUEST_TIMED_OUT", "applied": True},
+    "swallows_errors": {"client_id": "biller", "error": "POLICY_VIOLATION"},
+    "reads_uncommitted": {"client_id": "cashier", "error": "POLICY_VIOLATION"},
 }
+
+
+@cache
+def _program(language: str) -> Steps:
+    """Start the program of a language, which ends with this process."""
+    program = Steps(LANGUAGES[language]())
+    atexit.register(program.close)
+    return program
+
+
+def run(language: str, name: str, broker: KafkaBroker, right: bool) -> None:
+    """Run an application of a language, again and again, until everything is committed."""
+    if name == "reads_uncommitted":
+        sell(broker)
+    ((_, last),) = broker.produce("orders", [("last", "{}")])
+    line = f"{broker.bootstrap_servers} {name} {'right' if right else 'wrong'}"
+    supervised(broker, lambda _: _program(language).step(line), last + 1)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable
+from threading import Timer
 
 from interop import toolchains
 from interop.fault_clients import TIMEOUT_S, Reader
 
 NUMBER = re.compile(r" -?(0x)?[0-9a-f]*\d[0-9a-f]*\b")
+_END_S = 120
 
 
 class StepFailed(Exception):
@@ -48,28 +50,36 @@ class Program:
         told(done.stdout)
 
     def reader(self, bootstrap: str, topic: str, group: str) -> Reader:
-        return _ProgramReader(self.command(bootstrap, "read", topic, group))
+        return Steps(self.command(bootstrap, "read", topic, group))
 
 
-class _ProgramReader:
+class Steps:
+    """A program that runs, and takes steps."""
+
     def __init__(self, command: list[str]) -> None:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def _step(self, says: str) -> str | None:
+    def step(self, says: str) -> str | None:
+        """Return the value of an answer; a program without an answer is ended."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(f"{says}\n")
-        self._process.stdin.flush()
-        return told(self._process.stdout.readline())
+        end = Timer(_END_S, self._process.kill)
+        end.start()
+        try:
+            self._process.stdin.write(f"{says}\n")
+            self._process.stdin.flush()
+            return told(self._process.stdout.readline())
+        finally:
+            end.cancel()
 
     def read(self, timeout_s: float) -> str | None:
-        return self._step(f"read {int(timeout_s * 1000)}")
+        return self.step(f"read {int(timeout_s * 1000)}")
 
     def commit(self) -> None:
-        self._step("commit")
+        self.step("commit")
 
     def close(self) -> None:
-        """It leaves its group; one that can't is ended."""
+        """Let the client leave its group; a client that can't is ended."""
         try:
             self._process.communicate(timeout=TIMEOUT_S)
         finally:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from pykafka_broker.testing.process import RemoteBroker
+from pykafka_broker.testing.remote import RemoteBroker
 
 
 class Proxy(RemoteBroker):

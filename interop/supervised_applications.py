@@ -20,6 +20,7 @@ from kafka.structs import TopicPartition as Partition
 
 from interop import broken_applications as broken
 from interop.broken_applications import PATIENCE_S, bill, commit
+from interop.fault_programs import StepFailed
 from pykafka_broker.testing import KafkaBroker
 
 ORDERS = 10
@@ -49,16 +50,16 @@ def committed(broker: KafkaBroker) -> int:
     return max((each["committed"] or 0 for each in offsets if each["topic"] == "orders"), default=0)
 
 
-def supervised(broker: KafkaBroker, work: Callable[[int], object]) -> None:
+def supervised(broker: KafkaBroker, work: Callable[[int], object], orders: int = ORDERS) -> None:
     """Run processes, each with the number of orders that are left, until all are committed."""
     why: Exception | None = None
     for _ in range(_MOST_STARTS):
-        left = ORDERS - committed(broker)
+        left = orders - committed(broker)
         if left <= 0:
             return
         try:
             work(left)
-        except (Crashed, KafkaException, PythonError) as error:
+        except (Crashed, KafkaException, PythonError, StepFailed) as error:
             why = error.with_traceback(None)  # whose frames keep clients alive
     raise AssertionError(f"{committed(broker)} orders are committed after {_MOST_STARTS} starts") from why
 
@@ -83,16 +84,16 @@ def messages(reader: Consumer, most: int) -> Iterator[Message]:
             yield message
 
 
-def attempt(writer: Producer, message: Message, topic: str = "billed") -> bool:
+def attempt(writer: Producer, key: str | bytes | None, topic: str = "billed") -> bool:
     """Bill an order with a single attempt; return whether the broker has told that it is written."""
     written: list[bool] = []
-    writer.produce(topic, b"paid", key=message.key(), on_delivery=lambda error, _: written.append(error is None))
+    writer.produce(topic, b"paid", key=key, on_delivery=lambda error, _: written.append(error is None))
     assert writer.flush(PATIENCE_S) == 0
     return written == [True]
 
 
 def bill_or_crash(writer: Producer, message: Message) -> None:
-    if not attempt(writer, message):
+    if not attempt(writer, message.key()):
         raise Crashed
 
 
@@ -139,7 +140,7 @@ def swallows_errors(broker: KafkaBroker, right: bool) -> None:
         writer = one_attempt(broker)
         with consumer(broker, "reader") as reader:
             for message in messages(reader, left):
-                if not attempt(writer, message) and right:
+                if not attempt(writer, message.key()) and right:
                     raise Crashed
                 commit(reader, message)
 
@@ -154,38 +155,29 @@ def reorders(broker: KafkaBroker, right: bool) -> None:
     assert writer.flush(PATIENCE_S) == 0
 
 
-def copy(broker: KafkaBroker, left: int) -> None:
-    """Bill orders in transactions, and abort the one that can't be committed."""
-    writer = producer(broker, "biller", transactional_id="biller")
-    writer.init_transactions(PATIENCE_S)
-    with consumer(broker, "reader") as reader:
-        for message in messages(reader, left):
-            writer.begin_transaction()
-            writer.produce("billed", b"paid", key=message.key())
-            assert writer.flush(PATIENCE_S) == 0
-            try:
-                writer.send_offsets_to_transaction(*_next(reader, message))
-                writer.commit_transaction(PATIENCE_S)
-            except KafkaException:
-                writer.abort_transaction(PATIENCE_S)
-                raise
-
-
-def _next(reader: Consumer, message: Message) -> tuple[list[TopicPartition], Any]:
-    return [TopicPartition("orders", 0, (message.offset() or 0) + 1)], reader.consumer_group_metadata()
+def sell(broker: KafkaBroker) -> None:
+    """Write orders in transactions, and abort the transaction of an order that could not be paid."""
+    broker.create_topic("payments")
+    shop, cashier = producer(broker, "shop", transactional_id="shop"), one_attempt(broker, "cashier")
+    shop.init_transactions(PATIENCE_S)
+    for number in range(ORDERS):
+        shop.begin_transaction()
+        shop.produce("orders", b"{}", key=f"sold-{number}", partition=0)
+        assert shop.flush(PATIENCE_S) == 0
+        if attempt(cashier, f"sold-{number}", "payments"):
+            shop.commit_transaction(PATIENCE_S)
+        else:
+            shop.abort_transaction(PATIENCE_S)
 
 
 def reads_uncommitted(broker: KafkaBroker, right: bool) -> None:
     """Reads what a transaction wrote that was aborted."""
-    supervised(broker, lambda left: copy(broker, left))
-    broker.produce("billed", [("last", "paid")])
-    settings = {**broker.client_config("confluent"), "group.id": "audit", "client.id": "auditor"}
+    sell(broker)
+    broker.produce("orders", [("last", "{}")])
     level = "read_committed" if right else "read_uncommitted"
-    auditor = Consumer({**settings, "auto.offset.reset": "earliest", "isolation.level": level})
-    auditor.subscribe(["billed"])
-    while next(messages(auditor, 1)).key() != b"last":
-        pass
-    auditor.close()
+    with consumer(broker, "reader", isolation_level=level) as reader:
+        while next(messages(reader, 1)).key() != b"last":
+            pass
 
 
 def zombie(broker: KafkaBroker, right: bool) -> None:
@@ -211,6 +203,10 @@ def zombie(broker: KafkaBroker, right: bool) -> None:
                 bill(writer, message)
 
     supervised(broker, work)
+
+
+def _next(reader: Consumer, message: Message) -> tuple[list[TopicPartition], Any]:
+    return [TopicPartition("orders", 0, (message.offset() or 0) + 1)], reader.consumer_group_metadata()
 
 
 def _is_committed(reader: Consumer, writer: Producer | None, message: Message) -> bool:
@@ -306,7 +302,7 @@ class Refunds:
     def pay(self) -> None:
         """Pay a refund; the process ends with an error, and the next one begins."""
         message = self._waiting.pop(0)
-        if attempt(self._writer, message, "refunded"):
+        if attempt(self._writer, message.key(), "refunded"):
             self.paid += 1
             commit(self._reader, message)
         else:

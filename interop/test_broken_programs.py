@@ -49,12 +49,18 @@ def broker(whole_run: KafkaBroker) -> KafkaBroker:
     return whole_run
 
 
+def run(language: str, name: str, broker: KafkaBroker, *, right: bool) -> None:
+    """Run an application under the fault with which its mistake shows."""
+    broker.faults.add(api="Produce", times=1, **broken_programs.FAULTS[name])
+    broken_programs.run(language, name, broker, right)
+
+
 @pytest.mark.parametrize(("language", "name"), [case(*each, always=each in ALWAYS) for each in CASES])
 def test_a_mistake_is_found_and_found_again_when_the_run_is_played(
     broker: KafkaBroker, language: str, name: str, tmp_path: Path
 ) -> None:
     anomalies, guarantee, verdict = MISTAKES[name]
-    broken_programs.run(language, broker, name, right=False)
+    run(language, name, broker, right=False)
     assert {each.anomaly for each in broker.check(raises=False)} == (set() if (language, name) in UNSEEN else anomalies)
     found = broker.check(input="orders", output="billed", guarantee=guarantee, raises=False)
     assert {each.anomaly for each in found} == verdict, [each.lines for each in found]
@@ -69,7 +75,7 @@ def test_a_mistake_is_found_and_found_again_when_the_run_is_played(
 @pytest.mark.slow
 @pytest.mark.parametrize(("language", "name"), CASES)
 def test_the_right_application_is_not_accused(broker: KafkaBroker, language: str, name: str, tmp_path: Path) -> None:
-    broken_programs.run(language, broker, name, right=True)
+    run(language, name, broker, right=True)
     with replayed(broker, tmp_path / "run.jsonl") as (again, differences):
         assert list(map(str, differences)) == []
         for each in (broker, again):

@@ -1,4 +1,4 @@
-"""Each mistake of the catalogue is found under chaos and cut down to few faults, and nobody right is accused."""
+"""Chaos cuts down each mistake of the catalogue, in each language, to few faults, and accuses no right application."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from interop import broken_programs
+from interop.test_broken_programs import UNSEEN
 
 pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.ours_only, pytest.mark.timeout(900)]
@@ -15,7 +18,7 @@ SEEDS = 40
 SEEDS_WHILE_RIGHT = 4
 HEAD = """
 import pytest
-from interop import broken_applications, supervised_applications
+from interop import broken_applications, broken_programs, supervised_applications
 """
 TEST = """
 @pytest.mark.kafka(history=True)
@@ -23,7 +26,7 @@ TEST = """
 def test_{about}(kafka_broker):
     broken_applications.fill(kafka_broker, supervised_applications.ORDERS)
     {lines}
-    supervised_applications.{name}(kafka_broker, right={right})
+    {call}kafka_broker, right={right})
     kafka_broker.check({asked})
 """
 OF_ORDERS = 'input="orders", output="billed", guarantee="at_least_once"'
@@ -37,6 +40,7 @@ class Mistake(NamedTuple):
     asked: str = OF_ORDERS
     rate: float = 0.05
     events: bool = False
+    language: str = "python"
 
 
 MISTAKES = [
@@ -48,16 +52,32 @@ MISTAKES = [
     Mistake("commits_the_end", "lost"),
     Mistake("seeks_back", "nonmonotonic poll", ""),
     Mistake("rebalance_listener_forgets", "lost"),
-    Mistake("reads_uncommitted", "aborted read", "", events=True),
+    Mistake("reads_uncommitted", "aborted read", ""),
     Mistake("zombie", "doubled", OF_ORDERS.replace("at_least", "exactly"), events=True),
 ]
-CHEAP = 2
+OF_KAFKAJS = Mistake("retries_without_idempotence", "doubled", OF_ORDERS.replace("at_least", "exactly"))
+IN_OTHER_LANGUAGES = [
+    (OF_KAFKAJS if (language, each.name) in UNSEEN else each)._replace(language=language)
+    for language in broken_programs.LANGUAGES
+    for each in MISTAKES
+    if each.name in broken_programs.FAULTS
+]
+CHEAP = {
+    ("python", "commits_automatically"),
+    ("python", "reorders"),
+    ("java", "commits_first"),
+    ("go", "swallows_errors"),
+    ("node", "retries_without_idempotence"),
+}
 
 
 def written(about: str, mistake: Mistake, right: bool = False, seeds: int = 0, lines: str = "") -> str:
     """Return a test of an application."""
     chaos = f"@pytest.mark.kafka_chaos(seeds={seeds}, rate={mistake.rate}, events={mistake.events}, shrink_runs=30)"
-    given = {"name": mistake.name, "right": right, "asked": mistake.asked}
+    call = f"supervised_applications.{mistake.name}("
+    if mistake.language != "python":
+        call = f'broken_programs.run("{mistake.language}", "{mistake.name}", '
+    given = {"call": call, "right": right, "asked": mistake.asked}
     return TEST.format(about=about, chaos=chaos if seeds else "", lines=lines, **given)
 
 
@@ -72,8 +92,9 @@ def _of_users(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     "mistake",
     [
-        pytest.param(each, id=each.name, marks=pytest.mark.slow if at >= CHEAP else ())
-        for at, each in enumerate(MISTAKES)
+        pytest.param(each, id="-".join(place), marks=() if place in CHEAP else pytest.mark.slow)
+        for each in MISTAKES + IN_OTHER_LANGUAGES
+        for place in [(each.language, each.name)]
     ],
 )
 def test_chaos_cuts_a_mistake_down_to_lines_that_show_it_and_accuses_no_right_application(

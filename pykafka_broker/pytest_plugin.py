@@ -58,7 +58,8 @@ CLUSTER_MARKER = (
     "made of, by the arguments of `KafkaCluster`"
 )
 CHAOS_MARKER = (
-    "kafka_chaos(seeds=20, rate=0.05, events=False, shrink_runs=60, trouble=(), mean_ms=1000, most_down=1): a test is "
+    "kafka_chaos(seeds=20, rate=0.05, events=False, shrink_runs=60, trouble=(), mean_ms=1000, most_down=1, api=None, "
+    "client_id=None, topic=None, group=None): a test is "
     "run under the chaos of each seed, with trouble (kill, stop, pause, partition, fill_disk, break_disk, move_leader, "
     "move_coordinator) for the brokers of a `kafka_cluster`, and the first failure is cut down to the few faults that "
     "are enough for it"

@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, cast, get_args
 
 from pykafka_broker.cli.addresses import TOKEN_VARIABLE, URL_VARIABLE
 from pykafka_broker.cli.commands import BAD_USAGE, CommandParser, parser_for
@@ -18,8 +18,8 @@ from pykafka_broker.control.history.application import GUARANTEES
 from pykafka_broker.control.history.findings import Anomaly, Forbidden
 from pykafka_broker.testing.control_client import ControlClient, ControlError
 from pykafka_broker.testing.data import Step
-from pykafka_broker.testing.history import Checks
-from pykafka_broker.testing.process import RemoteBroker
+from pykafka_broker.testing.history import Checks, Questions
+from pykafka_broker.testing.remote import RemoteBroker
 
 FOUND = 1
 _LED_ELSEWHERE = "NOT_LEADER_OR_FOLLOWER"
@@ -50,14 +50,13 @@ def add_questions(command: CommandParser) -> None:
     )
 
 
-def questions(command: CommandParser, options: argparse.Namespace) -> dict[str, Any]:
-    """Return what to check as arguments of `Checks.check`; contradicting options end the command."""
+def questions(command: CommandParser, options: argparse.Namespace) -> Questions:
+    """Return what to check; contradicting options end the command."""
     if (options.input is None) != (options.output is None):
         command.error("--input and --output are given together")
     if options.order is not None and options.input is None:
         command.error("--order is of an application: --input and --output are missing")
-    given = ("input", "output", "key", "guarantee", "order", "seen_by", "allow", "forbid")
-    return {name: getattr(options, name) for name in given}
+    return cast("Questions", {name: getattr(options, name) for name in Questions.__annotations__})
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -91,7 +90,10 @@ class _Brokers(Checks):
         return self._brokers[0].control
 
     def _histories(self) -> list[list[dict[str, Any]]]:
-        return [rows for broker in self._brokers for rows in broker._histories()]
+        found = [broker._rows("facts") for broker in self._brokers]
+        for rows, broker in zip(found, self._brokers, strict=True):
+            rows += broker._rows("logs")
+        return found
 
     def _at_leader(self, topic: str, partition: int, step: Step[Any, T]) -> T:
         for broker in self._brokers[:-1]:

@@ -322,6 +322,9 @@ class ForwardingBroker:
     def fetched(self, session: FetchedSession) -> Iterable[tuple[str | bytes, int]]:
         return self._sessions.get(session, ())
 
+    def log_end(self, topic: str, partition: int, size: int) -> None:
+        """Return None: a proxy has no logs."""
+
     def _learn(self, exchange: Exchange, response: Any) -> None:
         if exchange.api_key in _NAMING_TOPICS:
             for topic in response.topics:

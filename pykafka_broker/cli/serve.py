@@ -239,7 +239,7 @@ def _schema_registry(
     options: argparse.Namespace, say: Callable[[str], None], other: ProcessExtension | None
 ) -> ProcessExtension:
     from pykafka_broker.cli.addresses import registry_address
-    from pykafka_broker.registry.opening import RegistryExtension
+    from pykafka_broker.registry.api import RegistryExtension
 
     address = registry_address(options.schema_registry, options.schema_registry_user_file)
     return RegistryExtension(address, lambda url: say(f"schema registry on {url}"), other)

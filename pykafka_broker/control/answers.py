@@ -204,12 +204,15 @@ class RecordingState(TypedDict):
 
 
 class ChaosHit(TypedDict):
-    """A fault that was drawn for the `nth` request of a client id to an API: the arguments of `add_fault`. `node_id` is
-    the broker of a cluster that drew it, `start` which of its starts after a trouble.
+    """A fault that was drawn for the `nth` request of a client id to an API: the arguments of `add_fault`, with `topic`
+    and `group` where the chaos is limited to one. `node_id` is the broker of a cluster that drew it, `start` which of
+    its starts after a trouble.
     """
 
     client_id: str | None
     api: str
+    topic: str | None
+    group: str | None
     nth: int
     error: str | None
     delay_ms: int
@@ -221,13 +224,17 @@ class ChaosHit(TypedDict):
 
 
 class ChaosState(TypedDict):
-    """Random faults: a share of all requests is disturbed, drawn from the seed, while it is `active`. `hits` counts
-    them; `met` has the first ten thousand.
+    """Random faults: a share of all requests is disturbed, or of those that match `api`, `client_id`, `topic` and
+    `group`, drawn from the seed, while it is `active`. `hits` counts them; `met` has the first ten thousand.
     """
 
     seed: int
     rate: float
     events: bool
+    api: list[str] | None
+    client_id: str | None
+    topic: str | None
+    group: str | None
     active: bool
     hits: int
     met: list[ChaosHit]

@@ -31,10 +31,12 @@ from pykafka_broker.control.traffic.exchange import (
     kept_part,
     thinned,
 )
-from pykafka_broker.control.traffic.faults import Action, Event, FaultTable, Rule
+from pykafka_broker.control.traffic.faults import Action, FaultTable, Rule
 from pykafka_broker.control.traffic.mentions import FetchedSession, Known
+from pykafka_broker.control.traffic.recorder import ProducedBatches
 from pykafka_broker.control.traffic.request_log import FULL, RequestCounts, RequestLog
 from pykafka_broker.errors import FrameError
+from pykafka_broker.log.filesystem import FileSlice
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.runtime import Pieces
 from pykafka_broker.server.connection import Dispatching
@@ -64,8 +66,8 @@ class Surroundings(Protocol):
     def cancel(self, future: Future[Any]) -> None:
         """Cancel the future of a client that has gone."""
 
-    def befall(self, exchange: Exchange, event: Event) -> None:
-        """Let an event befall what a request names."""
+    def befall(self, exchange: Exchange, rule: Rule) -> None:
+        """Let the event of a rule befall what a request names."""
 
     def at_end(self, step: Callable[[], None]) -> object:
         """Run a step of the server's turn before its answers leave."""
@@ -213,24 +215,29 @@ class ObservedRouter:
         return answer
 
     def _recorded_long(self, connection: ConnectionContext, frame: memoryview) -> Answer:
-        """Serve a long request that is recorded: it is written before a log writes into the frame."""
+        """Serve a long request that is recorded."""
         kept = frame[:KEPT_REQUEST_BYTES].tobytes()
         exchange = Exchange((self._clock.wall, connection, kept, None, perf_counter_ns()), mark=_mark(len(frame)))
-        assert self._log.recorder is not None
-        exchange.recorded = self._log.recorder.take(frame)
-        return self._serve_noted(exchange, frame)
+        produced = ProducedBatches(frame)
+        if not produced:
+            assert self._log.recorder is not None
+            exchange.recorded = self._log.recorder.take(frame)
+        return self._serve_noted(exchange, frame, produced)
 
-    def _serve_noted(self, exchange: Exchange, frame: memoryview) -> Answer:
-        """Serve a request, and note what comes of it at once or later."""
+    def _serve_noted(self, exchange: Exchange, frame: memoryview, produced: ProducedBatches | None = None) -> Answer:
+        """Serve a request, and note what comes of it at once or later.
+
+        produced: the batches of a request that is recorded.
+        """
+        answer: Answer = None
         try:
             answer = self._standing(self._serve(exchange.connection, frame))
-        except FrameError:
-            self._noted(exchange, None)
-            raise
-        if isinstance(answer, PendingReply):
-            return ObservedReply(self, answer, exchange)
-        self._noted(exchange, answer)
-        return answer
+        finally:
+            if produced and self._log.recorder is not None:
+                exchange.recorded = self._log.recorder.take(frame, produced.stored(self._faults.known))
+            if not isinstance(answer, PendingReply):
+                self._noted(exchange, answer)
+        return ObservedReply(self, answer, exchange) if isinstance(answer, PendingReply) else answer
 
     # -- under faults
 
@@ -254,7 +261,7 @@ class ObservedRouter:
                 exchange.served = None
                 raise FrameError(f"fault {rule.id} drops the connection before the request is served")
             if rule is not None and rule.action.event is not None:
-                self._surroundings.befall(exchange, rule.action.event)
+                self._surroundings.befall(exchange, rule)
             if rule is not None and rule.action.error is not None and not rule.action.applied:
                 exchange.served = None
                 served, made, refusal = refusing(exchange, rule, self._faults.known)
@@ -477,6 +484,10 @@ class BrokerKnows:
             return services.shares.sessions.partitions(session)
         return services.fetch_sessions.partitions(session)
 
+    def log_end(self, topic: str, partition: int, size: int) -> FileSlice | None:
+        led = self._server.broker.services.replicas.open_leader(topic, partition)
+        return None if led is None else led.log.segments.tail(size)
+
 
 class TrafficObserver:
     """The request log and the faults of a server, and all effects of faults.
@@ -492,7 +503,7 @@ class TrafficObserver:
         self.log = RequestLog()
         self.faults = FaultTable(known)
         self.faults.on_added = self._meet_who_waits
-        self.on_event: Callable[[Exchange, Event], None] | None = None  # None: nothing can befall, as in a proxy
+        self.on_event: Callable[[Exchange, Rule], None] | None = None  # None: nothing can befall, as in a proxy
         self.follow()
         server.admit = self._admit
 
@@ -552,9 +563,9 @@ class TrafficObserver:
     def take_steps(self) -> None:
         self._server.turns.answers.take_steps()
 
-    def befall(self, exchange: Exchange, event: Event) -> None:
+    def befall(self, exchange: Exchange, rule: Rule) -> None:
         if self.on_event is not None:
-            self.on_event(exchange, event)
+            self.on_event(exchange, rule)
 
     def _meet_who_waits(self, rule: Rule) -> None:
         """End waiting fetches, so the clients come again and meet the new fault."""

@@ -41,9 +41,8 @@ _INDEX = re.compile(r"0|[1-9][0-9]*")
 TopicPartition = tuple[str, int]
 _CLOSING_THREADS = 16  # a disk syncs many files in little more time than one
 _SEALING_THREADS = 2  # making files is the processor's work
-_SYNCED_TOGETHER_FROM = (
-    100  # logs; fewer are synced file by file, since other programs may have written much to the disk
-)
+# logs; fewer are synced file by file, since other programs may have written much to the disk
+_SYNCED_TOGETHER_FROM = 100
 
 
 class LogDirectoryError(Exception):
@@ -51,6 +50,8 @@ class LogDirectoryError(Exception):
 
 
 class LogDirectory:
+    """A directory of logs: its lock, identity and checkpoints, and whether it is online."""
+
     def __init__(self, fs: FileSystem, path: str, *, metadata_only: bool = False) -> None:
         self.fs = fs
         self.path = path
@@ -62,10 +63,10 @@ class LogDirectory:
         self.listed = False  # whether the folders in the directory were read
         self._deleted: set[TopicPartition] = set()  # partitions deleted before the start, by their folders
         self.clean = False  # whether the last broker shut down cleanly
-        self.clean_epoch = NO_EPOCH  # ... and its broker epoch
+        self.clean_epoch = NO_EPOCH  # the broker epoch of the last broker, if it shut down cleanly
         self.broker_epoch = NO_EPOCH  # of this broker
         self.whole = True  # whether every partition in it could be recovered
-        self.ready = False  # recovered; before that no checkpoint and no clean marker may be written
+        self.ready = False  # whether the recovery is over; until then neither checkpoints nor the marker are written
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_start_offsets: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}

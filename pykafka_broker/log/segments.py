@@ -125,6 +125,11 @@ class Segments:
 
     # -- read
 
+    def tail(self, size: int) -> FileSlice | None:
+        """Return the last bytes of the active segment; None where there are fewer."""
+        segment = self.active
+        return FileSlice(segment.log, segment.size - size, size) if segment.size >= size else None
+
     def read(
         self, offset: int, max_bytes: int, upper_offset: int, log_end_offset: int, min_one: bool
     ) -> LogRead | None:

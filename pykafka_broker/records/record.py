@@ -51,7 +51,7 @@ def iter_records(
 
 
 def iter_records_in_steps(
-    batch: Buffer, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED
+    batch: Buffer, header: BatchHeader
 ) -> Generator[None, None, tuple[int, Iterator[BatchRecord]]]:
     """Decompress a batch in steps of about a millisecond.
 
@@ -61,7 +61,7 @@ def iter_records_in_steps(
     if header.codec == NONE:
         return header.size - HEADER_SIZE, iter_records(batch, header)
     packed = memoryview(batch)[HEADER_SIZE : require_whole(batch, header)]
-    data = yield from decompress_in_steps(header.codec, packed, max_bytes)
+    data = yield from decompress_in_steps(header.codec, packed, MAX_DECOMPRESSED)
     check_room(header, len(data))
     return len(data), decode_records(data, 0, len(data), header)
 

@@ -15,6 +15,5 @@ it is read from there; so a registry of theirs can go on with our topic, and our
     registry.py     schemas registered, found, compared and deleted
     settings.py     levels, modes and other settings
     decoding.py     values of records as JSON, by schemas here or of another registry
-    api.py          a request's parameters and body; paths, and the answer of each
-    opening.py      the HTTP address beside a broker: access, requests and answers, the other brokers' registries
+    api.py          parameters, bodies and paths; the HTTP address: access, the registries of other brokers
 """

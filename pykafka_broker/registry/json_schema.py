@@ -183,7 +183,7 @@ def _compare_object(comparison: Comparison, old: Subschema, new: Subschema, path
         else:
             found += comparison.compare(were[name], are[name], where)
     found += _compare_patterns(comparison, old, new, path)
-    found += _compare_rest(comparison, old, new, "additionalProperties", "ADDITIONAL_PROPERTIES", path)
+    found += _compare_rest(comparison, old, new, path)
     return found + _compare_dependencies(comparison, old, new, path)
 
 
@@ -248,14 +248,14 @@ def _matches(pattern: str, name: str) -> bool:
         return False
 
 
-def _compare_rest(comparison: Comparison, old: Subschema, new: Subschema, word: str, kind: str, path: str) -> list[str]:
+def _compare_rest(comparison: Comparison, old: Subschema, new: Subschema, path: str) -> list[str]:
     """Compare the schemas of unnamed properties."""
-    was, now = old.rest(word), new.rest(word)
-    where = f"{path}/{word}"
+    was, now = old.rest("additionalProperties"), new.rest("additionalProperties")
+    where = f"{path}/additionalProperties"
     if now.schema is False and was.schema is not False:
-        return [reason(f"{kind}_REMOVED", where)]
+        return [reason("ADDITIONAL_PROPERTIES_REMOVED", where)]
     if was.schema in (True, {}) and comparison.compare(was, now, where):
-        return [reason(f"{kind}_NARROWED", where)]
+        return [reason("ADDITIONAL_PROPERTIES_NARROWED", where)]
     return comparison.compare(was, now, where)
 
 

@@ -17,15 +17,22 @@ from typing import TYPE_CHECKING, Any
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError, RecordsDiffer, WaitTimeout
 from pykafka_broker.testing.history import AnomaliesFound
-from pykafka_broker.testing.process import KafkaBroker, RemoteBroker
+from pykafka_broker.testing.process import KafkaBroker
 from pykafka_broker.testing.record import ANY, NewRecord, Record
+from pykafka_broker.testing.remote import RemoteBroker
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.asynchronous import AsyncKafkaBroker, AsyncRemoteBroker
     from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
     from pykafka_broker.testing.cases import KafkaBrokerTestCase
     from pykafka_broker.testing.cluster import KafkaCluster
-    from pykafka_broker.testing.playing import PlayedRecording, compare_recordings, replay_recording
+    from pykafka_broker.testing.playing import (
+        PlayedRecording,
+        compare_recordings,
+        mask_recording,
+        recorded_events,
+        replay_recording,
+    )
     from pykafka_broker.testing.simulation import SimulatedCluster, SimulatedLoop, simulate
 
 __all__ = [
@@ -48,6 +55,8 @@ __all__ = [
     "SimulatedLoop",
     "WaitTimeout",
     "compare_recordings",
+    "mask_recording",
+    "recorded_events",
     "replay_recording",
     "simulate",
 ]
@@ -66,6 +75,8 @@ _ON_FIRST_USE = {  # imports that most tests don't need: asyncio, unittest, clus
     "SimulatedCluster": "simulation",
     "SimulatedLoop": "simulation",
     "compare_recordings": "playing",
+    "mask_recording": "playing",
+    "recorded_events": "playing",
     "replay_recording": "playing",
     "simulate": "simulation",
 }

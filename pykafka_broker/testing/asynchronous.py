@@ -18,7 +18,8 @@ from pykafka_broker.testing.aio.controlled import AsyncControlled
 from pykafka_broker.testing.answers import RecordingState
 from pykafka_broker.testing.async_client import AsyncControlClient, entered, in_thread
 from pykafka_broker.testing.control_client import told_to_the_test
-from pykafka_broker.testing.process import KafkaBroker, RemoteBroker
+from pykafka_broker.testing.process import KafkaBroker
+from pykafka_broker.testing.remote import RemoteBroker
 
 __tracebackhide__ = told_to_the_test
 P = ParamSpec("P")

@@ -1,8 +1,8 @@
 """Tests under chaos: which faults a run met, and which few of them are enough for its failure.
 
 Rule: a fault of a chaos is a fault with `nth`, so a run without the chaos but with these faults meets the same. A
-failure is cut down by running the test with parts of the faults (delta debugging, Zeller and Hildebrandt 2002); what is
-left is smallest in the sense that the test passes without any one of them.
+failure is cut down by running the test with parts of the faults; what is left is smallest in the sense that the test
+passes without any one of them.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class ChaosSpec(NamedTuple):
     """The chaos of a marked test.
 
     trouble, mean_ms, most_down: of the processes of a cluster, as of `KafkaCluster.trouble`.
+    api, client_id, topic, group: limits of the chaos, as of `faults.chaos`.
     shrink_runs: the most runs for cutting a failure down; 0 leaves it as it is.
     """
 
@@ -44,6 +45,16 @@ class ChaosSpec(NamedTuple):
     trouble: Sequence[str] = ()
     mean_ms: int = DEFAULT_MEAN_MS
     most_down: int = 1
+    api: str | Sequence[str] | None = None
+    client_id: str | None = None
+    topic: str | None = None
+    group: str | None = None
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """The limits that are set."""
+        named = {"api": self.api, "client_id": self.client_id, "topic": self.topic, "group": self.group}
+        return {name: value for name, value in named.items() if value is not None}
 
     @classmethod
     def of(
@@ -55,6 +66,10 @@ class ChaosSpec(NamedTuple):
         trouble: Iterable[str] = (),
         mean_ms: int = DEFAULT_MEAN_MS,
         most_down: int = 1,
+        api: str | Sequence[str] | None = None,
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
     ) -> ChaosSpec:
         """Return the chaos of a marker with these arguments. `seeds`: the seeds, or how many there are from 1 on.
 
@@ -69,7 +84,12 @@ class ChaosSpec(NamedTuple):
             raise ValueError("rate is a share of all requests: more than 0, at most 1, and 0 with trouble alone")
         if mean_ms < 1 or most_down < 1:
             raise ValueError("mean_ms and most_down must be at least 1")
-        return cls(chosen, float(rate), events, shrink_runs, kinds, mean_ms, most_down)
+        found = cls(
+            *(chosen, float(rate), events, shrink_runs, kinds, mean_ms, most_down), *(api, client_id, topic, group)
+        )
+        if found.limits and not rate:
+            raise ValueError("api, client_id, topic and group limit the faults of a rate; trouble is of processes")
+        return found
 
 
 class ChaosRun:
@@ -96,7 +116,7 @@ class ChaosRun:
         self.name, self._of, self._cluster = name, faults, cluster
         if self.faults is None:
             if self.spec.rate:
-                faults.chaos(self.seed, self.spec.rate, events=self.spec.events)
+                faults.chaos(self.seed, self.spec.rate, events=self.spec.events, **self.spec.limits)
             if self.spec.trouble and cluster is not None:
                 spec = self.spec
                 hooks = self._note_hits, self._count_start
@@ -180,40 +200,38 @@ def line_of(hit: Hit, name: str) -> str:
 
 
 def shrunk(hits: Sequence[H], fails: Callable[[Sequence[H]], bool], runs: int) -> list[H]:
-    """Return faults that are enough for a failure: some of `hits`, which are enough.
+    """Return faults that are enough for a failure.
+
+    A run with the first faults alone is the same run up to the last of them. A bisection finds how many of the first
+    are enough; the last one of these is needed, and the next bisection finds the fault before it that is needed too.
 
     Args:
+        hits: all faults, in the order in which they were met; the test fails with them, and passes without any.
         fails: runs the test with some of the faults.
         runs: the most runs; what is left then is returned.
     """
-    left, parts = list(hits), 2
-    while len(left) > 1 and runs > 0:
-        length = -(-len(left) // parts)
-        chunks = [left[at : at + length] for at in range(0, len(left), length)]
-        smaller: list[H] | None = None
-        for candidate in _candidates(chunks):
+    needed: list[H] = []
+    left = list(hits)
+    while left:
+        too_few, enough = -1 if needed else 0, len(left)  # so many of those left
+        while enough - too_few > 1:
             if runs <= 0:
-                return left
+                return left[:enough] + needed
             runs -= 1
-            if fails(candidate):
-                smaller = candidate
-                break
-        if smaller is None:
-            if parts >= len(left):
-                return left
-            parts = min(2 * parts, len(left))
-        else:
-            parts = 2 if any(smaller is chunk for chunk in chunks) else max(parts - 1, 2)
-            left = smaller
-    return left
-
-
-def _candidates(chunks: Sequence[list[H]]) -> Iterable[list[H]]:
-    """Yield each chunk alone, then all but each; of two chunks the second is what the first leaves."""
-    yield from chunks
-    if len(chunks) > 2:
-        for index in range(len(chunks)):
-            yield [hit for other, chunk in enumerate(chunks) if other != index for hit in chunk]
+            some = 0 if too_few < 0 else (too_few + enough) // 2  # most failures have a single cause
+            if fails(left[:some] + needed):
+                enough = some
+            else:
+                too_few = some
+        if not enough:
+            break
+        left, needed = left[: enough - 1], [left[enough - 1], *needed]
+    for index in range(1, len(needed)):  # more faults may have hidden that fewer are enough
+        fewer = needed[:index] + needed[index + 1 :]
+        if runs > 0 and fails(fewer):
+            return shrunk(fewer, fails, runs - 1)
+        runs -= 1
+    return needed
 
 
 class Verdict(NamedTuple):
@@ -256,8 +274,9 @@ def _arguments(run: ChaosRun) -> list[str]:
     given = [f"seeds=[{run.seed}]", f"rate={spec.rate:g}"]
     if spec.events:
         given.append("events=True")
+    given += [f"{name}={written(value)}" for name, value in spec.limits.items()]
     if spec.trouble:
-        given += [f"trouble={list(spec.trouble)}".replace("'", '"'), f"mean_ms={spec.mean_ms}"]
+        given += [f"trouble={written(spec.trouble)}", f"mean_ms={spec.mean_ms}"]
         given += [f"most_down={spec.most_down}"] if spec.most_down != 1 else []
     return given
 

@@ -33,8 +33,8 @@ from pykafka_broker.testing.answers import (
 )
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import BrokerClock, Controlled
-from pykafka_broker.testing.data import BrokerError, NotReached, Step, all_at_once, poll
-from pykafka_broker.testing.history import History, rows_of_file
+from pykafka_broker.testing.data import BrokerError, NotReached, Step, WaitTimeout, all_at_once, poll
+from pykafka_broker.testing.history import History, late, rows_of_file
 from pykafka_broker.testing.traffic import Fault, Faults
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ __tracebackhide__ = told_to_the_test
 WAIT_S = 30.0
 
 
+_LED_S = 10.0  # until another broker leads what a broker has led that has ended
 _NO_DUMP = "{0} is for one broker. cluster.records(topic) reads a topic, cluster.snapshot(name) keeps the whole state"
 _ONE_BROKER = "{0} is for one broker: cluster.broker(1).{0}()"
 _SIDES = "{0} does not say which nodes are on the other side: cluster.partition_network({{1}}, {{2, 3, 100}})"
@@ -522,18 +523,30 @@ class ClusterFaults(Faults):
         for node in self._nodes.values():
             node.faults.clear()
 
-    def chaos(self, seed: int, rate: float = 0.05, *, events: bool = False) -> ChaosState:
+    def chaos(
+        self,
+        seed: int,
+        rate: float = 0.05,
+        *,
+        events: bool = False,
+        api: str | Sequence[str] | None = None,
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+    ) -> ChaosState:
         """Disturb a share of all requests at random, on all brokers.
 
         Args:
             seed: the same seed gives the same faults.
             rate: the share of all requests, 0 to 1; 0 ends the chaos.
             events: refused: leaders of a cluster are moved by `move_leader`.
+            api, client_id, topic, group: only requests that match all of them, as of `add`; only that topic fails.
         """
         if not self._nodes:
             raise BrokerError("no broker of the cluster is running")
+        limits: dict[str, Any] = {"api": api, "client_id": client_id, "topic": topic, "group": group}
         for node in self._nodes.values():
-            state = node.faults.chaos(seed, rate, events=events)
+            state = node.faults.chaos(seed, rate, events=events, **limits)
         return state
 
     def chaos_state(self) -> ChaosState:
@@ -633,10 +646,7 @@ class ClusterTraffic(ClusterNodes):
         return ClusterHistory(self._brokers_that_run())
 
     def _histories(self) -> list[list[dict[str, Any]]]:
-        found: list[list[dict[str, Any]]] = []
-        for node in self.brokers:
-            if node.running:
-                found += node._histories()
+        found = [node._rows("facts") for node in self.brokers if node.running]
         stopped: list[Path] = []
         for node_id in self._ids:
             node = self.broker(node_id)
@@ -648,7 +658,26 @@ class ClusterTraffic(ClusterNodes):
                     )
                 stopped.append(node.history_path)
         names = {each["topic_id"]: each["name"] for each in self.topics()} if stopped else {}
-        return found + [rows_of_file(path, names) for path in stopped]
+        found += [rows_of_file(path, names) for path in stopped]
+        found[0] += self._logs([row for rows in found for row in rows])
+        return found
+
+    def _logs(self, facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Return the logs of all partitions; a partition whose leader has just ended gets another one."""
+        logs: list[dict[str, Any]] = []
+
+        def look() -> None:
+            logs[:] = []
+            for node in self.brokers:
+                if node.running:
+                    logs.extend(node._rows("logs"))
+            if missing := late(facts, logs):
+                logs.extend(missing)
+                raise NotReached(missing[0]["why"])
+
+        with suppress(WaitTimeout):
+            poll(look, "the logs are unknown", _LED_S)
+        return logs
 
     def clear_requests(self) -> None:
         """Empty the request logs of all brokers."""

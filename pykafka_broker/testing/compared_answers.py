@@ -56,7 +56,7 @@ _OF_ITS_PAST = frozenset(
     {
         *("leader_epoch", "high_watermark", "last_stable_offset", "log_start_offset", "offset", "replica_nodes"),
         *("isr_nodes", "offline_replicas", "brokers", "rack", "controller_id", "preferred_read_replica"),
-        *("committed_leader_epoch", "producer_epoch", "ongoing_txn_producer_epoch"),
+        *("committed_leader_epoch", "producer_epoch", "ongoing_txn_producer_epoch", "end_offset"),  # of an epoch
     }
 )
 # How far the followers of a cluster are, and which nodes are there at the moment.

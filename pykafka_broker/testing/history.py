@@ -7,9 +7,9 @@ process, so that `key` may be a function.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from pykafka_broker.testing.control_client import ControlClient, told_to_the_test
 from pykafka_broker.testing.data import Data
@@ -69,6 +69,19 @@ class Application(NamedTuple):
     order: str | Callable[[Record], Hashable] | None
 
 
+class Questions(TypedDict, total=False):
+    """The arguments of `Checks.check`, but for `raises`."""
+
+    input: str | None
+    output: str | None
+    key: str | Callable[[Record], Hashable]
+    guarantee: Guarantee
+    order: str | Callable[[Record], Hashable] | None
+    seen_by: str | None
+    allow: Collection[Anomaly]
+    forbid: Collection[Forbidden]
+
+
 class Checks(Data):
     """Checks of what happened at a broker."""
 
@@ -79,7 +92,11 @@ class Checks(Data):
 
     def _histories(self) -> list[list[dict[str, Any]]]:
         """Return the history of each broker."""
-        return [rows_of(self._answer(str, "GET", "/history", timeout_s=_LONG_S))]
+        return [self._rows("all")]
+
+    def _rows(self, part: str) -> list[dict[str, Any]]:
+        """Return the history of a broker, or its part "facts" or "logs"."""
+        return rows_of(self._answer(str, "GET", "/history", query={"part": part}, timeout_s=_LONG_S))
 
     def check(
         self,
@@ -127,6 +144,26 @@ class Checks(Data):
         inputs, outputs = self.records(input), self.records(output)
         application = Application(inputs, outputs, key, guarantee, order)
         return _judged(histories, allow, raises, application)
+
+
+def late(facts: Iterable[Mapping[str, Any]], logs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row for each partition with facts that was led by none of the brokers that were asked for their logs,
+    though it has a leader: the leader moved meanwhile, or has ended and the controller does not know yet.
+    """
+    used = {(row["topic"], row["partition"]) for row in facts if "partition" in row}
+    used -= {(row["topic"], row["partition"]) for row in logs if "partition" in row}
+    topics: dict[str, Any] = next((row["topics"] for row in reversed(logs) if row["kind"] == "topics"), {})
+    return [
+        {
+            "kind": "unread",
+            "topic": topic,
+            "partition": index,
+            "why": f"its leader, broker {leader}, does not answer for it",
+        }
+        for topic, told in topics.items()
+        for index, leader in enumerate(told["leaders"])
+        if (topic, index) in used
+    ]
 
 
 def rows_of(lines: str) -> list[dict[str, Any]]:

@@ -52,6 +52,8 @@ _WITH_OFFSETS = frozenset(
         ApiKey.SHARE_ACKNOWLEDGE,
     }
 )
+_WAITING = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
+_NEWS = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR})  # of leaders and coordinators
 _LOGINS = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 _PARTITIONS = ("partition_index", "partition", "index")
 Address = tuple[str, int]
@@ -80,30 +82,50 @@ def by_node(recording: Recording) -> Recording:
         return recording
     inner = {each.connection for each in recording.events if is_of_a_broker(each.request)}
     events = [each for each in recording.events if each.connection not in inner]
-    told = _Told(recording.servers)
+    told = _KnownCluster(recording.servers)
     for index, event in enumerate(events):
         told.note(index, event)
     nodes = {address: told.node(address) for address in {*recording.servers.values()}}
     if len({*nodes.values()} - {0}) < 2:
         return recording  # all addresses are of one broker
-    moves = list(told.moves(events))
+    moves = sorted(told.moves(events), key=lambda each: each.at)
     events = [each._replace(node=nodes.get(recording.servers.get(each.connection, ("", 0)), 0)) for each in events]
     return recording._replace(
-        events=sorted([*moves, *events], key=lambda each: each.at),  # a move is before what comes at its time
+        events=sorted([*(call for each in moves for call in each.calls()), *told.in_effect(events, moves)], key=_at),
         nodes=dict.fromkeys(sorted(told.addresses), 0),
         placements=told.placements,
     )
 
 
+def _at(event: Recorded) -> int:
+    return event.at
+
+
+class _NewLeader(NamedTuple):
+    """A leader or coordinator that clients were told with an event, as many epochs later than the one before."""
+
+    event: int
+    node: int
+    epochs: int = 1
+    leader_epoch: int = -1
+
+
 class _Move(NamedTuple):
-    """A leader or coordinator that clients were told with an event: as many epochs later than the one before."""
+    """A move of a leader or coordinator, before all events of its time."""
 
-    told: int
-    leader: int
-    epochs: int
+    at: int
+    of: TopicPartition | Coordinated
+    to: _NewLeader
+
+    def calls(self) -> Iterator[Recorded]:
+        if isinstance(self.of, Coordinated):
+            yield self.of.moved(self.at, self.to.node)
+            return
+        body = json.dumps({"topic": self.of.topic, "partition": self.of.partition, "leader": self.to.node})
+        yield from repeat(Recorded(self.at, self.at, 0, b"", None, ("POST", MOVE_LEADER, body)), self.to.epochs)
 
 
-class _Told:
+class _KnownCluster:
     """The brokers of a cluster, as clients were told of them."""
 
     def __init__(self, servers: Mapping[int, Address]) -> None:
@@ -113,11 +135,11 @@ class _Told:
         self._names: dict[str, str] = {}  # of topics, by id
         self._leaders: dict[TopicPartition, Placement] = {}
         self._leading: Counter[tuple[Address, int]] = Counter()  # how often an address has led what a node leads
-        self._refused: dict[TopicPartition, list[int]] = {}
-        self._moved: dict[TopicPartition, list[_Move]] = {}
         self._coordinators: dict[Coordinated, int] = {}
-        self._strangers: dict[Coordinated, list[int]] = {}  # when a coordinator was asked that is none any more
-        self._other_coordinators: dict[Coordinated, list[_Move]] = {}
+        self._later: dict[TopicPartition | Coordinated, list[_NewLeader]] = {}  # all leaders after the first one
+        # Events in which the old leader or coordinator refused a request, and those in which it had not changed yet.
+        self._refused: dict[TopicPartition | Coordinated, list[int]] = {}
+        self._served: dict[TopicPartition | Coordinated, list[int]] = {}
 
     def note(self, index: int, event: Recorded) -> None:
         """Take up what an event tells."""
@@ -132,15 +154,15 @@ class _Told:
         for one, node in told_coordinators(event):
             if one.kind in OF_COORDINATORS and node >= 0:
                 if self._coordinators.setdefault(one, node) != node:
-                    self._other_coordinators.setdefault(one, []).append(_Move(index, node, 1))
+                    self._later.setdefault(one, []).append(_NewLeader(index, node))
+                else:
+                    self._served.setdefault(one, []).append(index)
                 self._coordinators[one] = node
         for one, is_theirs in asked_coordinators(event):
-            if not is_theirs:
-                self._strangers.setdefault(one, []).append(index)
-        for place, led in served(event, self._names):
-            if not led:
-                self._refused.setdefault(place, []).append(index)
-            elif place in self._leaders and event.connection in self._servers:
+            (self._served if is_theirs else self._refused).setdefault(one, []).append(index)
+        for place, is_led in served(event, self._names):
+            (self._served if is_led else self._refused).setdefault(place, []).append(index)
+            if is_led and place in self._leaders and event.connection in self._servers:
                 self._leading[self._servers[event.connection], self._leaders[place].leader] += 1
 
     def _note_topic(self, index: int, topic: Any) -> None:
@@ -151,10 +173,11 @@ class _Told:
             place = TopicPartition(topic.name, each.partition_index)
             known = self._leaders.setdefault(place, told)
             if told.leader < 0 or 0 <= told.leader_epoch <= known.leader_epoch:
-                continue  # a broker that has not heard of the last change
+                self._served.setdefault(place, []).append(index)
+                continue  # no change, or a broker that has not heard of it
             if told != known:
                 epochs = max(1, min(told.leader_epoch - known.leader_epoch, _MOST_EPOCHS))
-                self._moved.setdefault(place, []).append(_Move(index, told.leader, epochs))
+                self._later.setdefault(place, []).append(_NewLeader(index, told.leader, epochs, told.leader_epoch))
             self._leaders[place] = told
 
     def node(self, address: Address) -> int:
@@ -168,27 +191,57 @@ class _Told:
             return told[0] if told else led.most_common(1)[0][0] if led else 0
         return of_port[0]
 
-    def moves(self, events: Sequence[Recorded]) -> Iterator[Recorded]:
-        """Yield calls that move leaders and coordinators: before the old one first refuses a request, or before clients
+    def moves(self, events: Sequence[Recorded]) -> Iterator[_Move]:
+        """Yield the moves of leaders and coordinators: before the old one first refuses a request, or before clients
         are told.
         """
-        for place, moved in self._moved.items():
-            for move, index in _in_time(moved, self._refused.get(place, ())):
-                body = json.dumps({"topic": place.topic, "partition": place.partition, "leader": move.leader})
-                at = events[index].at
-                yield from repeat(Recorded(at, at, 0, b"", None, ("POST", MOVE_LEADER, body)), move.epochs)
-        for one, moved in self._other_coordinators.items():
-            for move, index in _in_time(moved, self._strangers.get(one, ())):
-                if move.leader in self.addresses:
-                    yield one.moved(events[index].at, move.leader)
+        for of, later in self._later.items():
+            before = -1
+            for new in later:
+                if isinstance(of, TopicPartition) or new.node in self.addresses:
+                    yield _Move(self._time_of(of, before, new.event, events), of, new)
+                before = new.event
+
+    def _time_of(self, of: TopicPartition | Coordinated, before: int, told: int, events: Sequence[Recorded]) -> int:
+        """Return the time of a move between two events with which clients were told. A request that waits is refused
+        when the leader moves, so the leader may have served others since the request came.
+        """
+        refused = [events[index] for index in self._refused.get(of, ()) if before < index < told]
+        if not refused:
+            return events[told].at
+        first = min(refused, key=lambda each: each.answered)
+        if not _waits(first):
+            return first.at
+        old = self._servers.get(first.connection)
+        held = [events[index] for index in self._served.get(of, ()) if before < index < told]
+        held = [each for each in held if first.at <= each.at and each.answered <= first.answered]
+        known = (each.answered + 1 for each in held if self._servers.get(each.connection) == old or _is_news(each))
+        return min(max([first.at, *known]), first.answered, *(each.at for each in refused if not _waits(each)))
+
+    def in_effect(self, events: Iterable[Recorded], moves: Sequence[_Move]) -> Iterator[Recorded]:
+        """Yield the events, in which no broker tells an earlier leader after a move: the brokers that play them may
+        have other epochs, so they can't tell which of two leaders is the earlier one.
+        """
+        for event in events:
+            message = RecordedMessages(event)
+            news = {each.of: each.to for each in moves if each.at <= event.at}
+            if not news or message.api_key != ApiKey.METADATA or message.response is None:
+                yield event
+                continue
+            for topic in message.response.topics:
+                for each in topic.partitions:
+                    new = news.get(TopicPartition(topic.name or "", each.partition_index))
+                    if new is not None and 0 <= each.leader_epoch < new.leader_epoch:
+                        each.leader_id, each.leader_epoch = new.node, new.leader_epoch
+            yield message.rewritten()
 
 
-def _in_time(moves: Iterable[_Move], refused: Sequence[int]) -> Iterator[tuple[_Move, int]]:
-    """Yield moves with the numbers of the events before which they were. refused: of requests to an old leader."""
-    before = -1
-    for move in moves:
-        yield move, min((at for at in refused if before < at < move.told), default=move.told)
-        before = move.told
+def _waits(event: Recorded) -> bool:
+    return bool(event.request) and int.from_bytes(event.request[:2], "big") in _WAITING
+
+
+def _is_news(event: Recorded) -> bool:
+    return bool(event.request) and int.from_bytes(event.request[:2], "big") in _NEWS
 
 
 def _is_login(event: Recorded) -> bool:

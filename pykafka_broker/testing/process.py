@@ -1,4 +1,4 @@
-"""The broker's process as an object; a running broker elsewhere.
+"""The broker's process as an object.
 
 Rule: the child listens on a port that the kernel chose and prints it on its standard output; it reads its standard
 input only to learn that its parent is gone, or to be told to stop where no signal can be sent.
@@ -46,9 +46,6 @@ if TYPE_CHECKING:
     from pykafka_broker.testing.broker_recording import BrokerRecorder
     from pykafka_broker.testing.in_process import BrokerInProcess
     from pykafka_broker.testing.security_spec import SecuritySpec
-
-
-# -- a process
 
 
 __tracebackhide__ = told_to_the_test
@@ -680,32 +677,3 @@ class _Output:
             return self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
             return None
-
-
-# -- a broker elsewhere
-
-
-class RemoteBroker(Controlled):
-    """A running broker elsewhere: `RemoteBroker("http://127.0.0.1:9644")`."""
-
-    def __init__(self, control_url: str, token: str | None = None) -> None:
-        self._client = ControlClient(control_url, token)
-
-    @property
-    def control(self) -> ControlClient:
-        return self._client
-
-    @property
-    def bootstrap_servers(self) -> str:
-        """The addresses for a client's `bootstrap.servers`."""
-        return str(self.control.call("GET", "/broker")["bootstrap_servers"])
-
-    def close(self) -> None:
-        """Close the connections to the broker, which keeps running."""
-        self._client.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -116,15 +116,28 @@ class Faults:
         """End all faults, chaos included."""
         self._control.call("DELETE", "/faults")
 
-    def chaos(self, seed: int, rate: float = 0.05, *, events: bool = False) -> ChaosState:
+    def chaos(
+        self,
+        seed: int,
+        rate: float = 0.05,
+        *,
+        events: bool = False,
+        api: str | Sequence[str] | None = None,
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+    ) -> ChaosState:
         """Disturb a share of all requests at random.
 
         Args:
             seed: the same seed gives the same faults.
             rate: the share of all requests, 0 to 1; 0 ends the chaos.
             events: leaders and coordinators move and sessions end, too.
+            api, client_id, topic, group: only requests that match all of them, as of `add`; only that topic fails.
         """
-        body = {"seed": seed, "rate": float(rate), "events": events}
+        body: dict[str, Any] = {"seed": seed, "rate": float(rate), "events": events}
+        body |= {"client_id": client_id, "topic": topic, "group": group}
+        body["api"] = api if api is None or isinstance(api, str) else list(api)
         found: ChaosState = self._control.call("POST", "/chaos", body)
         return found
 
@@ -146,9 +159,20 @@ class Traffic(Handle):
         """The faults of the broker."""
         return Faults(self.control)
 
-    def chaos(self, seed: int, rate: float = 0.05, *, events: bool = False) -> ChaosState:
+    def chaos(
+        self,
+        seed: int,
+        rate: float = 0.05,
+        *,
+        events: bool = False,
+        api: str | Sequence[str] | None = None,
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+    ) -> ChaosState:
         """Disturb a share of all requests at random; the arguments are those of `faults.chaos`."""
-        return self.faults.chaos(seed, rate, events=events)
+        limits: dict[str, Any] = {"api": api, "client_id": client_id, "topic": topic, "group": group}
+        return self.faults.chaos(seed, rate, events=events, **limits)
 
     def start_recording(self) -> RecordingState:
         """Record all requests and answers from now on, whole, after the topics, records and offsets that are there."""

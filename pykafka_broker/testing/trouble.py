@@ -72,6 +72,8 @@ def written(value: Any) -> str:
     """Return a value as source code, with double quotes."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{written(key)}: {written(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(written, value))}]"
     return json.dumps(value) if isinstance(value, str) else repr(value)
 
 
@@ -322,7 +324,8 @@ class _Kept(NamedTuple):
                     handle.id = fault.id
                     handles[broker, fault.id] = handle
             if self.chaos is not None:
-                node.faults.chaos(self.chaos["seed"], self.chaos["rate"], events=self.chaos["events"])
+                limits: Any = {name: self.chaos[name] for name in ("events", "api", "client_id", "topic", "group")}
+                node.faults.chaos(self.chaos["seed"], self.chaos["rate"], **limits)
 
 
 def drawn(

@@ -108,13 +108,13 @@ class ToolParser(OptionParser):
         self.add_argument("--version", action="version", version=__version__)
         self.add_argument("--json", action="store_true", help="print what was found or done as JSON")
 
-    def add_connection(self, *, controllers: bool = False, config: str = "--command-config") -> None:
+    def add_connection(self, *, controllers: bool = False) -> None:
         """Add `--bootstrap-server` and the client's file of properties; with `controllers` `--bootstrap-controller`."""
         where = self.add_mutually_exclusive_group() if controllers else self
         where.add_argument("--bootstrap-server", metavar="HOST:PORT,...", help="brokers to connect to")
         if controllers:
             where.add_argument("--bootstrap-controller", metavar="HOST:PORT,...", help="controllers to connect to")
-        self.add_argument(config, dest="command_config", metavar="FILE", help="properties of the client")
+        self.add_argument("--command-config", metavar="FILE", help="properties of the client")
 
     def add_properties(self, old: Old, what: str) -> None:
         """Add `--command-property`, and the deprecated names of both flags for properties."""

@@ -6,7 +6,7 @@ import json
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -16,14 +16,14 @@ from pykafka_broker.broker.requests.routes import ROUTES
 from pykafka_broker.broker.waiting.future import Future, Parked
 from pykafka_broker.control.history.entries import HistoryFile
 from pykafka_broker.control.history.noting import NotingRouter
-from pykafka_broker.control.observed_router import ObservedRouter
+from pykafka_broker.control.observed_router import BrokerKnows, ObservedRouter
 from pykafka_broker.control.traffic.exchange import Exchange, decoded_response
 from pykafka_broker.control.traffic.faults import Action, Event, FaultTable, Match, Rule
 from pykafka_broker.control.traffic.mentions import FetchedSession
 from pykafka_broker.control.traffic.recorder import Recorder
 from pykafka_broker.control.traffic.request_log import RequestLog
 from pykafka_broker.errors import FrameError
-from pykafka_broker.log.filesystem import OsFile
+from pykafka_broker.log.filesystem import FileSlice, OsFile
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -42,8 +42,10 @@ from pykafka_broker.protocol.messages.offset_commit_request import (
 )
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.records.compression import GZIP
 from pykafka_broker.records.header import check_crc, read_header
 from pykafka_broker.server.link_codec import encode_request
+from pykafka_broker.server.server import Server
 from tests.broker.support import NOW, LightBroker, batch
 
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -62,7 +64,7 @@ class Watched:
         self.sent: list[bytes] = []
         self.later_steps: list[tuple[int, Callable[[], None]]] = []
         self.last_steps: list[Callable[[], None]] = []
-        self.befallen: list[tuple[str, Event]] = []
+        self.befallen: list[tuple[str, Event | None]] = []
         self.router = ObservedRouter(self.broker.router.dispatch, self.broker.clock, self.log, self.faults, self)
 
     def topic_name(self, topic_id: bytes) -> str | None:
@@ -73,11 +75,14 @@ class Watched:
         assert isinstance(session, int)
         return self.broker.services.fetch_sessions.partitions(session)
 
+    def log_end(self, topic: str, partition: int, size: int) -> FileSlice | None:
+        return BrokerKnows(cast(Server, self)).log_end(topic, partition, size)
+
     def cut(self, connection: int, half: bytes) -> None:
         self.sent.append(half)
 
-    def befall(self, exchange: Exchange, event: Event) -> None:
-        self.befallen.append((exchange.api, event))
+    def befall(self, exchange: Exchange, rule: Rule) -> None:
+        self.befallen.append((exchange.api, rule.action.event))
 
     def send(self, connection: int, answer: list[Any]) -> None:
         self.sent.append(b"".join(answer))
@@ -540,6 +545,41 @@ def test_a_request_is_recorded_as_it_came(watched: Watched, size: int) -> None:
     buffer[:] = bytes(len(buffer))
     (line,) = [*recorder.lines()][1:]
     assert b64decode(json.loads(line)["request"]) == frame
+
+
+LARGE = batch(b"v" * 9_000)
+
+
+@pytest.mark.parametrize(
+    ("records", "settings", "version", "is_copied"),
+    [
+        ([LARGE, LARGE], {}, 9, False),
+        ([batch(b"v" * 9_000, codec=GZIP, timestamp=1), batch(b"w" * 20_000)], {}, 3, True),  # one is short
+        ([batch(b"v" * 17_000)], {}, 13, False),
+        ([LARGE, LARGE, LARGE, LARGE], {}, 9, True),  # the topic has three partitions
+        ([LARGE, LARGE], {"message.timestamp.type": "LogAppendTime"}, 9, True),
+        ([LARGE, LARGE], {"compression.type": "gzip"}, 9, True),
+        ([LARGE, LARGE], {"max.message.bytes": "1000"}, 9, True),
+        ([LARGE, LARGE, bytearray(30_000)], {}, 9, True),
+    ],
+)
+def test_long_records_are_recorded_as_they_came(
+    watched: Watched, records: list[bytearray], settings: Any, version: int, is_copied: bool
+) -> None:
+    """Refer to the records in the log, if the log has them, and copy them otherwise."""
+    watched.log.recorder = recorder = Recorder({})
+    watched.faults.watching = True
+    topic_id = watched.broker.add("large", 3, **settings)
+    data = [PartitionProduceData(number, bytes(each)) for number, each in enumerate(records)]
+    request = ProduceRequest(acks=1, timeout_ms=100, topic_data=[TopicProduceData("large", topic_id, data)])
+    frames = [b"".join(encode_request(request, version, number, "x"))[4:] for number in range(2)]
+    for frame in frames:
+        buffer = bytearray(frame)
+        assert watched.router.dispatch(CONNECTION, memoryview(buffer)) is not None
+        buffer[:] = bytes(len(buffer))
+    assert recorder._end == (sum(map(len, frames)) if is_copied else 0)
+    assert recorder.size_bytes > sum(map(len, frames))
+    assert [b64decode(json.loads(line)["request"]) for line in [*recorder.lines()][1:]] == frames
 
 
 @pytest.mark.parametrize("watching", ["a long request", "a long request in a history", "a fault"])

@@ -31,9 +31,9 @@ class Broker(NamedTuple):
 class Topic:
     """A topic of so many partitions."""
 
-    def __init__(self, name: str, partitions: int) -> None:
+    def __init__(self, name: str, partitions: int, topic_id: bytes | None = None) -> None:
         self.name = name
-        self.id = name.encode().ljust(16, b".")
+        self.id = topic_id or name.encode().ljust(16, b".")
         self.partitions = dict.fromkeys(range(partitions), Partition())
 
 
@@ -47,8 +47,8 @@ class TopicTable:
         for name, number in partitions.items():
             self.add(name, number)
 
-    def add(self, name: str, partitions: int = 1) -> bytes:
-        topic = self.topics[name] = Topic(name, partitions)
+    def add(self, name: str, partitions: int = 1, topic_id: bytes | None = None) -> bytes:
+        topic = self.topics[name] = Topic(name, partitions, topic_id)
         self.topics_by_id[topic.id] = topic
         return topic.id
 
@@ -83,9 +83,9 @@ class Machine:
             self.config, self.topics, lambda: f"id-{next(self._ids)}", lambda group_id: self.group_config
         )
 
-    def topic(self, name: str, partitions: int = 1) -> bytes:
+    def topic(self, name: str, partitions: int = 1, topic_id: bytes | None = None) -> bytes:
         """Create a topic, or let it grow."""
-        topic_id = self.topics.add(name, partitions)
+        topic_id = self.topics.add(name, partitions, topic_id)
         self.coordinator.on_topics_changed([name], True, next(self.versions))
         return topic_id
 

@@ -220,7 +220,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "registry/test_registry.py": (
         "asks a real process over HTTP",
         """
-        registry/api registry/kinds registry/problems registry/topic
+        registry/kinds registry/problems registry/topic
         """,
     ),
     "scenarios/groups/test_against_kafka.py": (

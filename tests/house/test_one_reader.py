@@ -31,13 +31,13 @@ REASONS = {
     """,
     "of a lower layer than the reader": """
         cluster.acls cluster.feature_updates cluster.raft.observer coordinators.groups.coordinator
-        coordinators.streams.protocol log.image registry.opening zookeeper.extension
+        coordinators.streams.protocol log.image registry.api zookeeper.extension
     """,
     "a concept of its own; with it and its like the reader would be longer than 600 lines": """
         broker.api.replica_fetch broker.coordinators.dead_letters broker.replication.fetcher
-        control.history.groups control.history.transactions control.traffic.answers coordinators.groups.consumer_classic
-        coordinators.streams.sticky_assignor log.compaction.clean log.directory_map log.maintenance log.moving
-        log.tool.repair log.tool.verify registry.api server.accepting server.dial testing.fixtures
+        control.history.groups control.traffic.answers coordinators.groups.consumer_classic
+        coordinators.share.simple_assignor coordinators.streams.sticky_assignor log.compaction.clean log.directory_map
+        log.maintenance log.moving log.tool.repair log.tool.verify server.accepting server.dial testing.fixtures
         testing.simulation.faults testing.simulation.layout testing.simulation.serving
     """,
     "runs in a thread of its own, its reader on the loop": "zookeeper.controller",

@@ -61,3 +61,12 @@ def outcome(read: Callable[[], Iterable[Any]]) -> list[Any] | type[CorruptBatch]
         return list(read())
     except CorruptBatch as error:
         return type(error)
+
+
+common_shapes = st.tuples(
+    st.integers(1, 90),  # records
+    st.integers(-70, 20_000),  # time delta of the last
+    st.sampled_from([0, 1, 5, 62, 63, 64, 200, 9000]),  # bytes of a value
+    st.sampled_from([None, b"", b"k", b"k" * 63, b"k" * 64]),
+    st.sampled_from([0, 1, 2]),  # headers
+)

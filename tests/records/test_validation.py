@@ -13,26 +13,16 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykafka_broker.protocol.runtime import varint, varlong
 from pykafka_broker.records import validation
 from pykafka_broker.records.builder import build_batch
+from pykafka_broker.records.common_form import Passed, RecordLimits, sound_at_once
 from pykafka_broker.records.compression import GZIP, LZ4, NONE, ZSTD, compress
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord
 from pykafka_broker.records.header import HEADER_SIZE, read_header, write_crc
 from pykafka_broker.records.record import BatchRecord, iter_records
-from pykafka_broker.records.validation import (
-    NEVER,
-    WITHOUT_KEY,
-    Passed,
-    RecordCheck,
-    RecordLimits,
-    TimeSearch,
-    pass_common,
-    pass_one,
-    sound_at_once,
-)
+from pykafka_broker.records.validation import WITHOUT_KEY, RecordCheck, TimeSearch
 from pykafka_broker.steps import at_once
-from tests.records.samples import plain_records, record_lists, with_payload
+from tests.records.samples import common_shapes, plain_records, record_lists, with_payload
 
 ANY_TIME = RecordLimits(0, (1 << 63) - 1, (1 << 63) - 1, append_time=False, key_required=False)
 KEYED = ANY_TIME._replace(key_required=True)
@@ -70,17 +60,8 @@ def test_damage_is_refused() -> None:
             check(with_payload(payload[:cut], 5))
 
 
-shapes = st.tuples(
-    st.integers(1, 90),  # records
-    st.integers(-70, 20_000),  # time delta of the last
-    st.sampled_from([0, 1, 5, 62, 63, 64, 200, 9000]),  # bytes of a value
-    st.sampled_from([None, b"", b"k", b"k" * 63, b"k" * 64]),
-    st.sampled_from([0, 1, 2]),  # headers
-)
-
-
 @settings(max_examples=300, deadline=None)
-@given(st.lists(shapes, min_size=1, max_size=4), st.sampled_from([NONE, LZ4, ZSTD]), st.data())
+@given(st.lists(common_shapes, min_size=1, max_size=4), st.sampled_from([NONE, LZ4, ZSTD]), st.data())
 def test_many_at_once_are_judged_as_one_by_one(parts: list[Any], codec: int, data: st.DataObject) -> None:
     """Runs of one shape, a few bytes of which are changed."""
     records: list[BatchRecord] = []
@@ -105,23 +86,6 @@ def test_many_at_once_are_judged_as_one_by_one(parts: list[Any], codec: int, dat
         assert quick[:2] == (at_once, [])
 
 
-@settings(max_examples=100, deadline=None)
-@given(shapes, st.booleans(), st.data())
-def test_a_record_alone_is_judged_as_one_of_many(shape: Any, keyed: bool, data: st.DataObject) -> None:
-    _, time, size, key, headers = shape
-    fields = [b"\0" + varlong(time) + varint(0), varint(-1 if key is None else len(key)) + (key or b"")]
-    fields += [varint(size) + bytes(size), varint(headers) + b"\x02h\x02v" * headers]
-    payload = bytearray(varint(sum(map(len, fields))) + b"".join(fields))
-    for _ in range(data.draw(st.integers(0, 2))):
-        payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
-    times, whole = (-50, 9000), b"\0" + bytes(payload)
-    stop, index, high, _ = pass_common(whole, 1, 0, 1, times, NEVER, 100, keyed=keyed, counted=True)
-    alone, delta = pass_one(whole, 1, times, keyed=keyed)
-    assert (alone == len(whole)) == (index == 1 and stop == len(whole))
-    if alone == len(whole):
-        assert delta == high
-
-
 def test_a_wrong_number_among_many_is_seen_where_the_codec_changes() -> None:
     records = [BatchRecord(i, 0, None, b"v") for i in range(50)]
     payload = build_batch(records)[HEADER_SIZE:]
@@ -133,13 +97,6 @@ def test_a_wrong_number_among_many_is_seen_where_the_codec_changes() -> None:
 
 def one_by_one(data: bytes, position: int, index: int, end: int, *rest: Any, **flags: bool) -> Passed:
     return position, index, rest[1], rest[2]
-
-
-def test_records_of_one_shape_cost_a_few_looks() -> None:
-    """9,000 records: were each looked at by itself, the looks would not do."""
-    data = bytes(build_batch([BatchRecord(i, i // 100, None, bytes(100)) for i in range(9000)])[HEADER_SIZE - 1 :])
-    position, number, high, _ = pass_common(data, 1, 0, 9000, (0, 1000), 0, 800, keyed=False, counted=True)
-    assert (number, position, high) == (9000, len(data), 89)
 
 
 @pytest.mark.parametrize("codec", [GZIP, ZSTD])

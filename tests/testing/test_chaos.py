@@ -75,7 +75,7 @@ def test_a_failure_is_cut_down_to_what_is_enough(enough: set[int]) -> None:
         return enough <= {each["nth"] for each in faults}
 
     assert {each["nth"] for each in shrunk(HITS, fails, 500)} == enough
-    assert runs < 120
+    assert runs <= 7 * len(enough)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -92,11 +92,19 @@ def test_without_any_one_of_what_is_left_the_test_passes(seed: int) -> None:
     assert not any(fails([each for each in left if each is not without]) for without in left)
 
 
+def test_a_fault_that_hides_another_one_is_not_left() -> None:
+    def fails(faults: Sequence[ChaosHit]) -> bool:
+        there = {each["nth"] for each in faults}
+        return 5 in there and (3 not in there or 30 in there)
+
+    assert shrunk(HITS, fails, 100) == [HITS[4]]
+
+
 def test_runs_have_an_end_and_what_is_left_fails() -> None:
     def fails(faults: Sequence[ChaosHit]) -> bool:
         return {3, 30} <= {each["nth"] for each in faults}
 
-    left = shrunk(HITS, fails, 12)
+    left = shrunk(HITS, fails, 8)
     assert fails(left)
     assert 2 < len(left) < len(HITS)
 
@@ -108,6 +116,7 @@ def test_runs_have_an_end_and_what_is_left_fails() -> None:
         ({"seeds": ["a"]}, "seeds must be a number from 1 on"),
         ({"rate": 0}, "rate is a share of all requests"),
         ({"rate": 1.5}, "rate is a share of all requests"),
+        ({"rate": 0, "trouble": ["kill"], "topic": "orders"}, "limit the faults of a rate; trouble is of processes"),
     ],
     ids=str,
 )
@@ -129,3 +138,10 @@ def test_what_is_known_of_a_failure_is_told() -> None:
     text = Verdict(run, 12, HITS[:2]).text()
     assert "seed 9 at rate 0.05 failed; 2 of 40 faults are enough (12 runs):" in text
     assert "the same chaos: @pytest.mark.kafka_chaos(seeds=[9], rate=0.05, events=True)" in text
+
+
+def test_the_limits_of_a_chaos_are_in_its_marker() -> None:
+    run = ChaosRun(ChaosSpec.of(seeds=[9], api=["Produce", "Fetch"], client_id="shop", topic="orders", group=None), 9)
+    run.met = HITS
+    marker = '(seeds=[9], rate=0.05, api=["Produce", "Fetch"], client_id="shop", topic="orders")'
+    assert Verdict(run, 1, None).text().endswith(marker)

@@ -60,6 +60,19 @@ def test_chaos_finds_a_seed_and_the_fault_that_is_enough(pytester: pytest.Pytest
     pytester.runpytest_subprocess("-k", "orders").assert_outcomes(failed=1)
 
 
+def test_a_limited_chaos_disturbs_nothing_else(pytester: pytest.Pytester) -> None:
+    limited = 'rate=0.2, api="Produce", client_id="shop", topic='
+    for topic, told in (("orders", {"failed": 1, "passed": 1}), ("letters", {"passed": 2})):
+        program = SHOP.format(seeds=20, config={}, **BROKER).replace("rate=0.2", f'{limited}"{topic}"')
+        pytester.makepyfile(program)
+        result = pytester.runpytest_subprocess()
+        result.assert_outcomes(**told)
+        if topic == "orders":
+            result.stdout.fnmatch_lines(
+                ['*faults.add(client_id="shop", api="Produce", topic="orders", nth=*', f'*{limited}"orders")']
+            )
+
+
 def test_a_right_producer_passes_under_every_seed(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(SHOP.format(seeds=20, config={"enable.idempotence": True}, **BROKER))
     pytester.runpytest_subprocess("--kafka-chaos-seeds=3").assert_outcomes(passed=2)

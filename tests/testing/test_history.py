@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from pykafka_broker.control.history import outlines
 from pykafka_broker.testing import AnomaliesFound, AsyncKafkaBroker, ControlError, KafkaBroker, KafkaCluster
 from pykafka_broker.testing.controlled import Controlled
 
@@ -199,3 +200,55 @@ def test_a_write_that_no_follower_had_is_lost_with_its_leader(cluster: KafkaClus
     assert [each.anomaly for each in found] == ["lost write"]
     assert "weak-0@1 was produced at" in found[0].text
     assert found[0].text.endswith("and acknowledged, and the log ends at 1")
+
+
+def test_a_write_that_followers_do_not_have_yet_is_not_lost(cluster: KafkaCluster) -> None:
+    cluster.create_topic("hasty", config={"min.insync.replicas": 1})
+    leader = cluster.broker(cluster.leader_of("hasty"))
+    with cluster.faults.on(cluster.leader_of("hasty")).add(api="Fetch", hang=True):  # of followers
+        settings = {**cluster.client_config("confluent"), "acks": 1, "client.id": "app", "linger.ms": 0}
+        producer = Producer(settings)
+        producer.produce("hasty", b"quick")
+        assert producer.flush(30) == 0
+        assert leader.partition("hasty", 0)["high_watermark"] == 0  # or the test tests nothing
+        assert cluster.check() == []
+    cluster.wait_for_isr("hasty")
+    assert cluster.check() == []
+
+
+def test_a_partition_that_nobody_leads_is_not_checked(cluster: KafkaCluster) -> None:
+    cluster.create_topic("alone", replication_factor=1)
+    cluster.create_topic("kept", config={"min.insync.replicas": 1})
+    leader = cluster.leader_of("alone")
+    cluster.move_leader("kept", leader)
+    for topic in ("alone", "kept"):
+        produce(cluster, topic, "a")
+    cluster.broker(leader).kill()
+    (found,) = cluster.check(raises=False)  # another broker leads the other topic by now
+    assert found.lines == ["not checked: alone-0 could not be checked: it has no leader"]
+    assert cluster.check(allow=["not checked"]) == []
+    cluster.broker(leader).start()
+    cluster.wait_for_leader("alone")
+    assert cluster.check() == []
+
+
+def test_logs_with_too_many_batches_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    with KafkaBroker(in_process=True, history=True) as broker:
+        produce(broker, "long", "a", "b", "c")
+        produce(broker, "short", "a")
+        assert broker.check() == []
+        monkeypatch.setattr(outlines, "_MOST_BATCHES", 2)
+        (found,) = broker.check(raises=False)
+        assert found.text == "long-0 could not be checked: the logs have more than 2 batches"
+
+
+def test_a_topic_that_was_deleted_and_made_again_is_checked_as_it_is_now(broker: KafkaBroker) -> None:
+    for _ in range(3):
+        broker.create_topic("again")
+        produce(broker, "again", "a", "b")
+        consume(broker, "again", 2, 2)
+        broker.delete_topic("again")
+    assert broker.check() == []
+    broker.create_topic("again")
+    produce(broker, "again", "a")
+    assert broker.check() == []

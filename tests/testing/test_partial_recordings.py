@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +12,37 @@ from confluent_kafka import Consumer, Producer
 
 from interop.proxied import Proxy
 from pykafka_broker.cli import main
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.fetch_request import FetchRequest
+from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from pykafka_broker.protocol.messages.list_offsets_request import ListOffsetsRequest
+from pykafka_broker.protocol.messages.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
+from pykafka_broker.protocol.messages.metadata_response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from pykafka_broker.protocol.messages.offset_for_leader_epoch_request import OffsetForLeaderEpochRequest
+from pykafka_broker.protocol.messages.offset_for_leader_epoch_response import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.testing import KafkaBroker, KafkaCluster
+from pykafka_broker.testing.compared_answers import Ids
+from pykafka_broker.testing.partial_recordings import by_node
 from pykafka_broker.testing.recorded_coordinators import Coordinated
-from pykafka_broker.testing.recording import Recorded, read_recording
+from pykafka_broker.testing.recorded_messages import RecordedMessages
+from pykafka_broker.testing.recording import Recorded, Recording, read_recording
 from tests.cli.test_trace_capture import pcap, segment
+from tests.testing.test_recorded_coordinators import exchange
 
 FIN = 0x11
 BEFORE = 40
@@ -188,3 +216,45 @@ def test_a_proxy_in_front_of_several_brokers_records_each(
         assert proxy.end() == 0
     *_, summary = told(path, capsys)
     assert summary.endswith("requests played, all answered as recorded")
+
+
+def led_by(leader: int, epoch: int) -> Message:
+    brokers = [MetadataResponseBroker(node, "10.0.0.1", 9091 + node) for node in (1, 2)]
+    partition = MetadataResponsePartition(0, 0, leader, epoch, [1, 2], [1, 2])
+    topic = MetadataResponseTopic(0, "orders", b"t" * 16, partitions=[partition])
+    return MetadataResponse(brokers=brokers, topics=[topic])
+
+
+def test_a_leader_moves_while_its_fetch_waits_and_is_told_late() -> None:
+    def asked(connection: int, at: int, answered: int, request: Message, response: Message, version: int) -> Recorded:
+        return exchange(request, response, version)._replace(at=at, answered=answered, connection=connection)
+
+    refused = FetchableTopicResponse("orders", partitions=[PartitionData(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)])
+    located = ListOffsetsTopicResponse("orders", [ListOffsetsPartitionResponse(0, offset=3)])
+    events = [
+        asked(1, 0, 1, MetadataRequest(), led_by(1, 5), 12),
+        asked(2, 2, 3, MetadataRequest(), led_by(1, 5), 12),
+        asked(1, 10, 30, FetchRequest(), FetchResponse(responses=[refused]), 12),
+        asked(1, 15, 16, ListOffsetsRequest(), ListOffsetsResponse(topics=[located]), 7),
+        asked(2, 18, 19, MetadataRequest(), led_by(1, 5), 12),  # node 2 has not heard of the move when node 1 has
+        asked(1, 31, 32, ListOffsetsRequest(), ListOffsetsResponse(), 7),
+        asked(2, 40, 41, MetadataRequest(), led_by(1, 5), 12),
+        asked(1, 50, 51, MetadataRequest(), led_by(2, 6), 12),
+    ]
+    recording = Recording([], events, "a capture", servers={1: ("10.0.0.1", 9092), 2: ("10.0.0.1", 9093)})
+    played = by_node(recording).events
+    (move,) = [each for each in played if each.call is not None]
+    assert (move.at, json.loads(move.call[2])["leader"] if move.call else 0) == (20, 2)
+    answers = [RecordedMessages(each).response for each in played if each.request[:2] == b"\0\3"]
+    assert [each.topics[0].partitions[0].leader_id for each in answers] == [1, 1, 1, 2, 2]
+
+
+def test_ends_of_epochs_that_a_fresh_broker_does_not_have_are_not_compared() -> None:
+    def told(end_offset: int) -> bytes:
+        end = EpochEndOffset(0, 0, 7, end_offset)
+        answer = OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult("orders", [end])])
+        return exchange(OffsetForLeaderEpochRequest(), answer, 3).response or b""
+
+    request = exchange(OffsetForLeaderEpochRequest(), OffsetForLeaderEpochResponse(), 3).request
+    assert list(Ids(of_partial=True).compared(request, told(5), told(-1))) == []
+    assert list(Ids().compared(request, told(5), told(-1))) == [("topics[0].partitions[0].end_offset", "5", "-1")]

@@ -19,9 +19,8 @@ import pytest
 
 from pykafka_broker.platform import KILL
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
-from pykafka_broker.testing import BrokerError, KafkaBroker, KafkaCluster, RemoteBroker, process
+from pykafka_broker.testing import BrokerError, KafkaBroker, KafkaCluster, process
 from pykafka_broker.testing.control_client import ControlClient
-from tests.control.test_other_nodes import answering
 
 API_VERSIONS = struct.pack(">ihhih", 12, 18, 0, 7, 2) + b"me"
 
@@ -162,13 +161,6 @@ def test_a_line_of_somebody_else_on_its_output_is_passed_over(tmp_path: Path, mo
         assert answers(broker)
 
 
-@pytest.mark.parametrize("answer", [b"", b"no HTTP\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nshort"])
-def test_an_answer_that_is_not_whole_is_a_connection_error(answer: bytes) -> None:
-    """An answer as a killed broker leaves it."""
-    with answering(answer) as (host, port), pytest.raises(ConnectionError, match=f"http://{host}:{port}: "):
-        RemoteBroker(f"http://{host}:{port}").topics()
-
-
 def test_an_installed_package_needs_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "/mine")
     checkout = str(Path(process.__file__).parents[2])
@@ -300,13 +292,6 @@ def test_misuse_is_refused() -> None:
             broker.topics()
     with pytest.raises(BrokerError, match="closed"):
         broker.start()
-
-
-def test_who_is_not_there_is_named() -> None:
-    with pytest.raises(ConnectionRefusedError, match=r"'http://127\.0\.0\.1:1'"):
-        RemoteBroker("http://127.0.0.1:1").topics()
-    with KafkaBroker() as broker, pytest.raises(ConnectionError, match=f"^http://{broker.bootstrap_servers}: "):
-        RemoteBroker(f"http://{broker.bootstrap_servers}").topics()
 
 
 @pytest.mark.parametrize("logs", ["logs", "logs,more"])

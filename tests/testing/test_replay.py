@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from pykafka_broker.cli import main
+from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -21,7 +22,8 @@ from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
 from pykafka_broker.testing import ControlError, KafkaBroker, RemoteBroker, replay_recording
-from pykafka_broker.testing.recording import BadRecording, read_recording
+from pykafka_broker.testing.recorded_messages import RecordedMessages
+from pykafka_broker.testing.recording import BadRecording, lines_of, read_recording
 from pykafka_broker.testing.replay import RecordingPlayer
 from pykafka_broker.testing.replay_targets import ControlledTarget
 from tests.control.api.test_faults import Client
@@ -320,3 +322,25 @@ def test_what_came_of_time_comes_when_as_much_passes(
         began = time.monotonic()
         assert main(["replay", str(path), "--to", other.bootstrap_servers, "--recorded-time"]) in (0, 3)
         assert time.monotonic() - began >= last
+
+
+def test_a_transaction_that_had_to_wait_for_the_end_of_the_last_one_need_not_wait(
+    recorded: Path, tmp_path: Path
+) -> None:
+    with recorded.open(encoding="utf-8") as file:
+        recording = read_recording(file)
+    index, message = next(
+        (index, message)
+        for index, message in enumerate(map(RecordedMessages, recording.events))
+        if message.api_key == ApiKey.ADD_PARTITIONS_TO_TXN
+    )
+    for topic in message.response.results_by_topic_v3_and_below:
+        for each in topic.results_by_partition:
+            each.partition_error_code = int(ErrorCode.CONCURRENT_TRANSACTIONS)
+    recording.events[index] = message.rewritten()
+    path = tmp_path / "waited.jsonl"
+    path.write_text("\n".join([*lines_of(recording), ""]), encoding="utf-8")
+    with KafkaBroker(in_process=True) as broker:
+        assert replay_recording(path, on=broker.bootstrap_servers).differences == []
+    (difference,) = replay_recording(path).differences
+    assert difference.request.startswith("AddPartitionsToTxn")

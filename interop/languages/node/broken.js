@@ -1,74 +1,51 @@
-// KafkaJS, an application from `orders` to `billed`: BOOTSTRAP NAME right|wrong ORDERS; interop/broken_programs.py says which.
+// KafkaJS, applications from `orders` to `billed`, one for each line BOOTSTRAP NAME right|wrong; interop/broken_programs.py
+// says which.
 const { Kafka, Partitioners, logLevel } = require('kafkajs')
+const readline = require('node:readline')
 
-const [, , bootstrap, name, how, count] = process.argv
-const right = how === 'right'
-const orders = Number(count)
-const sleep = (ms) => new Promise((done) => setTimeout(done, ms))
-const kafka = (clientId) => new Kafka({ brokers: [bootstrap], clientId, logLevel: logLevel.NOTHING, retry: { initialRetryTime: 50 } })
+async function work(bootstrap, name, right) {
+  const wrong = (mistake) => !right && name === mistake
+  const kafka = (clientId) => new Kafka({ brokers: [bootstrap], clientId, logLevel: logLevel.NOTHING, retry: { initialRetryTime: 10 } })
+  const once = ['commits_first', 'swallows_errors'].includes(name)
+  const production = { createPartitioner: Partitioners.DefaultPartitioner, idempotent: !once && !wrong('retries_without_idempotence') }
+  const biller = kafka('biller').producer(once ? { ...production, retry: { retries: 0 } } : production)
+  const readUncommitted = wrong('reads_uncommitted')
+  const reader = kafka('reader').consumer({ groupId: 'billing', maxWaitTimeInMs: 100, readUncommitted, rebalanceTimeout: 5000 })
+  const commit = ({ offset }) => reader.commitOffsets([{ topic: 'orders', partition: 0, offset: `${Number(offset) + 1}` }])
 
-async function biller(idempotent) {
-  const producer = kafka('biller').producer({ idempotent, createPartitioner: Partitioners.DefaultPartitioner })
-  await producer.connect()
-  return (order) => producer.send({ topic: 'billed', messages: [{ key: order.key, value: 'paid', partition: 0 }] })
+  async function bill(order) {
+    if (wrong('commits_first')) await commit(order)
+    const sent = biller.send({ topic: 'billed', messages: [{ key: order.key, value: 'paid', partition: 0 }] })
+    await (wrong('swallows_errors') ? sent.catch(() => {}) : sent)
+    if (!wrong('commits_first')) await commit(order)
+    return order.key.toString() === 'last'
+  }
+
+  try {
+    await biller.connect()
+    await reader.connect()
+    await reader.subscribe({ topic: 'orders', fromBeginning: true })
+    await new Promise((resolve, reject) => {
+      let ended = false
+      const end = (how, why) => { ended = true; how(why) }
+      reader.on(reader.events.CRASH, ({ payload }) => end(reject, payload.error))
+      const eachMessage = async ({ message }) => {
+        if (!ended) await bill(message).then((isLast) => isLast && end(resolve), (error) => end(reject, error))
+      }
+      reader.run({ autoCommit: false, eachMessage }).catch(reject)
+    })
+  } finally {
+    await reader.disconnect()
+    await biller.disconnect()
+  }
 }
 
-// Calls `work` with each order until it returns true.
-async function work(clientId, each, readUncommitted = true) {
-  const consumer = kafka(clientId).consumer({ groupId: 'billing', maxWaitTimeInMs: 100, readUncommitted, rebalanceTimeout: 5000 })
-  const commit = ({ offset }) => consumer.commitOffsets([{ topic: 'orders', partition: 0, offset: `${Number(offset) + 1}` }])
-  let ended = false
-  await consumer.connect()
-  await consumer.subscribe({ topic: 'orders', fromBeginning: true })
-  await consumer.run({
-    autoCommit: false,
-    eachMessage: async ({ message }) => { if (!ended) ended = await each(message, () => commit(message)) }
-  })
-  while (!ended) await sleep(5)
-  await consumer.disconnect()
+async function main() {
+  for await (const line of readline.createInterface({ input: process.stdin })) {
+    const [bootstrap, name, how] = line.split(' ')
+    await work(bootstrap, name, how === 'right').then(
+      () => console.log('done'), (error) => console.log(`failed ${error}`.replaceAll('\n', ' ')))
+  }
+  process.exit(0)
 }
-
-async function commitsFirst() {
-  const bill = await biller(true)
-  const half = orders / 2
-  let taken = 0
-  await work('first', async (order, commit) => {
-    taken += 1
-    if (!right) await commit()
-    if (taken === half) return true // the crash
-    await bill(order)
-    if (right) await commit()
-    return false
-  })
-  let left = orders - (right ? half - 1 : half)
-  await work('second', async (order, commit) => {
-    await bill(order)
-    await commit()
-    left -= 1
-    return left === 0
-  })
-}
-
-async function billAll(bill, readUncommitted = true) {
-  let left = orders
-  await work('reader', async (order, commit) => {
-    await bill(order)
-    await commit()
-    left -= 1
-    return left === 0
-  }, readUncommitted)
-}
-
-async function swallowsErrors() {
-  const send = await biller(false)
-  const until = async (order) => { while (!await send(order).then(() => true, () => false)); }
-  await billAll(right ? until : (order) => send(order).catch(() => {}))
-}
-
-const applications = {
-  commits_first: commitsFirst,
-  retries_without_idempotence: async () => billAll(await biller(right)),
-  swallows_errors: swallowsErrors,
-  reads_uncommitted: async () => billAll(await biller(true), !right)
-}
-applications[name]().then(() => process.exit(0), (error) => { console.error(error); process.exit(1) })
+main()

@@ -27,11 +27,13 @@ type BrokerInfo struct {
 }
 
 // ChaosHit: A fault that was drawn for the `nth` request of a client id to an API: the arguments of
-// `add_fault`. `node_id` is the broker of a cluster that drew it, `start` which of its starts after a
-// trouble.
+// `add_fault`, with `topic` and `group` where the chaos is limited to one. `node_id` is the broker of
+// a cluster that drew it, `start` which of its starts after a trouble.
 type ChaosHit struct {
 	ClientID   *string `json:"client_id"`
 	API        string  `json:"api"`
+	Topic      *string `json:"topic"`
+	Group      *string `json:"group"`
 	Nth        int     `json:"nth"`
 	Error      *string `json:"error"`
 	DelayMs    int64   `json:"delay_ms"`
@@ -42,15 +44,20 @@ type ChaosHit struct {
 	Start      int     `json:"start"`
 }
 
-// ChaosState: Random faults: a share of all requests is disturbed, drawn from the seed, while it is
-// `active`. `hits` counts them; `met` has the first ten thousand.
+// ChaosState: Random faults: a share of all requests is disturbed, or of those that match `api`,
+// `client_id`, `topic` and `group`, drawn from the seed, while it is `active`. `hits` counts them;
+// `met` has the first ten thousand.
 type ChaosState struct {
-	Seed   int64      `json:"seed"`
-	Rate   float64    `json:"rate"`
-	Events bool       `json:"events"`
-	Active bool       `json:"active"`
-	Hits   int        `json:"hits"`
-	Met    []ChaosHit `json:"met"`
+	Seed     int64      `json:"seed"`
+	Rate     float64    `json:"rate"`
+	Events   bool       `json:"events"`
+	API      []string   `json:"api"`
+	ClientID *string    `json:"client_id"`
+	Topic    *string    `json:"topic"`
+	Group    *string    `json:"group"`
+	Active   bool       `json:"active"`
+	Hits     int        `json:"hits"`
+	Met      []ChaosHit `json:"met"`
 }
 
 // ClientMetric: A value of a metric, as a client has pushed it. `kind` is gauge, sum, histogram,

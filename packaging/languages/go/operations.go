@@ -880,11 +880,25 @@ func (c *Client) WaitForRequest(ctx context.Context, options ...WaitForRequestOp
 	return answer, err
 }
 
+// HistoryOptions are the parameters of History that may be left out. By default: Part all.
+type HistoryOptions struct {
+	Part string
+}
+
+func (o HistoryOptions) fields(to fields) {
+	putValue(to, "part", o.Part)
+}
+
 // History returns the facts of the history, and an outline of each log that is led here, as lines of
-// JSON.
-func (c *Client) History(ctx context.Context) (string, error) {
+// JSON. In a cluster the facts of all brokers are asked for first, and then the logs: a log that is
+// read later has all that was told before.
+func (c *Client) History(ctx context.Context, options ...HistoryOptions) (string, error) {
+	given := fields{}
+	for _, each := range options {
+		each.fields(given)
+	}
 	var answer string
-	err := c.call(ctx, "GET", "/history", nil, &answer)
+	err := c.call(ctx, "GET", "/history", query(given), &answer)
 	return answer, err
 }
 
@@ -1094,19 +1108,29 @@ func (c *Client) WaitForFault(ctx context.Context, fault int, options ...WaitFor
 
 // ChaosOptions are the parameters of Chaos that may be left out. By default: Rate 0.05.
 type ChaosOptions struct {
-	Rate   *float64
-	Events bool
+	Rate     *float64
+	Events   bool
+	API      []string
+	ClientID string
+	Topic    string
+	Group    string
 }
 
 func (o ChaosOptions) fields(to fields) {
 	putPointer(to, "rate", o.Rate)
 	putValue(to, "events", o.Events)
+	putList(to, "api", o.API)
+	putValue(to, "client_id", o.ClientID)
+	putValue(to, "topic", o.Topic)
+	putValue(to, "group", o.Group)
 }
 
 // Chaos disturbs a share of all requests by faults from which clients have to recover by themselves:
 // errors to be retried, delays, throttling, connections that break; with `events` leaders and
 // coordinators that move and members whose session ends, too. What the n-th request of a client id to
-// an API meets depends on the seed alone. A rate of 0 ends the chaos.
+// an API meets depends on the seed alone. With `api`, `client_id`, `topic` and `group` only the
+// requests that match all of them count, as of a fault, and only that topic fails. A rate of 0 ends
+// the chaos.
 func (c *Client) Chaos(ctx context.Context, seed int64, options ...ChaosOptions) (ChaosState, error) {
 	given := fields{"seed": seed}
 	for _, each := range options {

@@ -489,10 +489,11 @@ func (b *Broker) WaitForRequest(options ...WaitForRequestOptions) []SeenRequest 
 }
 
 // History returns the facts of the history, and an outline of each log that is led here, as lines of
-// JSON.
-func (b *Broker) History() string {
+// JSON. In a cluster the facts of all brokers are asked for first, and then the logs: a log that is
+// read later has all that was told before.
+func (b *Broker) History(options ...HistoryOptions) string {
 	b.t.Helper()
-	answer, err := b.server.History(context.Background())
+	answer, err := b.server.History(context.Background(), options...)
 	b.check(err)
 	return answer
 }
@@ -592,7 +593,9 @@ func (b *Broker) WaitForFault(fault int, options ...WaitForFaultOptions) Fault {
 // Chaos disturbs a share of all requests by faults from which clients have to recover by themselves:
 // errors to be retried, delays, throttling, connections that break; with `events` leaders and
 // coordinators that move and members whose session ends, too. What the n-th request of a client id to
-// an API meets depends on the seed alone. A rate of 0 ends the chaos.
+// an API meets depends on the seed alone. With `api`, `client_id`, `topic` and `group` only the
+// requests that match all of them count, as of a fault, and only that topic fails. A rate of 0 ends
+// the chaos.
 func (b *Broker) Chaos(seed int64, options ...ChaosOptions) ChaosState {
 	b.t.Helper()
 	answer, err := b.server.Chaos(context.Background(), seed, options...)

@@ -30,12 +30,15 @@ export interface BrokerInfo {
 }
 
 /**
- * A fault that was drawn for the `nth` request of a client id to an API: the arguments of `add_fault`.
- * `node_id` is the broker of a cluster that drew it, `start` which of its starts after a trouble.
+ * A fault that was drawn for the `nth` request of a client id to an API: the arguments of `add_fault`,
+ * with `topic` and `group` where the chaos is limited to one. `node_id` is the broker of a cluster
+ * that drew it, `start` which of its starts after a trouble.
  */
 export interface ChaosHit {
   client_id: string | null
   api: string
+  topic: string | null
+  group: string | null
   nth: number
   error: string | null
   delay_ms: number
@@ -47,13 +50,18 @@ export interface ChaosHit {
 }
 
 /**
- * Random faults: a share of all requests is disturbed, drawn from the seed, while it is `active`.
- * `hits` counts them; `met` has the first ten thousand.
+ * Random faults: a share of all requests is disturbed, or of those that match `api`, `client_id`,
+ * `topic` and `group`, drawn from the seed, while it is `active`. `hits` counts them; `met` has the
+ * first ten thousand.
  */
 export interface ChaosState {
   seed: number
   rate: number
   events: boolean
+  api: string[] | null
+  client_id: string | null
+  topic: string | null
+  group: string | null
   active: boolean
   hits: number
   met: ChaosHit[]
@@ -162,7 +170,7 @@ export interface Fault {
  * broker.
  */
 export interface Finding {
-  anomaly: 'lost write' | 'inconsistent offsets' | 'duplicate' | 'out of order' | 'fenced writer' | 'write cycle' | 'circular information flow' | 'aborted read' | 'precommitted read' | 'unacknowledged read' | 'poll skip' | 'nonmonotonic poll' | 'commit ahead of fetch' | 'nonmonotonic commit' | 'unseen' | 'acknowledged twice' | 'acknowledgement lost' | 'lost' | 'doubled' | 'invented' | 'split key'
+  anomaly: 'lost write' | 'inconsistent offsets' | 'duplicate' | 'out of order' | 'fenced writer' | 'write cycle' | 'circular information flow' | 'aborted read' | 'precommitted read' | 'unacknowledged read' | 'poll skip' | 'nonmonotonic poll' | 'commit ahead of fetch' | 'nonmonotonic commit' | 'unseen' | 'acknowledged twice' | 'acknowledgement lost' | 'lost' | 'doubled' | 'invented' | 'split key' | 'not checked'
   text: string
   topic: string
   partition: number
@@ -616,6 +624,11 @@ export interface WaitForRequestOptions {
   timeout_ms?: number
 }
 
+export interface HistoryOptions {
+  /** By default 'all'. */
+  part?: 'all' | 'facts' | 'logs'
+}
+
 export interface StartHistoryOptions {
   /** By default 268435456. */
   most_bytes?: number
@@ -630,7 +643,7 @@ export interface CheckOptions {
   guarantee?: 'exactly_once' | 'at_least_once' | 'at_most_once'
   order?: string | null
   seen_by?: string | null
-  allow?: ('lost write' | 'inconsistent offsets' | 'duplicate' | 'out of order' | 'fenced writer' | 'write cycle' | 'circular information flow' | 'aborted read' | 'precommitted read' | 'unacknowledged read' | 'poll skip' | 'nonmonotonic poll' | 'commit ahead of fetch' | 'nonmonotonic commit' | 'unseen' | 'acknowledged twice' | 'acknowledgement lost' | 'lost' | 'doubled' | 'invented' | 'split key')[] | null
+  allow?: ('lost write' | 'inconsistent offsets' | 'duplicate' | 'out of order' | 'fenced writer' | 'write cycle' | 'circular information flow' | 'aborted read' | 'precommitted read' | 'unacknowledged read' | 'poll skip' | 'nonmonotonic poll' | 'commit ahead of fetch' | 'nonmonotonic commit' | 'unseen' | 'acknowledged twice' | 'acknowledgement lost' | 'lost' | 'doubled' | 'invented' | 'split key' | 'not checked')[] | null
   forbid?: ('write cycle' | 'unacknowledged read')[] | null
 }
 
@@ -684,6 +697,10 @@ export interface ChaosOptions {
   rate?: number
   /** By default false. */
   events?: boolean
+  api?: string | string[] | null
+  client_id?: string | null
+  topic?: string | null
+  group?: string | null
 }
 
 export interface BumpLeaderEpochOptions {
@@ -1031,9 +1048,11 @@ export class Operations {
   waitForRequest(options?: WaitForRequestOptions): Promise<SeenRequest[]>
 
   /**
-   * Return the facts of the history, and an outline of each log that is led here, as lines of JSON.
+   * Return the facts of the history, and an outline of each log that is led here, as lines of JSON. In a
+   * cluster the facts of all brokers are asked for first, and then the logs: a log that is read later
+   * has all that was told before.
    */
-  history(): Promise<string>
+  history(options?: HistoryOptions): Promise<string>
 
   /**
    * Write down from now on what clients produce, fetch and commit, for `check`. Does nothing if that is
@@ -1105,7 +1124,8 @@ export class Operations {
    * Disturb a share of all requests by faults from which clients have to recover by themselves: errors
    * to be retried, delays, throttling, connections that break; with `events` leaders and coordinators
    * that move and members whose session ends, too. What the n-th request of a client id to an API meets
-   * depends on the seed alone. A rate of 0 ends the chaos.
+   * depends on the seed alone. With `api`, `client_id`, `topic` and `group` only the requests that match
+   * all of them count, as of a fault, and only that topic fails. A rate of 0 ends the chaos.
    */
   chaos(seed: number, options?: ChaosOptions): Promise<ChaosState>
 

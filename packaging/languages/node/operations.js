@@ -229,8 +229,8 @@ class Operations {
     return this._call('POST', '/waits/request', { body: options })
   }
 
-  async history() {
-    return this._call('GET', '/history')
+  async history(options = {}) {
+    return this._call('GET', '/history', { query: options })
   }
 
   async startHistory(options = {}) {

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from pykafka_broker.config import TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.records.common_form import RecordLimits, sound_at_once
 from pykafka_broker.records.compression import ANY_SIZE, NONE, ZSTD, codec_by_name
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, TruncatedBatch, UnsupportedCompression
 from pykafka_broker.records.header import (
@@ -29,14 +30,7 @@ from pykafka_broker.records.header import (
     read_header,
     set_max_timestamp,
 )
-from pykafka_broker.records.validation import (
-    WITHOUT_KEY,
-    WRONG_TYPE,
-    RecordCheck,
-    RecordLimits,
-    RefusedRecord,
-    sound_at_once,
-)
+from pykafka_broker.records.validation import WITHOUT_KEY, WRONG_TYPE, RecordCheck, RefusedRecord
 
 Buffer = bytearray | memoryview
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.history.application import Guarantee, PlainRecord, identify_by, verdict
@@ -14,13 +14,14 @@ from pykafka_broker.control.history.checks import findings
 from pykafka_broker.control.history.entries import MOST_BYTES, HistoryFile
 from pykafka_broker.control.history.facts import facts_of, row_of
 from pykafka_broker.control.history.findings import Anomaly, Finding, Forbidden, HistoryFull, evidence_of
-from pykafka_broker.control.history.outlines import outlines, row_of_outline
+from pykafka_broker.control.history.outlines import log_rows, row_of_topics
 from pykafka_broker.control.operations import Lines
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import TopicWatch, no_topic
 from pykafka_broker.control.schema import ValueLimits
 
 Bytes = Annotated[int, ValueLimits(minimum=8 << 20, maximum=1 << 40)]
+Part = Literal["all", "facts", "logs"]
 _ENTRIES_AT_ONCE = 50  # clients are served after as many
 
 
@@ -56,9 +57,11 @@ def clear_history(control: Control) -> HistoryState:
     return _state(control)
 
 
-def history(control: Control) -> Lines:
-    """Return the facts of the history, and an outline of each log that is led here, as lines of JSON."""
-    return Lines(_lines(control, control.histories.file))
+def history(control: Control, part: Part = "all") -> Lines:
+    """Return the facts of the history, and an outline of each log that is led here, as lines of JSON. In a cluster the
+    facts of all brokers are asked for first, and then the logs: a log that is read later has all that was told before.
+    """
+    return Lines(_lines(control, control.histories.file, part))
 
 
 def _state(control: Control) -> HistoryState:
@@ -68,20 +71,28 @@ def _state(control: Control) -> HistoryState:
     return HistoryState(True, file.whole, file.full, file.size_bytes)
 
 
-async def _lines(control: Control, file: HistoryFile) -> AsyncIterator[str]:
-    async for row in _rows(control, file):
+async def _lines(control: Control, file: HistoryFile, part: Part) -> AsyncIterator[str]:
+    async for row in _rows(control, file, part):
         yield json.dumps(row, separators=(",", ":"))
 
 
-async def _rows(control: Control, file: HistoryFile) -> AsyncIterator[dict[str, Any]]:
+async def _rows(control: Control, file: HistoryFile, part: Part = "all") -> AsyncIterator[dict[str, Any]]:
+    if part != "logs":
+        async for row in _fact_rows(control, file):
+            yield row
+    if part != "facts":
+        async for row in log_rows(lambda: control.services):
+            yield row
+
+
+async def _fact_rows(control: Control, file: HistoryFile) -> AsyncIterator[dict[str, Any]]:
     yield {"kind": "history", "node": control.services.node_id, **asdict(_state(control))}
     for number, entry in enumerate(file.entries()):
         for fact in facts_of(entry, control.observing.known.topic_name):
             yield row_of(fact)
         if number % _ENTRIES_AT_ONCE == 0:
             await asyncio.sleep(0)
-    async for outline in outlines(lambda: control.services):
-        yield row_of_outline(outline)
+    yield row_of_topics(control.services)
 
 
 async def check(

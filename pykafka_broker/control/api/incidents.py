@@ -21,7 +21,7 @@ from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.schema import ValueLimits
 from pykafka_broker.control.traffic.exchange import Exchange
-from pykafka_broker.control.traffic.faults import Event
+from pykafka_broker.control.traffic.faults import Rule
 from pykafka_broker.control.traffic.mentions import mentions_of
 from pykafka_broker.coordinators.groups.group import TimerKey
 from pykafka_broker.log.partition_log import PartitionLog
@@ -89,20 +89,23 @@ def _take_away(
     return led, parked
 
 
-def befall(control: Control, exchange: Exchange, event: Event) -> None:
-    """Let an event befall what a request names; nothing happens where the request names nothing of the kind."""
+def befall(control: Control, exchange: Exchange, rule: Rule) -> None:
+    """Let the event of a rule befall what a request names, as far as the rule is about it; nothing happens where the
+    request names nothing of the kind.
+    """
+    event = rule.action.event
     mentions = mentions_of(exchange.request, control.observing.known)
     with suppress(Problem):  # what a client names need not exist
         if event == "bump_leader_epoch":
-            for topic, partition in mentions.places:
+            for topic, partition in (place for place in mentions.places if rule.meets(*place)):
                 bump_leader_epoch(control, topic, partition or 0)
         elif event == "move_coordinator":
-            for group in mentions.groups:
+            for group in filter(rule.meets_group, mentions.groups):
                 _take_away(control, group, None, _AWAY_MS)
             for transactional_id in mentions.transactional_ids:
                 _take_away(control, None, transactional_id, _AWAY_MS)
         elif member := getattr(exchange.request, "member_id", ""):
-            for group in mentions.groups:
+            for group in filter(rule.meets_group, mentions.groups):
                 expire_member(control, group, member)
 
 

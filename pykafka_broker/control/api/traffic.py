@@ -359,18 +359,30 @@ async def wait_for_fault(control: Control, fault: int, n: Count = 1, timeout_ms:
     return _fault(rule)
 
 
-def chaos(control: Control, seed: Seed, rate: Share = 0.05, events: bool = False) -> ChaosState:
+def chaos(
+    control: Control,
+    seed: Seed,
+    rate: Share = 0.05,
+    events: bool = False,
+    api: Apis = None,
+    client_id: str | None = None,
+    topic: str | None = None,
+    group: str | None = None,
+) -> ChaosState:
     """Disturb a share of all requests by faults from which clients have to recover by themselves: errors to be
     retried, delays, throttling, connections that break; with `events` leaders and coordinators that move and members
-    whose session ends, too. What the n-th request of a client id to an API meets depends on the seed alone. A rate of 0
-    ends the chaos.
+    whose session ends, too. What the n-th request of a client id to an API meets depends on the seed alone. With `api`,
+    `client_id`, `topic` and `group` only the requests that match all of them count, as of a fault, and only that topic
+    fails. A rate of 0 ends the chaos.
     """
+    match = Match(api=api_keys(api), client_id=client_id, topic=topic, group=group)
+    _check_match(control, match)
     if rate == 0:
         control.observing.faults.end_chaos()
-        return _chaos(Chaos(seed, rate), active=False)
+        return _chaos(Chaos(seed, rate, events, match), active=False)
     if events:
         _let_events_befall(control, "bump_leader_epoch", "move_coordinator", "expire_member")
-    return _chaos(control.observing.faults.set_chaos(seed, rate, events), active=True)
+    return _chaos(control.observing.faults.set_chaos(seed, rate, events, match), active=True)
 
 
 def chaos_state(control: Control) -> ChaosState:
@@ -384,10 +396,13 @@ def chaos_state(control: Control) -> ChaosState:
 
 
 def _chaos(chaos: Chaos, active: bool) -> ChaosState:
+    match = chaos.match
     met = [
         ChaosHit(
             client_id=client_id,
             api=SPECS[api_key].name if api_key in SPECS else str(api_key),
+            topic=match.topic,
+            group=match.group,
             nth=nth,
             error=None if action.error is None else error_name(action.error),
             delay_ms=action.delay_ms,
@@ -397,7 +412,22 @@ def _chaos(chaos: Chaos, active: bool) -> ChaosState:
         )
         for client_id, api_key, nth, action in chaos.met
     ]
-    return ChaosState(seed=chaos.seed, rate=chaos.rate, events=chaos.events, active=active, hits=chaos.hits, met=met)
+    return ChaosState(
+        seed=chaos.seed,
+        rate=chaos.rate,
+        events=chaos.events,
+        api=_names_of(match),
+        client_id=match.client_id,
+        topic=match.topic,
+        group=match.group,
+        active=active,
+        hits=chaos.hits,
+        met=met,
+    )
+
+
+def _names_of(match: Match) -> list[str] | None:
+    return None if match.api is None else sorted(SPECS[key].name for key in match.api)
 
 
 def _find(control: Control, fault: int) -> Rule:
@@ -410,8 +440,7 @@ def _find(control: Control, fault: int) -> Rule:
 
 def _fault(rule: Rule) -> FaultAnswer:
     match, action = rule.match, rule.action
-    names = None if match.api is None else sorted(SPECS[key].name for key in match.api)
     error = None if action.error is None else error_name(action.error)
-    rest = {**vars(match), **vars(action), "api": names, "error": error}
+    rest = {**vars(match), **vars(action), "api": _names_of(match), "error": error}
     counts = {"hits": rule.hits, "held": len(rule.held), "fitted": rule.fitted, "spent": rule.spent}
     return cast("FaultAnswer", {"id": rule.id, **counts, **rest})

@@ -2,15 +2,31 @@
 
 Rule: only what is certain is an anomaly. Where a right client could have done the same (it may have sought, a record
 may have been deleted, the history began later), nothing is said. The names are Jepsen's where Jepsen has one.
+
+A transaction is known by its batches and by the offsets that it committed: it has read the records between a group's
+offset before and after. Only committed transactions count. Where the history does not tell for certain to which
+transaction of a producer a batch belongs, the batch is left out. Kafka lets transactions write into partitions in any
+order, so cycles of writes alone are looked for only on demand.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from bisect import bisect_left
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
-from pykafka_broker.control.history.facts import Fact, Fetched, Produced, RecordsAcquired, Registered
+from pykafka_broker.control.history.facts import (
+    Ended,
+    Fact,
+    Fetched,
+    OffsetCommitted,
+    Produced,
+    RecordsAcquired,
+    Registered,
+)
 from pykafka_broker.control.history.findings import (
     Anomaly,
     Evidence,
@@ -22,7 +38,9 @@ from pykafka_broker.control.history.findings import (
 )
 from pykafka_broker.control.history.groups import group_findings, share_findings
 from pykafka_broker.control.history.outlines import ABORTED, COMMITTED, MARKERS, BatchOutline, Outline
-from pykafka_broker.control.history.transactions import cycles
+
+_Producer = tuple[int, int]  # id and epoch
+Dependency = Literal["wrote", "read"]
 
 
 def findings(evidence: Evidence, seen_by: str | None = None, forbid: Collection[Forbidden] = ()) -> list[Finding]:
@@ -33,6 +51,7 @@ def findings(evidence: Evidence, seen_by: str | None = None, forbid: Collection[
         forbid: what Kafka allows, and is an anomaly here.
     """
     return [
+        *_not_checked(evidence),
         *_writes(evidence),
         *_duplicates(evidence),
         *_out_of_order(evidence),
@@ -44,6 +63,18 @@ def findings(evidence: Evidence, seen_by: str | None = None, forbid: Collection[
         *group_findings(evidence, seen_by),
         *share_findings(evidence),
     ]
+
+
+def _not_checked(evidence: Evidence) -> Iterator[Finding]:
+    """Find partitions that clients used and whose logs could not be read, so that nothing is known of their records."""
+    told: set[TopicPartition] = set()
+    for fact in evidence.facts:
+        if isinstance(fact, Produced | Fetched | OffsetCommitted | RecordsAcquired) and fact.done:
+            partition = fact.topic, fact.partition
+            if partition in evidence.unread and partition not in told:
+                told.add(partition)
+                text = f"{place(*partition)} could not be checked: {evidence.unread[partition]}"
+                yield Finding("not checked", text, *partition, 0)
 
 
 # -- what is in the logs
@@ -131,8 +162,8 @@ def _missing_of_compacted(fact: Produced, outline: Outline) -> str:
 
 
 def _duplicates(evidence: Evidence) -> Iterator[Finding]:
-    """Find batches that are there twice: a batch that was sent again after an attempt without a good answer, or two
-    with the same sequence number.
+    """Find batches that are there more often than they were acknowledged: a client sent one again after an attempt
+    without a good answer. Of batches with one sequence number there may be one.
     """
     for partition, outline in evidence.outlines.items():
         copies: dict[tuple[int, ...], list[BatchOutline]] = defaultdict(list)
@@ -143,10 +174,25 @@ def _duplicates(evidence: Evidence) -> Iterator[Finding]:
                 copies[batch.crc, batch.records].append(batch)
         for first, *others in copies.values():
             sent = evidence.attempts(partition, first) if others else []
-            if others and (first.producer_id >= 0 or any(not each.done for each in sent[:-1])):
-                for again in others:
+            surplus = len(others)
+            if first.producer_id < 0:
+                meant = sum(each.done or not each.acks for each in sent)
+                surplus = min(surplus, len(others) + 1 - meant) if _is_sent_again(sent) else 0
+            if surplus > 0:
+                for again in others[-surplus:]:
                     text = f"{place(*partition, again.base)} is {place(*partition, first.base)} once more"
                     yield Finding("duplicate", text + _records(again), *partition, again.base, _told(sent))
+
+
+def _is_sent_again(attempts: Iterable[Produced]) -> bool:
+    """Return whether a client sent a batch again after an attempt that was refused or not answered."""
+    failed: set[str] = set()
+    for each in attempts:
+        if each.client in failed:
+            return True
+        if each.acks and not each.done:
+            failed.add(each.client)
+    return False
 
 
 def _told(attempts: Iterable[Produced]) -> list[str]:
@@ -252,7 +298,7 @@ def _fenced(evidence: Evidence) -> Iterator[Finding]:
         elif isinstance(fact, Produced) and fact.done and fact.transactional_id in registered:
             newer = registered[fact.transactional_id]
             older = fact.producer_id != newer.producer_id or fact.epoch < newer.epoch
-            if older and fact.at > newer.at:
+            if older and fact.at > max(newer.at, newer.until):
                 text = (
                     f"{place(fact.topic, fact.partition, fact.offset)} was written at {clock(fact.at)} by {fact.who} "
                     f"with epoch {fact.epoch} of {fact.transactional_id}, "
@@ -323,3 +369,216 @@ def _reads(evidence: Evidence) -> Iterator[tuple[Fact, TopicPartition, Iterator[
         outline = evidence.outlines.get(partition)
         if outline is not None and end is not None:
             yield fact, partition, outline.between(first, end)
+
+
+# -- cycles of transactions: each wrote or read something that another one of the cycle had written before
+
+
+@dataclass(frozen=True, eq=False)
+class Transaction:
+    """A committed transaction: the request that has ended it."""
+
+    end: Ended
+
+    def __str__(self) -> str:
+        return f"{self.end.transactional_id} ({clock(self.end.at)})"
+
+
+@dataclass(frozen=True)
+class Edge:
+    """`later` wrote behind a batch of `earlier`, or read it. base: of the batch; behind: of the batch behind it."""
+
+    earlier: Transaction
+    later: Transaction
+    kind: Dependency
+    partition: TopicPartition
+    base: int
+    behind: int = -1
+
+    def __str__(self) -> str:
+        at = place(*self.partition, self.base)
+        if self.kind == "read":
+            return f"{self.later} read {at} of {self.earlier}"
+        return f"{self.later} wrote {place(*self.partition, self.behind)} behind {at} of {self.earlier}"
+
+
+class _Transactions:
+    """The committed transactions of a history."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+        self._ends: dict[_Producer, list[Ended]] = defaultdict(list)
+        for fact in evidence.of(Ended):
+            if fact.done:
+                self._ends[fact.producer_id, fact.epoch].append(fact)
+        self._known: dict[int, Transaction] = {}
+        self._places = {id(fact): index for index, fact in enumerate(evidence.facts)}
+        self.of_batches: dict[TopicPartition, list[tuple[BatchOutline, Transaction]]] = {
+            partition: list(self._of_batches(partition, outline.batches))
+            for partition, outline in evidence.outlines.items()
+        }
+
+    def _of_batches(
+        self, partition: TopicPartition, batches: Iterable[BatchOutline]
+    ) -> Iterator[tuple[BatchOutline, Transaction]]:
+        for batch in batches:
+            if batch.outcome == COMMITTED:
+                sent = self._evidence.attempts(partition, batch)
+                transaction = self._of(sent[-1], batch.producer_id, batch.epoch) if sent else None
+                if transaction is not None:
+                    yield batch, transaction
+
+    def _of(self, fact: Produced, producer_id: int, epoch: int) -> Transaction | None:
+        """Return the transaction that a request wrote in: the first one that ended behind it."""
+        ends = self._ends[producer_id, epoch]
+        next_at = bisect_left(ends, self._places[id(fact)], key=lambda each: self._places[id(each)])
+        for end in ends[max(0, next_at - 1) : next_at + 1]:
+            certain = self._evidence.in_order or end.address == fact.address  # requests of a connection are in order
+            if end.at == fact.at and not certain:  # at two brokers within a millisecond
+                return None
+        end_of_it = ends[next_at] if next_at < len(ends) else None
+        return self.of_end(end_of_it) if end_of_it is not None and end_of_it.commit else None
+
+    def between(self, partition: TopicPartition, first: int, end: int) -> Iterator[tuple[BatchOutline, Transaction]]:
+        """Yield the batches with an offset in [first, end), with their transactions."""
+        batches = self.of_batches.get(partition, [])
+        for index in range(bisect_left(batches, first, key=lambda each: each[0].last), len(batches)):
+            if batches[index][0].base >= end:
+                return
+            yield batches[index]
+
+    def of_end(self, end: Ended) -> Transaction:
+        """Return the transaction that a request has ended."""
+        return self._known.setdefault(id(end), Transaction(end))
+
+
+def cycles(evidence: Evidence, forbid: Collection[Forbidden] = ()) -> Iterator[Finding]:
+    """Yield cycles of transactions: of reads, and if `forbid` has "write cycle" also of writes, and of both."""
+    if not any(isinstance(fact, Ended) for fact in evidence.facts):
+        return
+    transactions = _Transactions(evidence)
+    reads = list(_read_edges(evidence, transactions))
+    if "write cycle" not in forbid:
+        yield from _cycle_in("circular information flow", _graph(reads))
+        return
+    writes = list(_write_edges(transactions))
+    yield from _cycle_in("write cycle", _graph(writes))
+    yield from _cycle_in("circular information flow", _graph([*writes, *reads]))
+
+
+def _write_edges(transactions: _Transactions) -> Iterator[Edge]:
+    for partition, batches in transactions.of_batches.items():
+        for (first, earlier), (second, later) in pairwise(batches):
+            if earlier is not later:
+                yield Edge(earlier, later, "wrote", partition, first.base, second.base)
+
+
+def _read_edges(evidence: Evidence, transactions: _Transactions) -> Iterator[Edge]:
+    positions: dict[tuple[str, TopicPartition], int] = {}
+    begun: dict[tuple[str, TopicPartition], int] = {}  # by client, where it fetched first
+    for fact in evidence.facts:
+        if isinstance(fact, Fetched):
+            begun.setdefault((fact.client, (fact.topic, fact.partition)), max(fact.position, fact.base))
+        for commit in evidence.commits_at(fact):
+            partition = commit.topic, commit.partition
+            first = positions.get((commit.group, partition))
+            if first is None:
+                first = _first_fetch(evidence, commit, begun)
+            positions[commit.group, partition] = commit.offset
+            if isinstance(fact, Ended) and first is not None:
+                later = transactions.of_end(fact)
+                for batch, earlier in transactions.between(partition, first, commit.offset):
+                    if earlier is not later:
+                        yield Edge(earlier, later, "read", partition, batch.base)
+
+
+def _first_fetch(
+    evidence: Evidence, commit: OffsetCommitted, begun: Mapping[tuple[str, TopicPartition], int]
+) -> int | None:
+    """Return where the clients of a group began to fetch, before its first commit."""
+    partition = commit.topic, commit.partition
+    return min(
+        (
+            offset
+            for (client, where), offset in begun.items()
+            if where == partition and commit.group in evidence.groups_of_clients.get(client, ())
+        ),
+        default=None,
+    )
+
+
+Graph = dict[Transaction, list[Edge]]
+
+
+def _graph(edges: Iterable[Edge]) -> Graph:
+    graph: Graph = defaultdict(list)
+    for edge in edges:
+        graph[edge.earlier].append(edge)
+        graph.setdefault(edge.later, [])
+    return graph
+
+
+def _cycle_in(anomaly: Anomaly, graph: Graph) -> Iterator[Finding]:
+    """Yield a cycle of each knot of transactions. Where reads are looked for, a cycle has one at least."""
+    for knot in _knots(graph):
+        edges = (edge for each in knot for edge in graph[each] if edge.later in knot)
+        wanted: Dependency = "wrote" if anomaly == "write cycle" else "read"
+        first = next((edge for edge in edges if edge.kind == wanted), None)
+        if first is None:
+            continue
+        cycle = [first, *_way(graph, knot, first.later, first.earlier)]
+        names = " -> ".join(str(edge.earlier) for edge in cycle)
+        text = f"{len(cycle)} transactions follow each other in a circle: {names} -> {first.earlier}"
+        yield Finding(anomaly, text, *first.partition, first.base, [str(edge) for edge in cycle])
+
+
+def _way(graph: Graph, knot: Collection[Transaction], start: Transaction, goal: Transaction) -> list[Edge]:
+    """Return a shortest way between two transactions of a knot."""
+    came: dict[Transaction, Edge] = {}
+    queue = deque([start])
+    while goal not in came:
+        for edge in graph[queue.popleft()]:
+            if edge.later in knot and edge.later not in came and edge.later is not start:
+                came[edge.later] = edge
+                queue.append(edge.later)
+    way: list[Edge] = []
+    while not way or way[-1].earlier is not start:
+        way.append(came[way[-1].earlier if way else goal])
+    return way[::-1]
+
+
+def _knots(graph: Graph) -> Iterator[dict[Transaction, None]]:
+    """Yield the sets of transactions of which each can be reached from each other (Kosaraju), two or more at a time."""
+    order: dict[Transaction, None] = {}
+    seen: set[Transaction] = set()
+    for root in graph:
+        stack = [] if root in seen else [(root, iter(graph[root]))]
+        seen.add(root)
+        while stack:
+            node, edges = stack[-1]
+            following = next((edge.later for edge in edges if edge.later not in seen), None)
+            if following is None:
+                order[stack.pop()[0]] = None
+            else:
+                seen.add(following)
+                stack.append((following, iter(graph[following])))
+    before: dict[Transaction, list[Transaction]] = defaultdict(list)
+    for node, edges_of in graph.items():
+        for edge in edges_of:
+            before[edge.later].append(node)
+    left = dict.fromkeys(graph)
+    for root in reversed(order):
+        if root not in left:
+            continue
+        knot: dict[Transaction, None] = {}
+        waiting = [root]
+        del left[root]
+        while waiting:
+            node = waiting.pop()
+            knot[node] = None
+            for each in before[node]:
+                if each in left:
+                    del left[each]
+                    waiting.append(each)
+        if len(knot) > 1:
+            yield knot

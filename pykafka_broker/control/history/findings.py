@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ from pykafka_broker.control.history.facts import (
     Produced,
     fact_of,
 )
-from pykafka_broker.control.history.outlines import BatchOutline, Outline, outline_of_row
+from pykafka_broker.control.history.outlines import LOG_ROWS, BatchOutline, Outline, outline_of_row
 
 F = TypeVar("F", bound=Fact)
 TopicPartition = tuple[str, int]
@@ -47,6 +47,7 @@ Anomaly = Literal[
     "doubled",
     "invented",
     "split key",
+    "not checked",
 ]
 Forbidden = Literal["write cycle", "unacknowledged read"]  # what Kafka allows, and an application may not want
 
@@ -87,12 +88,20 @@ class Evidence:
 
     whole: whether the history begins with the data. Facts about a topic that was deleted since are left out.
     in_order: whether the order of facts within a millisecond is certain, as it is at one broker.
+    unread: why a log could not be read, by partition.
     """
 
     def __init__(
-        self, facts: Iterable[Fact], outlines: Iterable[Outline], *, whole: bool, in_order: bool = True
+        self,
+        facts: Iterable[Fact],
+        outlines: Iterable[Outline],
+        *,
+        whole: bool,
+        in_order: bool = True,
+        unread: Mapping[TopicPartition, str] | None = None,
     ) -> None:
         self.in_order = in_order
+        self.unread = unread or {}
         self.outlines = {(each.topic, each.partition): each for each in outlines}
         self.whole = whole
         self.facts: list[Fact] = []
@@ -178,7 +187,7 @@ def evidence_of(nodes: Iterable[Sequence[Mapping[str, Any]]]) -> Evidence:
     Raises HistoryFull.
     """
     facts: list[list[tuple[int, int, Fact]]] = []
-    outlines: list[Outline] = []
+    logs = _Logs()
     whole = True
     for rows in nodes:
         of_node: list[tuple[int, int, Fact]] = []
@@ -191,12 +200,45 @@ def evidence_of(nodes: Iterable[Sequence[Mapping[str, Any]]]) -> Evidence:
                         f"the history is full with {row['size_bytes']} bytes, and what came later is missing: "
                         "start it with more bytes, or clear it between the tests"
                     )
-            elif row["kind"] == "log":
-                outlines.append(outline_of_row(row))
+            elif row["kind"] in LOG_ROWS:
+                logs.take(row)
             else:
                 fact = fact_of(row)
                 latest = max(latest, fact.at)  # a test may set the clock back
                 of_node.append((latest, len(of_node), fact))
         facts.append(of_node)
-    merged = heapq.merge(*facts, key=lambda each: each[:2])
-    return Evidence((fact for _, _, fact in merged), outlines, whole=whole, in_order=len(facts) == 1)
+    merged = [fact for _, _, fact in heapq.merge(*facts, key=lambda each: each[:2])]
+    logs.forget_remade(each.topic for each in merged if isinstance(each, Deleted))
+    return Evidence(merged, logs.outlines.values(), whole=whole, in_order=len(facts) == 1, unread=logs.unread())
+
+
+class _Logs:
+    """The logs as several nodes tell them: where the leader of a partition has moved meanwhile, the last leader's."""
+
+    def __init__(self) -> None:
+        self.outlines: dict[TopicPartition, Outline] = {}
+        self._unread: dict[TopicPartition, str] = {}
+        self._ids: dict[str, set[str]] = defaultdict(set)  # of topics, in the order of the rows
+
+    def take(self, row: dict[str, Any]) -> None:
+        if row["kind"] == "topics":
+            for name, topic in row["topics"].items():
+                self._ids[name].add(topic["id"])
+        elif row["kind"] == "unread":
+            self._unread[row["topic"], row["partition"]] = row["why"]
+        else:
+            outline = outline_of_row(row)
+            known = self.outlines.setdefault((outline.topic, outline.partition), outline)
+            if outline.leader_epoch > known.leader_epoch:
+                self.outlines[outline.topic, outline.partition] = outline
+
+    def forget_remade(self, deleted: Iterable[str]) -> None:
+        """Forget the logs of topics that were deleted and made again after the facts had been read."""
+        times = Counter(deleted)
+        remade = {name for name, ids in self._ids.items() if len(ids) - 1 > times[name]}
+        for partition in [each for each in self.outlines if each[0] in remade]:
+            del self.outlines[partition]
+            self._unread[partition] = "the topic was made anew meanwhile"
+
+    def unread(self) -> dict[TopicPartition, str]:
+        return {partition: why for partition, why in self._unread.items() if partition not in self.outlines}

@@ -2,7 +2,7 @@
 
 Rule: a fetch names no group. It counts for every group that its client id has joined or committed for, so a group may
 seem to have fetched more than it has, and never less. Offsets that operators set are no mistake: a commit without
-membership by a client that fetches nothing of the partition.
+membership for a group that has members at other times, or by a client that fetches nothing of the partition.
 
 An acknowledgement of a share group counts when its member was told so. A record that was accepted or rejected is done
 with: the record is neither delivered nor acknowledged again, whatever happens to brokers meanwhile. A group that was
@@ -12,11 +12,13 @@ deleted, or whose offsets were set, begins anew.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pykafka_broker.control.history.facts import (
+    Fact,
     Fetched,
     GroupReset,
+    Joined,
     Located,
     OffsetCommitted,
     RecordsAcknowledged,
@@ -24,6 +26,8 @@ from pykafka_broker.control.history.facts import (
 )
 from pykafka_broker.control.history.findings import Anomaly, Evidence, Finding, TopicPartition, clock, place
 from pykafka_broker.control.history.outlines import ABORTED, MARKERS, Outline
+
+_LATE_MS = 1_000
 
 
 class Ranges:
@@ -81,19 +85,23 @@ def group_findings(evidence: Evidence, seen_by: str | None = None) -> list[Findi
     found: list[Finding] = []
     progress: dict[str, dict[TopicPartition, GroupProgress]] = defaultdict(lambda: defaultdict(GroupProgress))
     fetching: set[tuple[str, TopicPartition]] = set()
-    located: set[tuple[str, TopicPartition, int]] = set()
+    located: set[tuple[str, TopicPartition, int]] = set()  # by group
     for fact in evidence.facts:
         if isinstance(fact, Fetched):
             fetching.add((fact.client, (fact.topic, fact.partition)))
-    for fact in evidence.facts:
+    managed = {fact.group for fact in evidence.of(Joined)}
+    for fact in _in_order(evidence):
         if isinstance(fact, Located):
-            located.add((fact.client, (fact.topic, fact.partition), fact.offset))
+            partition = fact.topic, fact.partition
+            for group in evidence.groups_of_clients.get(fact.client, ()):
+                if fact.address not in progress[group][partition].reached:  # a client that begins
+                    located.add((group, partition, fact.offset))
         elif isinstance(fact, Fetched):
             groups = evidence.groups_of_clients.get(fact.client, frozenset())
             for group in groups:
                 state = progress[group][fact.topic, fact.partition]
                 if len(groups) == 1:
-                    found += _went_back(group, fact, state)
+                    found += _went_back(evidence, group, fact, state)
                 _fetch(evidence, fact, state)
         elif isinstance(fact, RecordsAcquired):
             progress[fact.group][fact.topic, fact.partition].fetched.add(fact.first, fact.last + 1)
@@ -103,9 +111,8 @@ def group_findings(evidence: Evidence, seen_by: str | None = None) -> list[Findi
         for commit in evidence.commits_at(fact):
             partition = commit.topic, commit.partition
             state = progress[commit.group][partition]
-            if commit.member or (commit.client, partition) in fetching:
-                known = (commit.client, partition, commit.offset) in located
-                found += _commit(evidence, commit, state, known=known)
+            if commit.member or ((commit.client, partition) in fetching and commit.group not in managed):
+                found += _commit(evidence, commit, state, located)
             state.committed = commit
             state.went_back.clear()
     if seen_by is not None:
@@ -117,6 +124,19 @@ def group_findings(evidence: Evidence, seen_by: str | None = None) -> list[Findi
     return found
 
 
+def _in_order(evidence: Evidence) -> Sequence[Fact]:
+    """Return the facts, commits later than they came where several brokers tell of them: each broker has its own clock,
+    which it reads once a turn, so a commit may seem to have come before the fetch of its records.
+    """
+    if evidence.in_order:
+        return evidence.facts
+    latest, timed = 0, []
+    for fact in evidence.facts:
+        latest = max(latest, fact.at)
+        timed.append((latest + _LATE_MS * bool(evidence.commits_at(fact)), fact))
+    return [fact for _, fact in sorted(timed, key=lambda each: each[0])]
+
+
 def _fetch(evidence: Evidence, fact: Fetched, state: GroupProgress) -> None:
     first, end = evidence.range_of(fact)
     if end is None:
@@ -126,9 +146,17 @@ def _fetch(evidence: Evidence, fact: Fetched, state: GroupProgress) -> None:
     state.went_back[fact.client] = min(first, state.went_back.get(fact.client, first))
 
 
-def _went_back(group: str, fact: Fetched, state: GroupProgress) -> Iterator[Finding]:
-    """Find a client that fetches again what it had fetched and its group has committed."""
+def _went_back(evidence: Evidence, group: str, fact: Fetched, state: GroupProgress) -> Iterator[Finding]:
+    """Find a client that fetches again what it had fetched and its group has committed. Where the session alone knows
+    the position, it may be any offset of the first batch.
+    """
     committed, first = state.committed, max(fact.position, fact.base)
+    if fact.position < 0:
+        outline = evidence.outlines.get((fact.topic, fact.partition))
+        batch = None if outline is None else outline.at(fact.base)
+        if batch is None:
+            return
+        first = batch.last
     if committed is None or first >= committed.offset or "nonmonotonic poll" in state.told:
         return
     if state.reached.get(fact.address, 0) < committed.offset:
@@ -141,7 +169,13 @@ def _went_back(group: str, fact: Fetched, state: GroupProgress) -> Iterator[Find
     yield Finding("nonmonotonic poll", text, fact.topic, fact.partition, first)
 
 
-def _commit(evidence: Evidence, fact: OffsetCommitted, state: GroupProgress, *, known: bool) -> Iterator[Finding]:
+def _commit(
+    evidence: Evidence,
+    fact: OffsetCommitted,
+    state: GroupProgress,
+    located: Collection[tuple[str, TopicPartition, int]],
+) -> Iterator[Finding]:
+    """Find records that a group passes over. A group that has not committed yet begins where its clients are told."""
     partition, before = (fact.topic, fact.partition), state.committed
     outline = evidence.outlines.get(partition)
     if outline is None:
@@ -155,7 +189,7 @@ def _commit(evidence: Evidence, fact: OffsetCommitted, state: GroupProgress, *, 
     begin = outline.start if first is None else max(first, outline.start)
     for low, high in state.fetched.missing(begin, fact.offset):
         ahead = low >= state.fetched.end
-        if ahead and known and before is None:
+        if before is None and (fact.group, partition, high) in located:
             continue  # a group that begins there
         skipped = _readable(outline, low, high)
         if not skipped:
@@ -193,7 +227,7 @@ def _span(first: int, end: int) -> str:
 
 
 def _unseen(group: str, partition: TopicPartition, outline: Outline, fetched: Ranges) -> Iterable[Finding]:
-    for low, high in fetched.missing(outline.start, outline.end):
+    for low, high in fetched.missing(outline.start, outline.readable_end):
         for offset in _readable(outline, low, high)[:1]:
             text = f"{place(*partition, offset)} and the rest up to {high - 1} were never fetched by group {group}"
             yield Finding("unseen", text, *partition, offset)

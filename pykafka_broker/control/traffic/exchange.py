@@ -1,4 +1,4 @@
-"""A request and the answer: frames as messages, and the parts kept for the log.
+"""A request with its answer: frames read as messages, and the parts of both that the log keeps.
 
 Rule: while clients are served, only bytes and times are kept; they are decoded when somebody asks. Records are not
 kept: zeros of the same length stand in for a long piece, which decodes all the same. A frame that does not decode is
@@ -71,7 +71,7 @@ def encoded_response(response: Message, spec: ApiSpec, version: int, correlation
 
 
 def first_header(records: Any) -> BatchHeader | None:
-    """Return the header of the first batch in a field of records; None where it is not whole, or of an older format."""
+    """Return the header of the first batch in a field of records; None for a part of a batch, or an older format."""
     with suppress(CorruptBatch):
         return None if records is None else read_header(records)
     return None
@@ -119,7 +119,7 @@ class Exchange:
     `recorded` is where a recording has the whole frame.
     """
 
-    recorded: tuple[int, int] | bytes | None = None
+    recorded: tuple[bytes | tuple[int, int, int], ...] | bytes | None = None
 
     def __init__(self, entry: Entry, number: int | None = None, mark: Mark | None = None) -> None:
         self.wall_ms, self.connection, self.frame, answer, self.duration_ns = entry

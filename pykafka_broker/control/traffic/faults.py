@@ -9,7 +9,8 @@ when the request comes, all others when the answer leaves, so that a waiting fet
 all requests it holds. The hits of a removed fault can be asked for until a thousand later faults have ended.
 
 Chaos: the fault of a client's n-th request to an API depends on the seed, the client id, the API and n alone, so a run
-is repeatable whatever happens at the same time, and each fault that was drawn can be had as a fault with `nth`. Clients
+is repeatable whatever happens at the same time, and each fault that was drawn can be had as a fault with `nth`. A chaos
+may be limited to some requests, as a fault is; the others are not counted. Clients
 must be able to recover from every drawn fault by themselves: errors to be retried, delays, broken connections, moved
 leaders and coordinators, ended sessions.
 """
@@ -135,7 +136,7 @@ class Rule:
         match = self.match
         if match.names_places and not (mentions.all_topics or any(self.meets(*place) for place in mentions.places)):
             return False
-        if match.group is not None and not any(self._like("group", each) for each in mentions.groups):
+        if match.group is not None and not any(map(self.meets_group, mentions.groups)):
             return False
         return match.transactional_id is None or any(
             self._like("transactional_id", each) for each in mentions.transactional_ids
@@ -146,6 +147,10 @@ class Rule:
         if self.match.topic is not None and not self._like("topic", topic):
             return False
         return self.match.partition is None or partition is None or self.match.partition == partition
+
+    def meets_group(self, group: str) -> bool:
+        """Return whether the rule is about the group."""
+        return self.match.group is None or self._like("group", group)
 
     def _like(self, name: str, text: str | None) -> bool:
         return text is not None and self._patterns[name].fullmatch(text) is not None
@@ -230,19 +235,24 @@ class Chaos:
     """Faults drawn at random, for a share of all requests.
 
     events: leaders and coordinators move and sessions end, too.
+    match: the requests that may be disturbed, by API, client id, topic and group.
     met: the first faults that were drawn.
     """
 
-    def __init__(self, seed: int, rate: float, events: bool = False) -> None:
+    def __init__(self, seed: int, rate: float, events: bool = False, match: Match | None = None) -> None:
         self.seed = seed
         self.rate = rate
         self.events = events
+        self.match = match or Match()
+        self._limit = Rule(CHAOS_ID, self.match, Action())
         self.hits = 0
         self.met: list[DrawnFault] = []
         self._asked: Counter[tuple[str | None, int]] = Counter()
 
-    def on_request(self, exchange: Exchange) -> Rule | None:
+    def on_request(self, exchange: Exchange, known: Known) -> Rule | None:
         """Return the rule the request meets, or None."""
+        if not self._limit.fits(exchange, known):
+            return None
         who = exchange.client_id, exchange.api_key
         self._asked[who] += 1
         action = self.drawn(*who, self._asked[who])
@@ -251,7 +261,7 @@ class Chaos:
         self.hits += 1
         if len(self.met) < _MOST_MET:
             self.met.append(DrawnFault(*who, self._asked[who], action))
-        return Rule(CHAOS_ID, Match(), action)
+        return Rule(CHAOS_ID, self.match, action)
 
     def drawn(self, client_id: str | None, api_key: int, number: int) -> Action | None:
         """Return the action for the n-th request of a client to an API, or None."""
@@ -309,9 +319,9 @@ class FaultTable:
             self.on_added(rule)
         return rule
 
-    def set_chaos(self, seed: int, rate: float, events: bool = False) -> Chaos:
+    def set_chaos(self, seed: int, rate: float, events: bool = False, match: Match | None = None) -> Chaos:
         """Disturb at random from now on; replaces an earlier chaos."""
-        self.chaos = self.last_chaos = Chaos(seed, rate, events)
+        self.chaos = self.last_chaos = Chaos(seed, rate, events, match)
         self.watching = self.disturbing = True
         return self.chaos
 
@@ -398,7 +408,7 @@ class FaultTable:
                 met = rule
         if met is not None:
             return met
-        return None if self.chaos is None else self.chaos.on_request(exchange)
+        return None if self.chaos is None else self.chaos.on_request(exchange, self.known)
 
     def on_answer(self, exchange: Exchange, bites: Callable[[Rule], bool]) -> Rule | None:
         """Return the rule meeting an answer; `bites` says whether a rule has an effect."""

@@ -12,6 +12,7 @@ from importlib import import_module
 from types import UnionType
 from typing import Any, Protocol, get_args, get_origin, get_type_hints
 
+from pykafka_broker.log.filesystem import FileSlice
 from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.runtime import ZERO_UUID, Fields
@@ -37,6 +38,9 @@ class Known(Protocol):
     def fetched(self, session: FetchedSession) -> Iterable[tuple[str | bytes, int]]:
         """Return the topics, by name or id, and partitions of a fetch or share session."""
 
+    def log_end(self, topic: str, partition: int, size: int) -> FileSlice | None:
+        """Return the last bytes of a partition's log; None where no file here has as many."""
+
 
 class Mentions:
     """The topics, groups and transactional ids of a message.
@@ -54,7 +58,7 @@ class Mentions:
 
 
 def session_of(message: Any) -> FetchedSession | None:
-    """Return the session that a fetch goes on with; it need not name the session's partitions again."""
+    """Return the session of a fetch that continues one, and so need not name the partitions again."""
     if getattr(message, "share_session_epoch", 0) > 0:
         return message.group_id or "", message.member_id or ""
     return getattr(message, "session_id", 0) or None
@@ -76,7 +80,7 @@ def mentions_of(message: Any, known: Known) -> Mentions:
 
 @cache
 def mentionable(api_key: int) -> Mentions:
-    """Return the mentions of a request to an API in which every field is filled: what it can't name is missing."""
+    """Return everything that requests of an API can name: the mentions of a request with every field filled."""
     found = Mentions()
     for key_type in (CoordinatorType.GROUP, CoordinatorType.TRANSACTION):
         one = mentions_of(_filled(SPECS[api_key].request_class(), key_type), _Anything())
@@ -97,7 +101,7 @@ def _filled(kind: type[Fields], key_type: CoordinatorType) -> Fields:
 
 def _something(name: str, kind: Any, present: Any, key_type: CoordinatorType) -> Any:
     """Return a value for a field of a type; the present one where no mention depends on it."""
-    if get_origin(kind) is UnionType:  # what may be null
+    if get_origin(kind) is UnionType:  # a nullable field
         kind = get_args(kind)[0]
     if get_origin(kind) is list:
         return [_something(name, get_args(kind)[0], 0, key_type)]
@@ -116,6 +120,9 @@ class _Anything:
 
     def fetched(self, session: FetchedSession) -> Iterable[tuple[str | bytes, int]]:
         return ()
+
+    def log_end(self, topic: str, partition: int, size: int) -> None:
+        return None
 
 
 def _read(struct: Any, known: Known, found: Mentions) -> None:

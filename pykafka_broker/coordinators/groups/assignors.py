@@ -1,4 +1,4 @@
-"""Assignors of consumer and share groups.
+"""Assignors of consumer groups.
 
 Rule: an assignor is a function of its specs alone: the same members and topics always get the same answer.
 
@@ -8,17 +8,14 @@ Rule: an assignor is a function of its specs alone: the same members and topics 
 - `uniform` gives all members equally many partitions, as far as subscriptions allow. Balance comes first, then
   stickiness. Where all members read the same topics the counts differ by at most one, and a partition moves only if its
   owner has too many or has gone; otherwise partitions move as long as one step makes the group more even.
-- `simple` (KIP-932) gives a partition several readers. Every partition has a reader and every member has a partition if
-  there is any, both as evenly as possible, and a member keeps its partitions as long as that holds. Members that read
-  the same topics share all partitions; where subscriptions differ, each topic is shared out among its own readers. The
-  partitions of a topic that may be assigned need not begin at 0.
-- `sticky`, which assigns tasks to the members of streams groups, stands in `streams/sticky_assignor.py`.
+
+`simple`, of share groups, stands in `share/simple_assignor.py`, and `sticky`, which assigns tasks to the members of
+streams groups, in `streams/sticky_assignor.py`.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
@@ -313,94 +310,3 @@ class _ClassLoads:
 
 
 ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniform, "range": assign_range}  # by group.consumer.assignors
-
-
-# simple
-
-
-def assign_simple(
-    members: Mapping[str, MemberSpec], assignable: Mapping[bytes, Set[int]], subscriptions_differ: bool = False
-) -> dict[str, Assignment]:
-    """Return each member's partitions.
-
-    Args:
-        assignable: The partitions of each topic that may be assigned.
-        subscriptions_differ: Members ask for different topics, although the topics that exist may be the same.
-    """
-    assignment: dict[str, Assignment] = {member_id: {} for member_id in members}
-    if GroupSpec(members, {}, subscriptions_differ).homogeneous:
-        everything = [(topic_id, p) for topic_id, parts in assignable.items() for p in sorted(parts)]
-        _share_out(everything, members, assignment)
-    else:
-        for topic_id, parts in assignable.items():
-            readers = {name: member for name, member in members.items() if topic_id in member.topics}
-            _share_out([(topic_id, p) for p in sorted(parts)], readers, assignment)
-    return assignment
-
-
-def _share_out(
-    partitions: list[TopicIdPartition], members: Mapping[str, MemberSpec], assignment: dict[str, Assignment]
-) -> None:
-    if not partitions or not members:
-        return
-    if len(members) >= len(partitions):
-        shares = _one_each(partitions, members)
-    else:
-        shares = _some_each(partitions, members)
-    for member_id, share in shares.items():
-        for topic_id, partition in share:
-            assignment[member_id].setdefault(topic_id, set()).add(partition)
-
-
-def _had(members: Mapping[str, MemberSpec], wanted: list[TopicIdPartition]) -> dict[str, list[TopicIdPartition]]:
-    known = set(wanted)
-    return {
-        name: sorted((t, p) for t, had in member.target.items() for p in had if (t, p) in known)
-        for name, member in members.items()
-    }
-
-
-def _one_each(
-    partitions: list[TopicIdPartition], members: Mapping[str, MemberSpec]
-) -> dict[str, list[TopicIdPartition]]:
-    """Assign where members are at least as many as partitions: a partition for each member."""
-    least, with_one_more = divmod(len(members), len(partitions))
-    readers: dict[TopicIdPartition, int] = dict.fromkeys(partitions, 0)
-    shares: dict[str, list[TopicIdPartition]] = {}
-    had = _had(members, partitions)
-    for name in members:
-        kept = next((p for p in had[name] if readers[p] < least), None)
-        if kept is None and with_one_more:
-            kept = next((p for p in had[name] if readers[p] == least), None)
-            with_one_more -= kept is not None
-        if kept is not None:
-            readers[kept] += 1
-            shares[name] = [kept]
-    for name in members:
-        if name not in shares:
-            fewest = min(partitions, key=lambda p: readers[p])
-            readers[fewest] += 1
-            shares[name] = [fewest]
-    return shares
-
-
-def _some_each(
-    partitions: list[TopicIdPartition], members: Mapping[str, MemberSpec]
-) -> dict[str, list[TopicIdPartition]]:
-    """Assign where partitions are more than members: a reader for each partition."""
-    least, with_one_more = divmod(len(partitions), len(members))
-    free = dict.fromkeys(partitions)
-    shares: dict[str, list[TopicIdPartition]] = {}
-    had = _had(members, partitions)
-    for name in sorted(members, key=lambda name: -len(had[name])):
-        quota = least + (with_one_more > 0)
-        shares[name] = [p for p in had[name] if p in free][:quota]
-        with_one_more -= len(shares[name]) > least
-        for partition in shares[name]:
-            del free[partition]
-    left = deque(free)
-    for quota in (least, least + 1):
-        for name in members:
-            while left and len(shares[name]) < quota:
-                shares[name].append(left.popleft())
-    return shares

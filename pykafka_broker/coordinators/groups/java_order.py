@@ -3,15 +3,17 @@
 Kafka's assignor of tasks takes the least loaded process, and among equally loaded ones the first of a priority queue
 that was filled from a hash table, which was filled from another one. So the choice depends on ids and on who came first
 alone, and a broker that wants to make the same choice has to order as Java does. So it is with protocols and assignors
-that have as many votes, and with the id of what a client is to push (KIP-714). No other code should depend on it.
+that have as many votes, with the assignor of share groups, and with the id of what a client is to push (KIP-714). No
+other code should depend on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+Hash = Callable[[Any], int]  # the hash code of a key, spread as a hash table does, without a sign
 
 _FEWEST_BUCKETS = 16
 _FILL = 0.75
@@ -19,8 +21,27 @@ _FILL = 0.75
 
 def string_hash(text: str) -> int:
     """Return `String.hashCode` of a text, spread as a hash table does, without a sign."""
-    found = _code(text)
-    return found ^ found >> 16
+    return _spread(_code(text))
+
+
+def uuid_hash(uuid: bytes) -> int:
+    """Return the hash of a topic id, as `string_hash` does. (Kafka: Uuid)"""
+    return _spread(_uuid_code(uuid))
+
+
+def partition_hash(partition: tuple[bytes, int]) -> int:
+    """Return the hash of a partition, by its topic id and index, as `string_hash` does. (Kafka: TopicIdPartition)"""
+    topic_id, index = partition
+    return _spread(_uuid_code(topic_id) * 31 + index & 0xFFFFFFFF)
+
+
+def _uuid_code(uuid: bytes) -> int:
+    halves = int.from_bytes(uuid[:8], "big") ^ int.from_bytes(uuid[8:], "big")
+    return (halves >> 32 ^ halves) & 0xFFFFFFFF
+
+
+def _spread(code: int) -> int:
+    return code ^ code >> 16
 
 
 def _code(text: str) -> int:
@@ -32,38 +53,38 @@ def _code(text: str) -> int:
     return found
 
 
-def in_hash_order(names: Iterable[str], among: int = 0) -> list[str]:
-    """Return names in the order of a HashMap that they are put into; of equal buckets as they come.
+def in_hash_order(keys: Iterable[T], among: int = 0, hash_of: Hash = string_hash) -> list[T]:
+    """Return keys in the order of a HashMap that they are put into; of equal buckets as they come.
 
     Args:
-        among: The size of the map, if `names` are not all of it.
+        among: The size of the map, if `keys` are not all of it.
     """
-    found = list(names)
+    found = list(keys)
     buckets = _FEWEST_BUCKETS
     while max(among, len(found)) > buckets * _FILL:
         buckets *= 2
-    return _by_bucket(found, buckets)
+    return _by_bucket(found, buckets, hash_of)
 
 
-def in_order_of_absent_keys(names: Sequence[str], buckets: int) -> list[str]:
-    """Return each name once, in the order of a HashMap that computes what is absent, name after name.
+def in_order_of_absent_keys(keys: Iterable[T], buckets: int, hash_of: Hash = string_hash) -> list[T]:
+    """Return each key once, in the order of a HashMap that computes what is absent, key after key.
 
-    Such a table puts a new name before the others of its bucket, and grows before it looks whether the name is new.
+    Such a table puts a new key before the others of its bucket, and grows before it looks whether the key is new.
 
     Args:
         buckets: the capacity with which the table begins, rounded up to a power of two.
     """
     buckets = 1 << (buckets - 1).bit_length() if buckets else 1
-    found: dict[str, None] = {}
-    for name in names:
+    found: dict[T, None] = {}
+    for key in keys:
         if len(found) > buckets * _FILL:
             buckets *= 2
-        found[name] = None
-    return _by_bucket(reversed(found), buckets)
+        found[key] = None
+    return _by_bucket(reversed(found), buckets, hash_of)
 
 
-def _by_bucket(names: Iterable[str], buckets: int) -> list[str]:
-    return sorted(names, key=lambda name: string_hash(name) & buckets - 1)
+def _by_bucket(keys: Iterable[T], buckets: int, hash_of: Hash) -> list[T]:
+    return sorted(keys, key=lambda key: hash_of(key) & buckets - 1)
 
 
 _MULTIPLIER = 0x9E3779B97F4A7C15  # 2^64 by the golden ratio (Knuth's multiplicative hashing)

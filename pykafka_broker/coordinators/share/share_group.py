@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
-from pykafka_broker.coordinators.groups.assignors import MemberSpec, assign_simple
+from pykafka_broker.coordinators.groups.assignors import MemberSpec
 from pykafka_broker.coordinators.groups.epoch_group import (
     FIRST_GROUP_EPOCH,
     JOIN_EPOCH,
@@ -24,8 +24,10 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     GroupRecords,
 )
 from pykafka_broker.coordinators.groups.group import Caller, GroupTable
+from pykafka_broker.coordinators.groups.java_order import JavaTable, in_hash_order
 from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing, topic_ids
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
+from pykafka_broker.coordinators.share.simple_assignor import assign_simple
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_group_describe_response import (
@@ -96,6 +98,17 @@ class ShareGroup(EpochGroup[ShareGroupMember, Target]):
         self.has_state_record = False
         self.asked_epoch = 0  # the last group epoch under which a coordinator has initialized partitions
         self.attempts = 0  # unfinished requests for states
+        self._table = JavaTable()
+
+    def set_member(self, member: ShareGroupMember) -> None:
+        super().set_member(member)
+        self._table.grow(len(self.members))
+
+    def in_table_order(self, members: Iterable[ShareGroupMember]) -> list[ShareGroupMember]:
+        """Return members in the order of Kafka's table of them, which its assignor meets."""
+        found = {member.member_id: member for member in members}
+        came = dict.fromkeys((*(member_id for member_id in self.members if member_id in found), *found))
+        return [found[member_id] for member_id in self._table.order(came)]
 
     # Questions of the table and of the offsets
 
@@ -392,12 +405,11 @@ class ShareMembership(EpochProtocol[ShareGroup]):
             member.member_id: MemberSpec(
                 None, topic_ids(topics, member.topic_names), group.targets.get(member.member_id, {})
             )
-            for member in members
+            for member in group.in_table_order(members)
         }
-        wanted = {topic_id for spec in specs.values() for topic_id in spec.topics}
-        assignable = {
-            topic_id: parts for topic_id, (_, parts) in sorted(group.initialized.items()) if topic_id in wanted
-        }
+        initialized = {name: (topic_id, parts) for topic_id, (name, parts) in group.initialized.items()}
+        wanted = in_hash_order(sorted(self._read(members)))
+        assignable = dict(initialized[name] for name in wanted if name in initialized)
         subscriptions = {frozenset(member.topic_names) for member in members}
         assigned = assign_simple(specs, assignable, len(subscriptions) > 1)
         targets: dict[str, Target] = {}

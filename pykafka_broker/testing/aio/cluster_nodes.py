@@ -21,10 +21,10 @@ from pykafka_broker.testing.aio.traffic import AsyncFault, AsyncFaults
 from pykafka_broker.testing.answers import Advice, ChaosHit, ChaosState, ClusterState, ConfigValue, Connection, FaultState, LogSize, PartitionState, SeenRequest, Topic
 from pykafka_broker.testing.async_client import AsyncControlClient, Step, all_at_once, entered, poll
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
-from pykafka_broker.testing.cluster_nodes import FaultHandles, SESSION, SESSION_MS, WAIT_S, _MOST_REQUESTS, _MOST_STEPS, _NO_DUMP, _ONE_BROKER, _SIDES, _refused
+from pykafka_broker.testing.cluster_nodes import FaultHandles, SESSION, SESSION_MS, WAIT_S, _LED_S, _MOST_REQUESTS, _MOST_STEPS, _NO_DUMP, _ONE_BROKER, _SIDES, _refused
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
-from pykafka_broker.testing.data import BrokerError, NotReached
-from pykafka_broker.testing.history import rows_of_file
+from pykafka_broker.testing.data import BrokerError, NotReached, WaitTimeout
+from pykafka_broker.testing.history import late, rows_of_file
 from typing import Any
 
 
@@ -477,18 +477,30 @@ class AsyncClusterFaults(AsyncFaults):
         for node in self._nodes.values():
             await node.faults.clear()
 
-    async def chaos(self, seed: int, rate: float = 0.05, *, events: bool = False) -> ChaosState:
+    async def chaos(
+        self,
+        seed: int,
+        rate: float = 0.05,
+        *,
+        events: bool = False,
+        api: str | Sequence[str] | None = None,
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+    ) -> ChaosState:
         """Disturb a share of all requests at random, on all brokers.
 
         Args:
             seed: the same seed gives the same faults.
             rate: the share of all requests, 0 to 1; 0 ends the chaos.
             events: refused: leaders of a cluster are moved by `move_leader`.
+            api, client_id, topic, group: only requests that match all of them, as of `add`; only that topic fails.
         """
         if not self._nodes:
             raise BrokerError("no broker of the cluster is running")
+        limits: dict[str, Any] = {"api": api, "client_id": client_id, "topic": topic, "group": group}
         for node in self._nodes.values():
-            state = await node.faults.chaos(seed, rate, events=events)
+            state = await node.faults.chaos(seed, rate, events=events, **limits)
         return state
 
     async def chaos_state(self) -> ChaosState:
@@ -588,10 +600,7 @@ class AsyncClusterTraffic(AsyncClusterNodes):
         return AsyncClusterHistory(self._brokers_that_run())
 
     async def _histories(self) -> list[list[dict[str, Any]]]:
-        found: list[list[dict[str, Any]]] = []
-        for node in self.brokers:
-            if node.running:
-                found += await node._histories()
+        found = [await node._rows("facts") for node in self.brokers if node.running]
         stopped: list[Path] = []
         for node_id in self._ids:
             node = self.broker(node_id)
@@ -603,7 +612,26 @@ class AsyncClusterTraffic(AsyncClusterNodes):
                     )
                 stopped.append(node.history_path)
         names = {each["topic_id"]: each["name"] for each in await self.topics()} if stopped else {}
-        return found + [rows_of_file(path, names) for path in stopped]
+        found += [rows_of_file(path, names) for path in stopped]
+        found[0] += await self._logs([row for rows in found for row in rows])
+        return found
+
+    async def _logs(self, facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Return the logs of all partitions; a partition whose leader has just ended gets another one."""
+        logs: list[dict[str, Any]] = []
+
+        async def look() -> None:
+            logs[:] = []
+            for node in self.brokers:
+                if node.running:
+                    logs.extend(await node._rows("logs"))
+            if missing := late(facts, logs):
+                logs.extend(missing)
+                raise NotReached(missing[0]["why"])
+
+        with suppress(WaitTimeout):
+            await poll(look, "the logs are unknown", _LED_S)
+        return logs
 
     async def clear_requests(self) -> None:
         """Empty the request logs of all brokers."""

@@ -54,7 +54,11 @@ class AsyncChecks(AsyncData):
 
     async def _histories(self) -> list[list[dict[str, Any]]]:
         """Return the history of each broker."""
-        return [rows_of(await self._answer(str, "GET", "/history", timeout_s=_LONG_S))]
+        return [await self._rows("all")]
+
+    async def _rows(self, part: str) -> list[dict[str, Any]]:
+        """Return the history of a broker, or its part "facts" or "logs"."""
+        return rows_of(await self._answer(str, "GET", "/history", query={"part": part}, timeout_s=_LONG_S))
 
     async def check(
         self,

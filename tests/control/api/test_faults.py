@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from pykafka_broker.control.traffic.exchange import decoded_response
 from pykafka_broker.control.traffic.faults import Chaos
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -276,6 +278,60 @@ def test_what_chaos_has_drawn_can_be_added_by_itself(broker: KafkaBroker) -> Non
     assert [fault.hits for fault in faults] == [1] * len(faults)
 
 
+@pytest.mark.parametrize(
+    ("limits", "met"),
+    [
+        ({"api": "Metadata"}, ["mail Metadata", "shop Metadata"]),
+        ({"api": ["Metadata", "Heartbeat"], "client_id": "sh*"}, ["shop Heartbeat", "shop Metadata"]),
+        ({"client_id": "mail"}, ["mail Heartbeat", "mail Metadata"]),
+        ({"topic": "orders"}, ["shop Metadata"]),
+        ({"group": "mailing"}, ["mail Heartbeat"]),
+    ],
+    ids=str,
+)
+def test_chaos_is_limited_to_the_requests_that_match(
+    broker: KafkaBroker, limits: dict[str, Any], met: list[str]
+) -> None:
+    def ask_all() -> list[tuple[str, bool]]:
+        for name, topic, group in (("shop", "orders", "billing"), ("mail", "letters", "mailing")):
+            for request, version in ((metadata(topic), 12), (HeartbeatRequest(group, 1, "member"), 4)):
+                client = Client(broker, name)
+                client.ask(request, version)
+                client.close()
+        asked = [each for each in broker.requests() if each["api"] in ("Metadata", "Heartbeat")]
+        return [(each["api"], each["fault"] is not None) for each in asked[-4:]]
+
+    broker.faults.clear()
+    assert ask_all() == [("Metadata", False), ("Heartbeat", False)] * 2
+    broker.chaos(seed=3, rate=1, **limits)
+    disturbed = ask_all()
+    state = broker.faults.chaos_state()
+    assert sorted(f"{hit['client_id']} {hit['api']}" for hit in state["met"]) == met
+    assert (state["topic"], state["group"]) == (limits.get("topic"), limits.get("group"))
+    broker.faults.clear()
+    for hit in state["met"]:
+        add_hit(broker.faults, hit)
+    assert ask_all() == disturbed
+
+
+def test_only_the_topic_of_a_limited_chaos_fails(broker: KafkaBroker) -> None:
+    drawn = ((seed, Chaos(seed, 1).drawn("limited", ApiKey.METADATA, 1)) for seed in count())
+    seed = next(seed for seed, action in drawn if action is not None and action.error)
+    broker.chaos(seed=seed, rate=1, topic="orders", api="Metadata")
+    client = Client(broker, "limited")
+    names = [MetadataRequestTopic(name=name) for name in ("orders", "letters")]
+    answer = client.ask(MetadataRequest(names, allow_auto_topic_creation=False), 12)
+    client.close()
+    broker.faults.clear()
+    errors = {topic.name: ErrorCode(topic.error_code) for topic in answer.topics}
+    assert errors == {"orders": ErrorCode.LEADER_NOT_AVAILABLE, "letters": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+def test_limits_that_no_request_matches_are_refused(broker: KafkaBroker) -> None:
+    with pytest.raises(ControlError, match="requests of Heartbeat name no topic"):
+        broker.chaos(1, api="Heartbeat", topic="orders")
+
+
 def test_chaos_is_told_after_its_end_until_a_reset(broker: KafkaBroker) -> None:
     broker.chaos(3, 1)
     broker.faults.clear()
@@ -322,12 +378,15 @@ def test_the_nth_request_is_met_whatever_else_meets_those_before(broker: KafkaBr
 
 def test_events_befall_what_a_request_names(broker: KafkaBroker, client: Client) -> None:
     broker.create_topic("led-anew", 2)
+    broker.create_topic("left-alone")
     epochs = [broker.partition("led-anew", index)["leader_epoch"] for index in range(2)]
     with broker.faults.add(api="ListOffsets", topic="led-anew", event="bump_leader_epoch") as fault:
-        asked = ListOffsetsRequest(topics=[ListOffsetsTopic("led-anew", [ListOffsetsPartition(1, -1, -1)])])
+        other = ListOffsetsTopic("left-alone", [ListOffsetsPartition(0, -1, -1)])
+        asked = ListOffsetsRequest(topics=[ListOffsetsTopic("led-anew", [ListOffsetsPartition(1, -1, -1)]), other])
         assert client.ask(asked, 7).topics[0].partitions[0].error_code == 0
         assert fault.hits == 1
     assert [broker.partition("led-anew", index)["leader_epoch"] for index in range(2)] == [epochs[0], epochs[1] + 1]
+    assert broker.partition("left-alone", 0)["leader_epoch"] == 0
     client.ask(FindCoordinatorRequest(coordinator_keys=["moved"]), 6)
     with broker.faults.add(api="Heartbeat", group="moved", nth=3, event="move_coordinator"):
         errors = [client.ask(HeartbeatRequest("moved", 1, "nobody"), 4).error_code for _ in range(3)]

@@ -112,6 +112,17 @@ def test_equal_batches_that_were_both_acknowledged_are_two_records(story: Story)
     assert story.kinds() == []
 
 
+def test_equal_batches_of_others_than_the_one_who_was_refused_are_records(story: Story) -> None:
+    story.produced(client="one", crc=5, stored=False, error="NOT_ENOUGH_REPLICAS")
+    story.produced(client="two", crc=5)
+    story.produced(client="three", crc=5)
+    assert story.found() == []
+    story.produced(client="two", crc=5, error="REQUEST_TIMED_OUT")
+    assert story.found() == []  # nobody has sent it again
+    story.produced(client="two", crc=5)
+    assert [found.offset for found in story.found()] == [3]
+
+
 def test_a_sequence_number_that_is_there_twice_is_a_duplicate(story: Story) -> None:
     story.produced(producer_id=1, epoch=0, sequence=0)
     story.produced(producer_id=1, epoch=0, sequence=0)
@@ -152,6 +163,14 @@ def test_a_write_after_the_takeover_of_its_id_got_through(story: Story) -> None:
     story.registered(1, 1, client="new")
     story.produced(transactional_id="id", producer_id=1, epoch=0, sequence=1)
     assert story.kinds() == ["fenced writer"]
+
+
+def test_a_write_while_the_id_is_being_taken_over_is_right(story: Story) -> None:
+    story.registered(producer_id=1, epoch=0)
+    story.registered(producer_id=1, epoch=1, client="newer")
+    story.facts[-1].until = 10  # it waits for the end of the older producer's transaction
+    story.produced(client="older", producer_id=1, epoch=0, sequence=0, transactional_id="id")
+    assert story.found() == []
 
 
 def test_a_fenced_write_that_was_refused_is_no_anomaly(story: Story) -> None:

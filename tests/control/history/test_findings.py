@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from pykafka_broker.control.history.facts import row_of
+from pykafka_broker.control.history.checks import findings
+from pykafka_broker.control.history.facts import Deleted, row_of
 from pykafka_broker.control.history.findings import HistoryFull, clock, evidence_of, place
-from pykafka_broker.control.history.outlines import row_of_outline
+from pykafka_broker.control.history.outlines import Outline, row_of_outline
 from tests.control.history.story import Story
 
 HEAD: dict[str, Any] = {"kind": "history", "whole": True, "full": False, "size_bytes": 5}
@@ -49,6 +51,41 @@ def test_outlines_are_read_from_rows() -> None:
 def test_a_full_history_is_refused() -> None:
     with pytest.raises(HistoryFull, match="the history is full with 5 bytes"):
         evidence_of([[{**HEAD, "full": True}]])
+
+
+def led_since(outline: Outline, epoch: int) -> dict[str, Any]:
+    return row_of_outline(replace(outline, leader_epoch=epoch))
+
+
+def test_a_partition_whose_leader_moves_meanwhile_is_as_the_last_one_has_it() -> None:
+    story = Story()
+    story.produced()
+    (before,) = story.evidence().outlines.values()
+    story.produced()
+    (now,) = story.evidence().outlines.values()
+    history = rows(story, 1, 2)
+    for logs in ([led_since(before, 3), led_since(now, 4)], [led_since(now, 4), led_since(before, 3)]):
+        assert findings(evidence_of([[*history, *logs]])) == []
+    unread = {"kind": "unread", "topic": "orders", "partition": 0, "why": "it has no leader"}
+    assert findings(evidence_of([[*history, unread, led_since(now, 4)]])) == []
+    (found,) = findings(evidence_of([[*history, unread]]))
+    assert found.lines == ["not checked: orders-0 could not be checked: it has no leader"]
+    assert findings(evidence_of([[HEAD, unread]])) == []  # nobody has used it
+
+
+def test_a_topic_that_is_made_anew_meanwhile_is_not_checked() -> None:
+    def topics(topic_id: str) -> dict[str, Any]:
+        return {"kind": "topics", "topics": {"orders": {"id": topic_id, "leaders": [1]}}}
+
+    story = Story()
+    story.produced()
+    anew = row_of_outline(Outline("orders", 0, 0, 0))
+    deleted = row_of(Deleted(topic="orders", at=5, order=5, client="admin", address="admin:1"))
+    rows_before = [*rows(story, 1), topics("a")]
+    (found,) = findings(evidence_of([[*rows_before, anew, topics("b")]]))
+    assert found.text == "orders-0 could not be checked: the topic was made anew meanwhile"
+    assert findings(evidence_of([[*rows(story, 1), deleted, topics("a"), anew, topics("b")]])) == []
+    assert findings(evidence_of([[*rows_before, {"kind": "topics", "topics": {}}]])) == []  # deleted meanwhile
 
 
 def test_times_and_places_are_short() -> None:

@@ -199,3 +199,12 @@ def test_what_a_compaction_has_left_is_missed_when_it_was_skipped(story: Story) 
     assert story.kinds(compacted=True) == ["poll skip"]
     del story.logs["orders"][1:3]
     assert story.kinds(compacted=True) == []
+
+
+def test_a_commit_seems_to_come_before_the_fetch_by_the_clock_of_another_broker(story: Story) -> None:
+    story.committed(5)
+    story.fetched(0, 5)
+    assert story.kinds(in_order=False) == []
+    assert story.kinds() == ["commit ahead of fetch"]
+    story.committed(8)
+    assert story.kinds(in_order=False) == ["commit ahead of fetch"]

@@ -13,7 +13,9 @@ from pykafka_broker.coordinators.groups.java_order import (
     JavaTable,
     in_hash_order,
     in_order_of_absent_keys,
+    partition_hash,
     string_hash,
+    uuid_hash,
 )
 from pykafka_broker.coordinators.streams.group import TasksTuple, collect, pairs
 from pykafka_broker.coordinators.streams.sticky_assignor import TaskMemberSpec, assign_tasks
@@ -27,6 +29,13 @@ def test_a_hash_is_javas() -> None:
     assert string_hash("a") == 97
     assert string_hash("hello") == 99162322 ^ 99162322 >> 16
     assert string_hash("\U0001f600") == 1772899 ^ 1772899 >> 16  # two surrogates
+
+
+def test_a_topic_id_and_a_partition_have_the_hashes_of_kafkas_classes() -> None:
+    topic_id = bytes([0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 8])
+    assert uuid_hash(topic_id) == 15
+    assert [partition_hash((topic_id, index)) for index in (0, 1)] == [15 * 31, 15 * 31 + 1]
+    assert in_hash_order([topic_id, bytes(16)], hash_of=uuid_hash) == [bytes(16), topic_id]
 
 
 def test_names_come_by_their_bucket() -> None:

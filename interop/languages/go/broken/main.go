@@ -1,135 +1,88 @@
-// franz-go, an application from `orders` to `billed`: BOOTSTRAP NAME right|wrong ORDERS; interop/broken_programs.py says
-// which.
+// franz-go, applications from `orders` to `billed`, one for each line BOOTSTRAP NAME right|wrong;
+// interop/broken_programs.py says which.
 package main
 
 import (
+	"bufio"
 	"context"
+	"fmt"
 	"os"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-var (
-	ctx    = context.Background()
-	right  = os.Args[3] == "right"
-	orders = must(strconv.Atoi(os.Args[4]))
-)
-
-func must[T any](value T, err error) T {
-	check(err)
-	return value
-}
-
-func check(err error) {
-	if err != nil {
-		panic(err)
-	}
-}
+var ctx = context.Background()
 
 func main() {
-	switch os.Args[2] {
-	case "commits_first":
-		commitsFirst()
-	case "retries_without_idempotence":
-		billAll(biller(right), kgo.ReadUncommitted())
-	case "swallows_errors":
-		swallowsErrors()
-	case "reads_uncommitted":
-		level := kgo.ReadUncommitted()
-		if right {
-			level = kgo.ReadCommitted()
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		words := strings.Fields(lines.Text())
+		if err := work(words[0], words[1], words[2] == "right"); err != nil {
+			fmt.Println("failed", strings.ReplaceAll(err.Error(), "\n", " "))
+		} else {
+			fmt.Println("done")
 		}
-		billAll(biller(true), level)
-	default:
-		panic(os.Args[2])
 	}
 }
 
-func client(name string, options ...kgo.Opt) *kgo.Client {
-	usual := []kgo.Opt{
-		kgo.SeedBrokers(os.Args[1]), kgo.ClientID(name),
-		kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond }),
+func work(bootstrap, name string, right bool) error {
+	commitsFirst := !right && name == "commits_first"
+	looksAway := !right && name == "swallows_errors"
+	level := kgo.ReadCommitted()
+	if !right && name == "reads_uncommitted" {
+		level = kgo.ReadUncommitted()
 	}
-	return must(kgo.NewClient(append(usual, options...)...))
-}
-
-// biller returns how an order is billed, and the error that the client tells.
-func biller(idempotent bool) func(*kgo.Record) error {
-	options := []kgo.Opt{kgo.DefaultProduceTopic("billed"), kgo.ProducerLinger(0)}
-	if !idempotent {
-		options = append(options, kgo.DisableIdempotentWrite())
+	biller, err := client(bootstrap, "biller", production(name, right)...)
+	if err != nil {
+		return err
 	}
-	producer := client("biller", options...)
-	return func(order *kgo.Record) error {
-		return producer.ProduceSync(ctx, &kgo.Record{Key: order.Key, Value: []byte("paid")}).FirstErr()
+	defer biller.Close()
+	reader, err := client(bootstrap, "reader", kgo.ConsumerGroup("billing"), kgo.ConsumeTopics("orders"),
+		kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(level))
+	if err != nil {
+		return err
 	}
-}
-
-// work calls each with one order after the other until it returns true.
-func work(name string, level kgo.IsolationLevel, each func(order *kgo.Record, commit func()) bool) {
-	consumer := client(name, kgo.ConsumerGroup("billing"), kgo.ConsumeTopics("orders"), kgo.DisableAutoCommit(),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(level))
-	defer consumer.Close()
+	defer reader.Close()
 	for {
-		fetches := consumer.PollRecords(ctx, 1)
-		for _, failed := range fetches.Errors() {
-			panic(failed.Err)
+		fetches := reader.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			return err
 		}
 		for _, order := range fetches.Records() {
-			if each(order, func() { check(consumer.CommitRecords(ctx, order)) }) {
-				return
+			if commitsFirst {
+				if err := reader.CommitRecords(ctx, order); err != nil {
+					return err
+				}
+			}
+			err := biller.ProduceSync(ctx, &kgo.Record{Topic: "billed", Key: order.Key, Value: []byte("paid")}).FirstErr()
+			if err == nil || looksAway {
+				err = nil
+			}
+			if err == nil && !commitsFirst {
+				err = reader.CommitRecords(ctx, order)
+			}
+			if err != nil || string(order.Key) == "last" {
+				return err
 			}
 		}
 	}
 }
 
-func commitsFirst() {
-	bill, half, taken := biller(true), orders/2, 0
-	work("first", kgo.ReadUncommitted(), func(order *kgo.Record, commit func()) bool {
-		taken++
-		if !right {
-			commit()
-		}
-		if taken == half {
-			return true // the crash
-		}
-		check(bill(order))
-		if right {
-			commit()
-		}
-		return false
-	})
-	left := orders - half
-	if right {
-		left++
+func client(bootstrap, name string, options ...kgo.Opt) (*kgo.Client, error) {
+	backoff := kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond })
+	usual := []kgo.Opt{kgo.SeedBrokers(bootstrap), kgo.ClientID(name), backoff, kgo.MetadataMinAge(10 * time.Millisecond)}
+	return kgo.NewClient(append(options, usual...)...)
+}
+
+func production(name string, right bool) []kgo.Opt {
+	options := []kgo.Opt{kgo.ProducerLinger(0)}
+	once := name == "commits_first" || name == "swallows_errors"
+	if once {
+		options = append(options, kgo.RecordRetries(0))
 	}
-	work("second", kgo.ReadUncommitted(), func(order *kgo.Record, commit func()) bool {
-		check(bill(order))
-		commit()
-		left--
-		return left == 0
-	})
-}
-
-func billAll(bill func(*kgo.Record) error, level kgo.IsolationLevel) {
-	left := orders
-	work("reader", level, func(order *kgo.Record, commit func()) bool {
-		check(bill(order))
-		commit()
-		left--
-		return left == 0
-	})
-}
-
-func swallowsErrors() {
-	send := biller(false)
-	billAll(func(order *kgo.Record) error {
-		err := send(order)
-		for right && err != nil {
-			err = send(order)
-		}
-		return nil
-	}, kgo.ReadUncommitted())
+	if once || (!right && name == "retries_without_idempotence") {
+		options = append(options, kgo.DisableIdempotentWrite())
+	}
+	return options
 }

@@ -65,8 +65,9 @@ namespace PykafkaBroker.Answers
 
     /// <summary>
     /// A fault that was drawn for the <c>nth</c> request of a client id to an API: the arguments of
-    /// <c>add_fault</c>. <c>node_id</c> is the broker of a cluster that drew it, <c>start</c> which of its
-    /// starts after a trouble.
+    /// <c>add_fault</c>, with <c>topic</c> and <c>group</c> where the chaos is limited to one.
+    /// <c>node_id</c> is the broker of a cluster that drew it, <c>start</c> which of its starts after a
+    /// trouble.
     /// </summary>
     public sealed class ChaosHit
     {
@@ -75,6 +76,12 @@ namespace PykafkaBroker.Answers
 
         [JsonPropertyName("api")]
         public string Api { get; set; } = null!;
+
+        [JsonPropertyName("topic")]
+        public string? Topic { get; set; }
+
+        [JsonPropertyName("group")]
+        public string? Group { get; set; }
 
         [JsonPropertyName("nth")]
         public int Nth { get; set; }
@@ -102,7 +109,8 @@ namespace PykafkaBroker.Answers
     }
 
     /// <summary>
-    /// Random faults: a share of all requests is disturbed, drawn from the seed, while it is <c>active</c>.
+    /// Random faults: a share of all requests is disturbed, or of those that match <c>api</c>,
+    /// <c>client_id</c>, <c>topic</c> and <c>group</c>, drawn from the seed, while it is <c>active</c>.
     /// <c>hits</c> counts them; <c>met</c> has the first ten thousand.
     /// </summary>
     public sealed class ChaosState
@@ -115,6 +123,18 @@ namespace PykafkaBroker.Answers
 
         [JsonPropertyName("events")]
         public bool Events { get; set; }
+
+        [JsonPropertyName("api")]
+        public IReadOnlyList<string>? Api { get; set; }
+
+        [JsonPropertyName("client_id")]
+        public string? ClientId { get; set; }
+
+        [JsonPropertyName("topic")]
+        public string? Topic { get; set; }
+
+        [JsonPropertyName("group")]
+        public string? Group { get; set; }
 
         [JsonPropertyName("active")]
         public bool Active { get; set; }

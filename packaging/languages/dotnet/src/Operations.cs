@@ -858,11 +858,20 @@ namespace PykafkaBroker
         }
 
         /// <summary>
-        /// Return the facts of the history, and an outline of each log that is led here, as lines of JSON.
+        /// Return the facts of the history, and an outline of each log that is led here, as lines of JSON. In a
+        /// cluster the facts of all brokers are asked for first, and then the logs: a log that is read later
+        /// has all that was told before.
         /// </summary>
-        public virtual Task<string> HistoryAsync(CancellationToken cancellationToken = default)
+        /// <remarks>
+        /// By default: <c>part</c> all.
+        /// </remarks>
+        public virtual Task<string> HistoryAsync(
+            string? part = null,
+            CancellationToken cancellationToken = default)
         {
-            return CallAsync<string>(HttpMethod.Get, "/history", Given.Nothing, cancellationToken);
+            var given = Given.Query()
+                .Put("part", part);
+            return CallAsync<string>(HttpMethod.Get, "/history", given, cancellationToken);
         }
 
         /// <summary>
@@ -1069,7 +1078,9 @@ namespace PykafkaBroker
         /// Disturb a share of all requests by faults from which clients have to recover by themselves: errors
         /// to be retried, delays, throttling, connections that break; with <c>events</c> leaders and
         /// coordinators that move and members whose session ends, too. What the n-th request of a client id to
-        /// an API meets depends on the seed alone. A rate of 0 ends the chaos.
+        /// an API meets depends on the seed alone. With <c>api</c>, <c>client_id</c>, <c>topic</c> and
+        /// <c>group</c> only the requests that match all of them count, as of a fault, and only that topic
+        /// fails. A rate of 0 ends the chaos.
         /// </summary>
         /// <remarks>
         /// By default: <c>rate</c> 0.05, <c>events</c> false.
@@ -1078,12 +1089,20 @@ namespace PykafkaBroker
             long seed,
             double? rate = null,
             bool? events = null,
+            IEnumerable<string>? api = null,
+            string? clientId = null,
+            string? topic = null,
+            string? group = null,
             CancellationToken cancellationToken = default)
         {
             var given = Given.Body()
                 .Put("seed", seed)
                 .Put("rate", rate)
-                .Put("events", events);
+                .Put("events", events)
+                .Put("api", api)
+                .Put("client_id", clientId)
+                .Put("topic", topic)
+                .Put("group", group);
             return CallAsync<ChaosState>(HttpMethod.Post, "/chaos", given, cancellationToken);
         }
 

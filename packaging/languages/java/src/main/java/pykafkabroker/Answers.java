@@ -36,12 +36,14 @@ public final class Answers {
 
     /**
      * A fault that was drawn for the {@code nth} request of a client id to an API: the arguments of {@code
-     * add_fault}. {@code node_id} is the broker of a cluster that drew it, {@code start} which of its
-     * starts after a trouble.
+     * add_fault}, with {@code topic} and {@code group} where the chaos is limited to one. {@code node_id}
+     * is the broker of a cluster that drew it, {@code start} which of its starts after a trouble.
      */
     public record ChaosHit(
             String clientId,
             String api,
+            String topic,
+            String group,
             int nth,
             String error,
             long delayMs,
@@ -52,13 +54,18 @@ public final class Answers {
             int start) {}
 
     /**
-     * Random faults: a share of all requests is disturbed, drawn from the seed, while it is {@code
-     * active}. {@code hits} counts them; {@code met} has the first ten thousand.
+     * Random faults: a share of all requests is disturbed, or of those that match {@code api}, {@code
+     * client_id}, {@code topic} and {@code group}, drawn from the seed, while it is {@code active}. {@code
+     * hits} counts them; {@code met} has the first ten thousand.
      */
     public record ChaosState(
             long seed,
             double rate,
             boolean events,
+            List<String> api,
+            String clientId,
+            String topic,
+            String group,
             boolean active,
             int hits,
             List<ChaosHit> met) {}

@@ -721,10 +721,23 @@ public abstract class Operations {
     }
 
     /**
-     * Return the facts of the history, and an outline of each log that is led here, as lines of JSON.
+     * Return the facts of the history, and an outline of each log that is led here, as lines of JSON. In a
+     * cluster the facts of all brokers are asked for first, and then the logs: a log that is read later
+     * has all that was told before.
      */
     public String history() {
-        return call("GET", "/history", Given.nothing(), new TypeToken<String>() {});
+        return history(options -> {});
+    }
+
+    /**
+     * Return the facts of the history, and an outline of each log that is led here, as lines of JSON. In a
+     * cluster the facts of all brokers are asked for first, and then the logs: a log that is read later
+     * has all that was told before.
+     */
+    public String history(Consumer<Options.History> options) {
+        Given given = Given.query();
+        options.accept(new Options.History(given));
+        return call("GET", "/history", given, new TypeToken<String>() {});
     }
 
     /**
@@ -873,7 +886,9 @@ public abstract class Operations {
      * Disturb a share of all requests by faults from which clients have to recover by themselves: errors
      * to be retried, delays, throttling, connections that break; with {@code events} leaders and
      * coordinators that move and members whose session ends, too. What the n-th request of a client id to
-     * an API meets depends on the seed alone. A rate of 0 ends the chaos.
+     * an API meets depends on the seed alone. With {@code api}, {@code client_id}, {@code topic} and
+     * {@code group} only the requests that match all of them count, as of a fault, and only that topic
+     * fails. A rate of 0 ends the chaos.
      */
     public Answers.ChaosState chaos(long seed) {
         return chaos(seed, options -> {});
@@ -883,7 +898,9 @@ public abstract class Operations {
      * Disturb a share of all requests by faults from which clients have to recover by themselves: errors
      * to be retried, delays, throttling, connections that break; with {@code events} leaders and
      * coordinators that move and members whose session ends, too. What the n-th request of a client id to
-     * an API meets depends on the seed alone. A rate of 0 ends the chaos.
+     * an API meets depends on the seed alone. With {@code api}, {@code client_id}, {@code topic} and
+     * {@code group} only the requests that match all of them count, as of a fault, and only that topic
+     * fails. A rate of 0 ends the chaos.
      */
     public Answers.ChaosState chaos(long seed, Consumer<Options.Chaos> options) {
         Given given = Given.body().put("seed", seed);

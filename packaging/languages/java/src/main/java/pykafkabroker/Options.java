@@ -660,6 +660,21 @@ public final class Options {
         }
     }
 
+    /** Of history. */
+    public static final class History {
+        private final Given given;
+
+        History(Given given) {
+            this.given = given;
+        }
+
+        /** By default all. */
+        public History part(String part) {
+            given.put("part", part);
+            return this;
+        }
+    }
+
     /** Of startHistory. */
     public static final class StartHistory {
         private final Given given;
@@ -912,6 +927,26 @@ public final class Options {
         /** By default false. */
         public Chaos events(boolean events) {
             given.put("events", events);
+            return this;
+        }
+
+        public Chaos api(String... api) {
+            given.put("api", List.of(api));
+            return this;
+        }
+
+        public Chaos clientId(String clientId) {
+            given.put("client_id", clientId);
+            return this;
+        }
+
+        public Chaos topic(String topic) {
+            given.put("topic", topic);
+            return this;
+        }
+
+        public Chaos group(String group) {
+            given.put("group", group);
             return this;
         }
     }

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from pykafka_broker.control.http import Request, Response
-from pykafka_broker.registry.opening import MAX_BODY_BYTES, RegistryServer
+from pykafka_broker.registry.api import MAX_BODY_BYTES, RegistryServer
 from pykafka_broker.testing import KafkaBroker, KafkaCluster
 from tests.registry.rest import Rest, of, record
 from tests.server.support import run
