@@ -20,6 +20,7 @@ from pykafka_broker.cli.log_lines import log_to_stderr
 from pykafka_broker.cli.settings import (
     ABSENT_MEMBER_MS,
     DEVELOPMENT,
+    KEYS_OF_OPTIONS,
     UsageError,
     cluster_id_of,
     own_options,
@@ -115,6 +116,10 @@ def _contradictions(options: argparse.Namespace) -> list[str]:
         wrong.append("--history is for the checks of the control API: add --control")
     if options.control_nodes is not None and options.control is None:
         wrong.append("--control-nodes is for the page that --control serves: add --control")
+    overridden = {pair.partition("=")[0].strip() for pair in options.override}
+    for option, names in KEYS_OF_OPTIONS.items():
+        if getattr(options, option.removeprefix("--").replace("-", "_")):
+            wrong += [f"{option} wins over {name}: leave out --override {name}" for name in names if name in overridden]
     return wrong
 
 

@@ -110,6 +110,15 @@ DEVELOPMENT_NODE = "1"
 LOOPBACK = "127.0.0.1"
 DEVELOPMENT_LISTENER = f"PLAINTEXT://{LOOPBACK}:9092"
 _LISTENER_KEYS = ("listeners", "host.name", "port")
+_DIRECTORY_KEYS = ("log.dirs", "log.dir")
+# The config keys that an option sets, and that `--override` may not set beside it.
+KEYS_OF_OPTIONS = {
+    "--listen": _LISTENER_KEYS,
+    "--data-dir": _DIRECTORY_KEYS,
+    "--ephemeral": _DIRECTORY_KEYS,
+    "--emulate": (EMULATE,),
+    "--strict": (STRICT,),
+}
 
 
 class UsageError(Exception):

@@ -216,6 +216,26 @@ def test_ephemeral_with_a_directory_is_a_contradiction(capsys: pytest.CaptureFix
     assert "--data-dir" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "key", "value"),
+    [
+        (["--listen", "0"], "listeners", "PLAINTEXT://127.0.0.1:0"),
+        (["--listen", "0"], "port", "9093"),
+        (["--data-dir", "/data"], "log.dirs", "/other"),
+        (["--ephemeral"], "log.dir", "/kept"),
+        (["--emulate", "3.9"], "pykafka.emulate", "2.8"),
+        (["--strict"], "pykafka.strict", "false"),
+    ],
+)
+def test_an_option_and_an_override_of_its_key_are_a_contradiction(
+    options: list[str], key: str, value: str, served: list[BrokerConfig], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*options, "--override", f"{key} = {value}"]) == 2
+    told = f"pykafka-broker: {options[0]} wins over {key}: leave out --override {key}\n"
+    assert capsys.readouterr().err == told
+    assert not served
+
+
 def test_bad_values_are_one_line_each(served: list[BrokerConfig], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--override", "num.partitions=0", "--override", "log.retention.ms=week"]) == 2
     assert capsys.readouterr().err.splitlines() == [
