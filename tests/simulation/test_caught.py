@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from pykafka_broker.broker.api import produce, short_produce
-from pykafka_broker.broker.api.fetch import FetchedPartition, PartitionReader
+from pykafka_broker.broker.api.fetch import PartitionReader
 from pykafka_broker.broker.coordinators.group_host import GroupHost
+from pykafka_broker.broker.partitions.fetch_session import FetchedPartition
 from pykafka_broker.broker.partitions.partition import Followers
 from pykafka_broker.broker.replication.fetcher import FetchOutcome, FetchPosition, PartitionFetchState, ReplicaFetcher
 from pykafka_broker.cluster.partition_change import Election, _Change
