@@ -65,8 +65,6 @@ IN_OTHER_LANGUAGES = [
 CHEAP = {
     ("python", "commits_automatically"),
     ("python", "reorders"),
-    ("java", "commits_first"),
-    ("go", "swallows_errors"),
     ("node", "retries_without_idempotence"),
 }
 

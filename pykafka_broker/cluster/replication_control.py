@@ -170,7 +170,9 @@ def alter_partition_reassignments(
     response = AlterPartitionReassignmentsResponse(error_message="")  # to no topics, as by Kafka
     if responses:
         response = AlterPartitionReassignmentsResponse(
-            allow_replication_factor_change=request.allow_replication_factor_change, responses=responses
+            allow_replication_factor_change=request.allow_replication_factor_change,
+            error_message=None,
+            responses=responses,
         )
     return Decision([record for record in records.values() if record is not None], response)
 

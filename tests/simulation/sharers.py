@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
+from pykafka_broker.coordinators.share.state import UNINITIALIZED
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_share_group_offsets_request import (
@@ -69,6 +70,9 @@ def from_the_beginning(client: SimClient, group: str) -> Script:
         if answer.responses[0].error_code == ErrorCode.NONE:
             return
         yield client.backoff()
+
+
+_MOST_UNREAD = 20
 
 
 class Sharer:
@@ -282,8 +286,8 @@ class Rewinding:
         return -1
 
     def _check(self, partition: TopicPartition, offset: int) -> Script:
-        """Ask until there is an answer."""
-        client = self._client
+        """Ask until there is an answer. A state that can't be read is told as none, as by Kafka: asked a few times."""
+        client, unread = self._client, 0
         while True:
             place = yield from client.coordinator(GROUP, self._group)
             wanted = DescribeShareGroupOffsetsRequestTopic(partition[0], [partition[1]])
@@ -295,6 +299,10 @@ class Rewinding:
                 code = told.error_code or (one.error_code if one is not None else 0)
                 if code == ErrorCode.NONE:
                     found = None if one is None else one.start_offset
+                    if found == UNINITIALIZED and unread < _MOST_UNREAD:
+                        unread += 1
+                        yield client.backoff()
+                        continue
                     if found != offset:
                         client.history.violation(f"{self._group} begins at {found} of {partition}, not at {offset}")
                     return

@@ -88,8 +88,9 @@ def test_a_reset_begins_a_whole_history(recorded: KafkaBroker) -> None:
     recorded.create_topic("before")
     produce(recorded, "before", "a")
     recorded.reset()
-    (head,) = rows_of(recorded.control.call("GET", "/history"))
+    head, *others = rows_of(recorded.control.call("GET", "/history"))
     assert head["whole"]
+    assert [each["topics"] for each in others] == [{}, {}]  # before the logs are read, and afterwards
 
 
 def test_a_history_is_cleared_and_goes_on(recorded: KafkaBroker) -> None:
