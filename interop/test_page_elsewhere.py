@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -110,7 +110,7 @@ def test_a_recording_is_seen_moment_by_moment(browser: Browser, tmp_path: Path) 
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         url = process.stdout.readline().split(" requests: ")[1].split()[0]
-        tab = Tab(browser, SimpleNamespace(control_url=url))  # type: ignore[arg-type]
+        tab = Tab(browser, cast(KafkaBroker, SimpleNamespace(control_url=url)))
         page = tab.open("groups/billing")
         see(page, "biller")
         line = page.get_by_label("Request", exact=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
-from functools import cache
+from functools import cache, lru_cache
 from itertools import groupby
 
 _LINE_ENDS = r"\n\r\x85\u2028\u2029"
@@ -61,7 +61,7 @@ class JavaRegexError(ValueError):
     """An expression that Java refuses, or that Python can not say."""
 
 
-@cache
+@lru_cache(maxsize=256)
 def compile_java(text: str) -> re.Pattern[str]:
     """Return an expression of Java, compiled. Raises JavaRegexError."""
     try:

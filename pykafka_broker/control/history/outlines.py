@@ -64,9 +64,10 @@ class BatchOutline(NamedTuple):
 
 @dataclass
 class Outline:
-    """A partition's log. compacted: records may be missing anywhere, also of a topic that is compacted no
-    more. high_watermark: the end of what consumers may
-    read; -1 for the end of the log.
+    """A partition's log.
+
+    compacted: records may be missing anywhere; so they may where the topic is not compacted any more.
+    high_watermark: the end of what consumers may read; -1 for the end of the log.
     """
 
     topic: str

@@ -58,7 +58,7 @@ def test_a_newcomer_gets_half_and_the_rest_stays() -> None:
 
 
 def test_more_members_than_partitions_share_them() -> None:
-    """Where not all members can have one partition, as many as are needed have two: each has as many readers."""
+    """Each partition has as many readers as any other: of an odd number of members one reads both."""
     had: dict[str, Assignment] = {}
     for number in range(1, 6):
         before = had
