@@ -98,8 +98,8 @@ _CHAOS = pytest.StashKey["ChaosRun"]()  # the run of a test under chaos
 class _WithoutRewriting(MetaPathFinder):
     """Imports of this package as Python makes them.
 
-    Pytest rewrites the assertions of a package with a plugin, by syntax trees. Brokers in this process import in threads of
-    their own, and Python 3.11 may fail where two threads make trees at once ("AST constructor recursion depth mismatch").
+    Pytest rewrites the assertions of a package with a plugin, by syntax trees. Brokers in this process import in
+    threads, and Python 3.11 may fail where two threads make trees at once ("AST constructor recursion depth mismatch").
     No module here is a test, and imports without trees are quicker.
     """
 

@@ -28,6 +28,7 @@ def test_one_broker_for_the_run(pytester: pytest.Pytester) -> None:
 
 
 def test_no_broker_imports_what_pytest_has_rewritten(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest('import pytest; pytest.register_assert_rewrite("pykafka_broker")')  # as for installed plugins
     pytester.makepyfile("""
         import sys
         def test_two_in_process(kafka_broker_factory):
