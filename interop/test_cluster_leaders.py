@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ from pykafka_broker.protocol.messages.create_topics_request import (
 )
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.messages.share_acknowledge_request import (
     AcknowledgementBatch,
@@ -72,22 +72,22 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
         with RawClient(running.broker(1).address) as client:
             client.call(CreateTopicsRequest([CreatableTopic(TOPIC, -1, -1, spread)], TIMEOUT_MS), 7)
         lead_by(running, [[2, 1], [1, 2], *REPLICAS[2:]])
-        lead_by(running, REPLICAS)  # partitions that both have are in their third epoch
+        lead_by(running, REPLICAS)
         yield running
 
 
-def asked(topic_id: bytes, partition: int) -> Iterator[tuple[int, Message]]:
-    """Yield versions and requests for a partition."""
+def asked(topic_id: bytes, partition: int, current: int) -> Iterator[tuple[int, Message]]:
+    """Yield versions and requests for a partition; current: its leader epoch."""
     records = [TopicProduceData(TOPIC, topic_id, [PartitionProduceData(partition, batch(b"v"))])]
     for version in (9, 10, 12, 13):
         yield version, ProduceRequest(None, 1, 1000, records)
     for version in (11, 12, 15, 16, 18):
-        for epoch in (-1, 0, 1, 2, 9):
+        for epoch in (-1, current - 1, current, current + 1):
             wanted = FetchPartition(partition, epoch, partition_max_bytes=1000)
             yield version, FetchRequest(topics=[FetchTopic(TOPIC, topic_id, [wanted])])
 
 
-def asked_by_member(topic_id: bytes, partition: int) -> Iterator[tuple[int, Message]]:
+def asked_by_member(topic_id: bytes, partition: int, current: int) -> Iterator[tuple[int, Message]]:
     """Yield versions and requests of a member of a share group."""
     acknowledged = [ShareTopic(topic_id, [SharePartition(partition, 0, [FetchedBatch(0, 0, [1])])])]
     for version in (1, 2):
@@ -98,20 +98,24 @@ def asked_by_member(topic_id: bytes, partition: int) -> Iterator[tuple[int, Mess
         yield version, ShareAcknowledgeRequest(*MEMBER, -1, topics=last)
 
 
-def told(node: Node, requests: Iterator[tuple[int, Message]], names: dict[int, str]) -> list[Any]:
+def told(node: Node, other: Node, partition: int, asked: Callable[..., Iterator[tuple[int, Message]]]) -> list[Any]:
     """Return the errors, leaders and endpoints in a broker's answers."""
+    names = {node.id: "asked", node.port: "asked", other.id: "other", other.port: "other"}
     with RawClient(node.address) as client:
-        return [_told(client.call(request, version), names) for version, request in requests]
+        [topic] = client.call(MetadataRequest([MetadataRequestTopic(name=TOPIC)]), 12).topics
+        [epoch] = [one.leader_epoch for one in topic.partitions if one.partition_index == partition]
+        requests = asked(topic.topic_id, partition, epoch)
+        return [_told(client.call(request, version), names, epoch) for version, request in requests]
 
 
-def _told(answer: Any, names: dict[int, str]) -> Any:
+def _told(answer: Any, names: dict[int, str], current: int) -> Any:
     topics = getattr(answer, "responses", ())
     partitions = [one for topic in topics for one in getattr(topic, "partitions", None) or topic.partition_responses]
     leaders = [(one.current_leader.leader_id, one.current_leader.leader_epoch) for one in partitions]
     return (
         type(answer).__name__,
         [(one.error_code, getattr(one, "acknowledge_error_code", 0)) for one in partitions],
-        [(names.get(leader_id, leader_id), epoch) for leader_id, epoch in leaders],
+        [(names[leader_id], epoch == current) if leader_id in names else epoch for leader_id, epoch in leaders],
         [(names[node.node_id], node.host, names[node.port], node.rack) for node in answer.node_endpoints],
     )
 
@@ -119,14 +123,5 @@ def _told(answer: Any, names: dict[int, str]) -> Any:
 @pytest.mark.parametrize("partitions", [(0, 1), (1, 0), (2, 3), (3, 2)])
 def test_a_client_is_sent_to_the_leader(cluster: KafkaCluster, partitions: tuple[int, int]) -> None:
     ours, theirs = cluster.brokers
-    with RawClient(ours.address) as client:
-        topics = client.call(MetadataRequest(None), 12).topics
-    [topic_id] = [bytes(topic.topic_id) for topic in topics if topic.name == TOPIC]
-    requests = [asked] if LEADERS[partitions[0]] == ours.id else [asked, asked_by_member]
-    for each in requests:
-        found = told(ours, each(topic_id, partitions[0]), _names(ours, theirs))
-        assert found == told(theirs, each(topic_id, partitions[1]), _names(theirs, ours))
-
-
-def _names(one: Node, other: Node) -> dict[int, str]:
-    return {one.id: "asked", one.port: "asked", other.id: "other", other.port: "other"}
+    for each in [asked] if LEADERS[partitions[0]] == ours.id else [asked, asked_by_member]:
+        assert told(ours, theirs, partitions[0], each) == told(theirs, ours, partitions[1], each)
