@@ -68,6 +68,16 @@ _IN_TIME: Mapping[int, tuple[str, ...]] = {
     ApiKey.ELECT_LEADERS: ("topic_partitions",),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: ("topics",),
 }
+# The changes for which a controller of Kafka's looks at rights, and at names that come twice, before it looks at the
+# time; with the field of the answer's results, if each has an error of its own.
+_CHECKED_FIRST: Mapping[int, str] = {
+    ApiKey.CREATE_TOPICS: "topics",
+    ApiKey.CREATE_PARTITIONS: "results",
+    ApiKey.ELECT_LEADERS: "",
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "",
+}
+_DENIALS = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+_TWICE = "Duplicate topic name."
 Deliver = Callable[[MetadataDelta], None]
 SyncWaiter = Callable[[OSError | None], None]
 Q = TypeVar("Q")  # a request
@@ -220,6 +230,12 @@ def _is_too_late(request: Any) -> bool:
     return any(getattr(request, name) != [] for name in _IN_TIME.get(request.API_KEY, ()))
 
 
+def _is_checked_first(result: Any) -> bool:
+    if result.error_code == ErrorCode.INVALID_REQUEST:
+        return bool(result.error_message == _TWICE)
+    return result.error_code in _DENIALS
+
+
 class MetadataLeader(MetadataSource):
     """The leader of the metadata log with the controller, a quorum of a single voter."""
 
@@ -272,12 +288,22 @@ class MetadataLeader(MetadataSource):
 
     def submit(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> Answer[R]:
         if _is_too_late(request):
-            raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
+            return self._too_late(context, request, decide)
         decision = decide(self.controller, context, request)
         self.commit(decision.records)
         if decision.kraft_version:
             self._raise_kraft_version(decision.kraft_version)
         return when_committed(decision.reply, self.committed())
+
+    def _too_late(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> R:
+        """Return the answer if the whole request is refused without need of time. Raises REQUEST_TIMED_OUT if not."""
+        asked: Any = request
+        results = _CHECKED_FIRST.get(asked.API_KEY)
+        if results is not None:
+            reply = decide(self.controller, context, request).reply
+            if all(map(_is_checked_first, getattr(reply, results) if results else [reply])):
+                return reply
+        raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
 
     def commit(self, records: Sequence[ApiMessageAndVersion]) -> None:
         """Append `records` as a batch, apply and deliver the change; the sync runs beside the event loop.
