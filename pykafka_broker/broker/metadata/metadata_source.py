@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -68,16 +68,17 @@ _IN_TIME: Mapping[int, tuple[str, ...]] = {
     ApiKey.ELECT_LEADERS: ("topic_partitions",),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: ("topics",),
 }
-# The changes for which a controller of Kafka's looks at rights, and at names that come twice, before it looks at the
-# time; with the field of the answer's results, if each has an error of its own.
-_CHECKED_FIRST: Mapping[int, str] = {
-    ApiKey.CREATE_TOPICS: "topics",
-    ApiKey.CREATE_PARTITIONS: "results",
-    ApiKey.ELECT_LEADERS: "",
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "",
-}
+# What Kafka refuses before it looks at the time: by API, the field of the answer's results, if each has an error of its
+# own, and denials; and entries that are wrong by themselves, by their messages.
 _DENIALS = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-_TWICE = "Duplicate topic name."
+_CHECKED_FIRST: Mapping[int, tuple[str, Collection[int]]] = {
+    ApiKey.CREATE_TOPICS: ("topics", _DENIALS),
+    ApiKey.DELETE_TOPICS: ("responses", ()),
+    ApiKey.CREATE_PARTITIONS: ("results", _DENIALS),
+    ApiKey.ELECT_LEADERS: ("", _DENIALS),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: ("", _DENIALS),
+}
+_WRONG = ("Duplicate topic ", "Creation of internal topic ", "Neither topic name nor id ", "You may not specify both ")
 Deliver = Callable[[MetadataDelta], None]
 SyncWaiter = Callable[[OSError | None], None]
 Q = TypeVar("Q")  # a request
@@ -230,10 +231,10 @@ def _is_too_late(request: Any) -> bool:
     return any(getattr(request, name) != [] for name in _IN_TIME.get(request.API_KEY, ()))
 
 
-def _is_checked_first(result: Any) -> bool:
+def _is_checked_first(result: Any, denials: Collection[int]) -> bool:
     if result.error_code == ErrorCode.INVALID_REQUEST:
-        return bool(result.error_message == _TWICE)
-    return result.error_code in _DENIALS
+        return str(result.error_message).startswith(_WRONG)
+    return result.error_code in denials
 
 
 class MetadataLeader(MetadataSource):
@@ -298,11 +299,10 @@ class MetadataLeader(MetadataSource):
     def _too_late(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> R:
         """Return the answer if the whole request is refused without need of time. Raises REQUEST_TIMED_OUT if not."""
         asked: Any = request
-        results = _CHECKED_FIRST.get(asked.API_KEY)
-        if results is not None:
-            reply = decide(self.controller, context, request).reply
-            if all(map(_is_checked_first, getattr(reply, results) if results else [reply])):
-                return reply
+        field, denials = _CHECKED_FIRST[asked.API_KEY]
+        reply = decide(self.controller, context, request).reply
+        if all(_is_checked_first(result, denials) for result in (getattr(reply, field) if field else [reply])):
+            return reply
         raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
 
     def commit(self, records: Sequence[ApiMessageAndVersion]) -> None:

@@ -16,6 +16,7 @@ from pykafka_broker.protocol.messages.create_acls_request import AclCreation, Cr
 from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
+from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from pykafka_broker.protocol.messages.describe_acls_request import DescribeAclsRequest
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -242,9 +243,14 @@ def test_rights_and_names_that_come_twice_are_looked_at_before_the_time(node: Re
         assert told == sorted(each.error_code for each in node.call(more, 3).results)
         return told
 
+    def deleted(*names: str | None) -> list[int]:
+        gone = DeleteTopicsRequest([DeleteTopicState(name) for name in names], timeout_ms=timeout_ms)
+        return [each.error_code for each in node.call(gone, 6).responses]
+
     elect = ElectLeadersRequest(0, [TopicPartitions("t", [0])], timeout_ms)
     assert (codes("t"), codes("t", "t"), codes("t", "t", "u")) == ([7], [42], [7, 7, 7])
     assert node.call(elect, 2).error_code == 7
+    assert (deleted("t"), deleted("t", "t"), deleted(None)) == ([7], [42], [42])
     node.connection.principal = "User:eve"
     assert (codes("t"), codes("t", "t", "u")) == ([29], [29, 42])
     assert node.call(elect, 2).error_code == 31
