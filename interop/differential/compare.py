@@ -60,8 +60,8 @@ VOTED = re.compile(r"(ConsumerGroup(Heartbeat|Describe)|OffsetCommit|OffsetFetch
 # The same, once Kafka has refused the heartbeat of another member under a static member's instance id: its streams
 # group begins an epoch with the next heartbeat although nothing has changed.
 FENCED, AFTER_FENCED = 82, re.compile(r"(StreamsGroup(Heartbeat|Describe)|OffsetCommit|OffsetFetch) v\d+\.")
-# The same, once records of the sequence were deleted: a share fetch of Kafka's that would hand out a record which is gone
-# from the log comes back empty, and the member gets what follows with the next one. Here it gets that at once.
+# The same, once records of the sequence were deleted: a share fetch of Kafka's that would hand out a record which has
+# gone from the log comes back empty, and the next one brings what follows. Here the first one brings it.
 GONE, AFTER_GONE = "DeleteRecords", re.compile(r"ShareFetch v\d+\.responses: Kafka \[\], found ")
 # Where Kafka stumbles it may answer requests that wait here: a JoinGroup with an instance id and a member id that was
 # given out without one; joins into a group that it began to convert although a member does not fit.
