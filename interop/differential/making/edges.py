@@ -67,7 +67,7 @@ REQUESTS_KEPT_CLEAR_OF = re.compile(
     r"|(Share)?Fetch .*'((partition_)?max_bytes': -|isolation_level': (?![01]\b))"
     # To these it never answers; it loses a protocol that a member names twice.
     r"|AddPartitionsToTxn .*'transactions': \[\]|Produce .*'records': None"
-    r"|AlterConfigs .*(?P<resource>'resource_type': \d+, 'resource_name': '[^']*').*(?P=resource)"
+    r"|AlterConfigs .*(?P<resource>'resource_type': -?\d+, 'resource_name': '[^']*').*(?P=resource)"
     r"|JoinGroup .*'protocols': \[.*(?P<protocol>'name': '[^']+').*(?P=protocol)"
 )
 ONCE = ("Produce", "Fetch", "OffsetCommit", "OffsetDelete", "ShareFetch", "ShareAcknowledge")
