@@ -185,6 +185,14 @@ def test_what_follows_from_chance_is_told_by_what_came_before_it() -> None:
         assert not chance.is_it(heartbeat, {}, counts)
 
 
+def test_a_share_fetch_may_be_empty_once_records_are_deleted() -> None:
+    fetch, lines = {"main": Step("ShareFetch", 2, {"topics": []})}, ['ShareFetch v2.responses: Kafka [], found [{"']
+    chance = Chance()
+    assert not chance.is_it(fetch, {}, lines)
+    assert not chance.is_it({"main": Step("DeleteRecords", 2)}, {}, [])
+    assert chance.is_it(fetch, {}, lines)
+
+
 def test_results_are_paired_by_what_they_are_about() -> None:
     def outcome(**codes: int) -> dict[str, Any]:
         results = [{"error_code": code, "error_message": None, "name": name} for name, code in codes.items()]

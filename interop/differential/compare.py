@@ -60,6 +60,9 @@ VOTED = re.compile(r"(ConsumerGroup(Heartbeat|Describe)|OffsetCommit|OffsetFetch
 # The same, once Kafka has refused the heartbeat of another member under a static member's instance id: its streams
 # group begins an epoch with the next heartbeat although nothing has changed.
 FENCED, AFTER_FENCED = 82, re.compile(r"(StreamsGroup(Heartbeat|Describe)|OffsetCommit|OffsetFetch) v\d+\.")
+# The same, once records of the sequence were deleted: a share fetch of Kafka's that would hand out a record which has
+# gone from the log comes back empty, and the next one brings what follows. Here the first one brings it.
+GONE, AFTER_GONE = "DeleteRecords", re.compile(r"ShareFetch v\d+\.responses: Kafka \[\], found ")
 # Where Kafka stumbles it may answer requests that wait here: a JoinGroup with an instance id and a member id that was
 # given out without one; joins into a group that it began to convert although a member does not fit.
 WAITS = re.compile(r'\w+ v\d+: Kafka .*, found "parked"$')
@@ -88,7 +91,6 @@ IN_WORDS_OF_OTHERS = re.compile(r"(Produce|TxnOffsetCommit) v\d+\..*\.error_code
 # - JoinGroup with a protocol named twice loses the protocol with Kafka, which then never answers.
 # - Kafka looks for a fetch session whose number is as great as can be in a part of its cache that there is not.
 # - A consumer with partitions that joins anew under another instance id keeps them; with Kafka nobody has them again.
-# - CreateTopics and DeleteTopics without time are refused as a whole, also where every name is wrong by itself.
 # - To negative limits of a fetch or a share fetch, to unknown isolation levels and to null records Kafka answers
 #   UNKNOWN_SERVER_ERROR or nothing at all, and to AlterConfigs that names a resource twice, AddPartitionsToTxn of no
 #   transactions and DescribeUserScramCredentials of all users without the right to see them nothing either.
@@ -175,7 +177,7 @@ class Chance:
         self._beside_others = beside_others
         self._joins: set[int] = set()
         self._votes: set[str] = set()
-        self._fenced = False
+        self._fenced = self._has_deleted = False
 
     def is_it(self, steps: dict[str, Step], theirs: Outcome, lines: list[str]) -> bool:
         """Whether one of these differences is; called with every outcome, since some follow from earlier ones."""
@@ -188,11 +190,13 @@ class Chance:
                 self._fenced = True
         heartbeats = (step.fields for step in steps.values() if step.api == "ConsumerGroupHeartbeat")
         self._votes |= {fields["server_assignor"] for fields in heartbeats if fields.get("server_assignor") is not None}
+        self._has_deleted |= any(step.api == GONE for step in steps.values())
         patterns = [CHANCE, *(pattern for code, pattern in CHANCE_AFTER_JOIN.items() if code in self._joins)]
         for is_one, pattern in (
             (self._beside_others, IN_WORDS_OF_OTHERS),
             (len(self._votes) > 1, VOTED),
             (self._fenced, AFTER_FENCED),
+            (self._has_deleted, AFTER_GONE),
             (any(map(_has_stumbled, theirs.values())), WAITS),
             (any(map(_has_stumbled, theirs.values())), DELIVERED),
             (any(map(_gives_back, steps.values())), GIVEN_BACK),

@@ -56,8 +56,6 @@ REQUESTS_KEPT_CLEAR_OF = re.compile(
     r"DescribeTopicPartitions .*'name': ''"
     # A topic without partitions is an error that has no name.
     r"|DescribeShareGroupOffsets .*'partitions': \[\]"
-    # Names that are wrong alone it refuses without asking the controller, which is out of time.
-    r"|(Create|Delete)Topics .*'timeout_ms': (0|-)"
     # Sessions of the group without a name are everybody's.
     r"|Share(Fetch|Acknowledge) .*'group_id': ''"
     # A few milliseconds may be enough for a controller, or not.
@@ -69,7 +67,7 @@ REQUESTS_KEPT_CLEAR_OF = re.compile(
     r"|(Share)?Fetch .*'((partition_)?max_bytes': -|isolation_level': (?![01]\b))"
     # To these it never answers; it loses a protocol that a member names twice.
     r"|AddPartitionsToTxn .*'transactions': \[\]|Produce .*'records': None"
-    r"|AlterConfigs .*(?P<resource>'resource_type': \d+, 'resource_name': '[^']*').*(?P=resource)"
+    r"|AlterConfigs .*(?P<resource>'resource_type': -?\d+, 'resource_name': '[^']*').*(?P=resource)"
     r"|JoinGroup .*'protocols': \[.*(?P<protocol>'name': '[^']+').*(?P=protocol)"
 )
 ONCE = ("Produce", "Fetch", "OffsetCommit", "OffsetDelete", "ShareFetch", "ShareAcknowledge")

@@ -13,9 +13,12 @@ import pytest
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
+from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
+from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from pykafka_broker.protocol.messages.describe_acls_request import DescribeAclsRequest
+from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from tests.broker.api.real_broker import RealBroker
 
@@ -227,6 +230,30 @@ def test_too_many_at_once_are_none(node: RealBroker) -> None:
     assert delete(node, wanted(TOPIC, "nothing"), wanted(TOPIC)) == [refused] * 2
     assert [len(found) for _, _, found in delete(node, wanted(TOPIC, "one"), wanted(AclResourceType.GROUP))] == [1, 0]
     assert [len(found) for _, _, found in delete(node, wanted())] == [10_000]
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_rights_and_names_that_come_twice_are_looked_at_before_the_time(node: RealBroker, timeout_ms: int) -> None:
+    """With Kafka the whole request is out of time as soon as its controller has something to do."""
+
+    def codes(*names: str) -> list[int]:
+        new = CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in names], timeout_ms)
+        more = CreatePartitionsRequest([CreatePartitionsTopic(name, 2) for name in names], timeout_ms)
+        told = sorted(each.error_code for each in node.call(new, 7).topics)
+        assert told == sorted(each.error_code for each in node.call(more, 3).results)
+        return told
+
+    def deleted(*names: str | None) -> list[int]:
+        gone = DeleteTopicsRequest([DeleteTopicState(name) for name in names], timeout_ms=timeout_ms)
+        return [each.error_code for each in node.call(gone, 6).responses]
+
+    elect = ElectLeadersRequest(0, [TopicPartitions("t", [0])], timeout_ms)
+    assert (codes("t"), codes("t", "t"), codes("t", "t", "u")) == ([7], [42], [7, 7, 7])
+    assert node.call(elect, 2).error_code == 7
+    assert (deleted("t"), deleted("t", "t"), deleted(None)) == ([7], [42], [42])
+    node.connection.principal = "User:eve"
+    assert (codes("t"), codes("t", "t", "u")) == ([29], [29, 42])
+    assert node.call(elect, 2).error_code == 31
 
 
 def test_without_the_right_nothing_is_told_and_nothing_done(filled: RealBroker) -> None:
