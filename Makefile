@@ -28,7 +28,7 @@ run: $(VENV)/.run
 
 # Without ARGS the files that `testpaths` in pyproject.toml names, with the simulation's short form: of all jars those
 # tests read Kafka's alone.
-test: JARS := $(if $(ARGS),,KAFKA_JARS)
+test: JARS := $(if $(ARGS),,KAFKA_JARS KAFKA_LOGGING_JARS)
 test: $(VENV)/$(if $(ARGS),$(if $(UNIT),.unit,.dev),.tests)
 	$(call COMPILING,$(ARGS)) $(if $(UNIT),,$(WITH_JARS)) wait; \
 	$(BIN)/python -m pytest -n $(WORKERS) $(or $(ARGS),--short)
