@@ -16,7 +16,8 @@ JARS :=
 FIND_JARS = $(BIN)/python -m interop.jars $(JARS)
 WITH_JARS = set -eo pipefail; \
 	where="$$($(FIND_JARS) || { $(PIP) install -e '.[interop]' >&2 && $(FIND_JARS); })"; eval "$$where";
-# Have tests compiled by one process in the background, where every worker would do it; `wait` before they start.
+# Have tests compiled, and constants read, by one process in the background, where every worker would do it; `wait`
+# before they start.
 COMPILING = if ! test -e tests/__pycache__; then $(BIN)/python -m pytest --collect-only -qq $(1) > /dev/null 2>&1 & fi;
 # Not empty where ARGS name tests of tests/ alone, which need neither Java nor Spark: neither is installed for them.
 UNIT := $(if $(filter interop% spark%,$(ARGS)),,$(filter tests tests/%,$(ARGS)))
