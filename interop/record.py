@@ -126,6 +126,7 @@ RECORDINGS: dict[str, Recording] = {
     "group-records": module("tests.coordinators.record"),
     "expiry": scenarios("expiry", expiry.CONFIG),
     "share": scenarios("share", share.CONFIG),
+    "consumer-assignments": module("tests.coordinators.groups.assignments.record"),
     "share-assignments": module("tests.coordinators.share.assignments.record"),
     "newest-dead-letters": scenarios("dead_letters", dead_letters.CONFIG, NEWEST_VERSION),
     "telemetry": telemetry,

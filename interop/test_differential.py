@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from threading import Event, Thread
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -182,6 +183,19 @@ def test_what_follows_from_chance_is_told_by_what_came_before_it() -> None:
         assert not chance.is_it(join, outcome, [])
         assert chance.is_it(heartbeat, {}, by_chance)
         assert not chance.is_it(heartbeat, {}, counts)
+
+
+def test_results_are_paired_by_what_they_are_about() -> None:
+    def outcome(**codes: int) -> dict[str, Any]:
+        results = [{"error_code": code, "error_message": None, "name": name} for name, code in codes.items()]
+        return {"main": {"responses": sorted(results, key=repr)}}
+
+    steps = {"main": Step("IncrementalAlterConfigs", 1)}
+    assert [*found(steps, outcome(one=0, two=42), outcome(one=-1, two=0))] == [
+        "IncrementalAlterConfigs v1.responses[0].error_code: Kafka -1, found 0",
+        "IncrementalAlterConfigs v1.responses[1].error_code: Kafka 0, found 42",
+    ]
+    assert not [*found(steps, outcome(one=42, two=0), outcome(one=-1, two=0))]
 
 
 def test_a_group_that_refused_a_classic_member_may_be_missing_with_kafka() -> None:

@@ -18,7 +18,7 @@ from pykafka_broker.protocol.runtime import Message
 pytestmark = pytest.mark.ours_only
 TOPIC, LITERAL, READ, ALLOW, ANY = 2, 3, 3, 3, 1
 AT_ONCE, MOST, ALL = 10_000, 65_000, 100_000
-OTHERS_WAIT_S = 0.8  # of the CPU time of a slow machine
+OTHERS_WAIT_S = 0.7  # to decode 65,000 creations and to write the refusals takes 0.22 s of a slow machine
 PEAK_MB = 150
 KEPT_MB = 250  # a hundred thousand ACLs, of as many users
 

@@ -1,7 +1,8 @@
 """What a second client sees while a first one asks for much: how long its small requests take, and what memory the
 broker needs for it.
 
-Rule: a wait is told in the CPU time that the broker spent meanwhile, so that a busy machine changes nothing.
+Rule: a wait is told in the CPU time that the broker spent meanwhile, as a usual machine would have spent it: neither a
+busy machine nor a slow one changes anything.
 """
 
 import threading
@@ -17,17 +18,31 @@ from interop.raw import Closed, RawClient, framed
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 
 PAUSE_S = 0.002
+USUAL_LOOP_S = 0.03  # CPU time of the loop in `slowness` on the machine that the bounds of waits are meant for
+
+
+def slowness() -> float:
+    """Return how many times slower than the usual machine this one is, 1 at least."""
+    return max(1.0, min(_loop_s() for _ in range(5)) / USUAL_LOOP_S)
+
+
+def _loop_s() -> float:
+    begun, total = time.thread_time(), 0
+    for number in range(1_000_000):
+        total += number
+    return time.thread_time() - begun
 
 
 class Witness:
     """Asks for the API versions all the time, over a connection of its own, in a thread.
 
-    waits_s: how much CPU time the broker spent while each request waited for its answer.
+    waits_s: how much CPU time a usual machine's broker would have spent while each request waited for its answer.
     """
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._client = RawClient(bootstrap_servers, 300)
         self._pid = process_at(bootstrap_servers).pid
+        self._slowness = slowness()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self.waits_s: list[float] = []
@@ -36,7 +51,7 @@ class Witness:
         while not self._stop.wait(PAUSE_S):
             begin = cpu_seconds(self._pid)
             self._client.call(ApiVersionsRequest("witness", "1"), 3)
-            self.waits_s.append(cpu_seconds(self._pid) - begin)
+            self.waits_s.append((cpu_seconds(self._pid) - begin) / self._slowness)
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -43,6 +43,7 @@ OWN_COMMANDS = (
     Ending(2, "`control`, `seed`, `dump`: nobody says where the broker is", "control health"),
     Ending(2, "`log`: there is no such data directory", "log verify no-such-directory"),
     Ending(1, "`trace`: the capture can't be read", "trace no-such-file.pcap"),
+    Ending(2, "`trace`, `advise`: nobody names a capture or a broker", "trace"),
     Ending(1, "`replay`: the recording can't be read, or the target not be reached", "replay no-such-file.jsonl"),
     Ending(3, "`replay`: an answer differs from the recorded one"),
     Ending(4, "`replay --check`: all answers are as recorded, and the check finds something"),

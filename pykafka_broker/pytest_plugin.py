@@ -17,8 +17,11 @@ import sys
 import unittest
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from inspect import signature
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -92,7 +95,26 @@ _RECORDED = pytest.StashKey["Controlled"]()  # the broker that records a test
 _CHAOS = pytest.StashKey["ChaosRun"]()  # the run of a test under chaos
 
 
+class _WithoutRewriting(MetaPathFinder):
+    """Imports of this package as Python makes them.
+
+    Pytest rewrites the assertions of a package with a plugin, by syntax trees. Brokers in this process import in
+    threads, and Python 3.11 may fail where two threads make trees at once ("AST constructor recursion depth mismatch").
+    No module here is a test, and imports without trees are quicker.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        ours = fullname.startswith(f"{__package__}.")
+        return PathFinder.find_spec(fullname, path, target) if ours else None
+
+
+_WITHOUT_REWRITING = _WithoutRewriting()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
+    sys.meta_path.insert(0, _WITHOUT_REWRITING)  # before pytest's own
     group = parser.getgroup("kafka broker")
     group.addoption("--kafka-broker-scope", choices=SCOPES, help="how long the broker of `kafka_broker` lives")
     group.addoption(
@@ -133,6 +155,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Check the ini file: a mistake is told in a line, before any test is collected."""
+    config.add_cleanup(lambda: sys.meta_path.remove(_WITHOUT_REWRITING))
     config.stash[_SHARED], config.stash[_USED] = {}, set()
     config.stash[_FILLED], config.stash[_EMPTIED] = {}, {}
     config.addinivalue_line("markers", MARKER)

@@ -135,14 +135,32 @@ def has_error(answer: Any) -> bool:
     )
 
 
+def by_subject(answer: Any) -> Any:
+    """The answer with results in the order of what they are about, so that those of one resource are compared."""
+    if isinstance(answer, dict):
+        return {name: by_subject(value) for name, value in answer.items()}
+    if not isinstance(answer, list):
+        return answer
+    results = all(isinstance(item, dict) and "error_code" in item for item in answer)
+    return sorted(map(by_subject, answer), key=lambda item: repr(_subject(item)) if results else "")
+
+
+def _subject(item: Any) -> Any:
+    if isinstance(item, list):
+        return list(map(_subject, item))
+    if not isinstance(item, dict):
+        return item
+    return {name: _subject(of) for name, of in item.items() if not name.endswith(("error_code", "error_message"))}
+
+
 def found(steps: dict[str, Step], ours: Outcome, theirs: Outcome) -> Iterator[str]:
     """One line for each difference; `steps` are the requests that were answered, by connection."""
     for on in sorted(ours.keys() | theirs.keys()):
         api = steps[on].api if on in steps else on
-        answer = ours.get(on)
+        answer, expected = by_subject(ours.get(on)), by_subject(theirs.get(on))
         for line in differences(
-            answer if _has_delivered(answer) else forgiven(answer, theirs.get(on)),
-            theirs.get(on),
+            answer if _has_delivered(answer) else forgiven(answer, expected),
+            expected,
             f"{api} v{steps[on].version}" if on in steps else api,
         ):
             if not any(pattern.match(line) for pattern in _EXCUSED):

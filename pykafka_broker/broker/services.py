@@ -6,7 +6,7 @@ socket, another request, or the inside of a part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Container, Hashable, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -315,6 +315,10 @@ class Services:
             host, port = listener.advertised
             return host, port
         return context.connection.local_host, context.connection.local_port
+
+    def leaders(self, context: RequestContext, ids: Container[int]) -> list[NodeAddress]:
+        """Return the brokers that lead partitions of a refused request, for the answer (KIP-951)."""
+        return [node for node in self.nodes(context) if node[0] in ids] if ids else []
 
     def nodes(self, context: RequestContext, *, fenced: bool = False) -> list[NodeAddress]:
         """Return the brokers with the addresses for this client; fenced brokers only with `fenced`."""

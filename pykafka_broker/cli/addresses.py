@@ -68,7 +68,7 @@ def host_and_port(option: str, text: str) -> tuple[str, int]:
 def read_secret(option: str, path: str) -> str:
     """Read a secret from a file. Raises UsageError."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:  # editors of Windows write a byte order mark
             return file.read().strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)

@@ -69,6 +69,6 @@ def _of_capture(path: str) -> list[Advice]:
 def _of_broker(given: str | None) -> list[Advice]:
     url = given or os.environ.get(URL_VARIABLE)
     if url is None:
-        raise ValueError(f"a capture, --url or {URL_VARIABLE} is needed")
+        parser().error(f"a capture, --url or {URL_VARIABLE} is needed")
     found: list[Advice] = ControlClient(url, os.environ.get(TOKEN_VARIABLE)).call("GET", "/advice")
     return found

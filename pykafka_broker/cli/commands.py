@@ -120,13 +120,14 @@ def what_was_meant(word: str) -> str:
 class CommandParser(OptionParser):
     """A parser of the broker's own commands. A mistake ends the process with a single line, without the usage."""
 
-    def parse_args(  # type: ignore[override]  # none of its other forms is used
+    def parse_known_args(  # type: ignore[override]  # none of its other forms is used
         self, args: Sequence[str] | None = None, namespace: Any = None
-    ) -> Any:
-        options, rest = self.parse_known_args(args, namespace)
+    ) -> tuple[Any, list[str]]:
+        """Parse all arguments, with the parser of a subcommand those of the subcommand."""
+        options, rest = super().parse_known_args(args, namespace)
         if rest:
             self.error(f"{rest[0]} is not a recognized option{self._meant(rest[0])}")
-        return options
+        return options, []
 
     def error(self, message: str) -> NoReturn:
         print(f"{self.prog}: {message}", file=sys.stderr)
@@ -146,9 +147,10 @@ class CommandParser(OptionParser):
         import difflib  # takes 1 ms, which no other start needs
 
         known = [text for action in flags(self) for text in action.option_strings]
-        for command in subcommands(self).values():
-            known += [text for action in flags(command) for text in action.option_strings]
         name = flag.partition("=")[0]
+        for action in self._actions:
+            if not action.option_strings and name == f"--{action.dest.replace('_', '-')}":
+                return f": give {action.metavar or action.dest} without {name}"
         other = _OTHER_FLAGS.get(name, "")
         meant = [other] if other in known else difflib.get_close_matches(name, known, n=1, cutoff=0.7)
         return f": did you mean {meant[0]}?" if meant else f"; {self.prog} --help lists them"

@@ -48,12 +48,14 @@ def main(arguments: Sequence[str]) -> int:
 def parser() -> argparse.ArgumentParser:
     """Return a parser with a command for each operation."""
     whole = parser_for("control")
+    address = f"address of the control API; by default {URL_VARIABLE}"
+    whole.add_argument("--url", help=address)
     commands = whole.add_subparsers(metavar="OPERATION", required=True)
     for operation in operations():
-        summary = operation.text.partition(". ")[0]
+        summary = operation.text.partition(". ")[0].removesuffix(".")
         command = commands.add_parser(_dashed(operation.name), help=summary, description=operation.text)
         command.set_defaults(operation=operation)
-        command.add_argument("--url", help=f"address of the control API; by default {URL_VARIABLE}")
+        command.add_argument("--url", default=argparse.SUPPRESS, help=address)  # may stand before the operation too
         for each in operation.parameters:
             _add(command, each)
     return whole
@@ -144,7 +146,7 @@ def _content(path: str) -> str:
     if path == _STANDARD_INPUT:
         return sys.stdin.read()
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:  # editors of Windows write a byte order mark
             return file.read()
     except UnicodeDecodeError as error:
         raise OSError(errno.EILSEQ, f"it is not UTF-8: {error.reason} at byte {error.start}", path) from error

@@ -11,7 +11,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykafka_broker import __version__
 from pykafka_broker.broker.setup import Setup
@@ -42,6 +42,12 @@ CANNOT_START = 1
 STOP_WORD = b"stop"
 _LOOK_S = 1.0
 ALL_INTERFACES = ("0.0.0.0", "::")
+_WITH_CONTROL = {
+    "--control-nodes": "the page that --control serves",
+    "--control-token-file": "clients of the control API",
+    "--history": "the checks of the control API",
+    "--schema-registry-url": "the records that --control shows",
+}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -110,17 +116,19 @@ def _contradictions(options: argparse.Namespace) -> list[str]:
         wrong.append("--ephemeral uses a temporary directory: leave out --data-dir")
     if options.schema_registry_url is not None and options.schema_registry is not None:
         wrong.append("--schema-registry serves a registry of its own: leave out --schema-registry-url")
-    if options.schema_registry_url is not None and options.control is None:
-        wrong.append("--schema-registry-url is for the records that --control shows: add --control")
-    if options.history is not None and options.control is None:
-        wrong.append("--history is for the checks of the control API: add --control")
-    if options.control_nodes is not None and options.control is None:
-        wrong.append("--control-nodes is for the page that --control serves: add --control")
+    if options.schema_registry_user_file is not None and not (options.schema_registry or options.schema_registry_url):
+        wrong.append("--schema-registry-user-file is for a schema registry: add --schema-registry or its URL")
+    if options.control is None:
+        wrong += [f"{each} is for {use}: add --control" for each, use in _WITH_CONTROL.items() if _value(options, each)]
     overridden = {pair.partition("=")[0].strip() for pair in options.override}
     for option, names in KEYS_OF_OPTIONS.items():
-        if getattr(options, option.removeprefix("--").replace("-", "_")):
+        if _value(options, option):
             wrong += [f"{option} wins over {name}: leave out --override {name}" for name in names if name in overridden]
     return wrong
+
+
+def _value(options: argparse.Namespace, option: str) -> Any:
+    return getattr(options, option.removeprefix("--").replace("-", "_"))
 
 
 class Mistakes(Exception):

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from pykafka_broker.config.extensions import EMULATE, STRICT
 from pykafka_broker.config.group import limits_of
-from pykafka_broker.config.properties import parse_properties
+from pykafka_broker.config.properties import read_properties_file
 
 # -- environment
 
@@ -127,8 +127,7 @@ class UsageError(Exception):
 
 def read_file(path: str) -> dict[str, str]:
     try:
-        with open(path, encoding="latin-1", newline="") as file:  # Kafka's encoding for properties
-            return parse_properties(file.read())
+        return read_properties_file(path)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:

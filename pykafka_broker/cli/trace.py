@@ -115,7 +115,7 @@ def _live(options: argparse.Namespace) -> Iterator[SeenRequestAnswer]:
     """Yield the requests answered from now on."""
     url = options.url or os.environ.get(URL_VARIABLE)
     if url is None:
-        raise ValueError(f"a capture, --url or {URL_VARIABLE} is needed")
+        parser().error(f"a capture, --url or {URL_VARIABLE} is needed")
     client = ControlClient(url, os.environ.get(TOKEN_VARIABLE))
     last = client.call("GET", "/requests", query={"limit": 1, "waiting": False})
     after = last[0]["number"] if last else 0

@@ -44,6 +44,7 @@ _CONTROLLERS = 2  # endpoint_type of DescribeCluster (KIP-919)
 
 _LOGIN_REFUSED = "refuses the login of this node: "
 _NOT_LET_IN = (_LOGIN_REFUSED, "does not take", "certificate")  # in the text of a link's error
+_HUNG_UP = "has closed the connection"  # the same
 # Another request, to a coordinator that is looked up anew, may be answered.
 COORDINATOR_ERRORS = frozenset(
     {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
@@ -236,7 +237,8 @@ class Client:
         if not self.nodes and address not in self._silent:
             self._silent.add(address)
             left_s = max(0, until - self.deadline(0)) / 1000
-            logger.warning("%s; trying again for %.0f s", error, left_s)
+            hint = " (does it want another security.protocol?)" if _HUNG_UP in str(error) else ""
+            logger.warning("%s%s; trying again for %.0f s", error, hint, left_s)
 
     def _too_late(self, request: Message, call: str | None) -> TimedOut:
         name = SPECS[request.API_KEY].name

@@ -11,11 +11,10 @@ import math
 import re
 import socket
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pykafka_broker.client.errors import Unusable
-from pykafka_broker.config.properties import parse_properties
+from pykafka_broker.config.properties import read_properties_file
 
 if TYPE_CHECKING:
     from pykafka_broker.server.link import TransportSecurity
@@ -79,7 +78,7 @@ DEFAULT_PORT_MISSING = "Invalid url in bootstrap.servers"
 def read_properties(path: str) -> dict[str, str]:
     """Read a file in the form of java.util.Properties. Raises Unusable."""
     try:
-        return parse_properties(Path(path).read_text(encoding="latin-1"))
+        return read_properties_file(path)
     except OSError as error:
         raise Unusable(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:

@@ -24,6 +24,7 @@ from pykafka_broker.cluster.controller import (
     MAX_RECORDS_PER_OPERATION,
     ConfigAlteration,
     Controller,
+    RequestRefused,
     TooManyRecords,
 )
 from pykafka_broker.cluster.features import ELR_VERSION, METADATA_VERSIONS
@@ -134,7 +135,7 @@ def incremental_alter_configs(
             changed[op.key] = _edited_list(controller, ConfigResourceType(kind), op, present.get(op.key))
         else:
             changed[op.key] = op.value if op.operation == AlterConfigOp.SET else None
-    check_operations(ops)  # Kafka finds them in the order of a hash table, and then fails
+    check_operations(ops, RequestRefused)  # Kafka finds them in the order of a hash table
     return _records(controller, kind, name, present, changed, changed, permit)
 
 
@@ -173,11 +174,11 @@ def check_ops(ops: Sequence[ConfigOp]) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
 
 
-def check_operations(ops: Sequence[ConfigOp]) -> None:
+def check_operations(ops: Sequence[ConfigOp], refusal: type[ApiError] = ApiError) -> None:
+    """Check the operations of changes. Raises `refusal`; a controller of Kafka's says UNKNOWN_SERVER_ERROR instead."""
     for op in ops:
         if op.operation not in _OPERATIONS:
-            # Kafka fails the whole request with UNKNOWN_SERVER_ERROR here.
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {op.operation}")
+            raise refusal(ErrorCode.INVALID_REQUEST, f"Unknown operation type {op.operation}")
 
 
 def _check_resource(controller: Controller, kind: int, name: str) -> None:

@@ -34,7 +34,11 @@ _ELR_FROM = 23
 CORDONED_FROM = 30
 
 
-class TooManyRecords(ApiError):
+class RequestRefused(ApiError):
+    """A refusal of all changes of a request, for one of the changes."""
+
+
+class TooManyRecords(RequestRefused):
     """A request would write too many records: nothing changes."""
 
     def __init__(self) -> None:

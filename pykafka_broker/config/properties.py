@@ -6,8 +6,10 @@ first `=`, `:` or blank that no backslash guards; escapes are undone last.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 _BLANKS = " \t\f"
 _ESCAPE = re.compile(r"\\(u([0-9a-fA-F]{0,4})|.?)", re.DOTALL)
@@ -25,6 +27,25 @@ def parse_properties(text: str) -> dict[str, str]:
         assert match is not None  # a lone backslash can't end a logical line
         pairs[_unescape(match[1])] = _unescape(match[2])
     return pairs
+
+
+def read_properties_file(path: str) -> dict[str, str]:
+    """Return the pairs of a file in Kafka's encoding, Latin-1.
+
+    Java takes a byte order mark as a part of the first key, and finds none of Kafka's keys in UTF-16. A file that would
+    lose settings in this way is refused.
+
+    Raises:
+        OSError: the file can't be read.
+        ValueError: the text makes no sense.
+    """
+    data = Path(path).read_bytes()
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in data[:4]:
+        raise ValueError("it is UTF-16 or UTF-32: save it as UTF-8, without a byte order mark")
+    text = data.removeprefix(codecs.BOM_UTF8).decode("latin-1")
+    if data.startswith(codecs.BOM_UTF8) and text.lstrip(_BLANKS)[:1] not in "#!\r\n":
+        raise ValueError("Kafka takes its byte order mark as a part of the first key: save it without the mark")
+    return parse_properties(text)
 
 
 def format_properties(pairs: Mapping[str, str]) -> str:

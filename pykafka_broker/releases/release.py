@@ -41,13 +41,7 @@ class Release(NamedTuple):
     def number(self) -> tuple[int, ...]:
         return _number(self.version)
 
-    @property
-    def answers_api_versions(self) -> bool:
-        """Whether brokers know the ApiVersions request (KIP-35): 0.8 and 0.9 do not."""
-        return _API_VERSIONS in self.apis
 
-
-_API_VERSIONS = 18
 _TWO_NUMBERS_BEFORE = (0, 10)  # two numbers name a release before 0.10, and since 1.0
 
 

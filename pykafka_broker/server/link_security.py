@@ -120,7 +120,7 @@ class LinkLogin:
         """Return the next request, or None when the peer has accepted the login."""
         if isinstance(answer, SaslHandshakeResponse):
             if answer.error_code:
-                known = ", ".join(answer.mechanisms)
+                known = ", ".join(answer.mechanisms) or "no login at all"
                 raise FrameError(f"the peer does not take {self._mechanism}, but {known}")
             return self._token(b"", versions)
         assert isinstance(answer, SaslAuthenticateResponse)

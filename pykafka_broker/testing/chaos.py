@@ -120,14 +120,15 @@ class ChaosRun:
             if self.spec.trouble and cluster is not None:
                 spec = self.spec
                 hooks = self._note_hits, self._count_start
-                self._trouble = drawn(cluster, spec.trouble, self.seed, spec.mean_ms, spec.most_down, *hooks)
+                trouble = drawn(cluster, spec.trouble, self.seed, spec.mean_ms, spec.most_down, *hooks)
+                self._trouble = cluster._keep(trouble)  # for `calm`, too
             return
         for hit in self.faults:
             if not isinstance(hit, Blow) and not hit.get("start"):
                 self._added.append(add_hit(faults, hit))
         blows = [hit for hit in self.faults if isinstance(hit, Blow)]
         if blows and cluster is not None:
-            self._trouble = only(cluster, blows, self._count_start)
+            self._trouble = cluster._keep(only(cluster, blows, self._count_start))
 
     def _note_hits(self, broker: int) -> None:
         """Note what was drawn at a broker that is about to end: its next process knows nothing of it."""

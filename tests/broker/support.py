@@ -14,6 +14,7 @@ from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 from pykafka_broker.protocol.stored.partition_record import PartitionRecord
+from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
 from pykafka_broker.protocol.stored.topic_record import TopicRecord
 from pykafka_broker.records.builder import BatchBuilder
 from tests.broker.api.real_broker import UnsyncedFileSystem
@@ -75,6 +76,12 @@ class LightBroker(DrivenBroker):
         """Another leader, ISR or whatever a PartitionChangeRecord names."""
         record = PartitionChangeRecord(number, self.image.topics[topic].id, **fields)
         self.commit_metadata([ApiMessageAndVersion(record, 0)])
+
+    def register_another_node(self) -> None:
+        """Register another broker, with an address for clients."""
+        endpoint = BrokerEndpoint("PLAINTEXT", "other.example", 9093, 0)
+        record = RegisterBrokerRecord(ANOTHER_NODE, broker_epoch=9, end_points=[endpoint], fenced=False)
+        self.commit_metadata([ApiMessageAndVersion(record, 3)])
 
     def context(self, api_key: ApiKey, version: int, client_id: str = "test") -> RequestContext:
         connection = ConnectionContext(1, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50000))

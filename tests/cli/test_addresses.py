@@ -47,6 +47,8 @@ def test_any_other_address_needs_a_token(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("secret\n")
     assert control_address("0.0.0.0:9644", str(file), {}).secret == "secret"
+    file.write_text("secret\r\n", encoding="utf-8-sig")  # as editors of Windows write it
+    assert control_address("0.0.0.0:9644", str(file), {}).secret == "secret"
 
 
 def test_a_token_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -100,17 +102,21 @@ def test_one_elsewhere_has_a_url(url: str, says: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "says"),
+    ("options", "says"),
     [
-        (["--schema-registry", "0", "--control", "0"], "leave out --schema-registry-url"),
-        ([], "is for the records that --control shows"),
+        ("--schema-registry-url http://localhost --schema-registry 0 --control 0", "leave out --schema-registry-url"),
+        ("--schema-registry-url http://localhost", "is for the records that --control shows: add --control"),
+        ("--schema-registry-user-file no/file", "is for a schema registry: add --schema-registry or its URL"),
+        ("--control-token-file no/file", "is for clients of the control API: add --control"),
+        ("--control-nodes 2=localhost:1", "is for the page that --control serves: add --control"),
+        ("--history no/file", "is for the checks of the control API: add --control"),
     ],
 )
-def test_one_elsewhere_is_for_the_page_of_a_broker_without(more: list[str], says: str) -> None:
-    command = [sys.executable, "-m", "pykafka_broker", "--ephemeral", "--schema-registry-url", "http://localhost"]
-    ran = subprocess.run([*command, *more], capture_output=True, text=True, timeout=60, check=False)
+def test_an_option_beside_one_that_is_missing_or_too_much_is_refused(options: str, says: str) -> None:
+    command = [sys.executable, "-m", "pykafka_broker", "--ephemeral", *options.split()]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 2
-    assert says in ran.stderr
+    assert ran.stderr.endswith(f"{says}\n")
 
 
 def test_a_package_that_is_missing_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,9 +74,3 @@ def test_what_can_not_be_read_is_one_line(
     assert main(["advise", str(path)]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert says in line
-
-
-def test_a_source_is_needed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.delenv("PYKAFKA_BROKER_CONTROL_URL", raising=False)
-    assert main(["advise"]) == 1
-    assert "a capture, --url or PYKAFKA_BROKER_CONTROL_URL is needed" in capsys.readouterr().err

@@ -87,7 +87,18 @@ def test_help_begins_with_the_commands(capsys: pytest.CaptureFixture[str]) -> No
         (["control", "topcs"], "pykafka-broker control: there is no operation topcs; did you mean topics"),
         (["--zzz"], "pykafka-broker: --zzz is not a recognized option; pykafka-broker --help lists them"),
         (["proxy", "--to", "a:1", "--listn", "b"], "pykafka-broker proxy: --listn is not a recognized option: "),
-        (["control", "topics", "--nam", "x"], "pykafka-broker control: --nam is not a recognized option: "),
+        (
+            ["control", "topics", "--nam", "x"],
+            "pykafka-broker control topics: --nam is not a recognized option; pykafka-broker control topics --help ",
+        ),
+        (
+            ["control", "wait-for-records", "t", "--n", "1"],
+            "pykafka-broker control wait-for-records: --n is not a recognized option: give N without --n",
+        ),
+        (["log"], "pykafka-broker log: the following arguments are required: command"),
+        (["log", "verify"], "pykafka-broker log verify: the following arguments are required: dir"),
+        (["trace"], "pykafka-broker trace: a capture, --url or PYKAFKA_BROKER_CONTROL_URL is needed"),
+        (["advise"], "pykafka-broker advise: a capture, --url or PYKAFKA_BROKER_CONTROL_URL is needed"),
         (["--log-level", "verbose"], "pykafka-broker: argument --log-level: invalid choice: 'verbose' "),
     ],
 )

@@ -83,9 +83,12 @@ def test_every_listen_is_a_listener(map_key: list[str]) -> None:
     ]
 
 
-def test_a_file_that_is_not_there_is_named() -> None:
+def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot read /no/such/file: No such file"):
         static_settings("/no/such/file", {}, [], [], None)
+    (file := tmp_path / "server.properties").write_text("num.partitions=7\n", encoding="utf-16")
+    with pytest.raises(UsageError, match=r"cannot read .*server\.properties: it is UTF-16"):
+        static_settings(str(file), {}, [], [], None)
 
 
 @pytest.mark.parametrize(

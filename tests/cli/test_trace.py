@@ -35,14 +35,6 @@ def test_what_clients_ask_is_printed_as_it_happens() -> None:
         assert all(" ApiVersions v3 seen 127.0.0.1:" in line for line in lines)
 
 
-def test_without_anything_to_look_at_it_says_so() -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "PYKAFKA_BROKER_CONTROL_URL"}
-    command = [sys.executable, "-m", "pykafka_broker", "trace"]
-    ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert (ended.returncode, ended.stdout) == (1, "")
-    assert "--url or PYKAFKA_BROKER_CONTROL_URL" in ended.stderr
-
-
 @pytest.mark.parametrize(
     ("capture", "says"), [("no-such.pcap", "No such file or directory"), (__file__, "it is neither pcap nor pcapng")]
 )

@@ -48,6 +48,21 @@ def test_the_first_failure_at_an_address_is_logged_and_no_further_one(caplog: py
     assert said.endswith("; trying again for 0 s")
 
 
+@pytest.mark.parametrize("security", ["ssl", "sasl_plaintext"])
+def test_a_listener_of_another_protocol_is_hinted_at(security: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with KafkaBroker(security=security, users=["alice"]) as broker, pytest.raises(TimedOut):
+        with_client(broker.bootstrap_servers, QUICK, list_topics)
+    (said,) = [record.message for record in caplog.records if record.name == "pykafka_broker.client.cluster"]
+    assert "closed the connection (does it want another security.protocol?); trying again" in said
+
+
+def test_a_login_that_no_listener_wants_is_told() -> None:
+    line = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="b";'
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": line}
+    with KafkaBroker() as broker, pytest.raises(ClientError, match="does not take PLAIN, but no login at all"):
+        with_client(broker.bootstrap_servers, login, list_topics)
+
+
 def test_nobody_is_there() -> None:
     begun = time.monotonic()
     with pytest.raises(TimedOut, match=r"^Timed out waiting for a node assignment\. Call: listTopics$"):

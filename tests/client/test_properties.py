@@ -63,6 +63,9 @@ def test_a_file_as_java_reads_it(tmp_path: Path) -> None:
     assert read_properties(str(file)) == {"client.id": "tools", "sasl.jaas.config": "a b"}
     with pytest.raises(Unusable, match=r"cannot read .*absent"):
         read_properties(str(tmp_path / "absent"))
+    file.write_text("client.id=tools\n", encoding="utf-16")
+    with pytest.raises(Unusable, match=r"cannot read .*client\.properties: it is UTF-16"):
+        read_properties(str(file))
 
 
 def test_a_number() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from pykafka_broker.config.properties import format_properties, parse_properties
+from pykafka_broker.config.properties import format_properties, parse_properties, read_properties_file
 
 
 @pytest.mark.parametrize(
@@ -43,3 +45,23 @@ def test_what_is_written_is_read_again() -> None:
     text = format_properties(pairs)
     assert text.isascii()
     assert parse_properties(text) == pairs
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"])
+def test_a_file_whose_keys_kafka_would_not_find_is_refused(encoding: str, tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=7\n", encoding=encoding)
+    with pytest.raises(ValueError, match="it is UTF-16 or UTF-32: save it as UTF-8"):
+        read_properties_file(str(file))
+
+
+@pytest.mark.parametrize("first", ["# a comment\n", "\n", "  \t! another\r\n"])
+def test_a_byte_order_mark_costs_a_comment_and_no_key(first: str, tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(f"{first}num.partitions=7\n", encoding="utf-8-sig")
+    assert read_properties_file(str(file)) == {"num.partitions": "7"}
+    file.write_text(f"num.partitions=7\n{first}", encoding="utf-8-sig")
+    with pytest.raises(ValueError, match="its byte order mark as a part of the first key"):
+        read_properties_file(str(file))
+    file.write_text("", encoding="utf-8-sig")
+    assert read_properties_file(str(file)) == {}

@@ -136,6 +136,7 @@ def test_what_is_named_stays(broker: KafkaBroker) -> None:
     assert broker.topics() == []
 
 
+@pytest.mark.filterwarnings("ignore:alter_configs has been deprecated")
 def test_dynamic_configs_go_or_stay(broker: KafkaBroker) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     resource = ConfigResource(ResourceType.BROKER, "1")

@@ -41,7 +41,9 @@ LEFT_OUT = {  # by page, and number among the blocks of its language there
     "dotnet.md-csharp-2": "its client is a package that can't be had where this is tested",
     "first-test.md-console-1": "runs the test above it, as tests/docs/test_snippets.py does",
     "security.md-sh-1": "takes the port 9092; tests/cli/test_format.py formats, starts and adds a user",
-    "security.md-sh-2": "is Kafka's own script; interop/test_security_quotas.py sets quotas with it",
+    "page.md-console-1": "takes the port 9644; tests/cli/test_process.py starts one on a free port",
+    "schema-registry.md-sh-1": "takes the port 8081; tests/registry starts registries on free ports",
+    "schema-registry.md-sh-2": "takes the port 9644; tests/cli/test_addresses.py reads its options",
     "spark.md-python-1": "interop/test_docs.py runs it with --slow: a Spark session takes half a minute",
 }
 

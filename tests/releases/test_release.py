@@ -102,4 +102,4 @@ def test_features() -> None:
 
 
 def test_0_8_and_0_9_do_not_know_api_versions() -> None:
-    assert [name for name in release_names() if not release(name).answers_api_versions] == ["0.8", "0.9"]
+    assert [name for name in release_names() if ApiKey.API_VERSIONS not in release(name).apis] == ["0.8", "0.9"]

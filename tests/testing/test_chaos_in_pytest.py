@@ -305,10 +305,33 @@ def test_trouble_of_a_cluster_is_cut_down_to_lines_that_make_it_fail_again(
             rf"the same chaos: .*\(seeds=\[\d+\], rate=0, {re.escape(more)}\)",
         ]
     )
+    result.stdout.no_fnmatch_line("*BrokerError*")
     lines = [line.strip() for line in result.stdout.lines if line.startswith("    kafka_cluster.befall(")]
     assert 1 <= len(lines) <= 3
     pytester.makepyfile(STALE_LEADER.format(chaos="", lines="; ".join(lines), **given))
     pytester.runpytest().assert_outcomes(failed=1)
+
+
+def test_calm_ends_the_trouble_of_a_mark(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import time
+
+        import pytest
+        from confluent_kafka import Producer
+
+        @pytest.mark.kafka_cluster(brokers=1)
+        @pytest.mark.kafka_chaos(seeds=1, rate=0, trouble=["kill"], mean_ms=50)
+        def test_orders(kafka_cluster):
+            producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers, "log_level": 0})
+            producer.produce("orders", b"apples")
+            producer.flush(30)
+            kafka_cluster.calm()
+            until = time.monotonic() + 1
+            while time.monotonic() < until:
+                assert kafka_cluster.broker(1).running
+                time.sleep(0.01)
+    """)
+    pytester.runpytest().assert_outcomes(passed=1)
 
 
 def test_trouble_needs_a_cluster(pytester: pytest.Pytester) -> None:

@@ -27,6 +27,21 @@ def test_one_broker_for_the_run(pytester: pytest.Pytester) -> None:
     pytester.runpytest().assert_outcomes(passed=3)
 
 
+def test_no_broker_imports_what_pytest_has_rewritten(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest('import pytest; pytest.register_assert_rewrite("pykafka_broker")')  # as for installed plugins
+    pytester.makepyfile("""
+        import sys
+        def test_two_in_process(kafka_broker_factory):
+            first, second = [kafka_broker_factory(in_process=True) for _ in range(2)]
+            ours = {name: module for name, module in sys.modules.items() if name.startswith("pykafka_broker.")}
+            assert len(ours) > 100
+            rewritten = {name for name, module in ours.items() if "Rewriting" in type(module.__loader__).__name__}
+            before = {"pykafka_broker.pytest_plugin", "pykafka_broker.testing", "pykafka_broker.testing.fixtures"}
+            assert rewritten <= before
+    """)
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+
+
 def test_scope_can_be_narrowed_by_option_and_ini(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(SHARED.format(count=2))
     pytester.runpytest("--kafka-broker-scope=function").assert_outcomes(passed=3)

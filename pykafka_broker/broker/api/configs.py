@@ -38,7 +38,13 @@ from pykafka_broker.cluster.config_changes import (
     check_ops,
     incremental_alter_configs,
 )
-from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Decision, TooManyRecords
+from pykafka_broker.cluster.controller import (
+    MAX_RECORDS_PER_OPERATION,
+    Controller,
+    Decision,
+    RequestRefused,
+    TooManyRecords,
+)
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import check_topic_name
@@ -415,7 +421,7 @@ def _each(
             if len(records) > MAX_RECORDS_PER_OPERATION:
                 raise TooManyRecords
             outcomes.append((0, None, *identity))
-        except TooManyRecords as error:
+        except RequestRefused as error:
             return [], [(error.code, error.message, one.resource_type, one.resource_name) for one in resources]
         except ApiError as error:
             outcomes.append((error.code, error.message, *identity))

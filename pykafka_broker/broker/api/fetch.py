@@ -38,6 +38,7 @@ from pykafka_broker.protocol.messages.fetch_response import (
     FetchableTopicResponse,
     FetchResponse,
     LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 from pykafka_broker.records.errors import CorruptBatch, UnsupportedCompression
@@ -83,6 +84,7 @@ class PartitionReader:
         "_services",
         "_tells_leader",
         "_uses_ids",
+        "leaders",
         "redirects",
     )
 
@@ -95,6 +97,7 @@ class PartitionReader:
         self._replica = services.replicas.readable if from_follower else services.replicas.leader
         self._rack = rack if others is not None and others.selects_by_rack else ""
         self.redirects = False  # the client is to read from another replica
+        self.leaders: set[int] = set()  # of partitions that the client asks in vain for
         self._committed = committed
         self._tells_leader = version >= _TELLS_LEADER_FROM
         self._uses_ids = version >= 13
@@ -142,6 +145,7 @@ class PartitionReader:
                 failure.aborted_transactions = []
             if isinstance(error, NotLeader) and self._tells_leader:
                 failure.current_leader = LeaderIdAndEpoch(error.leader, error.leader_epoch)
+                self.leaders.add(error.leader)
             return failure
         except OSError:
             return _failure(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -191,6 +195,10 @@ class PartitionReader:
             return self._find(wanted).log.bytes_between(wanted.fetch_offset, upper)
         except ApiError:
             return 0  # the next look at the partition tells the error
+
+    def endpoints(self) -> list[NodeEndpoint]:
+        """Return the addresses of the leaders that the answer names (KIP-951)."""
+        return [NodeEndpoint(*node) for node in self._services.leaders(self._context, self.leaders)]
 
     def _redirect(self, partition: Partition, wanted: FetchedPartition, data: PartitionData) -> bool:
         """Return whether another replica is closer to the client; tell the client."""
@@ -473,6 +481,8 @@ class FetchAttempt:
                 topics[key] = topic
             topic.partitions.append(data)
         response = FetchResponse(responses=list(topics.values()))
+        if self._reader.leaders:
+            response.node_endpoints = self._reader.endpoints()
         session = self._session
         if session is not None:
             response.session_id = session.id

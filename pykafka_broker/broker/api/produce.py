@@ -96,7 +96,7 @@ class Production:
         "_context",
         "_copied",
         "_in_steps",
-        "_misled",
+        "_leaders",
         "_refusal",
         "_request",
         "_services",
@@ -109,7 +109,7 @@ class Production:
         self._context = context
         self._request = request
         self._refusal: ApiError | None = None  # of the whole request
-        self._misled = False  # a partition has another leader
+        self._leaders: set[int] = set()  # of partitions that this node does not lead
         name = request.transactional_id
         self._verification = None if name is None else TransactionVerification(services, context, name)
         self._unfinished: list[UncommittedAppend] = []
@@ -150,9 +150,10 @@ class Production:
         return self._wait(whole) if self._unfinished else self._with_nodes(whole)
 
     def _with_nodes(self, response: ProduceResponse) -> ProduceResponse:
-        """Return the response; where a partition has another leader, with the addresses of the brokers (KIP-951)."""
-        if self._misled:
-            response.node_endpoints = [NodeEndpoint(*node) for node in self._services.nodes(self._context)]
+        """Return the response with the addresses of the leaders that it names (KIP-951)."""
+        if self._leaders:
+            leaders = self._services.leaders(self._context, self._leaders)
+            response.node_endpoints = [NodeEndpoint(*node) for node in leaders]
         return response
 
     def _keep_records(self) -> None:
@@ -287,7 +288,7 @@ class Production:
     def _name_leader(self, answer: PartitionProduceResponse, error: Exception | None) -> None:
         if isinstance(error, NotLeader) and self._context.api_version >= LEADER_FROM:
             answer.current_leader = LeaderIdAndEpoch(error.leader, error.leader_epoch)
-            self._misled = self._misled or error.leader >= 0
+            self._leaders.add(error.leader)
 
     # -- waiting
 

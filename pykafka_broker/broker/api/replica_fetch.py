@@ -21,7 +21,7 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
-from pykafka_broker.protocol.messages.fetch_response import FetchResponse, PartitionData
+from pykafka_broker.protocol.messages.fetch_response import FetchResponse, NodeEndpoint, PartitionData
 
 
 class ReplicaReader(PartitionReader):
@@ -54,6 +54,10 @@ class ReplicaReader(PartitionReader):
     def _authorise(self, topic: str) -> None:
         if not self._is_follower:
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    def endpoints(self) -> list[NodeEndpoint]:
+        """Return no address: a follower has them from the metadata."""
+        return []
 
     def _read(self, wanted: FetchedPartition, max_bytes: int, at_least_one: bool) -> PartitionData:
         partition = self._find(wanted)

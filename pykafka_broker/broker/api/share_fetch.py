@@ -29,6 +29,7 @@ from typing import NamedTuple
 
 from pykafka_broker.broker.coordinators.share_host import is_enabled
 from pykafka_broker.broker.coordinators.share_partitions import Acknowledged, NotYet, SharePartitions
+from pykafka_broker.broker.partitions.partition import NotLeader
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
@@ -57,6 +58,8 @@ from pykafka_broker.protocol.messages.share_acknowledge_response import (
 from pykafka_broker.protocol.messages.share_fetch_request import FetchTopic, ShareFetchRequest
 from pykafka_broker.protocol.messages.share_fetch_response import (
     AcquiredRecords,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
     ShareFetchableTopicResponse,
     ShareFetchResponse,
@@ -76,6 +79,7 @@ class AckResult(NamedTuple):
 
 
 _ACCEPTED = AckResult(ErrorCode.NONE, None)
+_NOT_LED = AckResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 
 
 def _member_of(
@@ -166,6 +170,8 @@ def _acknowledge(
             commit = services.shares.committed([key])
             if not commit.done:
                 commits.append(commit)
+        except NotLeader:  # a leader forgets what was acquired as soon as another node leads
+            results[place] = _NOT_LED
         except ApiError as error:
             result = AckResult(error.code, error.message)
             results[place] = known.setdefault(result, result)
@@ -247,10 +253,14 @@ def _acknowledged(
 
 
 class RefusedPartition(NamedTuple):
-    """The error of a partition without records. Partitions with equal errors share an object."""
+    """The error of a partition without records. Partitions with equal errors share an object.
+
+    leader: The id and the epoch of the leader, if the partition is led by another node.
+    """
 
     error_code: int
     error_message: str | None
+    leader: tuple[int, ...] = ()
 
     @property
     def acquired_records(self) -> tuple[AcquiredRecords, ...]:
@@ -355,7 +365,8 @@ class ShareReader:
                 uninitialized = error.code is ErrorCode.INVALID_REQUEST  # members get new metadata, and try again
                 deleted = error.code is ErrorCode.UNKNOWN_TOPIC_ID and self._known.get(topic_partition)
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if uninitialized or deleted else error.code
-                why = RefusedPartition(code, error.message)
+                leader = (error.leader, error.leader_epoch) if isinstance(error, NotLeader) else ()
+                why = RefusedPartition(code, error.message, leader)
                 found[topic_partition] = known.setdefault(why, why)
                 continue
             if data is not None:
@@ -465,7 +476,7 @@ def _begun(
             show()
     if attempt is None:
         services.shares.close_session(member, context.now)
-        response = _response(services, member, {}, results)
+        response = _response(services, context, member, {}, results)
         return when_committed(response, services.shares.shards.all_committed())
     if has_unknown_mode:
         return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST, error_message="Unknown acquire mode")
@@ -593,17 +604,23 @@ class ShareFetchAttempt:
 
     def _response(self, data: Found) -> ShareFetchResponse:
         data.update(self._denied)
-        return _response(self._services, self._member, data, self._results)
+        return _response(self._services, self._context, self._member, data, self._results)
 
 
 def _response(
-    services: Services, member: Member, data: Found, results: dict[TopicIdPartition, AckResult]
+    services: Services,
+    context: RequestContext,
+    member: Member,
+    data: Found,
+    results: dict[TopicIdPartition, AckResult],
 ) -> ShareFetchResponse:
     """Return the answer: partitions with records, with an error, or with acknowledgements in the request."""
     places = chain(data, (place for place in results if place not in data))
+    leaders = {part.leader[0] for part in data.values() if isinstance(part, RefusedPartition) and part.leader}
     return ShareFetchResponse(
         acquisition_lock_timeout_ms=services.shares.partitions.limits(member[0]).lock_ms,
         responses=[_topic(data, results, topic_id, partitions) for topic_id, partitions in _by_topic(places).items()],
+        node_endpoints=[NodeEndpoint(*node) for node in services.leaders(context, leaders)],
     )
 
 
@@ -614,7 +631,8 @@ def _topic(
     for index in indexes:
         part = data.get((topic_id, index), _EMPTY)
         if not isinstance(part, PartitionData):
-            part = PartitionData(index, part.error_code, part.error_message, records=b"", acquired_records=_NO_RECORDS)
+            code, message, leader = part
+            part = PartitionData(index, code, message, 0, None, LeaderIdAndEpoch(*leader), b"", _NO_RECORDS)
         result = results.get((topic_id, index))
         if result is not None:
             part.acknowledge_error_code, part.acknowledge_error_message = result

@@ -7,7 +7,8 @@ Rule: an assignor is a function of its specs alone: the same members and topics 
   shared out evenly, the first members get one more.
 - `uniform` gives all members equally many partitions, as far as subscriptions allow. Balance comes first, then
   stickiness. Where all members read the same topics the counts differ by at most one, and a partition moves only if its
-  owner has too many or has gone; otherwise partitions move as long as one step makes the group more even.
+  owner has too many or has gone; otherwise partitions move as long as one step makes the group more even. Targets are
+  Kafka's, partition by partition: which members and partitions come first follows from the order of Java's hash tables.
 
 `simple`, of share groups, stands in `share/simple_assignor.py`, and `sticky`, which assigns tasks to the members of
 streams groups, in `streams/sticky_assignor.py`.
@@ -15,12 +16,15 @@ streams groups, in `streams/sticky_assignor.py`.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterator, Mapping, Set
+from itertools import islice
 from typing import Any, NamedTuple
+
+from pykafka_broker.coordinators.groups.java_order import in_hash_order, uuid_hash
 
 Assignment = dict[bytes, set[int]]  # topic id -> partitions
 TopicIdPartition = tuple[bytes, int]
+_MOST_ROUNDS = 16  # of looks at all topics
 
 
 class MemberSpec(NamedTuple):
@@ -32,8 +36,9 @@ class MemberSpec(NamedTuple):
 
 
 class GroupSpec(NamedTuple):
-    """All members, and the partition count of each topic with a reader.
+    """All members in the order of Kafka's table of them, and the partition count of each topic with a reader.
 
+    partitions: The topics in the order of a hash table of their names.
     subscriptions_differ: Members ask for different topics, although the topics that exist may be the same.
     """
 
@@ -63,25 +68,21 @@ class _Readers:
 
     def __init__(self, group: GroupSpec, order: Callable[[str], Any]) -> None:
         """Sort the members into classes; `order` is the key by which lists are sorted."""
-        self.classes: dict[Set[bytes], list[str]] = {}
+        classes: dict[Set[bytes], list[str]] = {}
         for member_id, member in group.members.items():
-            self.classes.setdefault(frozenset(member.topics), []).append(member_id)
+            classes.setdefault(frozenset(member.topics), []).append(member_id)
         self._order = order
         self._classes_of: dict[bytes, list[int]] = {topic_id: [] for topic_id in group.partitions}
-        for index, topics in enumerate(self.classes):
+        for index, topics in enumerate(classes):
             for topic_id in topics:
                 if topic_id in self._classes_of:
                     self._classes_of[topic_id].append(index)
-        self._members = list(self.classes.values())
+        self._members = list(classes.values())
         self._lists: dict[tuple[int, ...], list[str]] = {}
-
-    def signature(self, topic_id: bytes) -> tuple[int, ...]:
-        """Return the indexes of the classes that read the topic."""
-        return tuple(self._classes_of[topic_id])
 
     def of(self, topic_id: bytes) -> list[str]:
         """Return the members that read the topic, in order."""
-        signature = self.signature(topic_id)
+        signature = tuple(self._classes_of[topic_id])
         found = self._lists.get(signature)
         if found is None:
             readers = [member_id for index in signature for member_id in self._members[index]]
@@ -122,58 +123,60 @@ def assign_uniform(group: GroupSpec) -> dict[str, Assignment]:
     """Assign with `uniform`, the default of Kafka's group coordinator: counts are even, and little moves."""
     if not group.members:
         return {}
-    return _share_evenly(group) if group.homogeneous else _Balance(group).run()
+    assigned = _share_evenly(group) if group.homogeneous else _Balance(group).run()
+    return {name: in_topic_order(share, group.members[name].target) for name, share in assigned.items()}
 
 
-def _all_partitions(group: GroupSpec) -> Iterator[TopicIdPartition]:
-    for topic_id, count in group.partitions.items():
-        for partition in range(count):
-            yield topic_id, partition
+def in_topic_order(share: Assignment, had: Mapping[bytes, Set[int]]) -> Assignment:
+    """Return a share in the order of Kafka's table of its topics: a topic comes before older ones of its bucket."""
+    new = [topic_id for topic_id in reversed(share) if topic_id not in had]
+    came = (*new, *(topic_id for topic_id in had if topic_id in share))
+    return {topic_id: share[topic_id] for topic_id in in_hash_order(came, hash_of=uuid_hash)}
 
 
 def _still_valid(group: GroupSpec, member_id: str) -> Iterator[TopicIdPartition]:
-    """Yield the partitions of a member's last target within topics and counts of today, in a fixed order."""
+    """Yield the partitions of a member's last target within topics and counts of today, in Kafka's order."""
     member = group.members[member_id]
-    for topic_id, partitions in sorted(member.target.items()):
+    for topic_id in in_hash_order(member.target, hash_of=uuid_hash):
         if topic_id in member.topics:
             count = group.partitions.get(topic_id, 0)
-            for partition in sorted(partitions):
+            for partition in sorted(member.target[topic_id]):
                 if partition < count:
                     yield topic_id, partition
 
 
 def _share_evenly(group: GroupSpec) -> dict[str, Assignment]:
-    topics = next(iter(group.members.values())).topics
-    total = sum(count for topic_id, count in group.partitions.items() if topic_id in topics)
-    share, extra = divmod(total, len(group.members))
+    """Assign to members with the same topics, as Kafka does. (Kafka: UniformHomogeneousAssignmentBuilder)
+
+    The first members in the order of a Java hash table that have one partition more keep it; what remains of such
+    partitions goes to the last members.
+    """
+    subscribed = next(iter(group.members.values())).topics
+    topics = in_hash_order((topic_id for topic_id in group.partitions if topic_id in subscribed), hash_of=uuid_hash)
+    share, extra = divmod(sum(group.partitions[topic_id] for topic_id in topics), len(group.members))
     result: dict[str, Assignment] = {}
     taken: set[TopicIdPartition] = set()
-    hungry: list[tuple[str, int]] = []
-    for member_id in sorted(group.members):
-        mine = result[member_id] = {}
-        kept = 0
-        for topic_id, partition in _still_valid(group, member_id):
-            if (topic_id, partition) in taken:
-                continue
-            if kept == share:
-                if not extra:
-                    break
-                extra -= 1
-            elif kept > share:
-                break
-            _give(mine, topic_id, partition)
-            taken.add((topic_id, partition))
-            kept += 1
-        if kept <= share:
-            hungry.append((member_id, kept))
-    free = (partition for partition in _all_partitions(group) if partition[0] in topics and partition not in taken)
-    for member_id, kept in hungry:
-        quota = share
-        if extra and kept <= share:
-            quota += 1
+    full, hungry = list[str](), list[tuple[str, int]]()  # members without one more, and those with less than a share
+    for member_id in in_hash_order(group.members):
+        valid = [partition for partition in _still_valid(group, member_id) if partition not in taken]
+        kept = valid[: share + (extra > 0)]
+        if len(kept) > share:
             extra -= 1
-        for _ in range(quota - kept):
-            _give(result[member_id], *next(free))
+        elif len(kept) == share:
+            full.append(member_id)
+        else:
+            hungry.append((member_id, share - len(kept)))
+        taken.update(kept)
+        mine = result[member_id] = {}
+        for partition in kept:
+            _give(mine, *partition)
+    every = ((topic_id, partition) for topic_id in topics for partition in range(group.partitions[topic_id]))
+    free = (partition for partition in every if partition not in taken)
+    for member_id, missing in hungry:
+        for partition in islice(free, missing):
+            _give(result[member_id], *partition)
+    for partition, member_id in zip(free, reversed([*full, *(name for name, _ in hungry)]), strict=False):
+        _give(result[member_id], *partition)
     return result
 
 
@@ -182,131 +185,120 @@ def _give(assignment: Assignment, topic_id: bytes, partition: int) -> None:
 
 
 class _Balance:
-    """Assignment to members with different topics.
+    """Assignment to members with different topics, as Kafka makes it. (Kafka: UniformHeterogeneousAssignmentBuilder)
 
-    Queues hold pairs of a load and a reader. A pair whose load has changed since is put right when it comes to the top,
-    so that the least loaded of thousands of readers costs a few looks.
+    Topics with most partitions for each reader have their turn first. Readers with equal loads come in the order of a
+    Java hash table of all members.
     """
 
     def __init__(self, group: GroupSpec) -> None:
         self._group = group
-        self._readers = _Readers(group, str)
-        self._owner: dict[TopicIdPartition, str] = {}
-        self._load = dict.fromkeys(group.members, 0)
+        in_order = in_hash_order(group.members)
+        self._readers = readers = _Readers(group, {name: index for index, name in enumerate(in_order)}.__getitem__)
+        counts = {topic_id: len(readers.of(topic_id)) for topic_id in group.partitions}
+        self._topics = sorted(
+            (topic_id for topic_id, count in counts.items() if count),
+            key=lambda id: (-group.partitions[id] / counts[id], counts[id], _signed(id[:8]), _signed(id[8:])),
+        )
+        self._load = dict.fromkeys(in_order, 0)
+        self._assigned: dict[str, Assignment] = {member_id: {} for member_id in in_order}
 
     def run(self) -> dict[str, Assignment]:
-        for member_id in sorted(self._group.members):
-            for kept in _still_valid(self._group, member_id):
-                if kept not in self._owner:
-                    self._set(kept, member_id)
-        self._give_out_the_rest()
-        self._even_out()
-        result: dict[str, Assignment] = {member_id: {} for member_id in self._group.members}
-        for (topic_id, partition), owner in self._owner.items():
-            _give(result[owner], topic_id, partition)
-        return result
+        taken: set[TopicIdPartition] = set()
+        for member_id in self._load:
+            kept = [partition for partition in _still_valid(self._group, member_id) if partition not in taken]
+            taken.update(kept)
+            for partition in kept:
+                self._assign(member_id, *partition)
+        for topic_id in self._topics:
+            self._give_out_the_rest(topic_id)
+        for _ in range(_MOST_ROUNDS):
+            if not sum(map(self._even_out, self._topics)):
+                break
+        return self._assigned
 
-    def _set(self, partition: TopicIdPartition, member_id: str) -> None:
-        self._owner[partition] = member_id
+    def _assign(self, member_id: str, topic_id: bytes, partition: int) -> None:
+        _give(self._assigned[member_id], topic_id, partition)
         self._load[member_id] += 1
 
-    def _give_out_the_rest(self) -> None:
-        """Assign the free partitions: topics with few readers first: few readers leave no choice."""
-        readers, load = self._readers, self._load
-        queues: dict[
-            tuple[int, ...], list[Queued]
-        ] = {}  # by signature; loads only grow, so no reader is queued too late
-        for topic_id in sorted(self._group.partitions, key=lambda topic_id: (len(readers.of(topic_id)), topic_id)):
-            signature = readers.signature(topic_id)
-            if signature not in queues:
-                queues[signature] = sorted((load[member_id], member_id) for member_id in readers.of(topic_id))
-            queue = queues[signature]
-            for partition in range(self._group.partitions[topic_id]):
-                if not queue or (topic_id, partition) in self._owner:
-                    continue
-                while load[queue[0][1]] != queue[0][0]:
-                    heapq.heapreplace(queue, (load[queue[0][1]], queue[0][1]))
-                self._set((topic_id, partition), queue[0][1])
+    def _take(self, member_id: str, topic_id: bytes, partition: int) -> None:
+        assigned = self._assigned[member_id]
+        assigned[topic_id].remove(partition)
+        if not assigned[topic_id]:
+            del assigned[topic_id]
+        self._load[member_id] -= 1
 
-    def _even_out(self) -> None:
-        """Move partitions from the reader of a topic with most partitions to the reader with least.
+    def _give_out_the_rest(self, topic_id: bytes) -> None:
+        """Assign the free partitions of a topic."""
+        readers = self._readers.of(topic_id)
+        taken = set[int]().union(*(self._assigned[member_id].get(topic_id, ()) for member_id in readers))
+        free = [partition for partition in range(self._group.partitions[topic_id]) if partition not in taken]
+        if free:
+            takers = self._least_loaded(sorted(readers, key=self._load.__getitem__))
+            for partition, (member_id, _) in zip(free, takers, strict=False):
+                self._assign(member_id, topic_id, partition)
 
-        The last partitions go first, so each member keeps its first partitions. Each move lowers the sum of the squared
-        loads, so the loop ends.
+    def _even_out(self, topic_id: bytes) -> bool:
+        """Move partitions of a topic from the most loaded readers to the least loaded; return whether any moved.
+
+        The last partitions of a reader go first.
         """
-        load, owner_of = self._load, self._owner
-        loads = _ClassLoads(self._readers.classes, load)
-        partitions = sorted(owner_of, reverse=True)
-        least_of_all = min(load.values())  # no move lowers it: the giver keeps more than the taker had
-        moved = True
-        while moved:
-            moved = False
-            topic = b""
-            for partition in partitions:
-                owner = owner_of[partition]
-                if load[owner] - least_of_all <= 1:
-                    continue
-                if partition[0] != topic:
-                    topic = partition[0]
-                    loads.begin(self._readers.signature(topic))
-                if load[owner] - loads.lowest() > 1:
-                    owner_of[partition] = least = loads.least_reader()
-                    loads.change(owner, -1)
-                    loads.change(least, 1)
-                    moved = True
+        load, readers = self._load, self._readers.of(topic_id)
+        loads = [load[member_id] for member_id in readers]
+        if max(loads) - min(loads) <= 1:
+            return False
+        readers = sorted(readers, key=load.__getitem__)
+        owned = {member_id: sorted(self._assigned[member_id].get(topic_id, ())) for member_id in readers}
+        givers, takers = self._most_loaded(readers, owned), self._least_loaded(readers)
+        moved = False
+        for (giver, high), (taker, low) in zip(givers, takers, strict=False):
+            if high - low <= 1:
+                break
+            partition = owned[giver].pop()
+            self._take(giver, topic_id, partition)
+            self._assign(taker, topic_id, partition)
+            moved = True
+        return moved
 
+    def _least_loaded(self, readers: list[str]) -> Iterator[tuple[str, int]]:
+        """Yield the least loaded reader and its load, again and again, with one partition more each time.
 
-Queued = tuple[int, str]  # load, member
-
-
-class _ClassLoads:
-    """The least loaded reader of a topic, the least of its classes' least, while loads rise and fall."""
-
-    def __init__(self, classes: Mapping[Set[bytes], list[str]], load: dict[str, int]) -> None:
-        self._load = load
-        self._class_of = {member_id: index for index, ids in enumerate(classes.values()) for member_id in ids}
-        self._queues = [sorted((load[member_id], member_id) for member_id in ids) for ids in classes.values()]
-        self._topic: list[tuple[Queued, int]] = []  # the least of each of the topic's classes, with the class
-        self._queued: dict[int, Queued] = {}  # what `_topic` has of each class; other pairs are out of date
-
-    def begin(self, signature: tuple[int, ...]) -> None:
-        """Go on with a topic of other classes."""
-        self._queued = {index: self._least_of(index) for index in signature}
-        self._topic = sorted((least, index) for index, least in self._queued.items())
-
-    def lowest(self) -> int:
-        """Return the load of the topic's least loaded reader."""
-        topic = self._topic
+        readers: The least loaded come first.
+        """
+        loads = [self._load[member_id] for member_id in readers]
+        level, end = loads[0], 0
         while True:
-            queued, index = topic[0]
-            least = self._least_of(index)
-            if queued == least:
-                return least[0]
-            if self._queued[index] == queued:
-                self._queued[index] = least
-                heapq.heapreplace(topic, (least, index))
-            else:
-                heapq.heappop(topic)
+            while end < len(loads) and loads[end] <= level:
+                end += 1
+            for index in range(end):
+                yield readers[index], level
+            level += 1
 
-    def least_reader(self) -> str:
-        """Return the reader, of readers with the same load the first by id; `lowest` comes first."""
-        return self._topic[0][0][1]
+    def _most_loaded(self, readers: list[str], owned: Mapping[str, list[int]]) -> Iterator[tuple[str, int]]:
+        """Yield the most loaded reader that owns a partition, and its load, again and again, each time with one less.
 
-    def change(self, member_id: str, by: int) -> None:
-        """Change a member's load."""
-        self._load[member_id] += by
-        index = self._class_of[member_id]
-        heapq.heappush(self._queues[index], (self._load[member_id], member_id))
-        least = self._least_of(index)
-        if index in self._queued and least < self._queued[index]:
-            self._queued[index] = least
-            heapq.heappush(self._topic, (least, index))
+        readers: The least loaded come first.
+        """
+        loads = dict(self._load)
+        others, giving = list(readers), list[str]()
+        level = loads[readers[-1]]
+        while others or giving:
+            while others and loads[others[-1]] >= level:
+                giving.append(others.pop())
+            turn = 0
+            while turn < len(giving):
+                if owned[giving[turn]]:
+                    yield giving[turn], level
+                    turn += 1
+                else:  # the first reader takes the place of a reader that has nothing to give, as in Kafka's array
+                    giving[turn] = giving[0]
+                    del giving[0]
+            level -= 1
 
-    def _least_of(self, index: int) -> Queued:
-        queue, load = self._queues[index], self._load
-        while load[queue[0][1]] != queue[0][0]:
-            heapq.heappop(queue)
-        return queue[0]
+
+def _signed(half: bytes) -> int:
+    """Return half of a topic id as Kafka compares it."""
+    return int.from_bytes(half, "big", signed=True)
 
 
 ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniform, "range": assign_range}  # by group.consumer.assignors

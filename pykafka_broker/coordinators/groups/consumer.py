@@ -35,6 +35,7 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     EpochProtocol,
 )
 from pykafka_broker.coordinators.groups.group import Caller, GroupTable, TimerKey
+from pykafka_broker.coordinators.groups.java_order import in_hash_order
 from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex
 from pykafka_broker.coordinators.groups.subscriptions import names_read
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
@@ -464,10 +465,10 @@ def next_target(
         member.member_id: MemberSpec(
             member.instance_id, ids[member.topic_names, member.topic_regex], before[member.member_id]
         )
-        for member in members
+        for member in group.in_table_order(members)
     }
-    wanted = frozenset[bytes]().union(*ids.values())
-    counts = {topic_id: len(topics.topics_by_id[topic_id].partitions) for topic_id in sorted(wanted)}
+    names = in_hash_order(sorted(topics.topics_by_id[topic_id].name for topic_id in set[bytes]().union(*ids.values())))
+    counts = {topic.id: len(topic.partitions) for topic in map(topics.topics.__getitem__, names)}
     # As Kafka sees it, names and an expression together make a subscription of no other member's kind.
     differ = len(read) > 1 or any(names and expression for names, expression in read)
     assigned = ASSIGNORS[name](GroupSpec(specs, counts, differ))

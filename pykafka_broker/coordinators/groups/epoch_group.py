@@ -8,11 +8,12 @@ changes by replay alone, and a request works on a copy of its member.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from pykafka_broker.coordinators.groups.group import GroupTable, TimerKey
+from pykafka_broker.coordinators.groups.java_order import JavaTable
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -232,6 +233,7 @@ class EpochGroup(ABC, Generic[M, T]):
         self.members: dict[str, M] = {}
         self.targets: dict[str, T] = {}
         self.metadata_stale = True  # topics may have changed since metadata_hash was computed; soft
+        self._java_table = JavaTable()
 
     @property
     def is_empty(self) -> bool:
@@ -259,6 +261,12 @@ class EpochGroup(ABC, Generic[M, T]):
         """Return the members after a change of `member`, which comes last, in the place of `replaced`."""
         gone = (member.member_id, member.member_id if replaced is None else replaced.member_id)
         return [*(other for other in self.members.values() if other.member_id not in gone), member]
+
+    def in_table_order(self, members: Iterable[M]) -> list[M]:
+        """Return members in the order of Kafka's table of them, which its assignors meet; new members come last."""
+        found = {member.member_id: member for member in members}
+        known = self._java_table.order(member_id for member_id in self.members if member_id in found)
+        return [found[member_id] for member_id in dict.fromkeys((*known, *found))]
 
     def check_room(self, limit: int) -> None:
         """Raise GROUP_MAX_SIZE_REACHED if the group has `limit` members."""
@@ -295,6 +303,7 @@ class EpochGroup(ABC, Generic[M, T]):
     def set_member(self, member: M) -> None:
         """Take in a member, new or with a changed record."""
         self.members[member.member_id] = member
+        self._java_table.grow(len(self.members))
 
     def remove_member(self, member_id: str) -> None:
         self.members.pop(member_id, None)

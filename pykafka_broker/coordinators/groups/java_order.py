@@ -3,13 +3,14 @@
 Kafka's assignor of tasks takes the least loaded process, and among equally loaded ones the first of a priority queue
 that was filled from a hash table, which was filled from another one. So the choice depends on ids and on who came first
 alone, and a broker that wants to make the same choice has to order as Java does. So it is with protocols and assignors
-that have as many votes, with the assignor of share groups, and with the id of what a client is to push (KIP-714). No
-other code should depend on it.
+that have as many votes, with the assignors of consumer and share groups, and with the id of what a client is to push
+(KIP-714). No other code should depend on it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -17,6 +18,7 @@ Hash = Callable[[Any], int]  # the hash code of a key, spread as a hash table do
 
 _FEWEST_BUCKETS = 16
 _FILL = 0.75
+_REMEMBERED = 4096  # hash codes of members and topics, which each new target needs again
 
 
 def string_hash(text: str) -> int:
@@ -24,6 +26,7 @@ def string_hash(text: str) -> int:
     return _spread(_code(text))
 
 
+@lru_cache(_REMEMBERED)
 def uuid_hash(uuid: bytes) -> int:
     """Return the hash of a topic id, as `string_hash` does. (Kafka: Uuid)"""
     return _spread(_uuid_code(uuid))
@@ -44,6 +47,7 @@ def _spread(code: int) -> int:
     return code ^ code >> 16
 
 
+@lru_cache(_REMEMBERED)
 def _code(text: str) -> int:
     """Return `String.hashCode` of a text without a sign."""
     found = 0

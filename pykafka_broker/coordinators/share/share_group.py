@@ -24,7 +24,7 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     GroupRecords,
 )
 from pykafka_broker.coordinators.groups.group import Caller, GroupTable
-from pykafka_broker.coordinators.groups.java_order import JavaTable, in_hash_order
+from pykafka_broker.coordinators.groups.java_order import in_hash_order
 from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing, topic_ids
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.coordinators.share.simple_assignor import assign_simple
@@ -98,17 +98,12 @@ class ShareGroup(EpochGroup[ShareGroupMember, Target]):
         self.has_state_record = False
         self.asked_epoch = 0  # the last group epoch under which a coordinator has initialized partitions
         self.attempts = 0  # unfinished requests for states
-        self._table = JavaTable()
-
-    def set_member(self, member: ShareGroupMember) -> None:
-        super().set_member(member)
-        self._table.grow(len(self.members))
 
     def in_table_order(self, members: Iterable[ShareGroupMember]) -> list[ShareGroupMember]:
         """Return members in the order of Kafka's table of them, which its assignor meets."""
         found = {member.member_id: member for member in members}
         came = dict.fromkeys((*(member_id for member_id in self.members if member_id in found), *found))
-        return [found[member_id] for member_id in self._table.order(came)]
+        return [found[member_id] for member_id in self._java_table.order(came)]
 
     # Questions of the table and of the offsets
 

@@ -16,7 +16,13 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import chain
 from math import ceil
 
-from pykafka_broker.coordinators.groups.assignors import Assignment, GroupSpec, MemberSpec, TopicIdPartition
+from pykafka_broker.coordinators.groups.assignors import (
+    Assignment,
+    GroupSpec,
+    MemberSpec,
+    TopicIdPartition,
+    in_topic_order,
+)
 from pykafka_broker.coordinators.groups.java_order import (
     in_hash_order,
     in_order_of_absent_keys,
@@ -54,14 +60,7 @@ def assign_simple(
             topic = {topic_id: parts}
             had = {name: sorted(_had(members[name], topic)) for name in ids if topic_id in members[name].topics}
             _share_out([(topic_id, p) for p in sorted(parts)], had, assignment)
-    return {name: _in_topic_order(share, members[name].target) for name, share in assignment.items()}
-
-
-def _in_topic_order(share: Assignment, had: Mapping[bytes, Set[int]]) -> Assignment:
-    """Return a share in the order of the table of its topics: a topic comes before older ones of its bucket."""
-    new = [topic_id for topic_id in reversed(share) if topic_id not in had]
-    came = (*new, *(topic_id for topic_id in had if topic_id in share))
-    return {topic_id: share[topic_id] for topic_id in in_hash_order(came, hash_of=uuid_hash)}
+    return {name: in_topic_order(share, members[name].target) for name, share in assignment.items()}
 
 
 def _in_hash_order(partitions: Iterable[TopicIdPartition]) -> list[TopicIdPartition]:

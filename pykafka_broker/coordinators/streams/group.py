@@ -25,7 +25,6 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     Since,
 )
 from pykafka_broker.coordinators.groups.group import GroupTable
-from pykafka_broker.coordinators.groups.java_order import JavaTable
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.streams.topology import ConfiguredTopology, required_topics, topics_read
@@ -223,7 +222,6 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
         self.endpoint_epoch = 0
         self.task_offsets: dict[str, dict[Task, int]] = {}  # by member id, as reported last
         self.task_end_offsets: dict[str, dict[Task, int]] = {}
-        self._table = JavaTable()
 
     # Questions of the table and of the offsets
 
@@ -260,12 +258,6 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
             return super().with_change(member, replaced)
         return list((self.members | {member.member_id: member}).values())
 
-    def in_table_order(self, members: Iterable[StreamsGroupMember]) -> list[StreamsGroupMember]:
-        """Return members in the order of Kafka's table of them, which its assignor meets; new members come last."""
-        found = {member.member_id: member for member in members}
-        known = self._table.order(member_id for member_id in self.members if member_id in found)
-        return [found[member_id] for member_id in dict.fromkeys((*known, *found))]
-
     def reads_any(self, topics: frozenset[str]) -> bool:
         """Whether the topology needs a topic of `topics`, which need not exist."""
         return not topics.isdisjoint(self.required())
@@ -300,10 +292,6 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
         self.configured = None
         self.shown = None
         self._required = self._read_by = None
-
-    def set_member(self, member: StreamsGroupMember) -> None:
-        super().set_member(member)
-        self._table.grow(len(self.members))
 
     def remove_member(self, member_id: str) -> None:
         super().remove_member(member_id)

@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NoReturn
 
 from pykafka_broker.log.checkpoints import (
     EPOCHS_FILE,
@@ -81,8 +82,15 @@ def run(
     return status
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that tells a mistake in a single line, without the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="pykafka-broker log", description="Look into a data directory, offline.")
+    parser = _Parser(prog="pykafka-broker log", description="Look into a data directory, offline.")
     commands = parser.add_subparsers(dest="command", required=True)
     for name, what in (
         ("dump", "print every batch, index entry and checkpoint"),

@@ -216,6 +216,24 @@ def test_what_incremental_alter_configs_refuses(
     assert answer.error_code == code
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "key", "codes"),
+    [
+        (TOPIC, "t", "retention.ms", [ErrorCode.INVALID_REQUEST] * 2),  # with Kafka both are UNKNOWN_SERVER_ERROR
+        (BROKER, "1", "log.cleaner.threads", [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]),
+    ],
+)
+def test_an_unknown_operation_refuses_what_the_controller_is_asked_with_it(
+    node: RealBroker, kind: int, name: str, key: str, codes: list[ErrorCode]
+) -> None:
+    create(node)
+    unknown = AlterConfigsResource(kind, name, [AlterableConfig(key, 9, "1")])
+    other = AlterConfigsResource(TOPIC if kind == BROKER else 32, "t" if kind == BROKER else "g")
+    other.configs = [AlterableConfig("retention.ms" if kind == BROKER else "consumer.session.timeout.ms", SET, "50000")]
+    answers = node.call(IncrementalAlterConfigsRequest([unknown, other]), 1).responses
+    assert [each.error_code for each in answers] == codes
+
+
 def test_group_filters_are_compared_without_case_and_everything_is_filled_in(node: RealBroker) -> None:
     joined(node)
     for states, types in ((["Stable"], []), (["STABLE"], ["Classic"]), ([], ["classic", "Consumer"])):

@@ -113,6 +113,7 @@ def test_with_too_few_in_sync_after_the_append_its_time_runs_out(broker: LightBr
 
 
 def test_another_leader_is_named(pair: LightBroker) -> None:
+    pair.register_another_node()
     producing = Producing(pair, 0, 1)
     pair.change("t", 0, leader=ANOTHER_NODE)
     assert producing.waits, "the other partition is still waited for"
@@ -121,7 +122,7 @@ def test_another_leader_is_named(pair: LightBroker) -> None:
     assert (first.error_code, second.error_code) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE)
     assert (first.current_leader.leader_id, first.current_leader.leader_epoch) == (ANOTHER_NODE, 1)
     assert second.current_leader.leader_id == -1
-    assert [node.node_id for node in producing.response.node_endpoints] == [1]
+    assert [node.node_id for node in producing.response.node_endpoints] == [ANOTHER_NODE]
 
 
 def test_a_deleted_topic_is_told(pair: LightBroker) -> None:

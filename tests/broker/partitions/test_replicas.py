@@ -149,6 +149,7 @@ def test_an_epoch_is_checked_before_the_leader(broker: LightBroker) -> None:
 
 @pytest.mark.parametrize("version", [3, 9, 10, 12])
 def test_a_produce_is_told_who_leads(broker: LightBroker, version: int) -> None:
+    broker.register_another_node()
     broker.add("t", replicas=(1, 2), leader=ANOTHER_NODE)
     request = ProduceRequest(
         None, -1, 1000, [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch(b"v"))])]
@@ -159,13 +160,14 @@ def test_a_produce_is_told_who_leads(broker: LightBroker, version: int) -> None:
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     told = (answer.current_leader.leader_id, answer.current_leader.leader_epoch)
     assert told == ((ANOTHER_NODE, 0) if version >= 10 else (-1, -1))
-    assert [node.node_id for node in response.node_endpoints] == ([1] if version >= 10 else [])
+    assert [node.node_id for node in response.node_endpoints] == ([ANOTHER_NODE] if version >= 10 else [])
 
 
 @pytest.mark.parametrize("version", [4, 11, 12, 15, 16])
 @pytest.mark.parametrize(("leader", "code"), [(ANOTHER_NODE, 6), (1, 74)])
 def test_a_fetch_is_told_who_leads(broker: LightBroker, version: int, leader: int, code: int) -> None:
     """Also where its leader epoch is an older one; Kafka tells it from the version that names endpoints on."""
+    broker.register_another_node()
     broker.add("t", replicas=(1, 2), leader=leader)
     if leader == 1:
         broker.elect_again("t", 2)
@@ -178,6 +180,7 @@ def test_a_fetch_is_told_who_leads(broker: LightBroker, version: int, leader: in
     told = (data.current_leader.leader_id, data.current_leader.leader_epoch)
     epoch = broker.image.topics["t"].partitions[0].leader_epoch
     assert told == ((leader, epoch) if version >= 16 else (-1, -1))
+    assert [node.node_id for node in response.node_endpoints] == ([leader] if version >= 16 else [])
 
 
 # -- following the metadata

@@ -25,7 +25,7 @@ from pykafka_broker.protocol.messages.update_features_request import FeatureUpda
 from pykafka_broker.releases.release import release, release_names
 from tests.broker.api.real_broker import RealBroker
 
-ANSWERING = [name for name in release_names() if release(name).answers_api_versions]
+ANSWERING = [name for name in release_names() if ApiKey.API_VERSIONS in release(name).apis]
 
 
 def emulating(directory: Path, name: str) -> RealBroker:

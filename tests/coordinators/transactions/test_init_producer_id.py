@@ -126,6 +126,7 @@ class TestExhaustion:
         age(driver, EXHAUSTED)
         driver.init(expected=(1000, EXHAUSTED))
         assert driver.init(expected=(1000, 3)) == ProducerReply(ErrorCode.PRODUCER_FENCED)
+        assert driver.init(expected=(999, EXHAUSTED)) == ProducerReply(ErrorCode.PRODUCER_FENCED)
 
 
 class TestOpenTransaction:
