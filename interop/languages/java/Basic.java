@@ -58,6 +58,7 @@ public class Basic {
             this.leaves = leaves;
             consumer = Clients.consumer(bootstrap, topic);
             consumer.subscribe(Collections.singletonList(topic));
+            setDaemon(true); // a failure elsewhere ends the program
             start();
         }
 

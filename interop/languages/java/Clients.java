@@ -21,7 +21,7 @@ final class Clients {
 
     static KafkaConsumer<String, String> consumer(String bootstrap, String group, String... settings) {
         String[] always = {
-            "group.id", group, "auto.offset.reset", "earliest", "enable.auto.commit", "false", "session.timeout.ms", "10000",
+            "group.id", group, "auto.offset.reset", "earliest", "enable.auto.commit", "false", "session.timeout.ms", "30000",
             "heartbeat.interval.ms", "300", "key.deserializer", STRINGS + "Deserializer", "value.deserializer", STRINGS + "Deserializer"
         };
         return new KafkaConsumer<String, String>(properties(bootstrap, always, settings));
