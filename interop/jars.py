@@ -23,6 +23,8 @@ KAFKA_VERSION = OWN_VERSION
 APPLICATIONS_VERSION = "4.3.1"
 STREAMS = [f"org.apache.kafka:kafka-streams-examples:{APPLICATIONS_VERSION}"]
 SLF4J = "org.slf4j:slf4j-nop:1.7.36"  # of all that a client of Kafka could log to, nothing
+LOG4J_VERSION = "2.25.5"  # as among Kafka's jars
+LOGGING = ["org.slf4j:slf4j-api:2.0.17", f"org.apache.logging.log4j:log4j-slf4j2-impl:{LOG4J_VERSION}"]
 CONNECT = [f"org.apache.kafka:{name}:{APPLICATIONS_VERSION}" for name in ("connect-runtime", "connect-file")]
 MIRROR = [f"org.apache.kafka:connect-mirror:{APPLICATIONS_VERSION}", SLF4J]
 
@@ -58,6 +60,11 @@ def mirror_jars() -> Path:
     return fetched(f"kafka-mirror-{APPLICATIONS_VERSION}", MIRROR, transitive=True)
 
 
+def logging_jars() -> Path:
+    """The folder with the way from SLF4J to Log4j, which Kafka's jars do not have."""
+    return fetched(f"logging-{LOG4J_VERSION}", LOGGING, transitive=False)
+
+
 def aws_jars() -> Path:
     """The folder with the login module for Amazon MSK, and what it depends on."""
     return fetched("aws-msk-iam-auth-2.3.5", ["software.amazon.msk:aws-msk-iam-auth:2.3.5"], transitive=True)
@@ -88,6 +95,7 @@ def zookeeper_age_jars(release: str) -> Path:
 SCALA_OF_OLD = {"0.10.2.2": "2.12", "0.11.0.3": "2.12", "1.1.1": "2.12"}
 SETS = {  # the variable that names each folder, and what fetches it
     "KAFKA_JARS": kafka_jars,
+    "KAFKA_LOGGING_JARS": logging_jars,
     "KAFKA_STREAMS_JARS": streams_jars,
     "KAFKA_CONNECT_JARS": connect_jars,
     "SPARK_KAFKA_JARS": spark_connector_jars,

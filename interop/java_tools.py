@@ -3,10 +3,9 @@ what it logs as an error goes to standard error; only the exit of the JVM is hel
 second and the suite makes some fifty calls. Nothing in the JVM calls back into Python, as a lost callback would hang
 both sides.
 
-py4j (which comes with PySpark) is the door into the JVM.
+py4j is the door into the JVM.
 """
 
-import glob
 import os
 import subprocess
 from collections.abc import Sequence
@@ -15,11 +14,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
-from interop.jars import KAFKA_VERSION
+from interop.jars import KAFKA_VERSION, logging_jars
 from interop.java import java_command, kafka_classpath
 from interop.java_exceptions import plain_exceptions
 from tests.releases.other import number
@@ -82,15 +80,10 @@ class Outcome:
         return self.out.splitlines()
 
 
-def _of_spark(*patterns: str) -> list[str]:
-    """Return jars that come with PySpark."""
-    folder = os.path.join(os.path.dirname(pyspark.__file__), "jars")
-    return [path for each in patterns for path in glob.glob(os.path.join(folder, f"{each}.jar"))]
-
-
 def _classpath(release: str = KAFKA_VERSION) -> str:
     """Return a release's jars, and before them the way from SLF4J to Log4j, which they do not have."""
-    return os.pathsep.join([*_of_spark("slf4j-api-*", "log4j-slf4j2-impl-*"), kafka_classpath(release)])
+    logging = os.environ.get("KAFKA_LOGGING_JARS") or logging_jars()
+    return os.pathsep.join([f"{logging}/*", kafka_classpath(release)])
 
 
 def name_in(release: str, name: str) -> str:
@@ -113,10 +106,8 @@ class JavaTools:
 
     def __init__(self, release: str = KAFKA_VERSION) -> None:
         self.release = release
-        (bridge,) = _of_spark("py4j*")
         port, token, self._process = launch_gateway(
-            classpath=os.pathsep.join([bridge, _classpath(release)]),
-            jarpath=bridge,
+            classpath=_classpath(release),
             java_path=java_command()[0],
             javaopts=["-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx512m", _LOGGING],
             die_on_exit=True,

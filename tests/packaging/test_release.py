@@ -102,7 +102,7 @@ def test_the_changes_are_sorted_by_release_and_kind() -> None:
 
 
 def test_the_bill_of_materials_says_what_the_wheel_needs() -> None:
-    pytest.importorskip("cyclonedx", reason="pip install -e '.[dev]'")
+    pytest.importorskip("cyclonedx", reason="pip install -e '.[test]'")
     from sbom import sbom
 
     metadata = Message()

@@ -115,7 +115,9 @@ def test_chaos_in_a_cluster_names_the_broker(pytester: pytest.Pytester) -> None:
     create = 'kafka_cluster.create_topic("orders", 1, replication_factor=1)'
     program = SHOP.format(seeds="[5], shrink_runs=4", config={}, fixture="kafka_cluster", create=create)
     pytester.makepyfile(
-        program.replace("    made = []", "    pytestmark = pytest.mark.kafka_cluster(brokers=2)\n    made = []")
+        program.replace(
+            "    made = []", "    pytestmark = pytest.mark.kafka_cluster(brokers=2, in_process=True)\n    made = []"
+        )
     )
     result = pytester.runpytest()
     result.stdout.re_match_lines(

@@ -380,7 +380,7 @@ def test_a_failed_test_with_a_cluster_leaves_its_recording(
         import pytest
         from confluent_kafka import Producer
 
-        @pytest.mark.kafka_cluster(brokers=2)
+        @pytest.mark.kafka_cluster(brokers=2, in_process=True)
         def test_it(kafka_cluster):
             kafka_cluster.create_topic("orders", 1)
             producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
