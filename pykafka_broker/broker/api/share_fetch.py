@@ -349,7 +349,7 @@ class ShareReader:
         return count
 
     def read(self, partitions: Collection[TopicIdPartition], now: int) -> Found:
-        """Hand out records; the result has the partitions with records or an error."""
+        """Hand out records; the result has the partitions with records, and all with an error."""
         left_bytes, left_records = self._max_bytes, self._max_records
         count = self._count_open(partitions)
         part_bytes = max(1, left_bytes // max(1, count))
@@ -374,8 +374,6 @@ class ShareReader:
                 is_first = False
                 left_bytes -= len(data.records)
                 left_records -= sum(one.last_offset - one.first_offset + 1 for one in data.acquired_records)
-                if left_bytes <= 0 or left_records <= 0:
-                    break
         return found
 
     def _read(

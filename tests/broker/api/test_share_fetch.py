@@ -12,6 +12,7 @@ import pytest
 
 from pykafka_broker.broker.api.share_fetch import ACQUIRE_MODES, EXACTLY, ShareReader
 from pykafka_broker.coordinators.share.state import ShareKey
+from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest
 from pykafka_broker.protocol.messages.share_fetch_response import PartitionData
 from pykafka_broker.records.builder import BatchBuilder
@@ -149,3 +150,10 @@ def test_exactly_so_many_records_come_with_their_whole_batches(world: World, max
 def test_what_is_there_counts_up_to_the_limit(world: World, max_bytes: int, min_bytes: int, enough: bool) -> None:
     places = world.add("big", *[300_000] * 12)
     assert world.reader(max_bytes).has(places, min_bytes) is enough
+
+
+@pytest.mark.parametrize("max_records", [1, 100])
+def test_a_missing_partition_is_refused_beyond_the_limits_too(world: World, max_records: int) -> None:
+    [place] = world.add("t", 100)
+    found = world.reader(MB, max_records=max_records).read([place, (place[0], -1)], NOW)
+    assert [one.error_code for one in found.values()] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
