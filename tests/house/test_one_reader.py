@@ -36,7 +36,7 @@ REASONS = {
     "a concept of its own; with it and its like the reader would be longer than 600 lines": """
         broker.api.replica_fetch broker.coordinators.dead_letters broker.replication.fetcher
         control.history.groups control.traffic.answers coordinators.groups.consumer_classic
-        coordinators.share.simple_assignor coordinators.streams.sticky_assignor log.compaction.clean log.directory_map
+        coordinators.streams.sticky_assignor log.compaction.clean log.directory_map
         log.maintenance log.moving log.tool.repair log.tool.verify server.accepting server.dial testing.fixtures
         testing.simulation.faults testing.simulation.layout testing.simulation.serving
     """,

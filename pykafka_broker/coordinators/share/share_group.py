@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
-from pykafka_broker.coordinators.groups.assignors import MemberSpec
+from pykafka_broker.coordinators.groups.assignors import MemberSpec, assign_simple
 from pykafka_broker.coordinators.groups.epoch_group import (
     FIRST_GROUP_EPOCH,
     JOIN_EPOCH,
@@ -27,7 +27,6 @@ from pykafka_broker.coordinators.groups.group import Caller, GroupTable
 from pykafka_broker.coordinators.groups.java_order import JavaTable, in_hash_order
 from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing, topic_ids
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
-from pykafka_broker.coordinators.share.simple_assignor import assign_simple
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_group_describe_response import (
