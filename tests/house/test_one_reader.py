@@ -41,7 +41,6 @@ REASONS = {
         testing.simulation.faults testing.simulation.layout testing.simulation.serving
     """,
     "runs in a thread of its own, its reader on the loop": "zookeeper.controller",
-    "changes recordings; the reader is a command": "testing.masking",
     "read by users, whose policies derive from its classes": "security.hooks.policies",
 }
 

@@ -337,7 +337,7 @@ Ordered = dict[TopicIdPartition, None]  # partitions in the order of their comin
 def assign_simple(
     members: Mapping[str, MemberSpec], assignable: Mapping[bytes, Set[int]], subscriptions_differ: bool = False
 ) -> dict[str, Assignment]:
-    """Return each member's partitions.
+    """Assign with `simple`: a partition has several readers.
 
     Args:
         members: The members in the order of the group's table.
