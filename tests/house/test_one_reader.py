@@ -1,7 +1,7 @@
 """Modules with a single reader, each with the reason why it is not a part of its reader.
 
 Rule: a module that only one other module imports belongs into that module, unless a reason stands here. A module that
-a table names (`TABLES`) is a command, a tool or a handler, and needs no reason.
+a table names (`TABLES`) is a command, a tool, a handler or a mechanism of SASL, and needs no reason.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ TABLES = {  # a module with names of others, and what the names stand below
     f"{PACKAGE}.cli.commands": PACKAGE,
     f"{PACKAGE}.control.operations": f"{PACKAGE}.control.api",
     f"{PACKAGE}.registry.kinds": "",
+    f"{PACKAGE}.security.sasl.mechanism": f"{PACKAGE}.security.sasl",
     f"{PACKAGE}.testing": f"{PACKAGE}.testing",
     f"{PACKAGE}.tools": f"{PACKAGE}.tools",
 }
 REASONS = {
     "imported late: only brokers with this feature, role or system wait for the import": """
         broker.coordinators.group_host broker.coordinators.transaction_host broker.membership.lone_broker
-        broker.requests.metering cli.replay_page control.history.noting security.acls security.sasl.aws_msk_iam
-        security.sasl.kerberos server.epoll_loop server.lazy_tls server.tls_listener testing.in_process
+        broker.requests.metering cli.replay_page control.history.noting security.acls server.epoll_loop
+        server.lazy_tls server.tls_listener testing.in_process
     """,
     "of a lower layer than the reader": """
         cluster.acls cluster.feature_updates cluster.raft.observer coordinators.groups.coordinator
