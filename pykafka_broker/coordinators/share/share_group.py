@@ -321,7 +321,7 @@ class ShareMembership(EpochProtocol[ShareGroup]):
         settings = self._table.group_settings(group.group_id)
         is_due = at_once or group.may_retarget(settings.share_assignment_interval_ms, now)
         self._reconcile(group, before, member, result, now, is_due)
-        self.keep_alive(group, member.member_id, now + settings.share_session_timeout_ms)
+        self._timers.set_session(group, member.member_id, now + settings.share_session_timeout_ms)
         reply = result.reply = ShareGroupHeartbeatResponse(
             member_id=member.member_id,
             member_epoch=member.epoch,
