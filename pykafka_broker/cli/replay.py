@@ -18,11 +18,11 @@ from pykafka_broker.cli.check import add_questions, questions
 from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, RemoteBroker
 from pykafka_broker.testing.history import Questions
+from pykafka_broker.testing.masking import mask_recording
 from pykafka_broker.testing.playing import (
     PlayedRecording,
     ReplayStage,
     compare_recordings,
-    mask_recording,
     played_of,
     read_recordings,
     recorded_events,

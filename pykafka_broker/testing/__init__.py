@@ -26,13 +26,8 @@ if TYPE_CHECKING:
     from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
     from pykafka_broker.testing.cases import KafkaBrokerTestCase
     from pykafka_broker.testing.cluster import KafkaCluster
-    from pykafka_broker.testing.playing import (
-        PlayedRecording,
-        compare_recordings,
-        mask_recording,
-        recorded_events,
-        replay_recording,
-    )
+    from pykafka_broker.testing.masking import mask_recording
+    from pykafka_broker.testing.playing import PlayedRecording, compare_recordings, recorded_events, replay_recording
     from pykafka_broker.testing.simulation import SimulatedCluster, SimulatedLoop, simulate
 
 __all__ = [
@@ -75,7 +70,7 @@ _ON_FIRST_USE = {  # imports that most tests don't need: asyncio, unittest, clus
     "SimulatedCluster": "simulation",
     "SimulatedLoop": "simulation",
     "compare_recordings": "playing",
-    "mask_recording": "playing",
+    "mask_recording": "masking",
     "recorded_events": "playing",
     "replay_recording": "playing",
     "simulate": "simulation",

@@ -7,11 +7,13 @@ other text of the same length; names of topics, groups and clients stay. Logins 
 from __future__ import annotations
 
 import json
+import os
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 from pykafka_broker.control.traffic.recorder import WITH_SECRETS
@@ -22,8 +24,9 @@ from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import CODEC_MASK, HEADER_SIZE, BatchHeader, batch_of, iter_batches
 from pykafka_broker.records.record import BatchRecord, iter_records
 from pykafka_broker.testing.compared_answers import CHOSEN, NODE
+from pykafka_broker.testing.playing import Named, read_recordings
 from pykafka_broker.testing.recorded_messages import RecordedMessages
-from pykafka_broker.testing.recording import Recorded, Recording
+from pykafka_broker.testing.recording import Recorded, Recording, lines_of
 
 _HOSTS = ("host", "client_host")
 _PRINCIPALS = ("principal", "principal_name", "owner_principal_name", "token_requester_principal_name", "user")
@@ -33,6 +36,18 @@ _LEFT_OUT = WITH_SECRETS | {
     ApiKey.PUSH_TELEMETRY,
 }
 _LONGEST_DIGEST = 64  # bytes
+
+
+def mask_recording(*recordings: Named, to: Named) -> None:
+    """Write a recording that may be given away, as `pykafka-broker replay RECORDING --masked FILE` does: without
+    logins, with other addresses and ids, and with other text of the same length in records.
+
+    Raises:
+        ValueError: a file is no recording.
+        OSError: a file can't be read or written.
+    """
+    masked = Mask(os.urandom(32)).recording(read_recordings(recordings))
+    Path(to).write_text("\n".join([*lines_of(masked), ""]), encoding="utf-8")
 
 
 class Mask:

@@ -21,10 +21,9 @@ from pykafka_broker.testing.cluster import KafkaCluster
 from pykafka_broker.testing.cluster_recording import NodeRecording, joined
 from pykafka_broker.testing.compared_answers import differing
 from pykafka_broker.testing.history import Questions
-from pykafka_broker.testing.masking import Mask
 from pykafka_broker.testing.partial_recordings import completed
 from pykafka_broker.testing.process import KafkaBroker
-from pykafka_broker.testing.recording import BadRecording, Recorded, Recording, lines_in, lines_of, read_recording
+from pykafka_broker.testing.recording import BadRecording, Recorded, Recording, lines_in, read_recording
 from pykafka_broker.testing.remote import RemoteBroker
 from pykafka_broker.testing.replay import Difference, RecordingPlayer
 from pykafka_broker.testing.replay_targets import ClusterTarget, ControlledTarget, PlainTarget, Target
@@ -297,18 +296,6 @@ def _left_out(player: RecordingPlayer, target: PlainTarget) -> str:
         of = f"request {player.number} of {player.requests}"
         parts.append(f"played up to {of}: then {target.ended[1]}, which can't be done there")
     return "; ".join(parts)
-
-
-def mask_recording(*recordings: Named, to: Named) -> None:
-    """Write a recording that may be given away, as `pykafka-broker replay RECORDING --masked FILE` does: without
-    logins, with other addresses and ids, and with other text of the same length in records.
-
-    Raises:
-        ValueError: a file is no recording.
-        OSError: a file can't be read or written.
-    """
-    masked = Mask(os.urandom(32)).recording(read_recordings(recordings))
-    Path(to).write_text("\n".join([*lines_of(masked), ""]), encoding="utf-8")
 
 
 def recorded_events(*recordings: Named) -> list[str]:

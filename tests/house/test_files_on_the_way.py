@@ -30,7 +30,7 @@ from tests.broker.frames import framed
 from tests.broker.replication.replicating import Cluster
 from tests.broker.support import batch
 
-HEARTBEAT, PRODUCE, REPLICATION = 14, 13, 11
+HEARTBEAT, PRODUCE, REPLICATION = 12, 13, 11
 PACKAGE = Path(pykafka_broker.__file__).parent
 GENERATED = PACKAGE / "protocol" / "messages"
 

@@ -1,7 +1,7 @@
 """Modules with a single reader, each with the reason why it is not a part of its reader.
 
 Rule: a module that only one other module imports belongs into that module, unless a reason stands here. A module that
-a table names (`TABLES`) is a command, a tool or a handler, and needs no reason.
+a table names (`TABLES`) is a command, a tool, a handler or a mechanism of SASL, and needs no reason.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ TABLES = {  # a module with names of others, and what the names stand below
     f"{PACKAGE}.cli.commands": PACKAGE,
     f"{PACKAGE}.control.operations": f"{PACKAGE}.control.api",
     f"{PACKAGE}.registry.kinds": "",
+    f"{PACKAGE}.security.sasl.mechanism": f"{PACKAGE}.security.sasl",
     f"{PACKAGE}.testing": f"{PACKAGE}.testing",
     f"{PACKAGE}.tools": f"{PACKAGE}.tools",
 }
 REASONS = {
     "imported late: only brokers with this feature, role or system wait for the import": """
         broker.coordinators.group_host broker.coordinators.transaction_host broker.membership.lone_broker
-        broker.requests.metering cli.replay_page control.history.noting security.acls security.sasl.aws_msk_iam
-        security.sasl.kerberos server.epoll_loop server.lazy_tls server.tls_listener testing.in_process
+        broker.requests.metering cli.replay_page control.history.noting security.acls server.epoll_loop
+        server.lazy_tls server.tls_listener testing.in_process
     """,
     "of a lower layer than the reader": """
         cluster.acls cluster.feature_updates cluster.raft.observer coordinators.groups.coordinator
@@ -36,12 +37,11 @@ REASONS = {
     "a concept of its own; with it and its like the reader would be longer than 600 lines": """
         broker.api.replica_fetch broker.coordinators.dead_letters broker.replication.fetcher
         control.history.groups control.traffic.answers coordinators.groups.consumer_classic
-        coordinators.share.simple_assignor coordinators.streams.sticky_assignor log.compaction.clean log.directory_map
+        coordinators.streams.sticky_assignor log.compaction.clean log.directory_map
         log.maintenance log.moving log.tool.repair log.tool.verify server.accepting server.dial testing.fixtures
         testing.simulation.faults testing.simulation.layout testing.simulation.serving
     """,
     "runs in a thread of its own, its reader on the loop": "zookeeper.controller",
-    "changes recordings; the reader is a command": "testing.masking",
     "read by users, whose policies derive from its classes": "security.hooks.policies",
 }
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, Future, then, when_committed
+from pykafka_broker.broker.waiting.future import Answer, Future, then
 from pykafka_broker.coordinators.groups.classic import join_refusal
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
@@ -103,4 +103,4 @@ def heartbeat(services: Services, context: RequestContext, request: HeartbeatReq
         error = host.coordinator.heartbeat(request, context.now)
         host.heard(context, request.group_id, request.member_id)
     host.confirm_by_append(request.group_id, error)
-    return when_committed(HeartbeatResponse(error_code=error), host.committed(request.group_id))
+    return host.shards.when_committed(HeartbeatResponse(error_code=error), request.group_id)

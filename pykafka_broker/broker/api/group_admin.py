@@ -88,7 +88,7 @@ def describe_groups(
         if described.error_code == ErrorCode.NONE and request.include_authorized_operations:
             described.authorized_operations = services.authorized_operations(context, AclResourceType.GROUP, group_id)
         groups.append(described)
-    return when_committed(DescribeGroupsResponse(groups=groups), services.groups.committed(*request.groups))
+    return services.groups.shards.when_committed(DescribeGroupsResponse(groups=groups), *request.groups)
 
 
 def _classic_group(services: Services, context: RequestContext, group_id: str) -> DescribedGroup:
@@ -185,7 +185,7 @@ def _describe_each(
         except ApiError as error:
             group = kind(error.code, error.message, group_id)
         groups.append(group)
-    return when_committed(response(groups=groups), services.groups.committed(*request.group_ids))
+    return services.groups.shards.when_committed(response(groups=groups), *request.group_ids)
 
 
 @handles(ApiKey.DELETE_GROUPS)

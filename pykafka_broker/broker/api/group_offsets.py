@@ -27,7 +27,7 @@ from pykafka_broker.broker.api.consumer_group_heartbeat import may_lack_groups
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, then, when_committed
+from pykafka_broker.broker.waiting.future import Answer, then
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -145,7 +145,7 @@ def offset_fetch(
     services.groups.confirm_offsets_by_append(*allowed)
     is_old = context.api_version < _GROUPS_FROM
     response = _old_response(groups[0], request, context) if is_old else OffsetFetchResponse(groups=groups)
-    return when_committed(response, services.groups.committed(*allowed))
+    return services.groups.shards.when_committed(response, *allowed)
 
 
 def _only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:

@@ -19,7 +19,7 @@ from pykafka_broker.broker.coordinators.share_host import is_enabled
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, Steps, when_committed
+from pykafka_broker.broker.waiting.future import Answer, Steps
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -40,7 +40,7 @@ def share_group_heartbeat(
     response.error_code = verdict(services, response.error_code, request.member_epoch)
     services.groups.heard(context, request.group_id, request.member_id)
     services.groups.confirm_by_append(request.group_id, response.error_code)
-    return when_committed(response, services.groups.committed(request.group_id))
+    return services.groups.shards.when_committed(response, request.group_id)
 
 
 def _beat(

@@ -129,7 +129,7 @@ def describe_transactions(
     response = DescribeTransactionsResponse(
         transaction_states=[_state(services, context, name) for name in request.transactional_ids]
     )
-    return when_committed(response, services.transactions.shards.committed(*request.transactional_ids))
+    return services.transactions.shards.when_committed(response, *request.transactional_ids)
 
 
 def _state(services: Services, context: RequestContext, name: str) -> TransactionState:

@@ -110,8 +110,8 @@ def add_partitions_to_txn(
         if not _is_concurrent(codes):
             claimed.append(each.transactional_id)
         results.append(AddPartitionsToTxnResult(each.transactional_id, _topic_results(topics, codes)))
-    committed = services.transactions.shards.committed(*claimed)
-    return when_committed(AddPartitionsToTxnResponse(results_by_transaction=results), committed)
+    response = AddPartitionsToTxnResponse(results_by_transaction=results)
+    return services.transactions.shards.when_committed(response, *claimed)
 
 
 def _is_concurrent(codes: Mapping[TopicPartition, ErrorCode]) -> bool:

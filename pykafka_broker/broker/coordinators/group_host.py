@@ -228,8 +228,7 @@ class GroupHost:
         if effects.reply is None:
             return later
         self.confirm_by_append(group_id, getattr(effects.reply, "error_code", 0))
-        committed = self.committed(group_id)
-        return effects.reply if committed.succeeded else when_committed(effects.reply, committed)
+        return self.shards.when_committed(effects.reply, group_id)
 
     def apply(self, effects: CoordinatorResult[Any]) -> None:
         """Append, replay, and answer waiting requests. If the log refuses, the requests fail.

@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 from pykafka_broker.broker.coordinators.coordinator_log import SenselessRecord, as_its_coordinator_tells, partition_for
 from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.partition import Partition
-from pykafka_broker.broker.waiting.future import DONE, Future, TooLate, all_of
+from pykafka_broker.broker.waiting.future import DONE, Answer, Future, R, TooLate, all_of, when_committed
 from pykafka_broker.cluster.image import MetadataDelta, PartitionImage
 from pykafka_broker.coordinators.record import CoordinatorRecord, encode
 from pykafka_broker.errors import ApiError
@@ -221,11 +221,20 @@ class CoordinatorShards:
     def committed(self, *keys: str) -> Future[None]:
         """Return the future of all known records of the keys being committed.
 
-        The future fails with `TooLate` after the time-out. More keys than shards are likely to be in all shards.
+        The future fails with `TooLate` after the time-out.
         """
+        return self.shards_committed(self._shards_of(keys), keys)
+
+    def when_committed(self, response: R, *keys: str) -> Answer[R]:
+        """Return the response, to be given when all known records of the keys are committed: most often now."""
+        indexes = self._shards_of(keys)
+        return when_committed(response, self.shards_committed(indexes, keys)) if self.uncommitted(indexes) else response
+
+    def _shards_of(self, keys: Collection[str]) -> Collection[int]:
+        """Return the shards of keys: of more keys than there are shards, all shards."""
         if len(keys) > self._count:
-            return self.shards_committed(self._shards, keys)
-        return self.shards_committed({partition_for(key, self._count) for key in keys}, keys) if self._count else DONE
+            return self._shards
+        return {partition_for(key, self._count) for key in keys}
 
     def all_committed(self) -> Future[None]:
         """Return the future of all known records being committed."""

@@ -23,7 +23,6 @@ from pykafka_broker.control.schema import ValueLimits
 from pykafka_broker.control.traffic.exchange import Exchange
 from pykafka_broker.control.traffic.faults import Rule
 from pykafka_broker.control.traffic.mentions import mentions_of
-from pykafka_broker.coordinators.groups.group import TimerKey
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 
@@ -135,9 +134,7 @@ def expire_member(control: Control, group: str, member: str) -> None:
         raise Problem(
             404, f"{member} is {'several members' if meant else 'no member'} of group {group}; it has {there}"
         )
-    groups.coordinator.table.timers.set(
-        TimerKey(f"{found.type_name}-session", group, meant[0]), control.turns.clock.now
-    )
+    groups.coordinator.table.timers.set_session(found, meant[0], control.turns.clock.now)
     groups.on_deadline(control.turns.clock.now)
 
 

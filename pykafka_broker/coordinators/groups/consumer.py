@@ -138,7 +138,7 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
     def _answer(self, group: ConsumerGroup, member_id: str, epoch: int, now: int) -> ConsumerGroupHeartbeatResponse:
         """Start the member's session anew, and return the answer to a heartbeat."""
         settings = self._table.group_settings(group.group_id)
-        self.keep_alive(group, member_id, now + settings.consumer_session_timeout_ms)
+        self._timers.set_session(group, member_id, now + settings.consumer_session_timeout_ms)
         return ConsumerGroupHeartbeatResponse(
             member_id=member_id, member_epoch=epoch, heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms
         )

@@ -105,7 +105,7 @@ class Migration:
         for member in group.members.values():
             # Waiting members have to join again, now as classic members of a consumer group.
             refuse_waiting(group, member, result, ErrorCode.REBALANCE_IN_PROGRESS)
-            self._consumer.keep_alive(upgraded, member.member_id, now + member.session_timeout_ms)
+            self._table.timers.set_session(upgraded, member.member_id, now + member.session_timeout_ms)
         result.records.append(group_tombstone(group.group_id))
         result.records += group_records(upgraded)
         return upgraded
@@ -317,7 +317,7 @@ class ClassicMembers(Migration):
             timers = self._table.timers
             timers.cancel(TimerKey(JOIN, group.group_id, member.member_id))
             timers.set(TimerKey(SYNC, group.group_id, member.member_id), join.now + member.rebalance_timeout_ms)
-            self._consumer.keep_alive(group, member.member_id, join.now + request.session_timeout_ms)
+            timers.set_session(group, member.member_id, join.now + request.session_timeout_ms)
         join.result.reply = JoinGroupResponse(
             generation_id=generation,
             protocol_type=CONSUMER_PROTOCOL_TYPE,
@@ -342,7 +342,7 @@ class ClassicMembers(Migration):
             self._await_join(group, member, now)
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
         self._table.timers.cancel(TimerKey(SYNC, group.group_id, member.member_id))
-        self._consumer.keep_alive(group, member.member_id, now + member.classic.session_timeout_ms)
+        self._table.timers.set_session(group, member.member_id, now + member.classic.session_timeout_ms)
         owned = {topic_id: frozenset(partitions) for topic_id, partitions in member.assigned.items()}
         result.reply = SyncGroupResponse(
             protocol_type=request.protocol_type,
@@ -356,7 +356,7 @@ class ClassicMembers(Migration):
         """Keep the member alive. Returns REBALANCE_IN_PROGRESS if a join would change something. Raises ApiError."""
         member = self._classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
         assert member.classic is not None
-        self._consumer.keep_alive(group, member.member_id, now + member.classic.session_timeout_ms)
+        self._table.timers.set_session(group, member.member_id, now + member.classic.session_timeout_ms)
         if (
             member.epoch < group.assignment_epoch
             or member.state is MemberState.UNREVOKED_PARTITIONS

@@ -121,7 +121,7 @@ class DisconnectedMembers:
         group = self._table.groups.get(key.group_id)
         if group is None or self._patience_ms is None or not self._is_waited_for(key):
             return
-        self._table.timers.set(TimerKey(f"{group.type_name}-session", key.group_id, key.member_id), now)
+        self._table.timers.set_session(group, key.member_id, now)
         self._table.timers.set(key, now + self._patience_ms)
 
     def _is_waited_for(self, key: TimerKey) -> bool:

@@ -494,7 +494,6 @@ class EpochProtocol(ABC, Generic[G]):
     def __init__(self, table: GroupTable, type_name: str) -> None:
         self._table = table
         self._timers = table.timers
-        self._session = f"{type_name}-session"
         self._rebalance = f"{type_name}-rebalance"
 
     @abstractmethod
@@ -509,10 +508,6 @@ class EpochProtocol(ABC, Generic[G]):
         """Record that a group without members has reached the next epoch, which a release before 4.4 leaves open."""
         if self._table.config.is_of_4_4 and len(leaving) == len(group.members):
             result.records.append(group.records.target_epoch(group.group_id, group.epoch + 1, 0))
-
-    def keep_alive(self, group: EpochGroup[Any, Any], member_id: str, deadline: int) -> None:
-        """Start the member's session anew."""
-        self._timers.set(TimerKey(self._session, group.group_id, member_id), deadline)
 
     def follow_state(
         self, group: EpochGroup[Any, Any], before: ReconciledGroupMember, member: ReconciledGroupMember, now: int
@@ -534,7 +529,7 @@ class EpochProtocol(ABC, Generic[G]):
     def on_loaded(self, group: G, now: int) -> None:
         """Begin the sessions after a load: members have a full session to come back."""
         for member in group.members.values():
-            self.keep_alive(group, member.member_id, now + self.session_ms(group, member))
+            self._timers.set_session(group, member.member_id, now + self.session_ms(group, member))
             if member.must_revoke:
                 key = TimerKey(self._rebalance, group.group_id, member.member_id)
                 self._timers.set(key, now + member.rebalance_timeout_ms)

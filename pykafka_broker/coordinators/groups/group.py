@@ -31,11 +31,16 @@ class Caller(NamedTuple):
     may_see: Callable[[str], bool] | None = None  # whether the client may see a topic, by name; None: all topics
 
 
-class AnyGroup(Protocol):
-    """A group of any kind, as the table, ListGroups and the offsets see a group."""
+class GroupIdentity(Protocol):
+    """The id and the kind of a group."""
 
     group_id: str
     type_name: str  # "classic", "consumer", "share", "streams"
+
+
+class AnyGroup(GroupIdentity, Protocol):
+    """A group of any kind, as the table, ListGroups and the offsets see a group."""
+
     goes_when_empty: bool  # whether the group goes with its last offset; share groups stay until they are deleted
 
     @property
@@ -202,6 +207,10 @@ class Timers:
         if queued is None or queued > deadline:
             self._queued[key] = deadline
             heapq.heappush(self._heap, (deadline, key))
+
+    def set_session(self, group: GroupIdentity, member_id: str, deadline: int) -> None:
+        """Replace the deadline of a member's session."""
+        self.set(TimerKey(f"{group.type_name}-session", group.group_id, member_id), deadline)
 
     def cancel(self, key: TimerKey) -> None:
         """Forget `key`; unknown keys are fine."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
-from pykafka_broker.coordinators.groups.assignors import MemberSpec
+from pykafka_broker.coordinators.groups.assignors import MemberSpec, assign_simple
 from pykafka_broker.coordinators.groups.epoch_group import (
     FIRST_GROUP_EPOCH,
     JOIN_EPOCH,
@@ -27,7 +27,6 @@ from pykafka_broker.coordinators.groups.group import Caller, GroupTable
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
 from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing, topic_ids
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
-from pykafka_broker.coordinators.share.simple_assignor import assign_simple
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_group_describe_response import (
@@ -317,7 +316,7 @@ class ShareMembership(EpochProtocol[ShareGroup]):
         settings = self._table.group_settings(group.group_id)
         is_due = at_once or group.may_retarget(settings.share_assignment_interval_ms, now)
         self._reconcile(group, before, member, result, now, is_due)
-        self.keep_alive(group, member.member_id, now + settings.share_session_timeout_ms)
+        self._timers.set_session(group, member.member_id, now + settings.share_session_timeout_ms)
         reply = result.reply = ShareGroupHeartbeatResponse(
             member_id=member.member_id,
             member_epoch=member.epoch,

@@ -171,7 +171,7 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
             group.task_offsets.pop(member.member_id, None)
             group.task_end_offsets.pop(member.member_id, None)
         self.follow_state(group, before, member, now)
-        self.keep_alive(group, member.member_id, now + settings.streams_session_timeout_ms)
+        self._timers.set_session(group, member.member_id, now + settings.streams_session_timeout_ms)
         if request.shutdown_application:
             _ask_for_shutdown(group, member.member_id)
         result.missing_topics = change.configured.missing

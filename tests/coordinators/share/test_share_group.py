@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from pykafka_broker.coordinators.groups.group import Caller
 from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from tests.coordinators.machine import Machine
+from tests.coordinators.share.assignments.record import FIRST, RECORDED
 
 DAY_MS = 86_400_000
 CALLER = Caller(1, "client", "/127.0.0.1")
@@ -139,3 +141,23 @@ def test_a_heartbeat_asks_for_the_settings_of_its_group_once(machine: ShareMachi
     machine.coordinator.table.group_config = overrides
     machine.beat("m", epoch)
     assert asked == ["g"]
+
+
+@pytest.mark.parametrize("history", json.loads(RECORDED.read_text(encoding="utf-8")))
+def test_members_get_what_kafka_gives_them(history: dict[str, Any]) -> None:
+    machine = ShareMachine(group_share_assignment_interval_ms="0")
+    names = {}
+    for name, (topic_id, count) in history["topics"].items():
+        names[bytes.fromhex(topic_id)] = name
+        machine.topic(name, count, bytes.fromhex(topic_id))
+    machine.beat(FIRST, 0, [*history["topics"]])
+    machine.beat(FIRST, -1)
+    for member_id, topics, expected in history["steps"]:
+        known = machine.group.members.get(member_id)
+        machine.beat(member_id, -1 if topics is None else 0 if known is None else known.epoch, topics)
+        for member in [*machine.group.members.values()]:
+            machine.beat(member.member_id, member.epoch)
+        assert {
+            member.member_id: {names[topic_id]: sorted(parts) for topic_id, parts in member.assigned.items()}
+            for member in machine.group.members.values()
+        } == expected
