@@ -65,14 +65,8 @@ def read_once(broker: KafkaBroker, count: int, group: str = "billing", commit: b
 
 
 def python_consumer(broker: KafkaBroker, **settings: Any) -> Any:
-    """Make a consumer that asks for metadata each second.
-
-    kafka-python takes an answer that was asked for before it subscribed for the one with its topics, and would have no
-    partitions until the next answer, five minutes later.
-    """
     own = {"group_id": "billing", "client_id": "reader", "auto_offset_reset": "earliest", "enable_auto_commit": False}
-    given = {**own, "metadata_max_age_ms": 1000, **settings}
-    return KafkaConsumer(**broker.client_config("kafka-python"), **given)
+    return KafkaConsumer(**broker.client_config("kafka-python"), **{**own, **settings})
 
 
 def polled(made: Any, count: int) -> None:
