@@ -329,7 +329,7 @@ def test_a_producer_and_a_consumer_go_on_by_themselves(broker: KafkaBroker, how:
             "t", bootstrap_servers=broker.bootstrap_servers, group_id="g", auto_offset_reset="earliest"
         )
         while not done.is_set():
-            for records in consumer.poll(100).values():
+            for records in consumer.poll(1000).values():
                 seen.extend(record.value for record in records)
         consumer.close()
 
@@ -466,7 +466,7 @@ def test_a_member_of_the_snapshot_that_is_gone_holds_nobody_up(broker: KafkaBrok
         )
 
     gone = member()
-    assert eventually(lambda: bool(gone.poll(200)))
+    assert eventually(lambda: bool(gone.poll(1000)))
     broker.wait_for_group("g", state="Stable", members=1, timeout=PATIENCE_S)
     broker.snapshot("s")
     gone.close()
@@ -474,7 +474,7 @@ def test_a_member_of_the_snapshot_that_is_gone_holds_nobody_up(broker: KafkaBrok
     broker.wait_for_group("g", state="Stable", members=1, timeout=PATIENCE_S)
     other = member()
     try:
-        assert eventually(lambda: other.poll(200) is not None and bool(other.assignment()))
+        assert eventually(lambda: other.poll(1000) is not None and bool(other.assignment()))
         broker.wait_for_group("g", state="Stable", members=1, timeout=PATIENCE_S)
     finally:
         other.close()

@@ -74,4 +74,4 @@ def polled(made: Any, count: int) -> None:
     until, found = monotonic() + PATIENCE_S, 0
     while found < count:
         assert monotonic() < until
-        found += sum(map(len, made.poll(200, max_records=count - found).values()))
+        found += sum(map(len, made.poll(1000, max_records=count - found).values()))
