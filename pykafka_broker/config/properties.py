@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 _BLANKS = " \t\f"
 _ESCAPE = re.compile(r"\\(u([0-9a-fA-F]{0,4})|.?)", re.DOTALL)
@@ -39,7 +38,8 @@ def read_properties_file(path: str) -> dict[str, str]:
         OSError: the file can't be read.
         ValueError: the text makes no sense.
     """
-    data = Path(path).read_bytes()
+    with open(path, "rb") as file:
+        data = file.read()
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in data[:4]:
         raise ValueError("it is UTF-16 or UTF-32: save it as UTF-8, without a byte order mark")
     text = data.removeprefix(codecs.BOM_UTF8).decode("latin-1")
