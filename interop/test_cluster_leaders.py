@@ -13,6 +13,7 @@ from interop.cluster_clients import leaders
 from interop.kafka_cluster import OURS, THEIRS, KafkaCluster, Node
 from interop.raw import RawClient
 from interop.waiting import eventually
+from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -104,8 +105,17 @@ def told(node: Node, other: Node, partition: int, asked: Callable[..., Iterator[
     with RawClient(node.address) as client:
         [topic] = client.call(MetadataRequest([MetadataRequestTopic(name=TOPIC)]), 12).topics
         [epoch] = [one.leader_epoch for one in topic.partitions if one.partition_index == partition]
+        eventually(lambda: _knows(client, topic.topic_id, partition, epoch), True, 30)
         requests = asked(topic.topic_id, partition, epoch)
         return [_told(client.call(request, version), names, epoch) for version, request in requests]
+
+
+def _knows(client: RawClient, topic_id: bytes, partition: int, epoch: int) -> bool:
+    """Tell whether a broker's partition has the epoch that its metadata name: Kafka's metadata are ahead of it."""
+    wanted = FetchPartition(partition, epoch, partition_max_bytes=1000)
+    answer = client.call(FetchRequest(topics=[FetchTopic(TOPIC, topic_id, [wanted])]), 12)
+    [partition_answer] = answer.responses[0].partitions
+    return ErrorCode(partition_answer.error_code) != ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 def _told(answer: Any, names: dict[int, str], current: int) -> Any:
