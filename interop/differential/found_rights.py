@@ -118,6 +118,16 @@ FOUND: dict[str, list[Step]] = {
             AclOperation.CREATE, AclOperation.ALTER, AclOperation.DELETE)), allowed(TOPIC, "§a", AclOperation.DESCRIBE),
         *(step for api in [*IN_TIME][:3] for step in in_no_time(api, *CHANGES[api])),
     ],
+    "topics-without-partitions-are-named-in-a-refusal": [
+        by_the_preparer(create("§a", "§b")),
+        *(Step("ElectLeaders", version, {"topic_partitions": [
+            {"topic": "§a", "partitions": []}, {"topic": "§b", "partitions": [0]}]}) for version in (0, 2)),
+        Step("AlterPartitionReassignments", 1, {"topics": [{"name": "§a", "partitions": []}, *moved("§b")["topics"]]}),
+        *(Step(api, 0, {"group_id": "§g", "topics": [
+            {"topic_id": of("topic_id a"), "partitions": []},
+            {"topic_id": of("topic_id b"), "partitions": [{"partition": 0}]}]}) for api in (
+                "InitializeShareGroupState", "ReadShareGroupState", "ReadShareGroupStateSummary")),
+    ],
     "a-share-fetch-of-an-unknown-kind-that-reads-nothing-it-may": [
         by_the_preparer(create("§a")), GROUPS, share_join("§a"), share_fetch(0, "§a", max_wait_ms=100),
         share_fetch(1, "§a", parts={0: ((0, 0, ACCEPT),)}, share_acquire_mode=2, max_wait_ms=100),
