@@ -38,7 +38,7 @@ def group(request: pytest.FixtureRequest, jvm: JavaTools, bootstrap: str, make_t
 def formatted(jvm: JavaTools, bootstrap: str, formatter: str, group: str) -> list[dict[str, object]]:
     read = jvm.run(
         "kafka-console-consumer", "--bootstrap-server", bootstrap, "--topic", "__consumer_offsets", "--from-beginning",
-        "--formatter", f"org.apache.kafka.tools.consumer.{formatter}", "--timeout-ms", "3000",
+        "--formatter", f"org.apache.kafka.tools.consumer.{formatter}", "--timeout-ms", "10000",
     )  # fmt: skip
     records, rest = [], read.out[read.out.find("{") :]
     while rest.startswith("{"):  # one after the other, with nothing between them

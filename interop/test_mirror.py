@@ -117,7 +117,7 @@ def formatted(bootstrap: str, topic: str, formatter: str, most: int = 1) -> str:
         *("-XX:TieredStopAtLevel=1", "-cp", f"{mirror_jars()}/*:{kafka_classpath(APPLICATIONS_VERSION)}"),
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
         *("--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning", "--max-messages", str(most)),
-        *("--timeout-ms", "20000" if most == 1 else "5000", "--formatter", f"{FORMATTERS}.{formatter}"),
+        *("--timeout-ms", "20000" if most == 1 else "10000", "--formatter", f"{FORMATTERS}.{formatter}"),
     )
     return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.strip()
 

@@ -442,6 +442,16 @@ def test_what_is_looked_for_is_in_the_address(tab: Tab, broker: KafkaBroker) -> 
     playwright.expect(page.get_by_label("Only errors")).to_be_checked()
 
 
+def test_a_list_that_is_drawn_during_a_click_does_not_take_the_address_back(tab: Tab, broker: KafkaBroker) -> None:
+    broker.create_topic("left")
+    page = tab.open("/topics/left/configs")
+    see(page, "retention.ms")
+    search = page.get_by_role("searchbox")
+    search.evaluate("search => { location.hash = '#/groups'; search.dispatchEvent(new Event('input')) }")
+    playwright.expect(page).to_have_url(re.compile(r"#/groups$"))
+    see(page, "Groups")
+
+
 def test_no_name_pushes_the_rest_out_of_sight(tab: Tab, broker: KafkaBroker) -> None:
     long = "n" * 218
     broker.create_topic(long)

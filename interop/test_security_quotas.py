@@ -33,6 +33,7 @@ from interop.targets import Target, start
 from interop.waiting import eventually
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
+from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
 from pykafka_broker.protocol.messages.list_offsets_request import (
@@ -218,6 +219,20 @@ def test_what_is_only_validated_counts(quotas: Quotas) -> None:
     name = f"{client.client_id}-a"
     assert client.call(creating(name, partitions=6, validate_only=True), 7).topics[0].error_code == 0
     assert client.call(creating(name, validate_only=True), 7).topics[0].error_code == EXCEEDED
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_what_a_controller_is_given_no_time_for_does_not_count(quotas: Quotas, timeout_ms: int) -> None:
+    topic, client = quotas.topic(), quotas.client(controller_mutation_rate=1)
+    name = f"{client.client_id}-a"
+    for version in (5, 7):
+        for validate_only in (False, True):
+            late = CreateTopicsRequest([CreatableTopic(name, 50, 1)], timeout_ms, validate_only)
+            assert client.call(late, version).topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+        more = CreatePartitionsRequest([CreatePartitionsTopic(topic, 50, None)], timeout_ms)
+        assert client.call(more, version // 2).results[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert client.call(creating(name, partitions=2), 7).throttle_time_ms == 0
+    assert client.call(creating(f"{name}-b"), 7).topics[0].error_code == 0
 
 
 def test_topics_that_are_named_stay_missing_while_there_is_a_debt(quotas: Quotas, broker: Target) -> None:

@@ -270,7 +270,7 @@ def test_kafka_reads_the_state_log(
     assert '"groupId":"dumped"' in dump
     formatted = tool(
         "kafka-console-consumer",
-        *("--topic", "__share_group_state", "--from-beginning", "--timeout-ms", "5000"),
+        *("--topic", "__share_group_state", "--from-beginning", "--timeout-ms", "10000"),
         *("--formatter", "org.apache.kafka.tools.consumer.group.share.ShareGroupStateMessageFormatter"),
         server=server,
     )

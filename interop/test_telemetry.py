@@ -69,7 +69,7 @@ def test_a_java_consumer_pushes_until_it_closes(telemetry_broker: KafkaBroker) -
     broker = telemetry_broker
     broker.produce("orders", ["apples"])
     where = ["--bootstrap-server", broker.bootstrap_servers, "--topic", "orders", "--from-beginning"]
-    read = run_alone("kafka-console-consumer", *where, "--timeout-ms", "3000", "--command-property", "client.id=java")
+    read = run_alone("kafka-console-consumer", *where, "--timeout-ms", "10000", "--command-property", "client.id=java")
     assert "apples" in read.out, read.err
     (client,) = pushing(broker, "java")
     assert client["software"].startswith("apache-kafka-java 4.")

@@ -200,7 +200,8 @@ def test_our_log_in_the_hands_of_kafkas_readers(java: JavaClients, new_broker: N
     producer.leave()
     said = java.run(
         "kafka-console-consumer",
-        *("--bootstrap-server", server, "--topic", "__transaction_state", "--from-beginning", "--timeout-ms", "3000"),
+        *("--bootstrap-server", server, "--topic", "__transaction_state", "--from-beginning"),
+        *("--max-messages", "7", "--timeout-ms", "60000"),
         *("--formatter", "org.apache.kafka.tools.consumer.TransactionLogMessageFormatter"),
     )
     assert said.out.count('"transactionalId":"read-me"') == 7, said.out + said.err

@@ -32,6 +32,10 @@ class FrameError(Exception):
     """A connection with broken bytes: the connection is closed, and the text is logged once."""
 
 
+class ClosedOnPurpose(FrameError):
+    """A connection with sound bytes: its end is all that the client is to hear of a failure."""
+
+
 # -- words of messages
 
 

@@ -105,6 +105,32 @@ def elect(kind: int, *partitions: int) -> Step:
     return Step("ElectLeaders", 2, {"topic_partitions": topics, "timeout_ms": 10_000, "election_type": kind})
 
 
+IN_TIME = {
+    "CreateTopics": 7, "DeleteTopics": 6, "CreatePartitions": 3, "ElectLeaders": 2, "AlterPartitionReassignments": 1,
+}  # fmt: skip
+
+
+def in_no_time(api: str, *requests: Fields) -> list[Step]:
+    """Requests for changes that a controller is given no time for."""
+    return [Step(api, IN_TIME[api], {**one, "timeout_ms": ms}) for one in requests for ms in (0, -1)]
+
+
+def new(*names: str, **more: Any) -> Fields:
+    return {"topics": [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in names], **more}
+
+
+def grown(*names: str, **more: Any) -> Fields:
+    return {"topics": [{"name": name, "count": 9} for name in names], **more}
+
+
+def moved(*names: str) -> Fields:
+    return {"topics": [{"name": name, "partitions": [{"partition_index": 0, "replicas": [1]}]} for name in names]}
+
+
+def elected(*names: str, **more: Any) -> Fields:
+    return {"topic_partitions": [{"topic": name, "partitions": [0]} for name in names], **more}
+
+
 def list_offsets(timestamp: int, partition: int = 0, version: int = 11, epoch: int = -1) -> Step:
     asked = {"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": epoch}
     topics = [{"name": "§a", "partitions": [asked]}]

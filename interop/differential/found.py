@@ -19,17 +19,22 @@ from interop.differential.asking import (
     delete,
     delete_records,
     elect,
+    elected,
     end_transaction,
     fetch,
     group_config,
+    grown,
     heartbeat,
     idempotent,
+    in_no_time,
     init,
     inner,
     join,
     join_transaction,
     leader_epoch,
     list_offsets,
+    moved,
+    new,
     part,
     produce,
     produce_to,
@@ -55,15 +60,13 @@ BY_INDEX: dict[str, dict[str, Any]] = {
     "OffsetDelete": {},
 }
 NAMED: list[dict[str, list[int]]] = [{"§a": []}, {"§a": [0], "§b": []}, {"§none": []}]
-IN_NO_TIME: dict[str, list[dict[str, Any]]] = {
-    "CreateTopics": [{"topics": [{"name": "§b", "num_partitions": 1, "replication_factor": 1}]}, {"topics": []}],
-    "DeleteTopics": [{"topics": [{"name": "§a"}, {"name": None, "topic_id": {"hex": "05" * 16}}]}, {"topics": []}],
-    "CreatePartitions": [{"topics": [{"name": "§a", "count": 3}]}, {"topics": []}],
-    "ElectLeaders": [{"topic_partitions": [{"topic": "§a", "partitions": [0]}]}, {"topic_partitions": None}],
-    "AlterPartitionReassignments": [
-        {"topics": [{"name": "§a", "partitions": [{"partition_index": 0, "replicas": [1]}]}]}, {"topics": []},
-    ],
-}  # fmt: skip
+A, BY_ID, NOBODY = {"name": "§a"}, {"name": None, "topic_id": of("topic_id a")}, {"name": None}
+UNKNOWN_ID, BOTH = {"name": None, "topic_id": {"hex": "05" * 16}}, {"name": "§a", "topic_id": {"hex": "05" * 16}}
+DELETED = [
+    [NOBODY], [NOBODY, NOBODY, BOTH, A, A], [NOBODY, A], [BOTH, UNKNOWN_ID], [A, BY_ID], [BY_ID, BY_ID],
+    [UNKNOWN_ID, UNKNOWN_ID], [{"name": "§no"}],
+]  # fmt: skip
+METADATA = "__cluster_metadata"
 TWICE: list[list[tuple[str, list[int]]]] = [
     [("§a", [0]), ("§none", [1]), ("§a", [0, 1]), ("§none", [1]), ("§b", [])],
     [("§a", [0]), ("§b", []), ("§a", [0, 1, 1])],
@@ -491,11 +494,26 @@ FOUND: dict[str, list[Step]] = {
             {"path": path, "topics": [{"name": "§a", "partitions": [0, 0]}]} for path in ("/none", "/nothing")]}),
     ],
     "what-a-controller-is-given-no-time-for": [
-        create("§a"), *(Step(api, version, {**wanted, "timeout_ms": timeout_ms})
-                        for api, version in (("CreateTopics", 7), ("DeleteTopics", 6), ("CreatePartitions", 3),
-                                             ("ElectLeaders", 2), ("AlterPartitionReassignments", 1))
-                        for wanted in IN_NO_TIME[api] for timeout_ms in (0, -1)),
+        create("§a"), *in_no_time("CreateTopics", new("§b"), new()),
+        *in_no_time("DeleteTopics", {"topics": [A, UNKNOWN_ID]}, {"topics": []}),
+        *in_no_time("CreatePartitions", grown("§a"), grown()),
+        *in_no_time("ElectLeaders", elected("§a"), {"topic_partitions": None}),
+        *in_no_time("AlterPartitionReassignments", moved("§a"), moved()),
         Step("DeleteTopics", 5, {"topic_names": ["§a"], "timeout_ms": -1}),
+        Step("Metadata", 12, {"topics": [{"name": "§a"}, {"name": "§b"}], "allow_auto_topic_creation": False}),
+    ],
+    "what-is-wrong-before-the-time-is-looked-at-and-after": [
+        create("§a"), *in_no_time(
+            "CreateTopics", new(METADATA), new(METADATA, "§b"), new("§b", "§b", METADATA), new("§b", "§b", "§c"),
+            new("§a"), new("a b"), new("§b", validate_only=True), new("§b", "§b", validate_only=True)),
+        *in_no_time("DeleteTopics", *({"topics": topics} for topics in DELETED)),
+        *(Step("DeleteTopics", version, {"topic_names": names, "timeout_ms": 0})
+          for version in (1, 5) for names in (["§a", "§a"], ["§a", "§a", "§no"])),
+        *in_no_time("CreatePartitions", *(grown(*names, validate_only=validate_only) for names in (
+            ["§a", "§a"], ["§a", "§a", "§no"], ["§no"]) for validate_only in (False, True))),
+        *in_no_time("ElectLeaders", elected("§no"), elected(election_type=9), elected("§a", election_type=9),
+                    {"topic_partitions": None, "election_type": 9}),
+        *in_no_time("AlterPartitionReassignments", moved("§no")),
         Step("Metadata", 12, {"topics": [{"name": "§a"}, {"name": "§b"}], "allow_auto_topic_creation": False}),
     ],
     "configs-of-a-resource-of-an-unknown-kind": [

@@ -6,7 +6,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from interop.differential.asking import ACCEPT, alter, create, heartbeat, produce, records, share_fetch, share_join
+from interop.differential.asking import (
+    ACCEPT,
+    IN_TIME,
+    alter,
+    create,
+    elected,
+    grown,
+    heartbeat,
+    in_no_time,
+    moved,
+    new,
+    produce,
+    records,
+    share_fetch,
+    share_join,
+)
 from interop.differential.making.acls import allowed, by_the_preparer
 from interop.differential.steps import Step, of
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME
@@ -54,6 +69,15 @@ CONTROLLERS = [
     alter(BROKER, "1", (MIN_INSYNC, SET, "x")), replace(""), replace("1", min_insync_replicas="1"),
     replace("1", min_insync_replicas="1", num_partitions="x"),
 ]  # fmt: skip
+TOPIC, METADATA = AclResourceType.TOPIC, "__cluster_metadata"
+A, BY_ID, OPEN = {"name": "§a"}, {"name": None, "topic_id": of("topic_id a")}, {"name": "§open"}
+CHANGES = {
+    "CreateTopics": [new("§b"), new("§b", "§b", METADATA), new("§open", "§b"), new("§open", "§open", "§b"), new()],
+    "DeleteTopics": [{"topics": topics} for topics in ([A], [BY_ID], [A, A], [OPEN, A], [])],
+    "CreatePartitions": [grown("§a"), grown("§a", "§a"), grown("§open", "§a"), grown("§open", "§open", "§a"), grown()],
+    "ElectLeaders": [elected("§a"), elected(), {"topic_partitions": None}],
+    "AlterPartitionReassignments": [moved("§a"), moved()],
+}
 FOUND: dict[str, list[Step]] = {
     "coordinators-of-shares-are-refused-in-words": [
         *(find(kind, version, "§g") for kind in (0, 1, 2) for version in (3, 5, 6)), find(2, 6, "§g:nobody:0"),
@@ -87,6 +111,22 @@ FOUND: dict[str, list[Step]] = {
     ],
     "what-a-controller-finds-wrong-is-for-those-with-the-right": [
         *CONTROLLERS, allowed(AclResourceType.CLUSTER, CLUSTER_NAME, AclOperation.ALTER_CONFIGS), *CONTROLLERS,
+    ],
+    "rights-for-changes-that-a-controller-is-given-no-time-for": [
+        by_the_preparer(create("§a")), *(step for api in IN_TIME for step in in_no_time(api, *CHANGES[api])),
+        *(allowed(TOPIC, "§open", operation) for operation in (
+            AclOperation.CREATE, AclOperation.ALTER, AclOperation.DELETE)), allowed(TOPIC, "§a", AclOperation.DESCRIBE),
+        *(step for api in [*IN_TIME][:3] for step in in_no_time(api, *CHANGES[api])),
+    ],
+    "topics-without-partitions-are-named-in-a-refusal": [
+        by_the_preparer(create("§a", "§b")),
+        *(Step("ElectLeaders", version, {"topic_partitions": [
+            {"topic": "§a", "partitions": []}, {"topic": "§b", "partitions": [0]}]}) for version in (0, 2)),
+        Step("AlterPartitionReassignments", 1, {"topics": [{"name": "§a", "partitions": []}, *moved("§b")["topics"]]}),
+        *(Step(api, 0, {"group_id": "§g", "topics": [
+            {"topic_id": of("topic_id a"), "partitions": []},
+            {"topic_id": of("topic_id b"), "partitions": [{"partition": 0}]}]}) for api in (
+                "InitializeShareGroupState", "ReadShareGroupState", "ReadShareGroupStateSummary")),
     ],
     "a-share-fetch-of-an-unknown-kind-that-reads-nothing-it-may": [
         by_the_preparer(create("§a")), GROUPS, share_join("§a"), share_fetch(0, "§a", max_wait_ms=100),

@@ -1,8 +1,8 @@
 """One script with one tool.
 
 Rule: what is told of it is the same for both: exit code, standard output, the sentence about what is wrong (Kafka's
-stands in a stack trace at times), and what stands in the directories afterwards. Keys and ids that are drawn are left
-out, and so is how a wrong option is told.
+stands in a stack trace at times, advice of ours in parentheses behind it), and what stands in the directories
+afterwards. Keys and ids that are drawn are left out, and so is how a wrong option is told.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ CLUSTER_ID = "DlucevI8RBOIwwbz5AzpFA"
 Tool = Callable[[list[str]], tuple[int, str, str]]  # from arguments to exit code, standard output and error
 _KEYS = re.compile(r"salt=\[.*?\], storedKey=\[.*?\], serverKey=\[.*?\]")
 _DRAWN = re.compile(r"directory\.id=[A-Za-z0-9_-]{22}")
+_PASSED_OVER = ("SLF4J", "\tat ", "\t... ", "Caused by:", "(")
 _EXCEPTION = re.compile(r'Exception in thread "main" [\w.]+: ')
 _BASE = {
     "process.roles": "broker,controller",
@@ -98,7 +99,7 @@ def _told(text: str, directory: Path) -> str:
 
 
 def _complaint(text: str) -> str:
-    lines = [line for line in text.splitlines() if not line.startswith(("SLF4J", "\tat ", "\t... ", "Caused by:"))]
+    lines = [line for line in text.splitlines() if not line.startswith(_PASSED_OVER)]
     if lines and lines[0].startswith("usage:"):
         return "wrong options"
     return _EXCEPTION.sub("", "\n".join(lines))

@@ -89,14 +89,11 @@ class _Failures:
         structs = [(field, self.response.structs[field.type]) for field in lists]
         return [(field, struct) for field, struct in structs if self.holds_errors(struct)]
 
-    def lists(self, answer: StructType, asked: StructType, target: str, source: str) -> bool:
-        """Fill the lists of `target` from the lists of `source`; return whether any was filled."""
-        found = False
+    def lists(self, answer: StructType, asked: StructType, target: str, source: str) -> None:
+        """Fill the lists of `target` from the lists of `source`."""
         for field, struct in self.answering(answer):
             for chosen in self.chosen(field, struct, asked):
                 self.items(f"{target}.{field.python}", struct, chosen, source)
-                found = True
-        return found
 
     def chosen(self, field: Field, answer: StructType, asked: StructType) -> list[_Asked]:
         """Return the lists of the request behind a list of the answer: of the same name, or all fitting lists."""
@@ -148,18 +145,13 @@ class _Failures:
         arguments = [argument.replace("=item", f"={item}") for argument in asked.identity] + self.error(answer)
         made = f"{answer.name}({', '.join(arguments)})"
         with self.code.block(f"for {item} in {_iterable(source, last)}:"):
-            below = self.answering(answer)
-            if not below or not last.is_struct:
+            if not self.answering(answer) or not last.is_struct:
                 self.code.line(f"{target}.append({made})")
                 return
             answered = self.code.local("answer", item)
             self.code.line(f"{answered} = {made}")
             self.lists(answer, self.request.structs[last.type], answered, item)
-            if self.error(answer):
-                self.code.line(f"{target}.append({answered})")
-                return
-            with self.code.block(f"if {' or '.join(f'{answered}.{field.python}' for field, _ in below)}:"):
-                self.code.line(f"{target}.append({answered})")
+            self.code.line(f"{target}.append({answered})")  # a topic without partitions, too
 
 
 def _iterable(source: str, field: Field) -> str:

@@ -1,7 +1,7 @@
 """`pykafka-broker format`, `info`, `random-uuid`, `version-mapping` and `feature-dependencies`: kafka-storage.
 
 Rule: options, output and exit codes are kafka-storage's. The settings are those with which the broker would start: the
-file, and `KAFKA_...` variables over it. A mistake is one line on standard error, and exit code 1.
+file, and `KAFKA_...` variables over it. A mistake is told on standard error, with exit code 1.
 """
 
 from __future__ import annotations

@@ -115,6 +115,19 @@ def unlimited(partitions: int) -> None:
 CheckListener = Callable[[BrokerConfig, Collection[str]], None]
 
 
+def check_time(timeout_ms: int) -> None:
+    """Refuse changes that the client gives no time.
+
+    Changes of topics, elections and reassignments call this as soon as something is left to decide, as in Kafka: names
+    that are wrong by themselves and missing rights are refused before, policies and quotas are asked after.
+
+    Raises:
+        ApiError: REQUEST_TIMED_OUT, about the whole request.
+    """
+    if timeout_ms <= 0:
+        raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
+
+
 def usable_brokers(image: MetadataImage) -> list[int]:
     """Return the brokers which can be given new replicas, in order of id."""
     return sorted(

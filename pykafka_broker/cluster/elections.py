@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pykafka_broker.cluster.controller import Controller, Decision
+from pykafka_broker.cluster.controller import Controller, Decision, check_time
 from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.partition_change import (
     Acceptable,
@@ -191,6 +191,8 @@ def _changes(
 
 def elect_leaders(controller: Controller, request: ElectLeadersRequest) -> Decision[ElectLeadersResponse]:
     """Decide on ElectLeaders, all versions; before 1 every election is a preferred election."""
+    if request.topic_partitions != []:
+        check_time(request.timeout_ms)
     elections = _Elections(controller, request.election_type)
     response = ElectLeadersResponse(replica_election_results=[])
     if request.topic_partitions is None:

@@ -1,6 +1,7 @@
 """`pykafka-broker format` and `info`, like `kafka-storage`: arguments, SCRAM users, voters, directories.
 
-Rule: everything is checked before anything is written; a refusal is `FormatError` with kafka-storage's sentence.
+Rule: everything is checked before anything is written; a refusal is `FormatError` with kafka-storage's sentence, and
+with advice in parentheses on a line of its own where the sentence leaves a user alone.
 A directory counts as formatted when it has `meta.properties`, so this file is written last. The output never shows a
 user's keys, and no error shows a password. As in kafka-storage a value of `--add-scram` can't contain a comma, and
 quotes around a value are removed.
@@ -467,7 +468,11 @@ class StorageFormatter:
     def _check_properties(self, path: str, found: dict[str, str]) -> None:
         file, wanted = f"{path}/{META_PROPERTIES}", self._request.cluster_id
         if found.get("cluster.id", wanted) != wanted:
-            raise FormatError(f"Invalid cluster.id in: {file}. Expected {wanted}, but read {found['cluster.id']}")
+            there = found["cluster.id"]
+            raise FormatError(
+                f"Invalid cluster.id in: {file}. Expected {wanted}, but read {there}\n"
+                f"(-t {there} -g leaves the data as they are; {wanted} needs an empty directory)"
+            )
         if found.get("node.id", str(self._node.id)) != str(self._node.id):
             raise FormatError(
                 f"Stored node id {found['node.id']} doesn't match previous node id {self._node.id} in {file}. If you "

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from pykafka_broker.cluster.controller import Controller, Decision
+from pykafka_broker.cluster.controller import Controller, Decision, check_time
 from pykafka_broker.cluster.elections import change_of, election_of, without
 from pykafka_broker.cluster.image import MetadataImage, PartitionImage, TopicImage, changed_partition
 from pykafka_broker.cluster.partition_change import (
@@ -153,6 +153,8 @@ def alter_partition_reassignments(
     controller: Controller, request: AlterPartitionReassignmentsRequest
 ) -> Decision[AlterPartitionReassignmentsResponse]:
     """Decide on AlterPartitionReassignments; version 1 may forbid another number of replicas (KIP-860)."""
+    if request.topics:
+        check_time(request.timeout_ms)
     records: dict[tuple[str, int], ApiMessageAndVersion | None] = {}  # the last entry for a partition holds
     responses = []
     for topic in request.topics:

@@ -1,7 +1,8 @@
 """Decisions to create and delete topics and to add partitions.
 
-Rule: a bad topic of a request fails alone; a request that is too large as a whole fails as a whole. Checks stand in
-Kafka's order (ReplicationControlManager), because a request with two faults is answered with the first.
+Rule: a bad topic of a request fails alone; a request that is too large as a whole fails as a whole, and so does one
+without time, once a topic is left to decide about. Checks stand in Kafka's order (ControllerApis, then
+ReplicationControlManager), because a request with two faults is answered with the first.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pykafka_broker.cluster.controller import (
     Spend,
     TooManyRecords,
     check_creation,
+    check_time,
     unlimited,
 )
 from pykafka_broker.cluster.partition_change import active
@@ -62,25 +64,21 @@ def create_topics(
     spend: Spend = unlimited,
 ) -> Decision[CreateTopicsResponse]:
     """Decide on CreateTopics (KIP-4), all versions; `version` decides only whether the configs are worth making."""
-    names = Counter(topic.name for topic in request.topics)
     may_create_all = rights.allow(AclOperation.CREATE, AclResourceType.CLUSTER, log=False)
-    wanted: list[CreatableTopic] = []
-    forbidden: set[str] = set()
-    for topic in request.topics:
-        if names[topic.name] == 1:
-            # The metadata's own topic is refused as prohibited, whatever the client's rights.
-            prohibited = topic.name == CLUSTER_METADATA
-            if may_create_all or prohibited or rights.allow(AclOperation.CREATE, AclResourceType.TOPIC, topic.name):
-                wanted.append(topic)
-            else:
-                forbidden.add(topic.name)
-    creation = _Creation(controller, request.validate_only, version >= CONFIGS_FROM_VERSION, spend)
-    results = creation.run(wanted)
-    for name, count in names.items():
+    refused: dict[str, CreatableTopicResult] = {}
+    for name, count in Counter(topic.name for topic in request.topics).items():
         if count > 1:
-            results.append(_failed(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
-        elif name in forbidden:
-            results.append(_failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."))
+            refused[name] = _failed(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        elif name == CLUSTER_METADATA:  # whatever the client's rights
+            message = f"Creation of internal topic {name} is prohibited."
+            refused[name] = _failed(name, ErrorCode.INVALID_REQUEST, message)
+        elif not (may_create_all or rights.allow(AclOperation.CREATE, AclResourceType.TOPIC, name)):
+            refused[name] = _failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    wanted = [topic for topic in request.topics if topic.name not in refused]
+    if wanted:
+        check_time(request.timeout_ms)
+    creation = _Creation(controller, request.validate_only, version >= CONFIGS_FROM_VERSION, spend)
+    results = [*creation.run(wanted), *refused.values()]
     for result in results:
         if not (result.error_code or rights.allow(AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, result.name)):
             # The client may create a topic, but not see configs.
@@ -144,8 +142,6 @@ class _Creation:
     def _create(self, topic: CreatableTopic, collisions: Mapping[str, str]) -> CreatableTopicResult:
         image = self.controller.image
         name = topic.name
-        if name == CLUSTER_METADATA:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
         check_topic_name(name)
         if name in image.topics:
             raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
@@ -282,19 +278,30 @@ def delete_topics(
     if rights.allow(AclOperation.DELETE, AclResourceType.CLUSTER):
         rights = ANYTHING
     results: list[DeletableTopicResult] = []
-    found: list[tuple[str, bytes]] = []
+    named: list[tuple[str | None, bytes]] = []
     for (name, topic_id), count in Counter(wanted).items():
-        is_sound = (name is None) != (topic_id == ZERO_UUID)  # an unsound entry is answered as often as it is named
+        if (name is None) == (topic_id == ZERO_UUID):
+            message = "You may not specify both topic name and topic id."
+            if name is None:
+                message = "Neither topic name nor id were specified."
+            results += [_deletion(name, topic_id, ErrorCode.INVALID_REQUEST, message)] * count
+        elif count > 1:
+            message = f"Duplicate topic {'id' if name is None else 'name'}."
+            results.append(_deletion(name, topic_id, ErrorCode.INVALID_REQUEST, message))
+        else:
+            named.append((name, topic_id))
+    if named:
+        check_time(request.timeout_ms)
+    found: list[tuple[str, bytes]] = []
+    for name, topic_id in named:
         try:
-            if count > 1 and is_sound:
-                raise ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
             doomed = _find_doomed(controller, rights, name, topic_id)
             if not rights.allow(AclOperation.DELETE, AclResourceType.TOPIC, doomed[0]):
                 name = doomed[0]  # the client may describe the topic, so may also learn the name for an id
                 raise denial(AclResourceType.TOPIC)
             found.append(doomed)
         except ApiError as error:
-            results += [_deletion(name, topic_id, error.code, error.message)] * (1 if is_sound else count)
+            results.append(_deletion(name, topic_id, error.code, error.message))
     records = []
     for (name, topic_id), count in Counter(found).items():
         if count > 1:
@@ -319,10 +326,6 @@ def _deletion(
 
 def _find_doomed(controller: Controller, rights: Rights, name: str | None, topic_id: bytes) -> tuple[str, bytes]:
     """Return name and id of an existing topic which the client may describe."""
-    if name is None and topic_id == ZERO_UUID:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
-    if name is not None and topic_id != ZERO_UUID:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
     if name is None:
         topic = controller.image.topics_by_id.get(topic_id)
         if topic is None:
@@ -340,14 +343,19 @@ def create_partitions(
     controller: Controller, request: CreatePartitionsRequest, rights: Rights = ANYTHING, spend: Spend = unlimited
 ) -> Decision[CreatePartitionsResponse]:
     """Decide on CreatePartitions (KIP-195): a topic only ever grows."""
-    names = Counter(topic.name for topic in request.topics)
+    refused: dict[str, CreatePartitionsTopicResult] = {}
+    for name, count in Counter(topic.name for topic in request.topics).items():
+        if count > 1:
+            refused[name] = CreatePartitionsTopicResult(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        elif not rights.allow(AclOperation.ALTER, AclResourceType.TOPIC, name):
+            refused[name] = CreatePartitionsTopicResult(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
+    wanted = [topic for topic in request.topics if topic.name not in refused]
+    if wanted:
+        check_time(request.timeout_ms)
     records: Records = []
     results = []
-    for topic in request.topics:
-        if names[topic.name] > 1:
-            continue
+    for topic in wanted:
         try:
-            rights.require(AclOperation.ALTER, AclResourceType.TOPIC, topic.name)
             added = _added_partitions(controller, topic)
             if len(records) + len(added) > MAX_RECORDS_PER_OPERATION:
                 raise TooManyRecords
@@ -356,10 +364,8 @@ def create_partitions(
             results.append(CreatePartitionsTopicResult(topic.name, error_message=None))
         except ApiError as error:
             results.append(CreatePartitionsTopicResult(topic.name, error.code, error.message))
-    for name, count in names.items():
-        if count > 1:
-            results.append(CreatePartitionsTopicResult(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
-    return Decision([] if request.validate_only else records, CreatePartitionsResponse(results=results))
+    response = CreatePartitionsResponse(results=[*results, *refused.values()])
+    return Decision([] if request.validate_only else records, response)
 
 
 def _added_partitions(controller: Controller, topic: CreatePartitionsTopic) -> Records:

@@ -35,7 +35,7 @@ from pykafka_broker.control.traffic.faults import Action, FaultTable, Rule
 from pykafka_broker.control.traffic.mentions import FetchedSession, Known
 from pykafka_broker.control.traffic.recorder import ProducedBatches
 from pykafka_broker.control.traffic.request_log import FULL, RequestCounts, RequestLog
-from pykafka_broker.errors import FrameError
+from pykafka_broker.errors import ClosedOnPurpose, FrameError
 from pykafka_broker.log.filesystem import FileSlice
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.runtime import Pieces
@@ -259,7 +259,7 @@ class ObservedRouter:
         try:
             if rule is not None and rule.action.drop == "before":
                 exchange.served = None
-                raise FrameError(f"fault {rule.id} drops the connection before the request is served")
+                raise ClosedOnPurpose(f"fault {rule.id} drops the connection before the request is served")
             if rule is not None and rule.action.event is not None:
                 self._surroundings.befall(exchange, rule)
             if rule is not None and rule.action.error is not None and not rule.action.applied:
@@ -338,7 +338,7 @@ class ObservedRouter:
                 exchange.answer = change(exchange, made)
             if rule.action.drop == "after":
                 self._noted(exchange, None)
-                raise FrameError(f"fault {rule.id} drops the connection after the request was served")
+                raise ClosedOnPurpose(f"fault {rule.id} drops the connection after the request was served")
             if rule.action.cut and exchange.answer:
                 whole = b"".join(exchange.answer)
                 self._noted(exchange, None)

@@ -129,7 +129,10 @@ class LogDirectory:
             raise LogDirectoryError(f"{path} is of version {version}, and only {' and '.join(_NODE_KEYS)} are known")
         self.cluster_id = properties.get("cluster.id", cluster_id)
         if cluster_id and self.cluster_id != cluster_id:
-            raise LogDirectoryError(f"{path} is of cluster {self.cluster_id}, not of {cluster_id}")
+            raise LogDirectoryError(
+                f"{path} is of cluster {self.cluster_id}, not of {cluster_id}: "
+                f"start with CLUSTER_ID={self.cluster_id}, or with an empty directory for {cluster_id}"
+            )
         found_node = properties.get(node_key, str(node_id))
         if found_node != str(node_id):
             raise LogDirectoryError(f"{path} is of node {found_node}, but node.id is {node_id}")

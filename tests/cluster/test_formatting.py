@@ -189,6 +189,14 @@ def test_both_have_the_cluster_and_the_first_records(case: Case) -> None:
     assert info(FS, case.node)[1]
 
 
+def test_the_refusal_of_another_clusters_directory_says_what_to_do(case: Case) -> None:
+    case.format(FormatRequest("mine", no_initial_controllers=True))
+    with pytest.raises(FormatError, match=r"Expected yours, but read mine\n.*-t mine -g leaves"):
+        case.format(FormatRequest("yours", no_initial_controllers=True, ignore_formatted=True))
+    told = case.format(FormatRequest("mine", no_initial_controllers=True, ignore_formatted=True))
+    assert told == ["All of the log directories are already formatted."]
+
+
 @pytest.mark.parametrize("is_controller", [True, False])
 def test_since_4_4_the_first_snapshot_of_a_controller_has_the_first_records(case: Case, is_controller: bool) -> None:
     case.node = case.node._replace(begins_with_a_snapshot=True, is_controller=is_controller)

@@ -25,9 +25,11 @@ from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsR
 from pykafka_broker.protocol.stored.fence_broker_record import FenceBrokerRecord
 from tests.cluster.support import DIRECTORY, Cluster
 
+IN_TIME_MS = 1_000
+
 
 def grow(cluster: Cluster, topic: str, count: int, assignments: Any = None, **fields: Any) -> Any:
-    request = CreatePartitionsRequest([CreatePartitionsTopic(topic, count, assignments)], **fields)
+    request = CreatePartitionsRequest([CreatePartitionsTopic(topic, count, assignments)], IN_TIME_MS, **fields)
     return cluster.do(create_partitions(cluster.controller, request)).results[0]
 
 
@@ -123,7 +125,8 @@ def test_9999_partitions_are_the_most_of_one_request() -> None:
     assert cluster.create("t", 9_999).error_code == 0
     assert cluster.create("u", 10_000).error_code == ErrorCode.POLICY_VIOLATION
     assert grow(cluster, "t", 9_999 + 10_001).error_code == ErrorCode.POLICY_VIOLATION
-    many = CreatePartitionsRequest([CreatePartitionsTopic("t", 16_000, None), CreatePartitionsTopic("s", 6_000, None)])
+    wanted = [CreatePartitionsTopic("t", 16_000, None), CreatePartitionsTopic("s", 6_000, None)]
+    many = CreatePartitionsRequest(wanted, IN_TIME_MS)
     cluster.create("s")
     results = cluster.do(create_partitions(cluster.controller, many)).results
     assert [result.error_code for result in results] == [0, ErrorCode.POLICY_VIOLATION]
@@ -132,7 +135,8 @@ def test_9999_partitions_are_the_most_of_one_request() -> None:
 def test_a_topic_created_again_is_another_one() -> None:
     cluster = Cluster()
     first = cluster.create("t").topic_id
-    cluster.do(delete_topics(cluster.controller, DeleteTopicsRequest(topic_names=["t"]), 5))
+    request = DeleteTopicsRequest(topic_names=["t"], timeout_ms=IN_TIME_MS)
+    cluster.do(delete_topics(cluster.controller, request, 5))
     assert cluster.image.topics == {}
     assert cluster.create("t").topic_id != first
 

@@ -22,7 +22,7 @@ from pykafka_broker.control.traffic.faults import Action, Event, FaultTable, Mat
 from pykafka_broker.control.traffic.mentions import FetchedSession
 from pykafka_broker.control.traffic.recorder import Recorder
 from pykafka_broker.control.traffic.request_log import RequestLog
-from pykafka_broker.errors import FrameError
+from pykafka_broker.errors import ClosedOnPurpose, FrameError
 from pykafka_broker.log.filesystem import FileSlice, OsFile
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -289,7 +289,7 @@ def test_an_applied_error_of_one_partition_leaves_the_others(watched: Watched) -
 
 def test_who_wants_no_answer_is_cut_off_as_kafka_does_it(watched: Watched) -> None:
     watched.fault(Action(error=NOT_LEADER))
-    with pytest.raises(FrameError):
+    with pytest.raises(ClosedOnPurpose):
         watched.dispatch(produce(0, acks=0), 9)
 
 
@@ -364,11 +364,11 @@ def test_an_error_is_told_in_every_version_of_every_api_or_the_connection_ends(
 
 def test_a_drop_before_has_no_effect_and_one_after_has(watched: Watched) -> None:
     watched.fault(Action(drop="before"), times=1)
-    with pytest.raises(FrameError, match="before the request is served"):
+    with pytest.raises(ClosedOnPurpose, match="before the request is served"):
         watched.dispatch(produce(0), 9)
     assert watched.end_offset(0) == 0
     watched.fault(Action(drop="after"), times=1)
-    with pytest.raises(FrameError, match="after the request was served"):
+    with pytest.raises(ClosedOnPurpose, match="after the request was served"):
         watched.dispatch(produce(0), 9)
     assert watched.end_offset(0) == 1
     assert [(each.answer, each.fault) for each in watched.log.since()] == [(None, 1), (None, 2)]

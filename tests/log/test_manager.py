@@ -572,7 +572,7 @@ def test_a_directory_has_to_be_of_the_cluster_that_is_wanted(tmp_path: Path) -> 
     assert "cluster.id=mine\n" in (tmp_path / "logs/meta.properties").read_text()
     other = manager(tmp_path)
     other.cluster_id = "yours"
-    with pytest.raises(LogDirectoryError, match="is of cluster mine, not of yours"):
+    with pytest.raises(LogDirectoryError, match="is of cluster mine, not of yours: start with CLUSTER_ID=mine, or"):
         other.start(NOW)
 
 

@@ -42,7 +42,7 @@ from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import DONE, Answer, Future, Parked, Steps, all_of, lost, shares
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
-from pykafka_broker.errors import ApiError, FrameError
+from pykafka_broker.errors import ApiError, ClosedOnPurpose
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
@@ -389,12 +389,12 @@ def refusal_of_append(
 
 
 def close_on_failure(responses: list[TopicProduceResponse]) -> None:
-    """Close the connection of a client that wants no answer, if a partition has refused. Raises FrameError."""
+    """Close the connection of a client that wants no answer, if a partition has refused. Raises ClosedOnPurpose."""
     for topic in responses:
         for answer in topic.partition_responses:
             if answer.error_code:
                 code = ErrorCode(answer.error_code).name
-                raise FrameError(f"a produce with acks=0 to {topic.name}-{answer.index} failed: {code}")
+                raise ClosedOnPurpose(f"a produce with acks=0 to {topic.name}-{answer.index} failed: {code}")
 
 
 TopicAndPartitions = tuple[TopicProduceData, Sequence[PartitionProduceData]]

@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -60,25 +60,6 @@ logger = logging.getLogger(__name__)
 
 _BLOCK_TIMEOUT_MS = 30_000
 _LOW_PART = 0.1  # of a block of producer ids: the next block is asked for
-# What the controller does in time or not at all, with the fields that say what is wanted.
-_IN_TIME: Mapping[int, tuple[str, ...]] = {
-    ApiKey.CREATE_TOPICS: ("topics",),
-    ApiKey.DELETE_TOPICS: ("topics", "topic_names"),
-    ApiKey.CREATE_PARTITIONS: ("topics",),
-    ApiKey.ELECT_LEADERS: ("topic_partitions",),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: ("topics",),
-}
-# What Kafka refuses before it looks at the time: by API, the field of the answer's results, if each has an error of its
-# own, and denials; and entries that are wrong by themselves, by their messages.
-_DENIALS = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-_CHECKED_FIRST: Mapping[int, tuple[str, Collection[int]]] = {
-    ApiKey.CREATE_TOPICS: ("topics", _DENIALS),
-    ApiKey.DELETE_TOPICS: ("responses", ()),
-    ApiKey.CREATE_PARTITIONS: ("results", _DENIALS),
-    ApiKey.ELECT_LEADERS: ("", _DENIALS),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: ("", _DENIALS),
-}
-_WRONG = ("Duplicate topic ", "Creation of internal topic ", "Neither topic name nor id ", "You may not specify both ")
 Deliver = Callable[[MetadataDelta], None]
 SyncWaiter = Callable[[OSError | None], None]
 Q = TypeVar("Q")  # a request
@@ -224,19 +205,6 @@ class MetadataSource(ABC):
     def on_deadline(self, now: int) -> None: ...
 
 
-def _is_too_late(request: Any) -> bool:
-    """Return whether the client gave the controller no time for the change; a request for nothing is in time."""
-    if getattr(request, "timeout_ms", 1) > 0:
-        return False
-    return any(getattr(request, name) != [] for name in _IN_TIME.get(request.API_KEY, ()))
-
-
-def _is_checked_first(result: Any, denials: Collection[int]) -> bool:
-    if result.error_code == ErrorCode.INVALID_REQUEST:
-        return str(result.error_message).startswith(_WRONG)
-    return result.error_code in denials
-
-
 class MetadataLeader(MetadataSource):
     """The leader of the metadata log with the controller, a quorum of a single voter."""
 
@@ -288,22 +256,11 @@ class MetadataLeader(MetadataSource):
     # -- changes
 
     def submit(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> Answer[R]:
-        if _is_too_late(request):
-            return self._too_late(context, request, decide)
         decision = decide(self.controller, context, request)
         self.commit(decision.records)
         if decision.kraft_version:
             self._raise_kraft_version(decision.kraft_version)
         return when_committed(decision.reply, self.committed())
-
-    def _too_late(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> R:
-        """Return the answer if the whole request is refused without need of time. Raises REQUEST_TIMED_OUT if not."""
-        asked: Any = request
-        field, denials = _CHECKED_FIRST[asked.API_KEY]
-        reply = decide(self.controller, context, request).reply
-        if all(_is_checked_first(result, denials) for result in (getattr(reply, field) if field else [reply])):
-            return reply
-        raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
 
     def commit(self, records: Sequence[ApiMessageAndVersion]) -> None:
         """Append `records` as a batch, apply and deliver the change; the sync runs beside the event loop.

@@ -36,6 +36,7 @@ const VIEWS = [
 
 const main = document.getElementById("main");
 let leave = () => {};
+let shown = ""; // the address of the view
 
 function find(parts) {
   return VIEWS.find((each) => each.parts.length === parts.length && each.parts.every((part, at) => part === "*" || part === parts[at]));
@@ -43,7 +44,8 @@ function find(parts) {
 
 async function show() {
   leave();
-  const [address, query] = location.hash.replace(/^#\/?/, "").split("?");
+  shown = location.hash;
+  const [address, query] = shown.replace(/^#\/?/, "").split("?");
   const parts = address.split("/").map(decodeURIComponent);
   const found = find(parts);
   const ending = new AbortController();
@@ -73,9 +75,10 @@ async function show() {
 }
 
 function keep(address, values, signal) {
-  if (signal.aborted) return;
+  if (signal.aborted || location.hash !== shown) return; // a click may have changed it before `show` is told
   const said = Object.entries(values).filter(([, value]) => value !== undefined && value !== null && value !== "" && value !== false && value !== 0);
   history.replaceState(null, "", `#/${address}${said.length ? `?${new URLSearchParams(said)}` : ""}`);
+  shown = location.hash;
 }
 
 async function repeat(ms, step, signal, content) {

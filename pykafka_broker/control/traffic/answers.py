@@ -23,7 +23,7 @@ from pykafka_broker.control.traffic.mentions import (
     session_of,
     topic_of,
 )
-from pykafka_broker.errors import FrameError
+from pykafka_broker.errors import ClosedOnPurpose
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, PartitionData
@@ -243,7 +243,7 @@ def refusing(exchange: Exchange, rule: Rule, known: Known) -> Refusing:
     if spec is None or request is None:
         return Refusing(bytearray(exchange.frame), None, [])  # the router tells what is wrong with it
     if exchange.api_key == ApiKey.PRODUCE and request.acks == 0:
-        raise FrameError(f"fault {rule.id} fails a request that gets no answer")
+        raise ClosedOnPurpose(f"fault {rule.id} fails a request that gets no answer")
     if code in OF_PARTITIONS or (rule.match.names_places and code not in OF_SESSIONS):
         if exchange.api_key == ApiKey.FETCH:
             change = partial(told_of_fetch, places=fetched_places(request, rule, known), code=code)

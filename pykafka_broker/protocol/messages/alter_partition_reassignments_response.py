@@ -82,8 +82,7 @@ class AlterPartitionReassignmentsResponse(Message):
             answer = ReassignableTopicResponse(name=reassignable_topic.name)
             for reassignable_partition in reassignable_topic.partitions:
                 answer.partitions.append(ReassignablePartitionResponse(partition_index=reassignable_partition.partition_index, error_code=code, error_message=message))
-            if answer.partitions:
-                self.responses.append(answer)
+            self.responses.append(answer)
 
 
 def _write_reassignable_partition_response_v0(m: ReassignablePartitionResponse, w: Write) -> None:

@@ -69,8 +69,7 @@ class AlterReplicaLogDirsResponse(Message):
                 answer = AlterReplicaLogDirTopicResult(topic_name=alter_replica_log_dir_topic.name)
                 for partitions_item in alter_replica_log_dir_topic.partitions:
                     answer.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=partitions_item, error_code=code))
-                if answer.partitions:
-                    self.results.append(answer)
+                self.results.append(answer)
 
 
 def _write_alter_replica_log_dir_partition_result_v0(m: AlterReplicaLogDirPartitionResult, w: Write) -> None:

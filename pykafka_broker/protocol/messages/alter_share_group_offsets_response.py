@@ -82,8 +82,7 @@ class AlterShareGroupOffsetsResponse(Message):
             answer = AlterShareGroupOffsetsResponseTopic(topic_name=alter_share_group_offsets_request_topic.topic_name)
             for alter_share_group_offsets_request_partition in alter_share_group_offsets_request_topic.partitions:
                 answer.partitions.append(AlterShareGroupOffsetsResponsePartition(partition_index=alter_share_group_offsets_request_partition.partition_index, error_code=code, error_message=message))
-            if answer.partitions:
-                self.responses.append(answer)
+            self.responses.append(answer)
 
 
 def _write_alter_share_group_offsets_response_partition_v0(m: AlterShareGroupOffsetsResponsePartition, w: Write) -> None:

@@ -92,10 +92,8 @@ class AssignReplicasToDirsResponse(Message):
                 topic_data_answer = TopicData(topic_id=topic_data.topic_id)
                 for partition_data in topic_data.partitions:
                     topic_data_answer.partitions.append(PartitionData(partition_index=partition_data.partition_index, error_code=code))
-                if topic_data_answer.partitions:
-                    answer.topics.append(topic_data_answer)
-            if answer.topics:
-                self.directories.append(answer)
+                answer.topics.append(topic_data_answer)
+            self.directories.append(answer)
 
 
 def _write_partition_data_v0(m: PartitionData, w: Write) -> None:

@@ -70,8 +70,7 @@ class DeleteRecordsResponse(Message):
             answer = DeleteRecordsTopicResult(name=delete_records_topic.name)
             for delete_records_partition in delete_records_topic.partitions:
                 answer.partitions.append(DeleteRecordsPartitionResult(partition_index=delete_records_partition.partition_index, error_code=code))
-            if answer.partitions:
-                self.topics.append(answer)
+            self.topics.append(answer)
 
 
 def _write_delete_records_partition_result_v0(m: DeleteRecordsPartitionResult, w: Write) -> None:

@@ -66,8 +66,7 @@ class DeleteShareGroupStateResponse(Message):
             answer = DeleteStateResult(topic_id=delete_state_data.topic_id)
             for partition_data in delete_state_data.partitions:
                 answer.partitions.append(PartitionResult(partition=partition_data.partition, error_code=code, error_message=message))
-            if answer.partitions:
-                self.results.append(answer)
+            self.results.append(answer)
 
 
 def _write_partition_result_v0(m: PartitionResult, w: Write) -> None:

@@ -95,8 +95,7 @@ class DescribeProducersResponse(Message):
             answer = TopicResponse(name=topic_request.name)
             for partition_indexes_item in topic_request.partition_indexes:
                 answer.partitions.append(PartitionResponse(partition_index=partition_indexes_item, error_code=code, error_message=message))
-            if answer.partitions:
-                self.topics.append(answer)
+            self.topics.append(answer)
 
 
 def _write_producer_state_v0(m: ProducerState, w: Write) -> None:

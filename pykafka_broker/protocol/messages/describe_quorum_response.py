@@ -154,8 +154,7 @@ class DescribeQuorumResponse(Message):
             answer = TopicData(topic_name=topic_data.topic_name)
             for partition_data in topic_data.partitions:
                 answer.partitions.append(PartitionData(partition_index=partition_data.partition_index, error_code=code, error_message=message))
-            if answer.partitions:
-                self.topics.append(answer)
+            self.topics.append(answer)
 
 
 def _write_replica_state_v0(m: ReplicaState, w: Write) -> None:

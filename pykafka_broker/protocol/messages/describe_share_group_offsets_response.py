@@ -103,8 +103,7 @@ class DescribeShareGroupOffsetsResponse(Message):
                 describe_share_group_offsets_request_topic_answer = DescribeShareGroupOffsetsResponseTopic(topic_name=describe_share_group_offsets_request_topic.topic_name)
                 for partitions_item in describe_share_group_offsets_request_topic.partitions:
                     describe_share_group_offsets_request_topic_answer.partitions.append(DescribeShareGroupOffsetsResponsePartition(partition_index=partitions_item, error_code=code, error_message=message))
-                if describe_share_group_offsets_request_topic_answer.partitions:
-                    answer.topics.append(describe_share_group_offsets_request_topic_answer)
+                answer.topics.append(describe_share_group_offsets_request_topic_answer)
             self.groups.append(answer)
 
 

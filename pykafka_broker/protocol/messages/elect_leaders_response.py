@@ -80,8 +80,7 @@ class ElectLeadersResponse(Message):
             answer = ReplicaElectionResult(topic=topic_partitions.topic)
             for partitions_item in topic_partitions.partitions:
                 answer.partition_result.append(PartitionResult(partition_id=partitions_item, error_code=code, error_message=message))
-            if answer.partition_result:
-                self.replica_election_results.append(answer)
+            self.replica_election_results.append(answer)
 
 
 def _write_partition_result_v0(m: PartitionResult, w: Write) -> None:

@@ -211,8 +211,7 @@ class FetchResponse(Message):
             answer = FetchableTopicResponse(topic=fetch_topic.topic, topic_id=fetch_topic.topic_id)
             for fetch_partition in fetch_topic.partitions:
                 answer.partitions.append(PartitionData(partition_index=fetch_partition.partition, error_code=code))
-            if answer.partitions:
-                self.responses.append(answer)
+            self.responses.append(answer)
 
 
 _DEFAULT_EPOCH_END_OFFSET = shared_default(EpochEndOffset())

@@ -140,8 +140,7 @@ class FetchSnapshotResponse(Message):
             answer = TopicSnapshot(name=topic_snapshot.name)
             for partition_snapshot in topic_snapshot.partitions:
                 answer.partitions.append(PartitionSnapshot(index=partition_snapshot.partition, error_code=code))
-            if answer.partitions:
-                self.topics.append(answer)
+            self.topics.append(answer)
 
 
 _DEFAULT_SNAPSHOT_ID = shared_default(SnapshotId())

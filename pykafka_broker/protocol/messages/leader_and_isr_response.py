@@ -84,8 +84,7 @@ class LeaderAndIsrResponse(Message):
             answer = LeaderAndIsrTopicError(topic_id=leader_and_isr_topic_state.topic_id)
             for leader_and_isr_topic_state_leader_and_isr_partition_state in leader_and_isr_topic_state.partition_states:
                 answer.partition_errors.append(LeaderAndIsrPartitionError(topic_name=leader_and_isr_topic_state_leader_and_isr_partition_state.topic_name, partition_index=leader_and_isr_topic_state_leader_and_isr_partition_state.partition_index, error_code=code))
-            if answer.partition_errors:
-                self.topics.append(answer)
+            self.topics.append(answer)
 
 
 def _write_leader_and_isr_partition_error_v0(m: LeaderAndIsrPartitionError, w: Write) -> None:

@@ -81,8 +81,7 @@ class ListOffsetsResponse(Message):
             answer = ListOffsetsTopicResponse(name=list_offsets_topic.name)
             for list_offsets_partition in list_offsets_topic.partitions:
                 answer.partitions.append(ListOffsetsPartitionResponse(partition_index=list_offsets_partition.partition_index, error_code=code))
-            if answer.partitions:
-                self.topics.append(answer)
+            self.topics.append(answer)
 
 
 def _read_list_offsets_partition_response_v0(r: MessageReader) -> ListOffsetsPartitionResponse:

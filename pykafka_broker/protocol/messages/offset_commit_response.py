@@ -78,8 +78,7 @@ class OffsetCommitResponse(Message):
             answer = OffsetCommitResponseTopic(name=offset_commit_request_topic.name, topic_id=offset_commit_request_topic.topic_id)
             for offset_commit_request_partition in offset_commit_request_topic.partitions:
                 answer.partitions.append(OffsetCommitResponsePartition(partition_index=offset_commit_request_partition.partition_index, error_code=code))
-            if answer.partitions:
-                self.topics.append(answer)
+            self.topics.append(answer)
 
 
 def _read_offset_commit_response_partition_v0(r: MessageReader) -> OffsetCommitResponsePartition:

@@ -76,8 +76,7 @@ class OffsetDeleteResponse(Message):
             answer = OffsetDeleteResponseTopic(name=offset_delete_request_topic.name)
             for offset_delete_request_partition in offset_delete_request_topic.partitions:
                 answer.partitions.append(OffsetDeleteResponsePartition(partition_index=offset_delete_request_partition.partition_index, error_code=code))
-            if answer.partitions:
-                self.topics.append(answer)
+            self.topics.append(answer)
 
 
 def _write_offset_delete_response_partition_v0(m: OffsetDeleteResponsePartition, w: Write) -> None:

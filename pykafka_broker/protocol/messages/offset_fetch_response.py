@@ -145,16 +145,14 @@ class OffsetFetchResponse(Message):
             answer = OffsetFetchResponseTopic(name=offset_fetch_request_topic.name)
             for partition_indexes_item in offset_fetch_request_topic.partition_indexes:
                 answer.partitions.append(OffsetFetchResponsePartition(partition_index=partition_indexes_item, error_code=code))
-            if answer.partitions:
-                self.topics.append(answer)
+            self.topics.append(answer)
         for offset_fetch_request_group in request.groups:
             offset_fetch_request_group_answer = OffsetFetchResponseGroup(group_id=offset_fetch_request_group.group_id, error_code=code)
             for offset_fetch_request_topics in offset_fetch_request_group.topics or ():
                 offset_fetch_request_topics_answer = OffsetFetchResponseTopics(name=offset_fetch_request_topics.name, topic_id=offset_fetch_request_topics.topic_id)
                 for offset_fetch_request_topics_partition_indexes_item in offset_fetch_request_topics.partition_indexes:
                     offset_fetch_request_topics_answer.partitions.append(OffsetFetchResponsePartitions(partition_index=offset_fetch_request_topics_partition_indexes_item, error_code=code))
-                if offset_fetch_request_topics_answer.partitions:
-                    offset_fetch_request_group_answer.topics.append(offset_fetch_request_topics_answer)
+                offset_fetch_request_group_answer.topics.append(offset_fetch_request_topics_answer)
             self.groups.append(offset_fetch_request_group_answer)
 
 

@@ -74,8 +74,7 @@ class OffsetForLeaderEpochResponse(Message):
             answer = OffsetForLeaderTopicResult(topic=offset_for_leader_topic.topic)
             for offset_for_leader_partition in offset_for_leader_topic.partitions:
                 answer.partitions.append(EpochEndOffset(partition=offset_for_leader_partition.partition, error_code=code))
-            if answer.partitions:
-                self.topics.append(answer)
+            self.topics.append(answer)
 
 
 def _write_epoch_end_offset_v0(m: EpochEndOffset, w: Write) -> None:

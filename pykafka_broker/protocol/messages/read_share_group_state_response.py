@@ -94,8 +94,7 @@ class ReadShareGroupStateResponse(Message):
             answer = ReadStateResult(topic_id=read_state_data.topic_id)
             for partition_data in read_state_data.partitions:
                 answer.partitions.append(PartitionResult(partition=partition_data.partition, error_code=code, error_message=message))
-            if answer.partitions:
-                self.results.append(answer)
+            self.results.append(answer)
 
 
 def _write_state_batch_v0(m: StateBatch, w: Write) -> None:

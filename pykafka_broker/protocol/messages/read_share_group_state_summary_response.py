@@ -78,8 +78,7 @@ class ReadShareGroupStateSummaryResponse(Message):
             answer = ReadStateSummaryResult(topic_id=read_state_summary_data.topic_id)
             for partition_data in read_state_summary_data.partitions:
                 answer.partitions.append(PartitionResult(partition=partition_data.partition, error_code=code, error_message=message))
-            if answer.partitions:
-                self.results.append(answer)
+            self.results.append(answer)
 
 
 def _write_partition_result_v0(m: PartitionResult, w: Write) -> None:

@@ -122,8 +122,7 @@ class ShareAcknowledgeResponse(Message):
             answer = ShareAcknowledgeTopicResponse(topic_id=acknowledge_topic.topic_id)
             for acknowledge_partition in acknowledge_topic.partitions:
                 answer.partitions.append(PartitionData(partition_index=acknowledge_partition.partition_index, error_code=code, error_message=message))
-            if answer.partitions:
-                self.responses.append(answer)
+            self.responses.append(answer)
 
 
 _DEFAULT_LEADER_ID_AND_EPOCH = shared_default(LeaderIdAndEpoch())

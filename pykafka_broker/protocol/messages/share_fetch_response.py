@@ -150,8 +150,7 @@ class ShareFetchResponse(Message):
             answer = ShareFetchableTopicResponse(topic_id=fetch_topic.topic_id)
             for fetch_partition in fetch_topic.partitions:
                 answer.partitions.append(PartitionData(partition_index=fetch_partition.partition_index, error_code=code, error_message=message))
-            if answer.partitions:
-                self.responses.append(answer)
+            self.responses.append(answer)
 
 
 _DEFAULT_LEADER_ID_AND_EPOCH = shared_default(LeaderIdAndEpoch())

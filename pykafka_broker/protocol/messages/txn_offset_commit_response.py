@@ -73,8 +73,7 @@ class TxnOffsetCommitResponse(Message):
             answer = TxnOffsetCommitResponseTopic(name=txn_offset_commit_request_topic.name, topic_id=txn_offset_commit_request_topic.topic_id)
             for txn_offset_commit_request_partition in txn_offset_commit_request_topic.partitions:
                 answer.partitions.append(TxnOffsetCommitResponsePartition(partition_index=txn_offset_commit_request_partition.partition_index, error_code=code))
-            if answer.partitions:
-                self.topics.append(answer)
+            self.topics.append(answer)
 
 
 def _read_txn_offset_commit_response_partition_v0(r: MessageReader) -> TxnOffsetCommitResponsePartition:

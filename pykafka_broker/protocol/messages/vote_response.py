@@ -102,8 +102,7 @@ class VoteResponse(Message):
             answer = TopicData(topic_name=topic_data.topic_name)
             for partition_data in topic_data.partitions:
                 answer.partitions.append(PartitionData(partition_index=partition_data.partition_index, error_code=code))
-            if answer.partitions:
-                self.topics.append(answer)
+            self.topics.append(answer)
 
 
 def _write_partition_data_v0(m: PartitionData, w: Write) -> None:

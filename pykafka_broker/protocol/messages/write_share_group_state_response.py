@@ -66,8 +66,7 @@ class WriteShareGroupStateResponse(Message):
             answer = WriteStateResult(topic_id=write_state_data.topic_id)
             for partition_data in write_state_data.partitions:
                 answer.partitions.append(PartitionResult(partition=partition_data.partition, error_code=code, error_message=message))
-            if answer.partitions:
-                self.results.append(answer)
+            self.results.append(answer)
 
 
 def _write_partition_result_v0(m: PartitionResult, w: Write) -> None:

@@ -24,7 +24,7 @@ from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.controller_routes import ControllerRouter
 from pykafka_broker.broker.requests.router import PendingReply, new_router
 from pykafka_broker.broker.waiting.future import Parked, Purgatory
-from pykafka_broker.errors import FrameError
+from pykafka_broker.errors import ClosedOnPurpose, FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.runtime import Buffer
 from pykafka_broker.server.channel import FrameReader, RequestMemory
@@ -351,7 +351,7 @@ class SimConnection(ClientConnection):
 def _note_refusal(end: End, error: FrameError) -> None:
     """Note a frame that makes no sense, or can't be answered, unless its client asked for that."""
     node: Any = end.host
-    if "acks=0" not in str(error) and "fault " not in str(error):  # else the end is all that a client hears of it
+    if not isinstance(error, ClosedOnPurpose):
         node.violations.append(f"{node.name} refused a frame of {end.far.host.name}: {error}")
 
 

@@ -10,7 +10,7 @@ import pytest
 from pykafka_broker.broker.api.produce import produce, refusal_of_append
 from pykafka_broker.broker.api.produce_checks import RefusedByLog
 from pykafka_broker.broker.waiting.future import Future, Parked
-from pykafka_broker.errors import FrameError
+from pykafka_broker.errors import ClosedOnPurpose
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -106,7 +106,7 @@ def test_acks_zero_has_no_answer_and_closes_on_an_error(broker: LightBroker) -> 
     context = broker.context(ApiKey.PRODUCE, 9)
     assert produce(broker.services, context, asked({0: batch(b"x")}, acks=0)) is None
     assert stored(broker) == [b"x"]
-    with pytest.raises(FrameError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+    with pytest.raises(ClosedOnPurpose, match="UNKNOWN_TOPIC_OR_PARTITION"):
         produce(broker.services, context, asked({0: batch(b"x")}, acks=0, topic="u"))
 
 

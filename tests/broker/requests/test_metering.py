@@ -34,6 +34,7 @@ from pykafka_broker.protocol.messages.share_fetch_response import (
     ShareFetchableTopicResponse,
     ShareFetchResponse,
 )
+from pykafka_broker.protocol.runtime import leaves
 from tests.broker.api.real_broker import NOW, RealBroker
 from tests.broker.support import batch
 
@@ -428,6 +429,25 @@ def test_deletions_and_further_partitions_count(node: Held) -> None:
     served = node.call(more, 2)
     assert (served.results[0].error_code, served.throttle_time_ms) == (0, 3000)
     assert node.call(DeleteTopicsRequest(topic_names=["b"], timeout_ms=1000), 4).throttle_time_ms == 9000
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_what_a_controller_is_given_no_time_for_does_not_count(node: Held, timeout_ms: int) -> None:
+    node.allow(controller_mutation_rate=1)
+    late: list[tuple[Any, int]] = [
+        (CreateTopicsRequest([CreatableTopic("a", 50, 1)], timeout_ms, validate_only), version)
+        for validate_only in (False, True)
+        for version in (5, 7)
+    ]
+    late += [(DeleteTopicsRequest(topic_names=["t"], timeout_ms=timeout_ms), version) for version in (4, 5)]
+    late += [
+        (CreatePartitionsRequest([CreatePartitionsTopic("t", 50, None)], timeout_ms), version) for version in (2, 3)
+    ]
+    for request, version in late:
+        answer = node.call(request, version)
+        told = [value for _, name, value in leaves(answer) if name == "error_code"]
+        assert (told, answer.throttle_time_ms) == ([ErrorCode.REQUEST_TIMED_OUT], 0)
+    assert codes(node.call(creating("a", "b", partitions=2), 7)) == [0, 0]
 
 
 def test_topics_that_are_named_stay_missing_while_there_is_a_debt(node: Held) -> None:

@@ -61,8 +61,10 @@ def broker(tmp_path: Path) -> Iterator[RealBroker]:
     broker.stop()
 
 
-def create(broker: RealBroker, *topics: CreatableTopic, validate_only: bool = False) -> list[tuple[int, str | None]]:
-    answer = broker.call(CreateTopicsRequest(list(topics), 10_000, validate_only), 7)
+def create(
+    broker: RealBroker, *topics: CreatableTopic, timeout_ms: int = 10_000, validate_only: bool = False
+) -> list[tuple[int, str | None]]:
+    answer = broker.call(CreateTopicsRequest(list(topics), timeout_ms, validate_only), 7)
     return [(each.error_code, each.error_message) for each in answer.topics]
 
 
@@ -73,6 +75,12 @@ def alter(
     request = incremental.IncrementalAlterConfigsRequest([incremental.AlterConfigsResource(kind, name, configs)])
     found = broker.call(request, 1).responses[0]
     return found.error_code, found.error_message
+
+
+def test_no_policy_is_asked_of_a_topic_that_is_given_no_time(broker: RealBroker) -> None:
+    for timeout_ms in (0, -1):
+        assert create(broker, CreatableTopic("t", 1, 1), timeout_ms=timeout_ms) == [(ErrorCode.REQUEST_TIMED_OUT, None)]
+    assert not asked
 
 
 def test_a_topic_is_told_with_its_defaults(broker: RealBroker) -> None:
