@@ -267,10 +267,10 @@ def _made_for(
     recording: Recording, emulate: str | None, brokers: int | None, history: bool
 ) -> KafkaBroker | KafkaCluster:
     if not recording.nodes and brokers is None:
-        return KafkaBroker(emulate=emulate, history=history)
+        return KafkaBroker(emulate=emulate, history=history, in_process=True)
     count = len(recording.brokers) or 1 if brokers is None else brokers
     controllers = 0 if recording.nodes and not recording.controller and not recording.unknown else 1
-    return KafkaCluster(count, controllers=controllers, emulate=emulate, history=history)
+    return KafkaCluster(count, controllers=controllers, emulate=emulate, history=history, in_process=True)
 
 
 def played_of(

@@ -17,7 +17,7 @@ from tests.cli.test_trace_capture import CLIENT, SERVER, pcap, request, segment
 
 
 def test_a_broker_says_what_its_clients_should_change(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         broker.create_topic("orders")
         for name, acks in (("careless", 1), ("careful", -1)):
             config = {"bootstrap.servers": broker.bootstrap_servers, "client.id": name, "acks": acks}

@@ -13,7 +13,7 @@ from pykafka_broker.testing import KafkaBroker, KafkaCluster
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[KafkaBroker]:
-    with KafkaBroker(history=True) as broker:
+    with KafkaBroker(history=True, in_process=True) as broker:
         broker.produce("in", [("a", "1"), ("b", "2")])
         broker.produce("out", [("a", "1")])
         yield broker
@@ -64,7 +64,7 @@ def test_what_can_not_be_checked_is_one_line(
 
 
 def test_the_brokers_of_a_cluster_are_checked_together(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaCluster(2, history=True) as cluster:
+    with KafkaCluster(2, history=True, in_process=True) as cluster:
         for topic in ("in", "out"):
             cluster.create_topic(topic, 4)
             cluster.produce(topic, [(str(number), "x") for number in range(8)])

@@ -19,7 +19,7 @@ from pykafka_broker.testing import KafkaBroker
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[KafkaBroker]:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         yield broker
 
 

@@ -33,7 +33,7 @@ TIMEOUT_S = 60.0
 
 @pytest.fixture(scope="module")
 def behind() -> Iterator[KafkaBroker]:
-    with KafkaBroker({"num.partitions": 1}) as broker:
+    with KafkaBroker({"num.partitions": 1}, in_process=True) as broker:
         yield broker
 
 

@@ -16,7 +16,7 @@ from tests.control.api.test_faults import Client
 
 
 def test_what_clients_ask_is_printed_as_it_happens() -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         command = [sys.executable, "-m", "pykafka_broker", "trace", "--url", broker.control_url, "--client-id", "seen"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ.copy()) as trace:
             try:

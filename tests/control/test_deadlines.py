@@ -45,7 +45,7 @@ def broker() -> Iterator[KafkaBroker]:
         "group.share.record.lock.duration.ms": 1_000,
         "max.incremental.fetch.session.cache.slots": 1,
     }
-    with KafkaBroker(config) as broker:
+    with KafkaBroker(config, in_process=True) as broker:
         broker.clock.freeze()
         yield broker
 
@@ -303,7 +303,7 @@ def test_an_idle_connection(broker: KafkaBroker) -> None:
 
 def test_the_rate_at_which_connections_may_come() -> None:
     limits = {"max.connection.creation.rate": 1, "quota.window.num": 2, "quota.window.size.seconds": 2}
-    with KafkaBroker(limits) as broker:
+    with KafkaBroker(limits, in_process=True) as broker:
         broker.clock.freeze()
         clients = [RawClient(broker) for _ in range(4)]
         for client in clients:

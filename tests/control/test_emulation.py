@@ -8,7 +8,7 @@ from pykafka_broker.testing import KafkaBroker
 
 
 def test_data_of_a_broker_that_emulates() -> None:
-    with KafkaBroker(emulate="0.9") as broker:
+    with KafkaBroker(emulate="0.9", in_process=True) as broker:
         broker.create_topic("t", partitions=2)
         broker.produce("t", [{"key": "k", "value": "v"}])
         [record] = broker.records("t")

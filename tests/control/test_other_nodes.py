@@ -31,7 +31,7 @@ def ask(url: str, method: str, path: str, body: Any = None, **headers: str) -> t
 
 
 def test_each_node_answers_for_all() -> None:
-    with KafkaCluster(2) as cluster:
+    with KafkaCluster(2, in_process=True) as cluster:
         first, second = (cluster.broker(number) for number in (1, 2))
         assert ask(first.control_url, "GET", "/page/nodes") == (200, [1, 2, 100])
         assert ask(second.control_url, "GET", "/page/nodes") == (200, [2, 1, 100])
@@ -73,7 +73,7 @@ def test_a_node_is_not_asked_for_another_one() -> None:
 
 
 def test_a_page_of_another_site_reaches_no_node() -> None:
-    with KafkaCluster(1) as cluster:
+    with KafkaCluster(1, in_process=True) as cluster:
         url = cluster.broker(1).control_url
         for headers in ({"origin": "http://elsewhere.example"}, {"host": "elsewhere.example"}):
             for path in ("/page/nodes", "/page/nodes/100/broker"):

@@ -13,7 +13,7 @@ from pykafka_broker.testing import KafkaBroker
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[KafkaBroker]:
-    with KafkaBroker(security="sasl_plaintext", users=["alice", "bob"]) as broker:
+    with KafkaBroker(security="sasl_plaintext", users=["alice", "bob"], in_process=True) as broker:
         broker.create_topic("t")
         yield broker
 

@@ -15,7 +15,7 @@ from pykafka_broker.testing.cluster_data import listing
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[KafkaCluster]:
-    with KafkaCluster(brokers=2) as cluster:
+    with KafkaCluster(brokers=2, in_process=True) as cluster:
         yield cluster
 
 
@@ -35,7 +35,7 @@ def test_records_go_to_whoever_leads_and_come_from_there(cluster: KafkaCluster) 
     assert len(found) == 6
     assert [record.value for record in cluster.records("orders", partition=3, limit=1)] == ["a"]
     assert len(cluster.records("orders", limit=4)) == 4
-    with KafkaBroker({"num.partitions": 4}) as alone:
+    with KafkaBroker({"num.partitions": 4}, in_process=True) as alone:
         (alone_at,) = alone.produce("orders", [("key", "b")])
     assert places[1][0] == alone_at[0]  # a key has the partition that it has anywhere
     assert cluster.produce("orders", []) == []
@@ -126,7 +126,7 @@ def test_a_write_whose_answer_is_lost_is_repeated_and_there_once(
 
 
 def test_a_record_whose_leader_changes_before_it_is_committed_is_there_once() -> None:
-    with KafkaCluster(brokers=3) as cluster:
+    with KafkaCluster(brokers=3, in_process=True) as cluster:
         cluster.create_topic("moved")
         cluster.produce("moved", ["first"])
         leader = cluster.leader_of("moved")

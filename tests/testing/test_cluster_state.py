@@ -16,7 +16,7 @@ INTERNAL = {"offsets.topic.num.partitions": 3, "transaction.state.log.num.partit
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[KafkaCluster]:
-    with KafkaCluster(brokers=3, config=INTERNAL) as running:
+    with KafkaCluster(brokers=3, config=INTERNAL, in_process=True) as running:
         yield running
 
 
@@ -59,7 +59,15 @@ def test_a_snapshot_has_records_offsets_topics_and_settings(cluster: KafkaCluste
         assert values(cluster) == ["2", "other"]
 
 
-def test_whatever_is_acknowledged_before_is_there_and_nothing_twice(cluster: KafkaCluster) -> None:
+@pytest.fixture
+def processes() -> Iterator[KafkaCluster]:
+    """Nodes that go on by themselves while one of them makes its part of a snapshot."""
+    with KafkaCluster(brokers=2, config=INTERNAL) as running:
+        yield running
+
+
+def test_whatever_is_acknowledged_before_is_there_and_nothing_twice(processes: KafkaCluster) -> None:
+    cluster = processes
     cluster.create_topic("orders")
     producer = Producer(cluster.client_config("confluent") | {"enable.idempotence": True, "linger.ms": 1})
     acknowledged: list[object] = []
@@ -129,7 +137,7 @@ def test_a_fork_goes_its_own_way(cluster: KafkaCluster) -> None:
 def test_the_clock_stays_as_it_was_moved(cluster: KafkaCluster) -> None:
     cluster.create_topic("orders")
     cluster.snapshot("now")
-    cluster.clock.advance(hours=5)
+    cluster.clock.advance(hours=1)
     moved = cluster.clock.freeze()
     cluster.restore("now")
     assert cluster.clock.frozen
@@ -151,9 +159,15 @@ def test_a_snapshot_needs_a_name_and_a_controller(cluster: KafkaCluster) -> None
         cluster.fork()
 
 
-@pytest.mark.parametrize("form", [{"controllers": 0}, {"security": "sasl_plaintext", "users": {"alice": "secret"}}])
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"brokers": 2, "controllers": 0, "in_process": True},
+        {"brokers": 1, "security": "sasl_plaintext", "users": {"alice": "secret"}},
+    ],
+)
 def test_clusters_of_other_forms(form: dict[str, object]) -> None:
-    with KafkaCluster(brokers=2, config=INTERNAL, **form) as cluster:  # type: ignore[arg-type]
+    with KafkaCluster(config=INTERNAL, **form) as cluster:  # type: ignore[arg-type]
         cluster.create_topic("orders")
         cluster.produce("orders", ["1"])
         cluster.snapshot("one")
@@ -169,7 +183,7 @@ def test_clusters_of_other_forms(form: dict[str, object]) -> None:
 
 def test_the_form_for_an_event_loop() -> None:
     async def scenario() -> None:
-        async with AsyncKafkaCluster(brokers=1, config=INTERNAL) as cluster:
+        async with AsyncKafkaCluster(brokers=1, config=INTERNAL, in_process=True) as cluster:
             await cluster.create_topic("orders")
             await cluster.produce("orders", ["1"])
             await cluster.snapshot("one")
@@ -186,7 +200,7 @@ def test_the_form_for_an_event_loop() -> None:
 
 
 def test_directories_of_the_config_are_not_shared(tmp_path: object) -> None:
-    with KafkaCluster(brokers=1, configs={1: {"log.dirs": f"{tmp_path}/logs"}}) as cluster:
+    with KafkaCluster(brokers=1, configs={1: {"log.dirs": f"{tmp_path}/logs"}}, in_process=True) as cluster:
         cluster.create_topic("orders")
         cluster.snapshot("empty")
         cluster.produce("orders", ["1"])

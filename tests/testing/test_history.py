@@ -116,7 +116,7 @@ def test_a_history_outlives_a_killed_broker(broker: KafkaBroker) -> None:
 
 
 def test_a_history_that_begins_later_accuses_nobody_of_what_came_before() -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         broker.create_topic("in")
         produce(broker, "in", "a", "b", "c")
         broker.history.start()
@@ -146,7 +146,7 @@ async def _ask_asynchronously() -> None:
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[KafkaCluster]:
-    with KafkaCluster(history=True) as running:
+    with KafkaCluster(history=True, in_process=True) as running:
         yield running
 
 

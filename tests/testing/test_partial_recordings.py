@@ -51,7 +51,7 @@ BEFORE = 40
 @pytest.fixture(scope="module")
 def broker() -> Iterator[KafkaBroker]:
     """Records that are read, records that nobody reads any more, and a group that has come as far."""
-    with KafkaBroker() as running:
+    with KafkaBroker(in_process=True) as running:
         running.create_topic("orders")
         running.create_topic("billed")
         running.produce("orders", [(f"order-{number}", "secret") for number in range(BEFORE)])
@@ -140,7 +140,7 @@ def test_a_proxy_records(broker: KafkaBroker, tmp_path: Path, capsys: pytest.Cap
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[KafkaCluster]:
-    with KafkaCluster(2) as running:
+    with KafkaCluster(2, in_process=True) as running:
         running.create_topic("orders", 2)
         for index in (0, 1):
             running.move_leader("orders", index + 1, index)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import signal
+import sys
 
 import pytest
 
@@ -25,6 +27,16 @@ SHARED = """
 def test_one_broker_for_the_run(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(SHARED.format(count=1))
     pytester.runpytest().assert_outcomes(passed=3)
+
+
+def test_what_a_run_here_imports_is_not_imported_again(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    program = pytester.makepyfile("import colorsys\ndef test_nothing(): pass")
+    pytester.runpytest().assert_outcomes(passed=1)
+    assert "colorsys" in sys.modules
+    assert program.stem not in sys.modules
 
 
 def test_no_broker_imports_what_pytest_has_rewritten(pytester: pytest.Pytester) -> None:
@@ -150,40 +162,38 @@ def test_the_command_line_has_configs_and_a_release(pytester: pytest.Pytester) -
         pytester.runpytest(*wrong).stderr.fnmatch_lines([says])
 
 
+LEAVES = [
+    *("kafka_broker.kill()", "kafka_broker.stop()", "kafka_broker.close()", "kafka_broker.pause()"),
+    "kafka_broker.fill_disk()",
+    *(["os.kill(kafka_broker.pid, signal.SIGSTOP)"] if hasattr(signal, "SIGSTOP") else []),
+]
+
+
 @pytest.mark.parametrize("isolation", ["reset", "none"])
-@pytest.mark.parametrize(
-    "leave",
-    [
-        "kafka_broker.kill()",
-        "kafka_broker.stop()",
-        "kafka_broker.close()",
-        "kafka_broker.pause()",
-        "kafka_broker.fill_disk()",
-        pytest.param("os.kill(kafka_broker.pid, signal.SIGSTOP)", marks=pytest.mark.posix("needs SIGSTOP")),
-    ],
-)
-def test_what_a_test_does_to_the_broker_does_not_fail_the_next_one(
-    pytester: pytest.Pytester, leave: str, isolation: str
-) -> None:
-    expected = "0" if isolation == "reset" else "n" if "close" in leave else "1"
-    pytester.makepyfile(f"""
+def test_what_a_test_does_to_the_broker_does_not_fail_the_next_one(pytester: pytest.Pytester, isolation: str) -> None:
+    program = """
         import os, signal, pytest
         from interop.raw import RawClient
         from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
         def topics(broker):
             with RawClient(broker.bootstrap_servers) as client:
                 return len(client.call(MetadataRequest(topics=None), 9).topics)
-        def test_leaves(kafka_broker):
+    """
+    for number, leave in enumerate(LEAVES):
+        expected = "0" if isolation == "reset" else "n" if "close" in leave else "1"
+        program += f"""
+        def test_leaves_{number}(kafka_broker):
             kafka_broker.produce("t", ["1"])
             {leave}
             assert 1 == 2
         @pytest.mark.parametrize("n", range(2))
-        def test_after(kafka_broker, n):
+        def test_after_{number}(kafka_broker, n):
             assert topics(kafka_broker) == {expected}
             kafka_broker.produce("t", ["1"])
-    """)
+        """
+    pytester.makepyfile(program)
     result = pytester.runpytest(f"--kafka-broker-isolation={isolation}")
-    result.assert_outcomes(passed=2, failed=1)
+    result.assert_outcomes(passed=2 * len(LEAVES), failed=len(LEAVES))
 
 
 @pytest.mark.parametrize(

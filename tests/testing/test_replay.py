@@ -31,7 +31,7 @@ from tests.control.api.test_faults import Client
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[KafkaBroker]:
-    with KafkaBroker() as running:
+    with KafkaBroker(in_process=True) as running:
         yield running
 
 
@@ -66,7 +66,7 @@ def recorded(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 def played(path: Path, **options: Any) -> RecordingPlayer:
-    with KafkaBroker(**options) as target, path.open() as file:
+    with KafkaBroker(in_process=True, **options) as target, path.open() as file:
         replay = RecordingPlayer(read_recording(file), ControlledTarget(target.control, target.host, target.port))
         asyncio.run(replay.run())
     return replay
@@ -127,7 +127,7 @@ def test_what_a_check_finds_is_told(recorded: Path, tmp_path: Path, capsys: pyte
 
 
 def test_a_broker_that_runs_may_be_the_target(recorded: Path) -> None:
-    with KafkaBroker() as target:
+    with KafkaBroker(in_process=True) as target:
         arguments = ["replay", str(recorded), "--to", f"{target.host}:{target.port}", "--url", str(target.control_url)]
         assert main(arguments) == 0
 
@@ -136,7 +136,7 @@ def test_without_a_control_api_it_says_what_was_left_out(
     recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Topics and records come by Kafka's own protocol; faults don't, and what they refused is not asked for."""
-    with KafkaBroker() as target:
+    with KafkaBroker(in_process=True) as target:
         assert main(["replay", str(recorded), "--to", f"{target.host}:{target.port}"]) == 0
     left_out, summary = capsys.readouterr().out.splitlines()
     assert left_out == (
@@ -183,7 +183,7 @@ def test_the_state_at_a_moment_can_be_looked_at(
 
 
 def test_a_state_that_can_t_be_made_is_told(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as target:
+    with KafkaBroker(in_process=True) as target:
         target.create_topic("orders")
         assert main(["replay", str(recorded), "--to", f"{target.host}:{target.port}"]) == 1
     assert "the state before the recording can't be made there: " in capsys.readouterr().err
@@ -223,7 +223,7 @@ def test_a_client_that_has_gone_is_gone_again(broker: KafkaBroker, tmp_path: Pat
 
 def test_passwords_are_not_recorded(tmp_path: Path) -> None:
     path = tmp_path / "secured.jsonl"
-    with KafkaBroker(security="sasl_plaintext", users={"alice": "wonderland"}) as secured:
+    with KafkaBroker(security="sasl_plaintext", users={"alice": "wonderland"}, in_process=True) as secured:
         secured.create_topic("orders")
         secured.start_recording()
         producer = Producer(secured.client_config("confluent", user="alice"))

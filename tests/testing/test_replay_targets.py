@@ -60,7 +60,7 @@ class Recorded3:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with KafkaCluster(history=True) as cluster:
+        with KafkaCluster(history=True, in_process=True) as cluster:
             cluster.create_topic("orders")
             cluster.create_topic("billed")
             cluster.move_leader("orders", cluster.leader_of("orders") % 3 + 1)
@@ -238,7 +238,7 @@ def test_a_cluster_needs_as_many_brokers(recorded: Recorded3, capsys: pytest.Cap
     few = "the recording has 3 brokers, and the cluster there has"
     assert main(["replay", str(recorded.path), "--brokers", "2"]) == 1
     assert f"{few} 2" in capsys.readouterr().err
-    with KafkaBroker() as alone:
+    with KafkaBroker(in_process=True) as alone:
         assert main(["replay", str(recorded.path), "--to", alone.bootstrap_servers]) == 1
         assert f"{few} 1" in capsys.readouterr().err
     assert main(["replay", str(recorded.path), "--to", "127.0.0.1:9", "--url", "http://127.0.0.1:9"]) == 1
@@ -271,7 +271,7 @@ def test_any_other_cluster_gives_the_same_answers(recorded: Recorded3, capsys: p
     )
     path = recorded.path.with_name("ids.jsonl")
     path.write_text("\n".join([*lines_of(there), ""]))
-    with KafkaCluster() as cluster:
+    with KafkaCluster(in_process=True) as cluster:
         code = main(["replay", str(path), "--to", cluster.broker(2).bootstrap_servers, "--all"])
     told, problems = capsys.readouterr()
     assert code == 0, told or problems
@@ -327,7 +327,7 @@ def test_a_broker_that_is_killed_and_started_is_so_again(tmp_path: Path, capsys:
     code = main(["replay", str(path), "--all"])
     told = capsys.readouterr().out
     assert code == 0, told
-    with KafkaCluster(2) as other:
+    with KafkaCluster(2, in_process=True) as other:
         code = main(["replay", str(path), "--all", "--to", other.bootstrap_servers.partition(",")[0]])
     told, problems = capsys.readouterr()
     assert code == 0, told or problems
@@ -338,7 +338,7 @@ def test_a_broker_that_is_killed_and_started_is_so_again(tmp_path: Path, capsys:
 
 def test_the_recordings_of_all_nodes_are_played_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Return recordings as a test in another language gets them, from the control API of each node."""
-    with KafkaCluster(2) as cluster:
+    with KafkaCluster(2, in_process=True) as cluster:
         cluster.create_topic("orders", 2, replication_factor=1)
         cluster.produce("orders", [("a", "1"), ("b", "2"), ("c", "3")])
         for index in (0, 1):  # whatever leads the partitions, one of them is not led by the coordinator

@@ -61,7 +61,7 @@ def test_users_and_rights_outlive_resets_restarts_and_forks() -> None:
 
 
 def test_a_wrong_password_is_refused() -> None:
-    with KafkaBroker(security="sasl_plaintext", users=["alice"]) as broker:
+    with KafkaBroker(security="sasl_plaintext", users=["alice"], in_process=True) as broker:
         config = broker.client_config("confluent") | {"sasl.password": "wrong"}
         with pytest.raises(KafkaException):
             AdminClient(config).list_topics(timeout=2)
@@ -89,7 +89,7 @@ def test_a_broker_has_what_its_config_adds() -> None:
 
 
 def test_rights_without_a_password_are_those_of_everybody() -> None:
-    with KafkaBroker(acls=["ANONYMOUS may write and describe topic t"]) as broker:
+    with KafkaBroker(acls=["ANONYMOUS may write and describe topic t"], in_process=True) as broker:
         broker.create_topic("t")
         producer = Producer(broker.client_config("confluent"))
         producer.produce("t", b"1")
@@ -99,7 +99,7 @@ def test_rights_without_a_password_are_those_of_everybody() -> None:
 
 @pytest.mark.parametrize("release", ["0.10.2", "2.0", "2.8"])
 def test_older_releases_have_users_too(release: str) -> None:
-    with KafkaBroker(security="sasl_ssl", users=USERS, acls=ACLS, emulate=release) as broker:
+    with KafkaBroker(security="sasl_ssl", users=USERS, acls=ACLS, emulate=release, in_process=True) as broker:
         assert sent(broker, "orders", user="alice") == 0
 
 

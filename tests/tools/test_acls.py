@@ -26,7 +26,7 @@ ALICE = ["--topic", "orders", "--allow-principal", "User:alice", "--operation", 
 
 
 def test_acls_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker(SETTINGS) as broker:
+    with KafkaBroker(SETTINGS, in_process=True) as broker:
         asked = Asked(broker, capsys)
         assert asked("acls", "--add", *ALICE) == [MAY_READ]
         assert asked("acls", "--add", *ALICE) == []
@@ -40,7 +40,7 @@ def test_acls_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_nothing_is_removed_without_a_yes(
     said: str, left: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with KafkaBroker(SETTINGS) as broker:
+    with KafkaBroker(SETTINGS, in_process=True) as broker:
         asked = Asked(broker, capsys)
         asked("acls", "--add", *ALICE)
         monkeypatch.setattr(sys, "stdin", io.StringIO(said))
@@ -50,7 +50,7 @@ def test_nothing_is_removed_without_a_yes(
 
 
 def test_a_broker_without_an_authorizer_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         assert main("acls", ["--bootstrap-server", broker.bootstrap_servers, "--list"]) == 1
     assert capsys.readouterr().out == (
         "Error while executing ACL command: org.apache.kafka.common.errors.SecurityDisabledException: "

@@ -12,7 +12,7 @@ from tests.tools.asking import Asked
 
 
 def test_configs_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         broker.create_topic("t")
         told = Asked(broker, capsys)
         changed = told("configs", "--topic", "t", "--alter", "--add-config", "cleanup.policy=[compact,delete]")
@@ -40,7 +40,7 @@ def test_configs_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_a_password_stands_in_no_error(added: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         where = ["--bootstrap-server", broker.bootstrap_servers]
         main("configs", [*where, "--user", "bob", "--alter", "--add-config", added])
     out, err = capsys.readouterr()

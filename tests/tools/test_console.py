@@ -27,7 +27,7 @@ from pykafka_broker.tools.frame import Tool, main, parser_of
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[KafkaBroker]:
-    with KafkaBroker() as running:
+    with KafkaBroker(in_process=True) as running:
         yield running
 
 

@@ -11,7 +11,7 @@ FROM_START = ("--alter", "--entity-type", "groups", "--entity-name", "g", "--add
 
 
 def test_what_is_not_printed_is_released(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker(config={"group.share.assignment.interval.ms": "0"}) as broker:
+    with KafkaBroker(config={"group.share.assignment.interval.ms": "0"}, in_process=True) as broker:
         broker.create_topic("a", 1)
         send(broker, "a", 3)
         asked = Asked(broker, capsys)

@@ -16,7 +16,7 @@ def commit(broker: KafkaBroker, group: str, topic: str, offset: int) -> None:
 
 @pytest.mark.parametrize("release", ["", "1.0", "2.4", "2.8", "3.7"])
 def test_groups_as_json(release: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker(config={"pykafka.emulate": release} if release else {}) as broker:
+    with KafkaBroker(config={"pykafka.emulate": release} if release else {}, in_process=True) as broker:
         broker.create_topic("a", 1)
         send(broker, "a", 3)
         commit(broker, "g", "a", 1)
@@ -50,7 +50,7 @@ def test_groups_as_json(release: str, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_a_regular_expression_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         asked = Asked(broker, capsys)
         assert asked("consumer-groups", "--validate-regex", "a*") == {"regex": "a*", "valid": True}
         assert asked("consumer-groups", "--validate-regex", "(")["valid"] is False

@@ -25,7 +25,7 @@ def test_the_life_of_a_token_as_json(tmp_path: Path, capsys: pytest.CaptureFixtu
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
         f'sasl.jaas.config={_MODULE} username="alice" password="alice-secret";\n'
     )
-    with KafkaBroker(_SETTINGS) as broker:
+    with KafkaBroker(_SETTINGS, in_process=True) as broker:
         connected = ["--bootstrap-server", broker.bootstrap_servers, "--command-config", str(config), "--json"]
 
         def asked(*arguments: str) -> object:

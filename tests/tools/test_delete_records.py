@@ -14,7 +14,7 @@ def test_deletions_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     file = tmp_path / "offsets.json"
     places = [{"topic": "a", "partition": 0, "offset": 2}, {"topic": "a", "partition": 1, "offset": 7}]
     file.write_text(json.dumps({"partitions": places}))
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         broker.create_topic("a", 2)
         send(broker, "a", 3)
         first, second = Asked(broker, capsys)("delete-records", "--offset-json-file", str(file))

@@ -83,7 +83,9 @@ def test_every_tool_has_a_call() -> None:
 def test_every_tool_over_tls_and_sasl(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with KafkaBroker(CONFIG, security="SASL_SSL", users={"alice": "right"}, mechanisms=["SCRAM-SHA-512"]) as broker:
+    with KafkaBroker(
+        CONFIG, security="SASL_SSL", users={"alice": "right"}, mechanisms=["SCRAM-SHA-512"], in_process=True
+    ) as broker:
         settings = broker.client_config("java")
         settings.pop("bootstrap.servers", None)
         good = written(tmp_path / "good", settings)
@@ -110,7 +112,7 @@ def test_every_tool_works_on_an_old_broker_or_says_what_that_lacks(
 ) -> None:
     quick = written(tmp_path / "quick", {"default.api.timeout.ms": 5000})
     found = {}
-    with KafkaBroker({"offsets.topic.num.partitions": "1"}, emulate=release) as broker:
+    with KafkaBroker({"offsets.topic.num.partitions": "1"}, emulate=release, in_process=True) as broker:
         for tool in CALLS:
             if tool == "console-consumer":
                 write_three(broker)

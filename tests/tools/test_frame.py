@@ -23,7 +23,7 @@ NOBODY = "127.0.0.1:1"
 def test_the_address_may_stand_in_the_environment(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         broker.create_topic("orders")
         monkeypatch.setenv(SERVER_VARIABLE, broker.bootstrap_servers)
         assert main("topics", ["--list"]) == 0
@@ -33,7 +33,7 @@ def test_the_address_may_stand_in_the_environment(
 
 
 def test_a_tool_prints_what_it_found(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         for name in ("orders", "items"):
             broker.create_topic(name)
         assert main("topics", ["--bootstrap-server", broker.bootstrap_servers, "--list"]) == 0
@@ -63,7 +63,7 @@ def test_wrong_use_is_told_on_standard_error_and_exit_code_1(
 
 
 def test_a_failure_is_told_on_both_streams_as_kafkas_script_does(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         where = ["--bootstrap-server", broker.bootstrap_servers]
         assert main("topics", [*where, "--describe", "--topic", "nothing"]) == 1
         text = "Topic 'nothing' does not exist as expected\n"
@@ -107,7 +107,7 @@ def test_a_value_that_makes_no_sense_is_told_in_a_line(words: str, capsys: pytes
 
 
 def test_so_is_a_name_that_no_request_can_have(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         assert main("console-consumer", ["--bootstrap-server", broker.bootstrap_servers, "--topic", "\udcff"]) == 1
     assert "can't encode" in capsys.readouterr().err
 
@@ -116,14 +116,14 @@ def test_so_is_a_name_that_no_request_can_have(capsys: pytest.CaptureFixture[str
     "flags", ["-list -topic orders", "--list=true --topic=orders", "--list --topic orders -- --odd"]
 )
 def test_flags_in_the_forms_that_most_scripts_take(flags: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         broker.create_topic("orders")
         assert main("topics", ["-bootstrap-server", broker.bootstrap_servers, *flags.split()]) == 0
         assert capsys.readouterr() == ("orders\n", "")
 
 
 def test_some_scripts_take_flags_that_are_shortened_or_repeated(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         where = ["--bootstrap-s", NOBODY, "--bootstrap-server", broker.bootstrap_servers]
         assert main("features", [*where, "describe"]) == 0
         assert "metadata.version" in capsys.readouterr().out

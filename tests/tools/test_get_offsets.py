@@ -16,7 +16,7 @@ def send(broker: KafkaBroker, topic: str, count: int) -> None:
 
 
 def test_offsets_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         broker.create_topic("a", 2)
         send(broker, "a", 3)
         asked = Asked(broker, capsys)
@@ -29,7 +29,7 @@ def test_offsets_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_partitions_come_in_the_order_of_kafkas_script(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         broker.create_topic("p12", 12)
         broker.create_topic("p.3", 1)
         assert main("get-offsets", ["--bootstrap-server", broker.bootstrap_servers]) == 0
@@ -39,7 +39,7 @@ def test_partitions_come_in_the_order_of_kafkas_script(capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("release", ["0.10.0", "0.11", "2.8"])
 def test_a_time_that_an_old_broker_does_not_know_is_skipped(release: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker(config={"pykafka.emulate": release}) as broker:
+    with KafkaBroker(config={"pykafka.emulate": release}, in_process=True) as broker:
         broker.create_topic("a", 1)
         send(broker, "a", 3)
         where = ["--bootstrap-server", broker.bootstrap_servers, "--topic", "a", "--time"]

@@ -14,7 +14,7 @@ NOBODY = ["--bootstrap-server", "127.0.0.1:1", "--election-type", "preferred"]
 def test_elections_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "elect.json"
     file.write_text('{"partitions": [{"topic": "a", "partition": 0}, {"topic": "a", "partition": 7}]}')
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         broker.create_topic("a")
         asked = Asked(broker, capsys)
         there, unknown = asked("leader-election", *NOBODY[2:], "--path-to-json-file", str(file), status=1)

@@ -8,7 +8,7 @@ from tests.tools.asking import Asked
 
 @pytest.mark.parametrize("release", ["", "1.0", "2.8"])
 def test_directories_as_json(release: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker(config={"pykafka.emulate": release} if release else {}) as broker:
+    with KafkaBroker(config={"pykafka.emulate": release} if release else {}, in_process=True) as broker:
         broker.create_topic("a", 2)
         broker.create_topic("b", 1)
         (told,) = Asked(broker, capsys)("log-dirs", "--describe", "--topic-list", "a", "--broker-list", "1")

@@ -88,7 +88,7 @@ def offset(broker: KafkaBroker, topic: str) -> int:
 
 
 def test_records_configs_and_group_offsets_go_over_and_a_restart_goes_on(tmp_path: Path) -> None:
-    with KafkaBroker() as source, KafkaBroker() as target:
+    with KafkaBroker(in_process=True) as source, KafkaBroker(in_process=True) as target:
         admin = AdminClient({"bootstrap.servers": source.bootstrap_servers})
         topic = NewTopic("mirrored", 2, 1, config={"retention.ms": "7654321"})
         admin.create_topics([topic])["mirrored"].result(10)
@@ -117,7 +117,7 @@ def test_records_configs_and_group_offsets_go_over_and_a_restart_goes_on(tmp_pat
 
 def test_the_offsets_of_a_group_follow_once_its_members_have_left(tmp_path: Path) -> None:
     more = "to.bootstrap.servers = {0}\nfrom.bootstrap.servers = {0}\nsync.group.offsets.interval.seconds = 1\n"
-    with KafkaBroker() as broker:  # one cluster under two names: the group is the same on both sides
+    with KafkaBroker(in_process=True) as broker:  # one cluster under two names: the group is the same on both sides
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         admin.create_topics([NewTopic("mirrored", 2, 1)])["mirrored"].result(10)
         write(broker, "mirrored", b"one", b"two")
@@ -149,7 +149,7 @@ WITH_ACLS = {
 def test_acls_go_over_and_a_restart_knows_which_record_was_which(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with KafkaBroker(WITH_ACLS) as source, KafkaBroker(WITH_ACLS) as target:
+    with KafkaBroker(WITH_ACLS, in_process=True) as source, KafkaBroker(WITH_ACLS, in_process=True) as target:
         admin = AdminClient({"bootstrap.servers": source.bootstrap_servers})
         admin.create_topics([NewTopic("mirrored", 2, 1), NewTopic("heartbeats", 2, 1)])["mirrored"].result(10)
         write(source, "mirrored", b"one", b"two", b"three")

@@ -10,7 +10,7 @@ from tests.tools.asking import Asked
 
 
 def test_what_was_measured_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         asked = Asked(broker, capsys)
         limit = ("--throughput", "-1", "--warmup-records", "10")
         sent = asked("producer-perf-test", "--topic", "t", "--num-records", "50", "--record-size", "20", *limit)
@@ -27,7 +27,7 @@ def test_what_was_measured_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_members_of_a_share_group_share_the_work(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker(config={"group.share.assignment.interval.ms": "0"}) as broker:
+    with KafkaBroker(config={"group.share.assignment.interval.ms": "0"}, in_process=True) as broker:
         broker.create_topic("t", 1)
         asked = Asked(broker, capsys)
         limit = ("--throughput", "-1", "--record-size", "20")

@@ -39,7 +39,7 @@ def on_a_terminal(*command: str, stdin: Path | None = None) -> tuple[str, str]:
 def test_a_bar_is_shown_only_on_a_terminal_and_only_if_tqdm_is_there(tmp_path: Path) -> None:
     pytest.importorskip("tqdm")
     python, tool = sys.executable, (sys.executable, "-m", "pykafka_broker")
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         broker.create_topic("a", 1)
         where = ("--bootstrap-server", broker.bootstrap_servers)
         out, shown = on_a_terminal(*tool, *PERF, *where)

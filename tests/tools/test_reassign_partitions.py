@@ -19,7 +19,7 @@ def plan(folder: Path, *partitions: dict[str, object]) -> str:
 
 
 def test_the_state_of_partitions_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         broker.create_topic("a", 2)
         asked = Asked(broker, capsys)
         assert asked("reassign-partitions", "--list") == []
@@ -67,7 +67,7 @@ def test_a_broker_that_is_no_number_is_refused(broker: str, tmp_path: Path, caps
 def test_throttles_are_set_while_replicas_move_and_cleared_when_they_have(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with KafkaCluster(2) as cluster:
+    with KafkaCluster(2, in_process=True) as cluster:
         where = ["--bootstrap-server", cluster.bootstrap_servers]
         assert main("topics", [*where, "--create", "--topic", "a", "--replica-assignment", "1"]) == 0
         file = plan(tmp_path, {"topic": "a", "partition": 0, "replicas": [2]})

@@ -9,7 +9,7 @@ from tests.tools.test_get_offsets import send
 
 
 def test_share_groups_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         broker.create_topic("a", 1)
         send(broker, "a", 3)
         join_share_group(broker.bootstrap_servers, "g", "m" * 22, ["a"])

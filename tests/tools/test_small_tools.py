@@ -13,7 +13,7 @@ from tests.tools.asking import Asked
 
 
 def test_each_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         asked = Asked(broker, capsys)
         (metadata,) = [each for each in asked("features", "describe") if each["feature"] == "metadata.version"]
         assert (metadata["supported_min_version"], metadata["finalized_version_level"]) == (7, 33)
@@ -41,7 +41,7 @@ def test_columns_are_as_wide_as_in_kafkas_scripts(capsys: pytest.CaptureFixture[
         assert main(tool, ["--bootstrap-server", broker.bootstrap_servers, *arguments]) == 0
         return [line.rstrip() for line in capsys.readouterr().out.splitlines() if line]
 
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         broker.create_topic("orders")
         broker.create_topic(long)
         reset = ("--reset-offsets", "--to-earliest", "--execute", "--topic", "orders", "--group")
@@ -81,7 +81,7 @@ def test_cluster_is_the_tool_with_a_word_behind(capsys: pytest.CaptureFixture[st
     assert is_tool(["cluster", "api-versions"])
     assert not is_tool(["cluster"])
     assert not is_tool(["cluster", "--brokers", "3"])
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         at = ["--bootstrap-server", broker.bootstrap_servers]
         assert main("cluster", ["cluster-id", *at, "--json"]) == 0
         assert len(json.loads(capsys.readouterr().out)["cluster_id"]) == 22
@@ -91,7 +91,7 @@ def test_cluster_is_the_tool_with_a_word_behind(capsys: pytest.CaptureFixture[st
 
 
 def test_nodes_of_a_cluster_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker(config={"broker.rack": "r"}) as broker:
+    with KafkaBroker(config={"broker.rack": "r"}, in_process=True) as broker:
         at = ["--bootstrap-server", broker.bootstrap_servers, "--json"]
         where = {"id": 1, "host": "127.0.0.1", "port": broker.port, "rack": "r"}
         assert main("cluster", ["list-endpoints", *at]) == 0
@@ -104,7 +104,7 @@ def test_nodes_of_a_cluster_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(("command", "kind"), [("unregister", "broker"), ("unregister-controller", "controller")])
 def test_a_cluster_that_can_unregister_no_node(command: str, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker(emulate="2.7") as broker:
+    with KafkaBroker(emulate="2.7", in_process=True) as broker:
         arguments = [command, "--bootstrap-server", broker.bootstrap_servers, "--id", "9"]
         assert main("cluster", arguments) == 0
         said = capsys.readouterr().out
@@ -116,14 +116,14 @@ def test_a_cluster_that_can_unregister_no_node(command: str, kind: str, capsys: 
 
 
 def test_json_may_be_asked_for_behind_the_word(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         assert main("features", ["--bootstrap-server", broker.bootstrap_servers, "describe", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("release", ["0.11", "2.8", "3.7"])
 def test_older_brokers_are_asked_in_their_versions(release: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker(config={"pykafka.emulate": release}) as broker:
+    with KafkaBroker(config={"pykafka.emulate": release}, in_process=True) as broker:
         asked = Asked(broker, capsys)
         assert asked("groups", "--list") == []
         assert asked("broker-api-versions")[0]["error"] is None

@@ -33,7 +33,7 @@ async def _go(bootstrap: str, member: StreamsMember) -> None:
 
 
 def test_streams_groups_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker(config={"group.streams.initial.rebalance.delay.ms": "0"}) as broker:
+    with KafkaBroker(config={"group.streams.initial.rebalance.delay.ms": "0"}, in_process=True) as broker:
         broker.create_topic("a", 1)
         send(broker, "a", 3)
         member = StreamsMember("g", "m", ["a"])
@@ -68,7 +68,7 @@ def test_a_group_that_is_not_ready_is_asked_for_with_a_score(capsys: pytest.Capt
                 [each.group_id for each in await list_groups(client, [state])] for state in ("NOT_READY", "NotReady")
             ]
 
-    with KafkaBroker(config={"group.streams.initial.rebalance.delay.ms": "0"}) as broker:
+    with KafkaBroker(config={"group.streams.initial.rebalance.delay.ms": "0"}, in_process=True) as broker:
         assert asyncio.run(ask(broker.bootstrap_servers)) == [["g"], []]
         assert Asked(broker, capsys)("streams-groups", "--list", "--state", "NotReady") == []
 

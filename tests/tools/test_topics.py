@@ -11,7 +11,7 @@ from tests.tools.asking import Asked
 
 
 def test_topics_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         told = Asked(broker, capsys)
         made = told("topics", "--create", "--topic", "a_b", "--partitions", "2", "--config", "retention.ms=5")
         assert made == {"name": "a_b", "created": True}
@@ -29,7 +29,7 @@ def test_topics_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_error_is_no_json(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         where = ["--bootstrap-server", broker.bootstrap_servers]
         assert main("topics", [*where, "--json", "--delete", "--topic", "none"]) == 1
     assert capsys.readouterr() == (
@@ -39,7 +39,7 @@ def test_an_error_is_no_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_topic_that_is_named_by_its_id_is_described_by_metadata(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         broker.create_topic("orders")
         where = ["--bootstrap-server", broker.bootstrap_servers, "--describe"]
         assert main("topics", [*where, "--topic", "orders"]) == 0
@@ -53,7 +53,7 @@ def test_a_topic_that_is_named_by_its_id_is_described_by_metadata(capsys: pytest
 
 @pytest.mark.parametrize("release", ["0.11", "2.8"])
 def test_an_older_broker_is_described_by_its_metadata(release: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker(config={"pykafka.emulate": release}) as broker:
+    with KafkaBroker(config={"pykafka.emulate": release}, in_process=True) as broker:
         broker.create_topic("old", 2)
         assert main("topics", ["--bootstrap-server", broker.bootstrap_servers, "--describe", "--topic", "old"]) == 0
     head, *partitions = capsys.readouterr().out.splitlines()

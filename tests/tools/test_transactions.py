@@ -20,7 +20,7 @@ def begin(broker: KafkaBroker, name: str, topic: str) -> Producer:
 
 
 def test_a_transaction_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         broker.create_topic("a")
         begin(broker, "shop", "a")
         tool = partial(Asked(broker, capsys), "transactions")
@@ -43,7 +43,7 @@ def test_a_transaction_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_json_may_be_asked_for_behind_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         assert main("transactions", ["--bootstrap-server", broker.bootstrap_servers, "list", "--json"]) == 0
         assert capsys.readouterr().out == "[]\n"
         described = ["--bootstrap-server", broker.bootstrap_servers, "describe", "--transactional-id", "x"]

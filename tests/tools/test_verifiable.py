@@ -11,7 +11,7 @@ from tests.tools.asking import Asked
 
 
 def test_what_was_sent_is_read(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         asked = Asked(broker, capsys)
         sent = asked("verifiable-producer", "--topic", "v", "--max-messages", "4")
         assert [each["name"] for each in sent] == [
@@ -32,7 +32,7 @@ def test_what_was_sent_is_read(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_can_not_be_sent_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         sent = Asked(broker, capsys)("verifiable-producer", "--topic", "a b", "--max-messages", "1")
         assert sent[1]["name"] == "producer_send_error"
         assert sent[1]["exception"] == "class org.apache.kafka.common.errors.InvalidTopicException"
@@ -41,7 +41,7 @@ def test_what_can_not_be_sent_is_told(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_records_that_are_renewed_or_released_come_again(capsys: pytest.CaptureFixture[str]) -> None:
-    with KafkaBroker(config={"group.share.assignment.interval.ms": "0"}) as broker:
+    with KafkaBroker(config={"group.share.assignment.interval.ms": "0"}, in_process=True) as broker:
         broker.create_topic("v", 1)
         asked = Asked(broker, capsys)
         asked("verifiable-producer", "--topic", "v", "--max-messages", "3")

@@ -107,7 +107,7 @@ def test_groups_of_a_topic_are_those_with_offsets_of_it(broker: KafkaBroker) -> 
 
 def test_rights_are_listed() -> None:
     rights = ["alice may read topic orders", "bob may not write topic orders-*"]
-    with KafkaBroker(security="sasl_plaintext", users=["alice", "bob"], acls=rights) as broker:
+    with KafkaBroker(security="sasl_plaintext", users=["alice", "bob"], acls=rights, in_process=True) as broker:
         found = browse(broker, "/access")["acls"]
     first, last = ((each["principal"], each["permission"], each["pattern_type"]) for each in (found[0], found[-1]))
     assert (first, last) == (("User:alice", "ALLOW", "LITERAL"), ("User:bob", "DENY", "PREFIXED"))
@@ -116,7 +116,7 @@ def test_rights_are_listed() -> None:
 
 
 def test_users_and_quotas_are_listed() -> None:
-    with KafkaBroker() as broker, RawClient(broker.bootstrap_servers) as client:
+    with KafkaBroker(in_process=True) as broker, RawClient(broker.bootstrap_servers) as client:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         password = UserScramCredentialUpsertion("carol", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 8192), b"x")
         for done in admin.alter_user_scram_credentials([password]).values():
@@ -132,7 +132,7 @@ def test_users_and_quotas_are_listed() -> None:
 
 
 def test_subjects_of_a_registry_are_listed() -> None:
-    with KafkaBroker(schema_registry=True) as broker:
+    with KafkaBroker(schema_registry=True, in_process=True) as broker:
         registry = SchemaRegistryClient({"url": broker.schema_registry_url})
         for subject in ("orders-value", "payments-value"):
             registry.register_schema(subject, Schema('"string"', "AVRO"))

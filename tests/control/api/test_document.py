@@ -50,7 +50,7 @@ MADE_UP = schemathesis.openapi.from_dict(document(operations()))
 @pytest.fixture(scope="module")
 def own_broker() -> Iterator[KafkaBroker]:
     """What is made up may do anything to it."""
-    with KafkaBroker() as broker:
+    with KafkaBroker(in_process=True) as broker:
         yield broker
         assert broker.control.call("GET", "/healthz") == {"status": "ok"}
         assert "a defect" not in broker.log

@@ -35,13 +35,13 @@ def filled(broker: KafkaBroker) -> None:
 
 def test_a_dump_seeds_a_broker_that_dumps_the_same(tmp_path: Path) -> None:
     path = tmp_path / "dump.jsonl"
-    with KafkaBroker() as first:
+    with KafkaBroker(in_process=True) as first:
         filled(first)
         dumped = first.dump(path)
         lag = first.lag("reader")
     assert path.read_text() == dumped
     assert '"no"' not in dumped
-    with KafkaBroker() as second:
+    with KafkaBroker(in_process=True) as second:
         counts = second.seed(path)
         assert counts == {"topics": 2, "records": 5, "offsets": 1}
         assert second.dump() == dumped
@@ -77,7 +77,7 @@ def test_ten_thousand_lines_come_in_parts_and_go_out_as_one(broker: KafkaBroker)
 
 
 def test_a_dump_has_no_deleted_records_and_offsets_count_those_that_are_left() -> None:
-    with KafkaBroker() as first:
+    with KafkaBroker(in_process=True) as first:
         first.create_topic("cut")
         first.produce("cut", [str(n) for n in range(10)])
         admin = AdminClient({"bootstrap.servers": first.bootstrap_servers})
@@ -87,7 +87,7 @@ def test_a_dump_has_no_deleted_records_and_offsets_count_those_that_are_left() -
         consumer.commit(offsets=[TopicPartition("cut", 0, 7)], asynchronous=False)
         consumer.close()
         dumped = first.dump()
-    with KafkaBroker() as second:
+    with KafkaBroker(in_process=True) as second:
         assert second.seed(dumped.splitlines())["records"] == 6
         assert [(each.offset, each.value) for each in second.records("cut")] == [(n, str(n + 4)) for n in range(6)]
         assert second.lag("reader") == 3

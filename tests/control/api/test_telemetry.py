@@ -20,7 +20,7 @@ EMPTY = b""
 
 @pytest.fixture
 def broker() -> Iterator[KafkaBroker]:
-    with KafkaBroker({"pykafka.telemetry": "true"}) as broker:
+    with KafkaBroker({"pykafka.telemetry": "true"}, in_process=True) as broker:
         yield broker
 
 

@@ -11,7 +11,7 @@ from pykafka_broker.testing import KafkaBroker
 
 @pytest.fixture(scope="package")
 def whole_run() -> Iterator[KafkaBroker]:
-    with KafkaBroker(history=True) as broker:
+    with KafkaBroker(history=True, in_process=True) as broker:
         yield broker
 
 

@@ -257,7 +257,7 @@ def test_what_a_later_attempt_acknowledged_or_nobody_asked_about_is_right(story:
 
 
 def test_a_client_reads_what_another_was_told_had_failed() -> None:
-    with KafkaBroker(history=True) as broker:
+    with KafkaBroker(history=True, in_process=True) as broker:
         broker.create_topic("orders")
         broker.faults.add(api="Produce", error="REQUEST_TIMED_OUT", applied=True, times=1)
         options: dict[str, Any] = {"bootstrap_servers": broker.bootstrap_servers}

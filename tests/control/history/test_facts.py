@@ -30,7 +30,7 @@ def test_a_fact_is_a_row_and_back() -> None:
 
 @pytest.mark.parametrize("release", ["0.11", "1.1", "2.8", "3.9", None])
 def test_requests_of_every_age_are_read(release: str | None) -> None:
-    with KafkaBroker(history=True, emulate=release) as broker:
+    with KafkaBroker(history=True, emulate=release, in_process=True) as broker:
         broker.create_topic("t")
         settings: Any = broker.client_config("kafka-python")
         producer = KafkaProducer(**settings, client_id="app")
