@@ -379,14 +379,18 @@ def test_the_nth_request_is_met_whatever_else_meets_those_before(broker: KafkaBr
 def test_events_befall_what_a_request_names(broker: KafkaBroker, client: Client) -> None:
     broker.create_topic("led-anew", 2)
     broker.create_topic("left-alone")
-    epochs = [broker.partition("led-anew", index)["leader_epoch"] for index in range(2)]
+
+    def epochs() -> list[int]:
+        partitions = (("led-anew", 0), ("led-anew", 1), ("left-alone", 0))
+        return [broker.partition(*partition)["leader_epoch"] for partition in partitions]
+
+    before = epochs()
     with broker.faults.add(api="ListOffsets", topic="led-anew", event="bump_leader_epoch") as fault:
         other = ListOffsetsTopic("left-alone", [ListOffsetsPartition(0, -1, -1)])
         asked = ListOffsetsRequest(topics=[ListOffsetsTopic("led-anew", [ListOffsetsPartition(1, -1, -1)]), other])
         assert client.ask(asked, 7).topics[0].partitions[0].error_code == 0
         assert fault.hits == 1
-    assert [broker.partition("led-anew", index)["leader_epoch"] for index in range(2)] == [epochs[0], epochs[1] + 1]
-    assert broker.partition("left-alone", 0)["leader_epoch"] == 0
+    assert epochs() == [before[0], before[1] + 1, before[2]]
     client.ask(FindCoordinatorRequest(coordinator_keys=["moved"]), 6)
     with broker.faults.add(api="Heartbeat", group="moved", nth=3, event="move_coordinator"):
         errors = [client.ask(HeartbeatRequest("moved", 1, "nobody"), 4).error_code for _ in range(3)]
