@@ -137,7 +137,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--shuffle", type=int, metavar="SEED", help="files, and the tests of each, in an order drawn from it"
     )
-    parser.addoption("--short", action="store_true", help="half of the simulation's runs, as `make test` has them")
+    parser.addoption("--short", action="store_true", help="a quarter of the simulation's runs, as `make test` has them")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,4 +1,4 @@
-"""How many runs there are: half of them with --short, very many with --slow. `soak.py` runs any others."""
+"""How many runs there are: a quarter of them with --short, very many with --slow. `soak.py` runs any others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.keeping import Keeping, form_of, is_busy
 
 TIMES_WITH_SLOW = 150
-FEWER_WITH_SHORT, LEAST = 2, 2
+FEWER_WITH_SHORT, LEAST = 4, 2
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

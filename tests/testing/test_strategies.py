@@ -144,7 +144,9 @@ def test_messages_of_protobuf_are_read_again(message: Any) -> None:
 
 def test_messages_of_protobuf_reach_every_field() -> None:
     seen: set[str] = set()
-    fields = {field.name for field in find(protobuf_messages(PROTO), lambda message: True).DESCRIPTOR.fields}
+    fields = {
+        field.name for field in find(protobuf_messages(PROTO), lambda message: True, settings=FEW).DESCRIPTOR.fields
+    }
 
     def has_all(message: Any) -> bool:
         seen.update(field.name for field, _ in message.ListFields())
