@@ -162,7 +162,7 @@ BAD_SIGNED: dict[str, dict[str, Any]] = {
     "another key": {"by": "two"},
     "an unknown key": {"kid": "unknown"},
     "no subject": {"sub": None},
-    "not valid yet": {"nbf": int(time.time()) + 1000},
+    "not valid yet": {"nbf": 4_102_444_800},
 }
 
 

@@ -128,8 +128,9 @@ def test_no_plan_shows_the_secrets(secured: KafkaBroker, spark: SparkSession) ->
     """Spark prints the options of a source in its UI and its event log."""
     table = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "spark", "password": PASSWORD}
     config = security.java_config({**table, "ca_file": authority(secured)})
+    secured.create_topic("planned")
     options = {f"kafka.{name}": value for name, value in config.items()}
-    options |= {"kafka.bootstrap.servers": secured.bootstrap_servers, "subscribe": "events-PLAIN"}
+    options |= {"kafka.bootstrap.servers": secured.bootstrap_servers, "subscribe": "planned"}
     frame = spark.read.format("kafka").options(**options).load()
     execution: Any = frame._jdf.queryExecution()
     assert "kafka.security.protocol" in execution.toString() or "Kafka" in execution.toString()

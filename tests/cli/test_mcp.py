@@ -55,7 +55,7 @@ def test_an_agent_finds_tools_and_calls_them(broker: KafkaBroker) -> None:
     assert json.loads(made.content[0].text)["partitions"] == 2
     assert [wrong.is_error, made.is_error] == [True, False]
     assert "orders" in wrong.content[0].text
-    assert [each["name"] for each in json.loads(topics.content[0].text)] == ["orders"]
+    assert "orders" in [each["name"] for each in json.loads(topics.content[0].text)]
 
 
 @pytest.mark.parametrize("name", offered())

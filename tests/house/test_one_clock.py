@@ -5,6 +5,8 @@ for the time nor for being woken after some.
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from tests.house.sources import Source, sources
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "pykafka_broker"
 CLOCKS = {"time", "datetime"}
+READS = re.compile(r"\b(time\.(time|time_ns|monotonic)|(datetime|date)\.(now|utcnow|today))\(")
 FILE_TIMES = {"st_mtime", "st_mtime_ns", "st_ctime", "st_ctime_ns", "st_atime", "getmtime", "getctime"}
 MAY_READ = {
     "pykafka_broker.server.event_loop": "sets the broker's clock",
@@ -124,3 +127,37 @@ def test_what_counts_as_waiting(source: str, found: set[str]) -> None:
 )
 def test_what_counts_as_reading_one(source: str, found: set[str]) -> None:
     assert times_read(Source(source)) == found
+
+
+def read_at_import(node: ast.AST) -> Iterator[str]:
+    """Yield the calls of a clock that are made as the module is imported."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            for early in (*child.decorator_list, child.args):
+                yield from read_at_import(early)
+        elif not isinstance(child, ast.Lambda):
+            if isinstance(child, ast.Call) and READS.search(ast.unparse(child.func) + "("):
+                yield ast.unparse(child)
+            yield from read_at_import(child)
+
+
+def test_no_test_takes_the_time_of_its_import_for_the_present() -> None:
+    """A suite may run for an hour between the two."""
+    paths = [path for suite in ("tests", "interop", "spark/tests") for path in (ROOT / suite).rglob("*.py")]
+    texts = {path: path.read_text() for path in paths}
+    early = {path: [*read_at_import(ast.parse(text))] for path, text in texts.items() if READS.search(text)}
+    assert {path: calls for path, calls in early.items() if calls} == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("SOON = int(time.time()) + 1000", ["time.time()"]),
+        ("@mark(datetime.datetime.now())\ndef f(): pass", ["datetime.datetime.now()"]),
+        ("def f(now=time.monotonic()): pass", ["time.monotonic()"]),
+        ("def f(): return time.time()", []),
+        ("NOW = lambda: time.time()", []),
+    ],
+)
+def test_what_counts_as_reading_at_import(source: str, found: list[str]) -> None:
+    assert [*read_at_import(ast.parse(source))] == found
