@@ -1,4 +1,4 @@
-"""A broker with a history, emptied for each test."""
+"""A broker with a history, emptied for each test. It outlives the folder, so it has a process and a log of its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pykafka_broker.testing import KafkaBroker
 
 @pytest.fixture(scope="package")
 def whole_run() -> Iterator[KafkaBroker]:
-    with KafkaBroker(history=True, in_process=True) as broker:
+    with KafkaBroker(history=True) as broker:
         yield broker
 
 
