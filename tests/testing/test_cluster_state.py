@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from threading import Event, Thread
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, Producer
@@ -166,8 +167,8 @@ def test_a_snapshot_needs_a_name_and_a_controller(cluster: KafkaCluster) -> None
         {"brokers": 1, "security": "sasl_plaintext", "users": {"alice": "secret"}},
     ],
 )
-def test_clusters_of_other_forms(form: dict[str, object]) -> None:
-    with KafkaCluster(config=INTERNAL, **form) as cluster:  # type: ignore[arg-type]
+def test_clusters_of_other_forms(form: dict[str, Any]) -> None:
+    with KafkaCluster(config=INTERNAL, **form) as cluster:
         cluster.create_topic("orders")
         cluster.produce("orders", ["1"])
         cluster.snapshot("one")
