@@ -79,7 +79,7 @@ def main(arguments: list[str]) -> int:
         parser.add_argument(
             "--fresh",
             action="store_true",
-            help="forget the schemas that are there, instead of laying the release over them",
+            help="forget the schemas that are there",
         )
         parser.add_argument(
             "--ahead",

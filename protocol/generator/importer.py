@@ -1,13 +1,13 @@
 """Import of a Kafka release. Rule: facts only (names, types, versions, tags, defaults), and the union loses no version.
 
-The schemas in `protocol/schemas` are the union of all imported releases. A new release lies on top: its fields and
-their order count. What it no longer supports is kept from below: lower versions, and fields which only those have. A
-message whose versions it empties (`none`) stays as it was; a message that it doesn't ship at all goes, for it was
-renamed or withdrawn. Versions that a release marks as unstable were never promised: they lower nothing.
+The schemas in `protocol/schemas` are the union of all imported releases. The fields and their order are the new
+release's. The old schemas add the lower versions that the new release has dropped, and the fields of those versions. A
+message without versions in the new release (`none`) stays as it was. A message that is missing there was renamed or
+withdrawn, and goes. Versions that a release marks as unstable were never promised: they lower nothing.
 
 A release may be imported ahead: before the broker does what its new versions ask for. `ahead.json` beside the schemas
-then lists the newest version of each API that had been there before, -1 for a new API. Clients, tools and the broker
-go on with these versions; what emulates the release reads and writes the newer ones.
+then has the newest version of each API before the import, -1 for a new API. Clients, tools and the broker go on with
+these versions; a broker that emulates the release reads and writes the newer ones.
 """
 
 from __future__ import annotations
@@ -32,24 +32,25 @@ FIELD_FACTS = (
     "default", "ignorable", "mapKey", "entityType", "zeroCopy",
 )  # fmt: skip
 
-AHEAD = "ahead.json"  # APIs whose newest versions are not spoken yet: name, and the newest version that is
+AHEAD = "ahead.json"  # for APIs with versions that are not spoken yet: the newest spoken version
 
 _COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
+_SCHEMA = re.compile(r"(message|metadata)/\w+\.json$")
 _JAR = re.compile(r"kafka-([a-z-]+)-(\d+(?:\.\d+)+)\.jar$")
 
 
 def import_release(jars: Iterable[Path], schemas: Path, fresh: bool = False, ahead: bool = False) -> str:
-    """Lay the release in `jars` over the folder `schemas`, and return a line for the user.
+    """Merge the release in `jars` into the folder `schemas`, and return a line for the user.
 
     Args:
-        fresh: lay the release over nothing.
+        fresh: forget the schemas in the folder.
         ahead: keep the versions that are spoken as they are; without it all versions of the release are spoken.
     """
-    below = {} if fresh else load_schemas(schemas)
-    above, releases = read_jars(jars)
-    merged = {area_name: merge(message, below.get(area_name), below) for area_name, message in above.items()}
-    held_back = newest_spoken(merged.values(), below.values(), load_ahead(schemas)) if ahead else {}
-    (schemas / AHEAD).write_text(dump_ahead(held_back))
+    old = {} if fresh else load_schemas(schemas)
+    new, releases = read_jars(jars)
+    merged = {area_name: merge(message, old.get(area_name), old) for area_name, message in new.items()}
+    held_back = newest_spoken(merged.values(), old.values(), load_ahead(schemas)) if ahead else {}
+    (schemas / AHEAD).write_text(json.dumps(held_back, indent=2, sort_keys=True) + "\n")
     for path in schemas.glob("*/*.json"):
         path.unlink()
     for (area, name), message in merged.items():
@@ -58,27 +59,21 @@ def import_release(jars: Iterable[Path], schemas: Path, fresh: bool = False, ahe
     return f"{len(merged)} schemas of {', '.join(sorted(releases))}"
 
 
-def newest_spoken(merged: Iterable[Json], below: Iterable[Json], already: dict[str, int]) -> dict[str, int]:
-    """Return the newest version of each API before a release that brought newer ones, by name; -1 for a new API."""
-    before = {message["name"]: Versions.parse(message["validVersions"]).high for message in below}
+def newest_spoken(merged: Iterable[Json], old: Iterable[Json], already: dict[str, int]) -> dict[str, int]:
+    """Return the newest old version of each API with newer ones after the merge, by name; -1 for a new API."""
+    before = {message["name"]: Versions.parse(message["validVersions"]).high for message in old}
     newest = {m["name"]: Versions.parse(m["validVersions"]).high for m in merged if m["type"] == "request"}
     spoken = {
-        name.removesuffix("Request"): before.get(name, -1)
-        for name, high in sorted(newest.items())
-        if before.get(name, -1) < high
+        name.removesuffix("Request"): before.get(name, -1) for name in newest if before.get(name, -1) < newest[name]
     }
     return spoken | already
 
 
 def load_ahead(schemas: Path) -> dict[str, int]:
-    """Return the newest version that is spoken of each API with versions that are not."""
+    """Return the newest spoken version of each API with versions that are not spoken yet."""
     path = schemas / AHEAD
     held_back: dict[str, int] = json.loads(path.read_text()) if path.exists() else {}
     return held_back
-
-
-def dump_ahead(held_back: dict[str, int]) -> str:
-    return json.dumps(dict(sorted(held_back.items())), indent=2) + "\n"
 
 
 def load_schemas(schemas: Path) -> dict[tuple[str, str], Json]:
@@ -93,28 +88,23 @@ def read_jars(paths: Iterable[Path]) -> tuple[dict[tuple[str, str], Json], set[s
     jars = [jar for path in paths for jar in (sorted(path.glob("*.jar")) if path.is_dir() else [path])]
     for jar in jars:
         if match := _JAR.match(jar.name):
-            for text in _json_resources(jar):
-                message = json.loads(_COMMENT.sub("", text))
-                found[match[1], message["name"]] = facts(message)
-                releases.add(match[2])
+            with zipfile.ZipFile(jar) as archive:
+                for name in filter(_SCHEMA.search, sorted(archive.namelist())):
+                    message = json.loads(_COMMENT.sub("", archive.read(name).decode()))
+                    found[match[1], message["name"]] = facts(message)
+                    releases.add(match[2])
     return found, releases
 
 
-def _json_resources(jar: Path) -> list[str]:
-    with zipfile.ZipFile(jar) as archive:
-        names = [name for name in archive.namelist() if re.search(r"(message|metadata)/\w+\.json$", name)]
-        return [archive.read(name).decode() for name in sorted(names)]
-
-
 def facts(message: Json) -> Json:
-    """The message without prose."""
+    """Return the message without prose."""
     kept = {key: message[key] for key in MESSAGE_FACTS if key in message}
     if structs := message.get("commonStructs"):
         kept["commonStructs"] = [
             {
                 "name": struct["name"],
                 "versions": struct["versions"],
-                "fields": [_field_facts(field) for field in struct["fields"]],
+                "fields": list(map(_field_facts, struct["fields"])),
             }
             for struct in structs
         ]
@@ -126,53 +116,50 @@ def _field_facts(field: Json) -> Json:
     kept = {key: field[key] for key in FIELD_FACTS if key in field}
     if "tag" in kept:
         kept["tag"] = int(kept["tag"])
-    if kept.get("default", "") is None:  # which Kafka's own generator takes for none: the default of the type
+    if kept.get("default", "") is None:  # for Kafka's generator null is no default: the type's counts
         del kept["default"]
-    if "default" in kept:
-        kept["default"] = kept["default"] if isinstance(kept["default"], str) else json.dumps(kept["default"])
+    elif not isinstance(kept.get("default", ""), str):
+        kept["default"] = json.dumps(kept["default"])
     if "fields" in field:
         kept["fields"] = [_field_facts(inner) for inner in field["fields"]]
     return kept
 
 
-def merge(above: Json, below: Json | None, all_below: dict[tuple[str, str], Json]) -> Json:
-    """Return the newer release's message, with the fields of older versions."""
-    if below is None:
-        return above
-    if above["validVersions"] == "none":
-        return below
-    new, old = Versions.parse(above["validVersions"]), Versions.parse(below["validVersions"])
-    if old.low >= new.low or _all_unstable(below, all_below):
-        return above
-    kept = dict(above)
-    kept["validVersions"] = str(Versions(old.low, new.high))
-    kept["fields"] = merge_fields(above["fields"], below["fields"], new.low)
-    if "commonStructs" in above:
-        olds = {struct["name"]: struct for struct in below.get("commonStructs", [])}
+def merge(new: Json, old: Json | None, all_old: dict[tuple[str, str], Json]) -> Json:
+    """Return the new release's message, with the lower versions of the old message and their fields."""
+    if old is None:
+        return new
+    if new["validVersions"] == "none":
+        return old
+    versions, old_versions = Versions.parse(new["validVersions"]), Versions.parse(old["validVersions"])
+    floor = versions.low
+    if old_versions.low >= floor or _all_unstable(old, all_old):
+        return new
+    kept = dict(new)
+    kept["validVersions"] = str(Versions(old_versions.low, versions.high))
+    kept["fields"] = merge_fields(new["fields"], old["fields"], floor)
+    if "commonStructs" in new:
+        old_fields = {struct["name"]: struct["fields"] for struct in old.get("commonStructs", [])}
         kept["commonStructs"] = [
-            {
-                **struct,
-                "fields": merge_fields(struct["fields"], olds.get(struct["name"], {"fields": []})["fields"], new.low),
-            }
-            for struct in above["commonStructs"]
+            {**struct, "fields": merge_fields(struct["fields"], old_fields.get(struct["name"], []), floor)}
+            for struct in new["commonStructs"]
         ]
     return kept
 
 
 def _all_unstable(message: Json, others: dict[tuple[str, str], Json]) -> bool:
-    """Return whether every version of the API was a preview; the mark stands in the request."""
-    request = next(
-        (m for m in others.values() if m["type"] == "request" and m.get("apiKey") == message.get("apiKey")), message
-    )
+    """Return whether the API has a single version, and that is unstable; the mark stands in the request."""
+    requests = (other for other in others.values() if other["type"] == "request")
+    request = next((other for other in requests if other.get("apiKey") == message.get("apiKey")), message)
     versions = Versions.parse(request["validVersions"])
     return bool(request.get("latestVersionUnstable")) and versions.low == versions.high
 
 
-def merge_fields(above: list[Json], below: list[Json], floor: int) -> list[Json]:
-    """Return the fields of `above` in order, with the fields of versions under `floor` at their places in `below`."""
-    result = [dict(field) for field in above]
+def merge_fields(new: list[Json], old: list[Json], floor: int) -> list[Json]:
+    """Return the new fields in order, with the old fields of versions under `floor` after the same neighbours."""
+    result = [dict(field) for field in new]
     position = 0
-    for field in below:
+    for field in old:
         known = next((index for index, other in enumerate(result) if other["name"] == field["name"]), None)
         if known is not None:
             _merge_field(result[known], field, floor)
@@ -183,20 +170,20 @@ def merge_fields(above: list[Json], below: list[Json], floor: int) -> list[Json]
     return result
 
 
-def _merge_field(above: Json, below: Json, floor: int) -> None:
-    old, new = Versions.parse(below["versions"]), Versions.parse(above["versions"])
-    if old.low < new.low and old.low < floor:
-        if new.high != UNBOUNDED and new.low > old.high + 1:
-            raise ValueError(f"field {above['name']} has a gap between {old} and {new}")
-        above["versions"] = str(Versions(old.low, new.high))
-    if below.get("ignorable"):
-        above["ignorable"] = True
-    if "fields" in above and "fields" in below:
-        above["fields"] = merge_fields(above["fields"], below["fields"], floor)
+def _merge_field(new: Json, old: Json, floor: int) -> None:
+    versions, old_versions = Versions.parse(new["versions"]), Versions.parse(old["versions"])
+    if old_versions.low < versions.low and old_versions.low < floor:
+        if versions.high != UNBOUNDED and versions.low > old_versions.high + 1:
+            raise ValueError(f"field {new['name']} has a gap between {old_versions} and {versions}")
+        new["versions"] = str(Versions(old_versions.low, versions.high))
+    if old.get("ignorable"):
+        new["ignorable"] = True
+    if "fields" in new and "fields" in old:
+        new["fields"] = merge_fields(new["fields"], old["fields"], floor)
 
 
 def dump(message: Json) -> str:
-    """Return a schema with a field a line, indented by depth: small to read and to compare."""
+    """Return a schema with one field on each line, indented by depth."""
     head = {key: value for key, value in message.items() if key not in ("commonStructs", "fields")}
     lines = ["{"] + [f"  {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
     if "commonStructs" in message:

@@ -23,7 +23,7 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.cluster import heartbeats, registration
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.delegation_tokens import expired_tokens
-from pykafka_broker.cluster.elections import MAX_ELECTIONS, balancing, in_lost_directories, leaderless
+from pykafka_broker.cluster.elections import MAX_ELECTIONS, balance_leaders, elect_missing_leaders, in_lost_directories
 from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.heartbeats import Following, Sessions
 from pykafka_broker.cluster.image import MetadataDelta
@@ -110,7 +110,7 @@ class PeriodicTasks:
         if self._look_at_directories:
             self._look_at_directories = self._write_portion(in_lost_directories(self._metadata.controller))
         elif self._look_for_leaders:
-            self._look_for_leaders = self._write_portion(leaderless(self._metadata.controller))
+            self._look_for_leaders = self._write_portion(elect_missing_leaders(self._metadata.controller))
 
     def _write_portion(self, records: heartbeats.Records) -> bool:
         """Write the first portion of records; return whether any may be left."""
@@ -141,7 +141,7 @@ class PeriodicTasks:
             self._sessions.unfinished[broker_id, following] = epoch
 
     def _balance(self) -> None:
-        records = balancing(self._metadata.controller)
+        records = balance_leaders(self._metadata.controller)
         if len(records) == MAX_ELECTIONS:
             self._next_balance = min(self._next_balance, self._clock.now + _AGAIN_MS)
         self._commit(records)

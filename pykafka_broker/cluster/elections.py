@@ -1,32 +1,26 @@
 """Elections of partition leaders: after brokers and directories come and go, at a client's request, and to balance.
 
-Rule: a function about a broker or a directory yields one record for each partition that changes, of an image in which
-the broker's own record is not applied yet; both belong into the same batch. Whether a replica that was not in sync may
-lead is the topic's config.
+Rule: a function about a broker or a directory yields one record for each partition that changes. The image does not
+have the broker's own record yet: both belong into the same batch. The topic's config decides whether a replica that was
+not in sync may lead.
 
-ElectLeaders (KIP-183, KIP-460): a preferred election is for a partition that another replica leads than its first, an
-unclean one for a partition without a leader; any other partition needs none. A request for all partitions is only
-answered with the partitions that needed an election.
+ElectLeaders (KIP-183, KIP-460): a partition needs a preferred election if its leader is not its first replica, and an
+unclean election if it has no leader. The answer to a request for all partitions leaves out those that need none.
 
 Balancing gives leaderships back to first replicas after a broker's return, a limited number at a time, so that one
-check does not move a whole cluster. Like Kafka's controller since KRaft, this one does not look at
-`leader.imbalance.per.broker.percentage`.
+check does not move a whole cluster. `leader.imbalance.per.broker.percentage` has no effect, as in Kafka since KRaft.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
 from typing import Any
 
 from pykafka_broker.cluster.controller import Controller, Decision, check_time
 from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
-from pykafka_broker.cluster.partition_change import (
-    Acceptable,
-    Election,
-    active,
-    partition_change,
-    topic_config,
-)
+from pykafka_broker.cluster.partition_change import Acceptable, Election, active, partition_change, topic_config
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -56,11 +50,10 @@ def may_lead(image: MetadataImage, partition: PartitionImage, *, leaving: int = 
     """
 
     def acceptable(broker_id: int) -> bool:
-        if broker_id == leaving or not (broker_id == returning or active(image, broker_id)):
+        if broker_id == leaving or broker_id not in partition.replicas:
             return False
-        return broker_id in partition.replicas and image.brokers[broker_id].has_online(
-            partition.directory_of(broker_id)
-        )
+        is_up = broker_id == returning or active(image, broker_id)
+        return is_up and image.brokers[broker_id].has_online(partition.directory_of(broker_id))
 
     return acceptable
 
@@ -72,76 +65,53 @@ def election_of(controller: Controller, topic: TopicImage) -> Election:
 
 def broker_leaves(controller: Controller, broker_id: int) -> Records:
     """Change the partitions of a broker which is fenced, unregistered or about to stop."""
-
-    def left(topic: TopicImage, partition: PartitionImage) -> ApiMessageAndVersion | None:
-        return without(controller, topic, partition, broker_id)
-
-    return _changes(controller, lambda partition: broker_id in partition.isr, left)
+    return directories_lost(controller, broker_id, lambda directory: True)
 
 
 def directories_lost(controller: Controller, broker_id: int, is_lost: Callable[[bytes], bool]) -> Records:
     """Change the partitions in lost directories of a broker."""
 
-    def left(topic: TopicImage, partition: PartitionImage) -> ApiMessageAndVersion | None:
-        return without(controller, topic, partition, broker_id)
+    def concerns(partition: PartitionImage) -> bool:
+        return broker_id in partition.isr and is_lost(partition.directory_of(broker_id))
 
-    return _changes(
-        controller,
-        lambda partition: broker_id in partition.isr and is_lost(partition.directory_of(broker_id)),
-        left,
-    )
+    return _changes(controller, concerns, partial(without, broker_id=broker_id))
 
 
 def unclean_shutdown(controller: Controller, broker_id: int) -> Records:
     """Change the partitions of a returning broker which may have lost unsynced records."""
-
-    def forgotten(topic: TopicImage, partition: PartitionImage) -> ApiMessageAndVersion | None:
-        return change_of(controller, topic, partition, leaving=broker_id, unclean=(broker_id,))
-
-    return _changes(controller, lambda partition: broker_id in partition.isr or broker_id in partition.elr, forgotten)
+    change = partial(change_of, leaving=broker_id, unclean=(broker_id,))
+    return _changes(controller, lambda partition: broker_id in partition.isr or broker_id in partition.elr, change)
 
 
 def broker_returns(controller: Controller, broker_id: int) -> Records:
     """Elect the unfenced broker for partitions without a leader."""
 
-    def elected(topic: TopicImage, partition: PartitionImage) -> ApiMessageAndVersion | None:
-        return change_of(controller, topic, partition, returning=broker_id)
+    def concerns(partition: PartitionImage) -> bool:
+        return partition.leader == NO_LEADER and broker_id in partition.replicas
 
-    return _changes(
-        controller, lambda partition: partition.leader == NO_LEADER and broker_id in partition.replicas, elected
-    )
+    return _changes(controller, concerns, partial(change_of, returning=broker_id))
 
 
-def leaderless(controller: Controller) -> Records:
-    """Elect leaders for partitions without a leader, wherever one may lead by now."""
-
-    def elected(topic: TopicImage, partition: PartitionImage) -> ApiMessageAndVersion | None:
-        return change_of(controller, topic, partition)
-
-    return _changes(controller, lambda partition: partition.leader == NO_LEADER, elected)
+def elect_missing_leaders(controller: Controller) -> Records:
+    """Elect leaders for partitions without a leader, where a replica may lead by now."""
+    return _changes(controller, lambda partition: partition.leader == NO_LEADER, change_of)
 
 
 def in_lost_directories(controller: Controller) -> Records:
-    """Change the partitions with replicas in sync in directories that the metadata calls lost."""
+    """Take replicas in directories that the metadata calls lost out of every ISR."""
     brokers = controller.image.brokers
-
-    def is_lost(partition: PartitionImage, broker_id: int) -> bool:
-        broker = brokers.get(broker_id)
-        return broker is not None and not broker.has_online(partition.directory_of(broker_id))
-
-    def left(topic: TopicImage, partition: PartitionImage) -> ApiMessageAndVersion | None:
-        isr = [broker_id for broker_id in partition.isr if not is_lost(partition, broker_id)]
-        return change_of(controller, topic, partition, isr=isr)
-
-    return _changes(
-        controller, lambda partition: any(is_lost(partition, broker_id) for broker_id in partition.isr), left
-    )
+    for topic, partition in _partitions(controller.image):
+        isr = [
+            broker_id
+            for broker_id in partition.isr
+            if broker_id not in brokers or brokers[broker_id].has_online(partition.directory_of(broker_id))
+        ]
+        if len(isr) < len(partition.isr) and (record := change_of(controller, topic, partition, isr=isr)) is not None:
+            yield record
 
 
 def leads_anything(image: MetadataImage, broker_id: int) -> bool:
-    return any(
-        partition.leader == broker_id for topic in image.topics.values() for partition in topic.partitions.values()
-    )
+    return any(partition.leader == broker_id for _, partition in _partitions(image))
 
 
 def change_of(
@@ -176,14 +146,17 @@ def without(
 def _changes(
     controller: Controller,
     concerns: Callable[[PartitionImage], bool],
-    change: Callable[[TopicImage, PartitionImage], ApiMessageAndVersion | None],
+    change: Callable[[Controller, TopicImage, PartitionImage], ApiMessageAndVersion | None],
 ) -> Records:
-    for topic in controller.image.topics.values():
+    for topic, partition in _partitions(controller.image):
+        if concerns(partition) and (record := change(controller, topic, partition)) is not None:
+            yield record
+
+
+def _partitions(image: MetadataImage) -> Iterator[tuple[TopicImage, PartitionImage]]:
+    for topic in image.topics.values():
         for partition in topic.partitions.values():
-            if concerns(partition):
-                record = change(topic, partition)
-                if record is not None:
-                    yield record
+            yield topic, partition
 
 
 # -- ElectLeaders
@@ -194,26 +167,18 @@ def elect_leaders(controller: Controller, request: ElectLeadersRequest) -> Decis
     if request.topic_partitions != []:
         check_time(request.timeout_ms)
     elections = _Elections(controller, request.election_type)
-    response = ElectLeadersResponse(replica_election_results=[])
-    if request.topic_partitions is None:
-        if elections.kind is None:
-            return Decision([], ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST))
+    code = ErrorCode.INVALID_REQUEST if elections.kind is None and request.topic_partitions != [] else ErrorCode.NONE
+    results: list[ReplicaElectionResult] = []
+    if request.topic_partitions is not None:
+        for asked in request.topic_partitions:
+            outcomes = [elections.elect(asked.topic, index) for index in asked.partitions]
+            results.append(ReplicaElectionResult(asked.topic, outcomes))
+    elif elections.kind is not None:
         for topic in controller.image.topics.values():
-            result = ReplicaElectionResult(topic.name, [])
-            response.replica_election_results.append(result)
-            for index in topic.partitions:
-                elected = elections.elect(topic.name, index)
-                if elected.error_code != ErrorCode.ELECTION_NOT_NEEDED:
-                    result.partition_result.append(elected)
-        return Decision(elections.records, response)
-    for asked in request.topic_partitions:
-        result = ReplicaElectionResult(asked.topic, [])
-        response.replica_election_results.append(result)
-        for index in asked.partitions:
-            result.partition_result.append(elections.elect(asked.topic, index))
-    if elections.kind is None and request.topic_partitions:
-        response.error_code = ErrorCode.INVALID_REQUEST
-    return Decision(elections.records, response)
+            outcomes = [elections.elect(topic.name, index) for index in topic.partitions]
+            needed = [outcome for outcome in outcomes if outcome.error_code != ErrorCode.ELECTION_NOT_NEEDED]
+            results.append(ReplicaElectionResult(topic.name, needed))
+    return Decision(elections.records, ElectLeadersResponse(error_code=code, replica_election_results=results))
 
 
 class _Elections:
@@ -270,15 +235,8 @@ def elected(
 # -- balance
 
 
-def balancing(controller: Controller, at_most: int = MAX_ELECTIONS) -> list[ApiMessageAndVersion]:
-    """Return due elections of first replicas; if as many as `at_most`, more may be due soon."""
-    records: list[ApiMessageAndVersion] = []
-    for topic in controller.image.topics.values():
-        for partition in topic.partitions.values():
-            if partition.leader != partition.replicas[0]:
-                record = elected(controller, topic, partition, Election.PREFERRED)
-                if record is not None:
-                    records.append(record)
-                    if len(records) == at_most:
-                        return records
-    return records
+def balance_leaders(controller: Controller, at_most: int = MAX_ELECTIONS) -> list[ApiMessageAndVersion]:
+    """Return due elections of first replicas. `at_most` records say that more elections may be due."""
+    preferred = partial(elected, kind=Election.PREFERRED)
+    records = _changes(controller, lambda partition: partition.leader != partition.replicas[0], preferred)
+    return list(islice(records, at_most))

@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeVar
 
 from pykafka_broker.cluster.controller import Controller
 from pykafka_broker.cluster.features import ELR_VERSION, METADATA_VERSION
-from pykafka_broker.cluster.image import LEADER_UNCHANGED, NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.placement import directory_of
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.config.topic import TopicConfig, readable_overrides
@@ -82,10 +82,7 @@ def partition_change(
         unclean: brokers that may have lost records, so that they are in sync with nothing.
     """
     change = _Change(controller, topic, partition, acceptable)
-    if isr is not None:
-        change.isr = [broker for broker in isr if broker not in unclean]
-    elif unclean:
-        change.isr = [broker for broker in partition.isr if broker not in unclean]
+    change.isr = [broker for broker in (partition.isr if isr is None else isr) if broker not in unclean]
     if replicas is not None:
         change.replicas = list(replicas)
     if adding is not None:
@@ -233,7 +230,8 @@ class _Change:
             change.directories = self._directories(directories)
         if self.leader != partition.leader or self._begins_epoch():
             change.leader = self.leader
-        return ApiMessageAndVersion(change, version) if _has_changes(change) else None
+        is_empty = change == PartitionChangeRecord(partition.partition, self.topic.id)
+        return None if is_empty else ApiMessageAndVersion(change, version)
 
     def _find_last_known(self) -> None:
         """Note the last leader; or the last replica in sync, if there was no leader when ELR was switched on."""
@@ -275,25 +273,6 @@ def _if_other(wanted: list[T], present: Sequence[T]) -> list[T] | None:
     return None if tuple(wanted) == tuple(present) else wanted
 
 
-def _has_changes(change: PartitionChangeRecord) -> bool:
-    return (
-        change.leader != LEADER_UNCHANGED
-        or change.leader_recovery_state != -1
-        or any(
-            getattr(change, name) is not None
-            for name in (
-                "isr",
-                "replicas",
-                "removing_replicas",
-                "adding_replicas",
-                "directories",
-                "eligible_leader_replicas",
-                "last_known_elr",
-            )
-        )
-    )
-
-
 # -- a node alone
 
 
@@ -322,17 +301,17 @@ def partition_changes(controller: Controller, locate: Locate, elections: Electio
         for partition in topic.partitions.values():
             if node_id not in partition.replicas:
                 continue
-            place = locate(topic, partition)  # the id of the directory
+            directory = locate(topic, partition)
             leads = partition.leader == node_id
-            is_elsewhere = version > 0 and not is_reserved(place) and partition.directory_of(node_id) != place
-            lost = place == LOST
+            is_elsewhere = version > 0 and not is_reserved(directory) and partition.directory_of(node_id) != directory
+            lost = directory == LOST
             elected = not lost and _elects(partition, node_id, leads, elections)
             alone = elections.leaderless and not lost and (elected or leads) and partition.isr != (node_id,)
             if not (elected or alone or is_elsewhere or (lost and leads)):
                 continue
             change = PartitionChangeRecord(partition.partition, topic.id)
             if is_elsewhere:
-                change.directories = directories_with(partition, node_id, place)
+                change.directories = directories_with(partition, node_id, directory)
             if alone:
                 change.isr = [node_id]
                 if version >= 2:
@@ -360,19 +339,19 @@ def _resign(change: PartitionChangeRecord, partition: PartitionImage, node_id: i
 
 
 def assignment(
-    controller: Controller, topic: TopicImage, partition: PartitionImage, place: bytes, broker_id: int | None = None
+    controller: Controller, topic: TopicImage, partition: PartitionImage, directory: bytes, broker_id: int | None = None
 ) -> ApiMessageAndVersion:
     """Return the record placing the replica of a broker, by default the node itself, in a directory."""
     change = PartitionChangeRecord(partition.partition, topic.id)
-    change.directories = directories_with(partition, controller.node_id if broker_id is None else broker_id, place)
+    change.directories = directories_with(partition, controller.node_id if broker_id is None else broker_id, directory)
     return ApiMessageAndVersion(change, controller.partition_record_version())
 
 
-def directories_with(partition: PartitionImage, node_id: int, place: bytes) -> list[bytes]:
-    """Return the directories of all replicas, with `place` as the directory of the node."""
+def directories_with(partition: PartitionImage, node_id: int, directory: bytes) -> list[bytes]:
+    """Return the directories of all replicas, with `directory` as the directory of the node."""
     known = len(partition.directories) == len(partition.replicas)
     directories = list(partition.directories) if known else [MIGRATING] * len(partition.replicas)
-    directories[partition.replicas.index(node_id)] = place
+    directories[partition.replicas.index(node_id)] = directory
     return directories
 
 

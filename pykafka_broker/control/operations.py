@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from functools import cache
 from typing import Any, NamedTuple, get_type_hints
 from urllib.parse import unquote
 
@@ -59,33 +60,29 @@ class Operation:
         self.answer = hints.get("return", type(None))
         declared = list(inspect.signature(function).parameters.values())[1:]
         self._in_query = method in IN_QUERY or any(hints[each.name] is Text for each in declared)
-        self.parameters = [
-            Parameter(each.name, hints[each.name], each.default, self._place_of(each.name, hints[each.name]))
-            for each in declared
-        ]
+        self.parameters = [self._parameter(each, hints[each.name]) for each in declared]
         self.text_parameter = next((each.name for each in self.parameters if each.kind is Text), None)
         self.takes_json = self.text_parameter is None and any(each.place == "body" for each in self.parameters)
 
-    def _place_of(self, parameter: str, kind: Any) -> str:
-        if f"{{{parameter}}}" in self.path:
-            return "path"
-        return "query" if self._in_query and kind is not Text else "body"
+    def _parameter(self, declared: inspect.Parameter, kind: Any) -> Parameter:
+        place = "query" if self._in_query and kind is not Text else "body"
+        if f"{{{declared.name}}}" in self.path:
+            place = "path"
+        return Parameter(declared.name, kind, declared.default, place)
 
     def arguments(self, path: Mapping[str, str], query: Mapping[str, str], body: Any) -> dict[str, Any]:
         """Return the function's arguments.
 
         `body` is a `Text` where the function takes one, else the JSON value. Raises `Problem` 400.
         """
-        fields = self._fields(body)
+        values = {"path": path, "query": query, "body": self._fields(body)}
         given: dict[str, Any] = {}
         self._refuse_others("query", query)
         for name, kind, default, place in self.parameters:
             if kind is Text:
                 given[name] = body
-            elif place == "body" and name in fields:
-                given[name] = read(kind, fields[name], name)
-            elif place != "body" and name in (texts := path if place == "path" else query):
-                given[name] = read_text(kind, texts[name], name)
+            elif name in values[place]:
+                given[name] = (read if place == "body" else read_text)(kind, values[place][name], name)
             elif default is REQUIRED:
                 raise Problem(400, f"{name} is missing")
         return given
@@ -204,44 +201,38 @@ _ROUTES: dict[tuple[str, str], str] = {  # module and function below control/api
     ("DELETE", "/incidents/pause"): "incidents.unpause",
 }
 _PARTS = {route: tuple(route[1].strip("/").split("/")) for route in _ROUTES}
-_loaded: dict[tuple[str, str], Operation] = {}
 
 
+@cache
 def operation_at(route: tuple[str, str]) -> Operation:
     """Return the operation of a method and path of the table."""
-    if route not in _loaded:
-        module, _, function = _ROUTES[route].partition(".")
-        found = getattr(importlib.import_module(f"pykafka_broker.control.api.{module}"), function)
-        _loaded[route] = Operation(*route, found)
-    return _loaded[route]
+    module, _, function = _ROUTES[route].partition(".")
+    return Operation(*route, getattr(importlib.import_module(f"pykafka_broker.control.api.{module}"), function))
 
 
 def operations() -> Iterator[Operation]:
-    """Return all operations."""
     return map(operation_at, _ROUTES)
 
 
 def find(method: str, path: str) -> tuple[Operation, dict[str, str]]:
     """Return the operation for a request, and the parameters of the path. Raises `Problem` 404 or 405."""
     parts = tuple(map(unquote, path.strip("/").split("/")))
-    fitting = {route: given for route in _ROUTES if (given := _fit(_PARTS[route], parts)) is not None}
+    fitting = {route: given for route in _ROUTES if (given := _path_parameters(_PARTS[route], parts)) is not None}
     if not fitting:
         raise Problem(404, f"there is no {path}; /openapi.json has all paths")
-    meant = [route for route in fitting if route[0] == method]
-    if not meant:
+    of_method = [route for route in fitting if route[0] == method]
+    if not of_method:
         allowed = ", ".join(sorted({route[0] for route in fitting}))
         raise Problem(405, f"{path} has {allowed}, not {method}", more={"allowed": allowed})
-    route = min(meant, key=lambda each: len(fitting[each]))
+    route = min(of_method, key=lambda each: len(fitting[each]))
     return operation_at(route), fitting[route]
 
 
-def _fit(pattern: tuple[str, ...], parts: tuple[str, ...]) -> dict[str, str] | None:
+def _path_parameters(pattern: tuple[str, ...], parts: tuple[str, ...]) -> dict[str, str] | None:
+    """Return the parameters in the parts of a path; None for a path that does not fit the pattern."""
     if len(pattern) != len(parts):
         return None
-    given = {}
-    for wanted, part in zip(pattern, parts, strict=True):
-        if wanted.startswith("{"):
-            given[wanted[1:-1]] = part
-        elif wanted != part:
-            return None
-    return given
+    pairs = list(zip(pattern, parts, strict=True))
+    if any(wanted != part and not wanted.startswith("{") for wanted, part in pairs):
+        return None
+    return {wanted[1:-1]: part for wanted, part in pairs if wanted.startswith("{")}

@@ -2,5 +2,5 @@
 
 header: the 61 bytes that the hot path reads and patches. record, builder: what stands in a batch, read and written.
 control: markers and the control records of metadata logs. validation: what a broker asks of a producer's records.
-conversion: formats v0 and v1, from and to v2, and other codecs. compression, errors: what the others stand on.
+conversion: formats v0 and v1, from and to v2, and other codecs. compression, errors: used by the others.
 """

@@ -351,9 +351,9 @@ class Raw(str):
 
 
 async def _version(call: Call, found: Version) -> Json:
-    place = {"subject": found.subject, "version": found.version, "id": found.id}
+    names = {"subject": found.subject, "version": found.version, "id": found.id}
     text = await call.registry.text(found.subject, found.schema, call.query.get("format", ""))
-    answer = place | {"guid": guid_of(found.schema)} | with_kind(found.schema, call.extended) | {"schema": text}
+    answer = names | {"guid": guid_of(found.schema)} | with_kind(found.schema, call.extended) | {"schema": text}
     if call.extended:
         return answer | {"ts": found.written_ms, "deleted": found.deleted}
     return answer | ({"deleted": True} if found.deleted else {})
@@ -461,13 +461,13 @@ async def forward_to_primary(registry: Registry, request: Request, refused: Regi
     if leader is None or HANDED_ON in request.headers:
         return None
     try:
-        place = await topic.address_of(leader, patient=changes)
+        address = await topic.address_of(leader, patient=changes)
     except RegistryError:
         return None
-    if place is None:
+    if address is None:
         return None
     try:
-        response, end_offset = await asyncio.to_thread(_ask, place, request)
+        response, end_offset = await asyncio.to_thread(_ask, address, request)
     except (OSError, http.client.HTTPException):
         return None
     if end_offset.isdecimal():
@@ -475,9 +475,9 @@ async def forward_to_primary(registry: Registry, request: Request, refused: Regi
     return response
 
 
-def _ask(place: tuple[str, int], request: Request) -> tuple[Response, str]:
+def _ask(address: tuple[str, int], request: Request) -> tuple[Response, str]:
     headers = {name: value for name, value in request.headers.items() if name in _TOLD} | {HANDED_ON: "true"}
-    with closing(http.client.HTTPConnection(*place, timeout=_TIMEOUT_S)) as connection:
+    with closing(http.client.HTTPConnection(*address, timeout=_TIMEOUT_S)) as connection:
         connection.request(request.method, request.target, request.body or None, headers)
         response = connection.getresponse()
         content_type = response.headers.get("content-type", "")

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from typing import TypeAlias, TypeVar
 
 from pykafka_broker.registry import records
 from pykafka_broker.registry.records import Json, Schema, Version, guid_of
 from pykafka_broker.registry.subjects import beside, context_of
 
-Place = tuple[str, int]  # a subject and a version
+SubjectVersion = tuple[str, int]
+K = TypeVar("K")
+V = TypeVar("V")
+_Index: TypeAlias = defaultdict[K, dict[V, None]]
 
 
 class RegistryState:
@@ -24,10 +28,11 @@ class RegistryState:
         self.primary: tuple[int, int] | None = None  # the topic's leader, and the port of the registry there
         self._subjects: dict[str, dict[int, Version]] = {}
         self._schemas: dict[tuple[str, int], Schema] = {}  # by context and id
-        self._ids: defaultdict[tuple[str, Schema], set[int]] = defaultdict(set)  # by context; an import may bring two
-        self._guids: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
-        self._uses: defaultdict[tuple[str, int], dict[Place, None]] = defaultdict(dict)
-        self._referrers: defaultdict[Place, dict[Place, None]] = defaultdict(dict)
+        # Values of these are sets in order of insertion.
+        self._ids: _Index[tuple[str, Schema], int] = defaultdict(dict)  # by context; an import may bring two
+        self._guids: _Index[str, tuple[str, int]] = defaultdict(dict)
+        self._uses: _Index[tuple[str, int], SubjectVersion] = defaultdict(dict)
+        self._referrers: _Index[SubjectVersion, SubjectVersion] = defaultdict(dict)
         self._highest: defaultdict[str, int] = defaultdict(int)
 
     # -- subjects, versions and ids
@@ -71,20 +76,20 @@ class RegistryState:
 
     def referrers(self, subject: str, number: int, deleted: bool = False) -> list[Version]:
         """Return the versions with a reference to the version."""
-        found = (self._subjects[place[0]][place[1]] for place in self._referrers.get((subject, number), ()))
+        found = (self._subjects[name][version] for name, version in self._referrers.get((subject, number), ()))
         return [each for each in found if deleted or not each.deleted]
 
     # -- records
 
     def replay(self, key: bytes | None, value: bytes | None, written_ms: int = 0) -> None:
         """Apply a record of the topic."""
-        fields = None if key is None else records.read_object(key)
-        if fields is None:
+        names = None if key is None else records.read_object(key)
+        if names is None:
             return
-        kind, subject = fields.get("keytype"), fields.get("subject")
+        kind, subject = names.get("keytype"), names.get("subject")
         told = None if value is None else records.read_object(value)
-        if kind == records.SCHEMA and isinstance(subject, str) and type(fields.get("version")) is int:
-            self._replay_schema((subject, fields["version"]), told, written_ms)
+        if kind == records.SCHEMA and isinstance(subject, str) and type(names.get("version")) is int:
+            self._replay_schema((subject, names["version"]), told, written_ms)
         elif kind == records.CONFIG and isinstance(subject, str | None):
             if told is None:
                 self.configs.pop(subject, None)
@@ -103,50 +108,41 @@ class RegistryState:
             for number in list(self._subjects.get(subject, ())):
                 self._forget((subject, number))
 
-    def _replay_schema(self, place: Place, told: Json | None, written_ms: int) -> None:
+    def _replay_schema(self, key: SubjectVersion, told: Json | None, written_ms: int) -> None:
+        version = None if told is None else records.read_version(told, written_ms)
         if told is None:
-            self._forget(place)
-            return
-        version = records.read_version(told, written_ms)
-        if version is not None and (version.subject, version.version) == place:
-            self._forget(place)
+            self._forget(key)
+        elif version is not None and (version.subject, version.version) == key:
+            self._forget(key)
             self._keep(version)
 
     def _keep(self, version: Version) -> None:
-        place = version.subject, version.version
+        key = version.subject, version.version
         context = context_of(version.subject)
         self._subjects.setdefault(version.subject, {})[version.version] = version
         self._schemas[context, version.id] = version.schema
-        self._ids[context, version.schema].add(version.id)
-        self._guids[guid_of(version.schema)].add((context, version.id))
-        self._uses[context, version.id][place] = None
+        self._ids[context, version.schema][version.id] = None
+        self._guids[guid_of(version.schema)][context, version.id] = None
+        self._uses[context, version.id][key] = None
         self._highest[context] = max(self._highest[context], version.id)
         for target in _targets(version):
-            self._referrers[target][place] = None
+            self._referrers[target][key] = None
 
-    def _forget(self, place: Place) -> None:
-        subject, number = place
+    def _forget(self, key: SubjectVersion) -> None:
+        subject, number = key
         version = self._subjects.get(subject, {}).pop(number, None)
         if version is None:
             return
         if not self._subjects[subject]:
             del self._subjects[subject]
-        used = context_of(subject), version.id
-        self._uses[used].pop(place, None)
-        if not self._uses[used]:
-            del self._uses[used], self._schemas[used]
-            ids = self._ids[used[0], version.schema]
-            ids.discard(version.id)
-            if not ids:
-                del self._ids[used[0], version.schema]
-            guid = guid_of(version.schema)
-            self._guids[guid].discard(used)
-            if not self._guids[guid]:
-                del self._guids[guid]
+        context = context_of(subject)
+        _discard(self._uses, (context, version.id), key)
+        if (context, version.id) not in self._uses:
+            del self._schemas[context, version.id]
+            _discard(self._ids, (context, version.schema), version.id)
+            _discard(self._guids, guid_of(version.schema), (context, version.id))
         for target in _targets(version):
-            self._referrers[target].pop(place, None)
-            if not self._referrers[target]:
-                del self._referrers[target]
+            _discard(self._referrers, target, key)
 
     def _delete_up_to(self, subject: str, last: object) -> None:
         for number, version in list(self._subjects.get(subject, {}).items()):
@@ -154,5 +150,12 @@ class RegistryState:
                 self._subjects[subject][number] = version._replace(deleted=True)
 
 
-def _targets(version: Version) -> Iterable[Place]:
+def _discard(index: _Index[K, V], key: K, value: V) -> None:
+    """Remove a value under a key, and the key with its last value."""
+    index[key].pop(value, None)
+    if not index[key]:
+        del index[key]
+
+
+def _targets(version: Version) -> Iterable[SubjectVersion]:
     return {(beside(each.subject, version.subject), each.version) for each in version.schema.references}

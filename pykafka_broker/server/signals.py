@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from types import FrameType
 
 from pykafka_broker.platform import STOP_SIGNALS
 
@@ -24,13 +23,10 @@ class StopSignals:
         self._stop: Callable[[], object] | None = None
         for number in STOP_SIGNALS:
             if number.name != "SIGHUP" or signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
-                signal.signal(number, self._on_signal)
+                signal.signal(number, lambda signum, frame: self.stop())
 
     def hand_to(self, stop: Callable[[], object]) -> None:
-        """Call `stop` at the first signal, or at once after an earlier signal.
-
-        After a signal, the call comes between any two lines of the main thread.
-        """
+        """Call `stop` at the first signal, between two lines of the main thread; at once after an earlier signal."""
         self._stop = stop
         if self.asked:
             stop()
@@ -38,9 +34,6 @@ class StopSignals:
     def ignore(self) -> None:
         """Ignore signals from now on: nothing is left to stop."""
         self.asked = True
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self.stop()
 
     def stop(self) -> None:
         """Ask for the end, as a signal does; from any thread."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 from typing import Any
 
 from pykafka_broker.cluster.elections import (
-    balancing,
+    balance_leaders,
     broker_leaves,
     broker_returns,
     directories_lost,
     elect_leaders,
-    leaderless,
+    elect_missing_leaders,
     leads_anything,
     may_lead,
     unclean_shutdown,
@@ -103,11 +103,11 @@ def test_unclean_leaders_are_for_topics_that_allow_them() -> None:
         partition_in(cluster, (1, 2), isr=(), elr=(1,), last_known=(1,), name=name)
     cluster.image.configs[2, "sorry"] = {"unclean.leader.election.enable": "true"}
     cluster.image.brokers[1].fenced = True
-    records = list(leaderless(cluster.controller))
+    records = list(elect_missing_leaders(cluster.controller))
     assert [record.message.topic_id for record in records] == [cluster.image.topics["sorry"].id]
     assert all_told(records) == [{"isr": [2], "elr": [], "last_known": [], "leader": 2, "recovery_state": 1}]
     cluster.image.brokers[2].fenced = True
-    assert all_told(leaderless(cluster.controller)) == []
+    assert all_told(elect_missing_leaders(cluster.controller)) == []
 
 
 def test_a_topic_that_allows_it_gets_an_unclean_leader_as_soon_as_the_last_good_one_leaves() -> None:
@@ -179,10 +179,10 @@ def topics(cluster: Cluster, moved: int, of: int) -> None:
 def test_a_broker_gets_back_whatever_it_can_lead() -> None:
     cluster = cluster_of(leader_imbalance_per_broker_percentage="10")
     topics(cluster, moved=1, of=20)
-    records = balancing(cluster.controller)
+    records = balance_leaders(cluster.controller)
     assert all_told(records) == [{"leader": 1}]
     cluster.apply(records)
-    assert balancing(cluster.controller) == []
+    assert balance_leaders(cluster.controller) == []
 
 
 def test_what_it_can_not_lead_stays() -> None:
@@ -191,10 +191,10 @@ def test_what_it_can_not_lead_stays() -> None:
     partition_in(cluster, isr=(), elr=(2,), name="nobody")
     partition_in(cluster, leader=2, name="gone")
     cluster.image.brokers[1].fenced = True
-    assert balancing(cluster.controller) == []
+    assert balance_leaders(cluster.controller) == []
 
 
 def test_a_check_moves_no_more_than_so_many() -> None:
     cluster = cluster_of()
     topics(cluster, moved=5, of=5)
-    assert len(balancing(cluster.controller, at_most=3)) == 3
+    assert len(balance_leaders(cluster.controller, at_most=3)) == 3

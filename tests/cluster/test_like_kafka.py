@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.cluster.controller import Controller, Decision
-from pykafka_broker.cluster.elections import balancing, elect_leaders
+from pykafka_broker.cluster.elections import balance_leaders, elect_leaders
 from pykafka_broker.cluster.feature_updates import update_features
 from pykafka_broker.cluster.heartbeats import Sessions, broker_heartbeat, fence_records
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
@@ -197,7 +197,7 @@ def test_decided_as_by_kafka(section: str) -> None:
 def decided(replayed: Replayed, step: Step) -> tuple[Any, Any]:
     """What is decided here, and by Kafka, as far as it compares."""
     if step.what == "wait":
-        return written(balancing(replayed.controller())), written(step.records)
+        return written(balance_leaders(replayed.controller())), written(step.records)
     if step.request is None:
         return written(replayed.fencings(step)), written(step.records if step.what.startswith("expire") else [])
     if isinstance(step.request, IncrementalAlterConfigsRequest):

@@ -98,6 +98,6 @@ class LoneBroker:
 
     def _locate(self, topic: TopicImage, partition: PartitionImage) -> bytes:
         logs, key = self._logs, (topic.name, partition.partition)
-        place = logs.directory_map.holder(key, partition.directory_of(self._metadata.controller.node_id))
+        holder = logs.directory_map.holder(key, partition.directory_of(self._metadata.controller.node_id))
         move = logs.moves.get(key)
-        return move.target.id if move is not None and move.announced and place > LOST else place
+        return move.target.id if move is not None and move.announced and holder > LOST else holder
