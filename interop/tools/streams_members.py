@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pykafka_broker.client.cluster import Client, first_error
-from pykafka_broker.client.leaders import by_topic
+from pykafka_broker.protocol.enums import by_topic
 from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -77,7 +77,7 @@ class StreamsMember:
             OffsetCommitRequestTopic(
                 topic, partitions=[OffsetCommitRequestPartition(index, offsets[topic, index]) for index in indexes]
             )
-            for topic, indexes in by_topic(offsets)
+            for topic, indexes in by_topic(sorted(offsets)).items()
         ]
         request = OffsetCommitRequest(self._group, self.epoch, self._member_id, topics=topics)
         await client.ask_group(self._group, request, first_error, versions=(9, 9))

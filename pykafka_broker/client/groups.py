@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from pykafka_broker.client.cluster import BrokerNode, Client, first_error
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, check, check_all
-from pykafka_broker.client.leaders import by_topic, grouped, partitions_in
-from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
+from pykafka_broker.client.leaders import partitions_in, values_by_topic
+from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_share_group_offsets_request import (
     AlterShareGroupOffsetsRequest,
@@ -263,8 +263,9 @@ async def _offsets_told(
     """Return the group in an answer to OffsetFetch."""
     several = one = None
     if partitions is not None:
-        several = [OffsetFetchRequestTopics(topic, partition_indexes=of) for topic, of in by_topic(partitions)]
-        one = [OffsetFetchRequestTopic(topic, of) for topic, of in by_topic(partitions)]
+        topics = by_topic(sorted(partitions)).items()
+        several = [OffsetFetchRequestTopics(topic, partition_indexes=of) for topic, of in topics]
+        one = [OffsetFetchRequestTopic(topic, of) for topic, of in topics]
     member_id, epoch = member or (None, -1)
     of_group = OffsetFetchRequestGroup(group_id, member_id, epoch, several)
     call = "listConsumerGroupOffsets"
@@ -319,7 +320,7 @@ async def delete_offsets(
     """
     topics = [
         OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(index) for index in indexes])
-        for topic, indexes in by_topic(partitions)
+        for topic, indexes in by_topic(sorted(partitions)).items()
     ]
     request = OffsetDeleteRequest(group_id, topics)
     answer = await client.ask_group(group_id, request, call="offsetDelete")
@@ -373,7 +374,7 @@ async def alter_share_group_starts(client: Client, group_id: str, offsets: Mappi
     """Change the start offsets of a share group without members. Raises ClientError with the first error."""
     topics = [
         AlterShareGroupOffsetsRequestTopic(topic, [AlterShareGroupOffsetsRequestPartition(*each) for each in of])
-        for topic, of in grouped(offsets)
+        for topic, of in values_by_topic(offsets)
     ]
     request = AlterShareGroupOffsetsRequest(group_id, topics)
     answer = await client.ask_group(group_id, request, call="alterShareGroupOffsets")

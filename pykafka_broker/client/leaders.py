@@ -11,8 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from itertools import groupby
-from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 from pykafka_broker.client.cluster import LEADER_ERRORS, Client, Unreached
@@ -28,6 +26,7 @@ from pykafka_broker.protocol.enums import (
     MAX_TIMESTAMP,
     IsolationLevel,
     TopicPartition,
+    by_topic,
 )
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.list_offsets_request import (
@@ -152,14 +151,9 @@ class ListedOffset(NamedTuple):
     leader_epoch: int = -1
 
 
-def by_topic(partitions: Iterable[tuple[str, int]]) -> list[tuple[str, list[int]]]:
-    """Group partitions by topic, both sorted."""
-    return [(topic, [each for _, each in of]) for topic, of in groupby(sorted(partitions), itemgetter(0))]
-
-
-def grouped(values: Mapping[TopicPartition, _T]) -> list[tuple[str, list[tuple[int, _T]]]]:
-    """Group values by topic, sorted: for each topic the partition indexes with the values."""
-    return [(topic, [(index, values[TopicPartition(topic, index)]) for index in of]) for topic, of in by_topic(values)]
+def values_by_topic(values: Mapping[TopicPartition, _T]) -> Iterable[tuple[str, list[tuple[int, _T]]]]:
+    """Return each topic with partition indexes and their values, sorted."""
+    return by_topic((topic, (index, value)) for (topic, index), value in sorted(values.items())).items()
 
 
 def partitions_in(topics: Iterable[Any]) -> Iterator[tuple[TopicPartition, Any]]:
@@ -183,7 +177,7 @@ async def list_offsets(
         lowest = max(lowest, 2)
 
     def make(partitions: list[TopicPartition]) -> Message:
-        asked = grouped({each: times[each] for each in partitions})
+        asked = values_by_topic({each: times[each] for each in partitions})
         topics = [
             ListOffsetsTopic(topic, [ListOffsetsPartition(index, timestamp=time) for index, time in of])
             for topic, of in asked

@@ -17,11 +17,10 @@ from typing import Any, NamedTuple, Protocol
 
 from pykafka_broker.client.cluster import COORDINATOR_ERRORS, Client
 from pykafka_broker.client.errors import ClientError, KafkaError, Unusable, check
-from pykafka_broker.client.leaders import by_topic
 from pykafka_broker.client.properties import flag, invalid, number
 from pykafka_broker.coordinators.groups.consumer_protocol import read_assignment, read_subscription, write_assignment
 from pykafka_broker.peers import LinkError, Versions
-from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
+from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import (
     ConsumerGroupHeartbeatRequest,
@@ -326,7 +325,8 @@ class ClassicMembership:
 
 
 def _written(held: Iterable[TopicPartition]) -> bytes:
-    return write_assignment(ConsumerProtocolAssignment([AssignedTopic(*each) for each in by_topic(held)]), 1)
+    assigned = [AssignedTopic(*each) for each in by_topic(sorted(held)).items()]
+    return write_assignment(ConsumerProtocolAssignment(assigned), 1)
 
 
 # -- memberships by heartbeats
@@ -425,7 +425,7 @@ class ConsumerMembership(HeartbeatMembership):
 
     def _owned(self) -> list[TopicPartitions]:
         ids = {name: topic_id for topic_id, name in self.names.items()}
-        return [TopicPartitions(ids[topic], indexes) for topic, indexes in by_topic(self._held)]
+        return [TopicPartitions(ids[topic], indexes) for topic, indexes in by_topic(sorted(self._held)).items()]
 
     async def _reconcile(self, wanted: set[TopicPartition]) -> None:
         """Revoke and assign partitions."""

@@ -18,11 +18,10 @@ from typing import Any, Self
 from pykafka_broker.client.batches import Batches, Delivery, OnDelivery, ProducerBatch, ProducerIdentity, size_of
 from pykafka_broker.client.cluster import LEADER_ERRORS, NOBODY, Client, Leaders, PartitionError, wait_for
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable, check
-from pykafka_broker.client.leaders import by_topic
 from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.client.properties import flag, invalid, number
 from pykafka_broker.peers import LinkError, Versions
-from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
+from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -158,7 +157,7 @@ class ProducerId:
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
         """Add partitions to the transaction."""
         wanted = set(partitions)
-        topics = [AddPartitionsToTxnTopic(*each) for each in by_topic(wanted)]
+        topics = [AddPartitionsToTxnTopic(*each) for each in by_topic(sorted(wanted)).items()]
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self._id,
             v3_and_below_producer_id=self.identity.producer_id,

@@ -13,14 +13,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from pykafka_broker.client.cluster import LEADER_ERRORS, NOBODY, Client, Leaders, check_topic, wait_for
 from pykafka_broker.client.consumer import ConsumerSettings, batches_of
 from pykafka_broker.client.errors import ClientError, KafkaError, Unusable
 from pykafka_broker.client.membership import ShareGroupMembership
 from pykafka_broker.peers import LinkError
-from pykafka_broker.protocol.enums import TopicPartition
+from pykafka_broker.protocol.enums import TopicPartition, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_acknowledge_request import (
     AcknowledgementBatch as Acknowledged,
@@ -217,14 +217,13 @@ class ShareConsumer:
 
     def _request(self, session: _Session, partitions: set[TopicPartition], told: _Told) -> ShareFetchRequest:
         settings = self.settings
-        topics: dict[str, list[FetchPartition]] = {}
-        for each in sorted(partitions | told.keys()):
+
+        def fetched(each: TopicPartition) -> FetchPartition:
             batches = [AcknowledgementBatch(offset, offset, [kind]) for offset, kind in told.get(each, ())]
-            found = FetchPartition(each.partition, acknowledgement_batches=batches)
-            topics.setdefault(each.topic, []).append(found)
-        gone: dict[str, list[int]] = {}
-        for each in sorted(session.partitions - partitions - told.keys()):
-            gone.setdefault(each.topic, []).append(each.partition)
+            return FetchPartition(each.partition, acknowledgement_batches=batches)
+
+        topics = by_topic((each.topic, fetched(each)) for each in sorted(partitions | told.keys()))
+        gone = by_topic(sorted(session.partitions - partitions - told.keys()))
         ids = {name: topic_id for topic_id, name in self._member.names.items()}
         return ShareFetchRequest(
             self.group_id,
@@ -281,7 +280,7 @@ class ShareConsumer:
     async def _acknowledge(self, leader: int, session: _Session, epoch: int) -> None:
         told = session.pop_acknowledgements()
         ids = {name: topic_id for topic_id, name in self._member.names.items()}
-        topics = [AcknowledgeTopic(ids[name], each) for name, each in _by_topic(told)]
+        topics = [AcknowledgeTopic(ids[name], each) for name, each in _acknowledgements(told)]
         renews = any(kind == RENEW for kinds in told.values() for _, kind in kinds)
         request = ShareAcknowledgeRequest(self.group_id, self._member.member_id, epoch, renews, topics)
         try:
@@ -331,11 +330,8 @@ def _refused(
                 yield TopicPartition(names[topic.topic_id], each.partition_index), KafkaError(code, message)
 
 
-def _by_topic(
-    told: _Told,
-) -> Iterable[tuple[str, list[AcknowledgePartition]]]:
-    topics: dict[str, list[AcknowledgePartition]] = {}
-    for partition, kinds in sorted(told.items()):
-        batches: list[Any] = [Acknowledged(offset, offset, [kind]) for offset, kind in kinds]
-        topics.setdefault(partition.topic, []).append(AcknowledgePartition(partition.partition, batches))
-    return topics.items()
+def _acknowledgements(told: _Told) -> Iterable[tuple[str, list[AcknowledgePartition]]]:
+    return by_topic(
+        (topic, AcknowledgePartition(index, [Acknowledged(offset, offset, [kind]) for offset, kind in kinds]))
+        for (topic, index), kinds in sorted(told.items())
+    ).items()

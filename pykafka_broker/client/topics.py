@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import KafkaError, check, check_all
-from pykafka_broker.client.leaders import by_topic, grouped, partitions_in
-from pykafka_broker.protocol.enums import TopicPartition
+from pykafka_broker.client.leaders import partitions_in, values_by_topic
+from pykafka_broker.protocol.enums import TopicPartition, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -228,7 +228,9 @@ async def reassign(
     Args:
         wanted: the new replicas of each partition; None ends its reassignment.
     """
-    topics = [ReassignableTopic(topic, [ReassignablePartition(*each) for each in of]) for topic, of in grouped(wanted)]
+    topics = [
+        ReassignableTopic(topic, [ReassignablePartition(*each) for each in of]) for topic, of in values_by_topic(wanted)
+    ]
     request = AlterPartitionReassignmentsRequest(client.request_timeout_ms, change_of_factor, topics)
     versions = None if change_of_factor else (1, 1)
     answer = await client.ask_controller(request, call="alterPartitionReassignments", versions=versions)
@@ -257,10 +259,10 @@ async def move_to_directories(
 ) -> dict[TopicPartition, int]:
     """Begin to move replicas of a broker to other directories; returns the error code of each."""
     paths: dict[str, list[TopicPartition]] = {}
-    for partition, path in wanted.items():
+    for partition, path in sorted(wanted.items()):
         paths.setdefault(path, []).append(partition)
     directories = [
-        AlterReplicaLogDir(path, [AlterReplicaLogDirTopic(topic, indexes) for topic, indexes in by_topic(partitions)])
+        AlterReplicaLogDir(path, [AlterReplicaLogDirTopic(*each) for each in by_topic(partitions).items()])
         for path, partitions in paths.items()
     ]
     answer = await client.ask(AlterReplicaLogDirsRequest(directories), node, call="alterReplicaLogDirs")

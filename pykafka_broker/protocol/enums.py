@@ -1,12 +1,16 @@
-"""Numbers of the protocol that have names (Kafka docs, "Protocol"), and the name of a partition.
+"""Numbers of the protocol that have names (Kafka docs, "Protocol"), and names of partitions.
 
 Rule: a number that more than one layer knows is named here and nowhere else; names are Kafka's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 # Timestamps of ListOffsets that name an offset rather than a time (Kafka: ListOffsetsRequest, OffsetSpec).
 LATEST = -1
@@ -25,6 +29,14 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def by_topic(partitions: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Return pairs of a topic (name or id) and a partition (index or message) by topic, in their order."""
+    topics: dict[K, list[V]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    return topics
 
 
 class IsolationLevel(IntEnum):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.leaders import Answered, ask_leaders, grouped, partitions_in
+from pykafka_broker.client.leaders import Answered, ask_leaders, partitions_in, values_by_topic
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
@@ -34,7 +34,7 @@ async def run(tool: Tool) -> int:
         offsets = _offsets(tool.options.offset_json_file)
 
         def make(partitions: list[TopicPartition]) -> DeleteRecordsRequest:
-            asked = grouped({each: offsets[each] for each in partitions})
+            asked = values_by_topic({each: offsets[each] for each in partitions})
             topics = [DeleteRecordsTopic(topic, [DeleteRecordsPartition(*each) for each in of]) for topic, of in asked]
             return DeleteRecordsRequest(topics, client.request_timeout_ms)
 

@@ -25,10 +25,10 @@ from pykafka_broker.client.groups import (
     delete_offsets,
     list_groups,
 )
-from pykafka_broker.client.leaders import ListedOffset, by_topic, list_offsets
+from pykafka_broker.client.leaders import ListedOffset, list_offsets
 from pykafka_broker.client.properties import integer, java_split, long
 from pykafka_broker.client.topics import describe_topics
-from pykafka_broker.protocol.enums import EARLIEST, LATEST, TopicPartition
+from pykafka_broker.protocol.enums import EARLIEST, LATEST, TopicPartition, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.java_time import Unparseable, moment_before, timestamp_ms
@@ -75,7 +75,8 @@ def _cell(value: object) -> str:
 
 def spelt(partitions: Iterable[TopicPartition]) -> str | None:
     """Return partitions as `topic:0,1;...`, None for none."""
-    return ";".join(f"{topic}:{','.join(map(str, indexes))}" for topic, indexes in by_topic(partitions)) or None
+    topics = by_topic(sorted(partitions))
+    return ";".join(f"{topic}:{','.join(map(str, indexes))}" for topic, indexes in topics.items()) or None
 
 
 def address_of(node: BrokerNode) -> Row:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, check
 from pykafka_broker.client.properties import integer
-from pykafka_broker.protocol.enums import TopicPartition
+from pykafka_broker.protocol.enums import TopicPartition, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, ToolUsageError
@@ -38,9 +38,8 @@ async def run(tool: Tool) -> int:
     partitions = _partitions(tool)
     try:
         async with tool.connect() as client:
-            request = ElectLeadersRequest(
-                _TYPES[chosen.election_type], _by_topic(partitions), client.request_timeout_ms
-            )
+            topics = None if partitions is None else [TopicPartitions(*each) for each in by_topic(partitions).items()]
+            request = ElectLeadersRequest(_TYPES[chosen.election_type], topics, client.request_timeout_ms)
             answer = await client.ask_controller(request, call="electLeaders")
             check(answer.error_code)
     except TimedOut:
@@ -113,12 +112,3 @@ def _in_file(path: str) -> list[TopicPartition]:
     if twice:
         raise ToolUsageError(f"Replica election data contains duplicate partitions: [{_listed(twice)}]")
     return found
-
-
-def _by_topic(topic_partitions: list[TopicPartition] | None) -> list[TopicPartitions] | None:
-    if topic_partitions is None:
-        return None
-    topics: dict[str, list[int]] = {}
-    for partition in topic_partitions:
-        topics.setdefault(partition.topic, []).append(partition.partition)
-    return [TopicPartitions(topic, partitions) for topic, partitions in topics.items()]

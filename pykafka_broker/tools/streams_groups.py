@@ -20,9 +20,8 @@ from pykafka_broker.client.groups import (
     internal_topics,
     tasks_of,
 )
-from pykafka_broker.client.leaders import by_topic
 from pykafka_broker.client.topics import delete_topics
-from pykafka_broker.protocol.enums import EARLIEST, LATEST, TopicPartition
+from pykafka_broker.protocol.enums import EARLIEST, LATEST, TopicPartition, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.streams_group_describe_response import (
     DescribedGroup,
@@ -359,7 +358,7 @@ async def _delete_offsets(tool: Tool, client: Client) -> None:
     group = tool.options.group[0]
     topics: Mapping[str, list[int] | None]
     if tool.options.all_input_topics:
-        topics = dict(by_topic(await _input_partitions(client, group, await committed_offsets(client, group))))
+        topics = by_topic(sorted(await _input_partitions(client, group, await committed_offsets(client, group))))
     else:
         topics = parse_topics(tool.options.input_topic)
     await delete_offsets_of_group(tool, client, group, topics)

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, KafkaError, check
-from pykafka_broker.client.leaders import Answered, ask_leaders, by_topic, partitions_in
+from pykafka_broker.client.leaders import Answered, ask_leaders, partitions_in
 from pykafka_broker.client.properties import integer, long
-from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
+from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
 from pykafka_broker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
@@ -93,7 +93,9 @@ async def describe_producers(
     """Return the producers of each partition, from the leader or from the given node. Raises ClientError."""
 
     def make(asked: Sequence[TopicPartition]) -> DescribeProducersRequest:
-        return DescribeProducersRequest([TopicRequest(topic, indexes) for topic, indexes in by_topic(asked)])
+        return DescribeProducersRequest(
+            [TopicRequest(topic, indexes) for topic, indexes in by_topic(sorted(asked)).items()]
+        )
 
     if node_id is None:
         return await ask_leaders(client, partitions, make, _producers, call="describeProducers")

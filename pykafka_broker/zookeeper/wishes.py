@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pykafka_broker.cluster.image import MetadataImage
+from pykafka_broker.protocol.enums import by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages import alter_client_quotas_request as quotas
 from pykafka_broker.protocol.messages import alter_partition_reassignments_request as reassignments
@@ -86,18 +87,14 @@ def topic_deletion(names: Sequence[str]) -> Message:
 
 
 def reassignment(wanted: Sequence[tuple[str, int, list[int]]]) -> Message:
-    by_topic: dict[str, list[reassignments.ReassignablePartition]] = {}
-    for name, index, brokers in wanted:
-        by_topic.setdefault(name, []).append(reassignments.ReassignablePartition(index, brokers))
-    asked = [reassignments.ReassignableTopic(name, each) for name, each in by_topic.items()]
+    named = by_topic((name, reassignments.ReassignablePartition(index, brokers)) for name, index, brokers in wanted)
+    asked = [reassignments.ReassignableTopic(*topic) for topic in named.items()]
     return reassignments.AlterPartitionReassignmentsRequest(_TIMEOUT_MS, topics=asked)
 
 
 def preferred_election(wanted: Sequence[tuple[str, int, list[int]]]) -> Message:
-    by_topic: dict[str, list[int]] = {}
-    for name, index, _ in wanted:
-        by_topic.setdefault(name, []).append(index)
-    asked = [elections.TopicPartitions(name, indexes) for name, indexes in by_topic.items()]
+    named = by_topic((name, index) for name, index, _ in wanted)
+    asked = [elections.TopicPartitions(*topic) for topic in named.items()]
     return elections.ElectLeadersRequest(0, asked, _TIMEOUT_MS)
 
 

@@ -47,7 +47,7 @@ from pykafka_broker.coordinators.share.share_partition import GAP, REJECT, RENEW
 from pykafka_broker.coordinators.share.state import ShareKey, StateRun, coalesced
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.enums import AclOperation, AclResourceType
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_acknowledge_request import AcknowledgeTopic, ShareAcknowledgeRequest
 from pykafka_broker.protocol.messages.share_acknowledge_response import PartitionData as AcknowledgedPartition
@@ -189,14 +189,6 @@ def _acknowledge(
     return results
 
 
-def _by_topic(places: Iterable[TopicIdPartition]) -> dict[bytes, list[int]]:
-    """Group partitions by topic, in the given order."""
-    topics: dict[bytes, list[int]] = {}
-    for topic_id, partition in places:
-        topics.setdefault(topic_id, []).append(partition)
-    return topics
-
-
 def _check_batches(batches: list[AckBatch], may_renew: bool) -> None:
     """Raise INVALID_REQUEST for batches out of order, unknown types, or more or fewer types than offsets."""
     reached = -1
@@ -246,7 +238,7 @@ def _acknowledged(
             ShareAcknowledgeTopicResponse(
                 topic_id, [AcknowledgedPartition(partition, *results[topic_id, partition]) for partition in partitions]
             )
-            for topic_id, partitions in _by_topic(results).items()
+            for topic_id, partitions in by_topic(results).items()
         ],
     )
     return when_committed(response, host.shards.all_committed())
@@ -613,11 +605,10 @@ def _response(
     results: dict[TopicIdPartition, AckResult],
 ) -> ShareFetchResponse:
     """Return the answer: partitions with records, with an error, or with acknowledgements in the request."""
-    places = chain(data, (place for place in results if place not in data))
     leaders = {part.leader[0] for part in data.values() if isinstance(part, RefusedPartition) and part.leader}
     return ShareFetchResponse(
         acquisition_lock_timeout_ms=services.shares.partitions.limits(member[0]).lock_ms,
-        responses=[_topic(data, results, topic_id, partitions) for topic_id, partitions in _by_topic(places).items()],
+        responses=[_topic(data, results, *topic) for topic in by_topic(dict.fromkeys(chain(data, results))).items()],
         node_endpoints=[NodeEndpoint(*node) for node in services.leaders(context, leaders)],
     )
 

@@ -36,7 +36,7 @@ from pykafka_broker.coordinators.transactions.coordinator import ProducerReply
 from pykafka_broker.coordinators.transactions.transaction import TopicPartition
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.enums import AclOperation, AclResourceType
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from pykafka_broker.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
@@ -160,10 +160,7 @@ def _add(
 
 
 def _each_once(partitions: Iterable[TopicPartition]) -> list[AddPartitionsToTxnTopic]:
-    found: dict[str, list[int]] = {}
-    for topic, index in partitions:
-        found.setdefault(topic, []).append(index)
-    return [AddPartitionsToTxnTopic(topic, indexes) for topic, indexes in found.items()]
+    return [AddPartitionsToTxnTopic(topic, indexes) for topic, indexes in by_topic(partitions).items()]
 
 
 def _topic_results(

@@ -33,7 +33,7 @@ from pykafka_broker.coordinators.share.share_partition import Change
 from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareCoordinator, ShareKey, ShareState, StateRun
 from pykafka_broker.errors import ApiError
 from pykafka_broker.peers import LinkError
-from pykafka_broker.protocol.enums import LATEST
+from pykafka_broker.protocol.enums import LATEST, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages import delete_share_group_state_request as delete
 from pykafka_broker.protocol.messages import initialize_share_group_state_request as initialize
@@ -154,9 +154,7 @@ class StateRequests(RequestBatcher[_Try]):
 
     def _request(self, wanted: list[_Try]) -> Message:
         first = wanted[0].question
-        topics: dict[bytes, list[Any]] = {}
-        for one in wanted:
-            topics.setdefault(one.question.key.topic_id, []).append(one.question.asked)
+        topics = by_topic((one.question.key.topic_id, one.question.asked) for one in wanted)
         return first.kind.request(first.key.group_id, [first.kind.topic(*each) for each in topics.items()])
 
     def _complete(self, wanted: list[_Try], answer: Message | LinkError) -> None:

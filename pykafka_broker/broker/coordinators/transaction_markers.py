@@ -28,6 +28,7 @@ from pykafka_broker.coordinators.transactions.transaction import TopicPartition
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import Origin
 from pykafka_broker.peers import LinkError
+from pykafka_broker.protocol.enums import by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.write_txn_markers_request import (
     WritableTxnMarker,
@@ -142,15 +143,12 @@ def _answer_with(request: MarkerRequest, result: WritableTxnMarkerResult) -> Non
 
 
 def _marker(request: MarkerRequest) -> WritableTxnMarker:
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(request.partitions):
-        topics.setdefault(topic, []).append(partition)
     markers = request.markers
     return WritableTxnMarker(
         markers.producer_id,
         markers.producer_epoch,
         markers.commit,
-        [WritableTxnMarkerTopic(name, partitions) for name, partitions in topics.items()],
+        [WritableTxnMarkerTopic(*topic) for topic in by_topic(sorted(request.partitions)).items()],
         markers.coordinator_epoch,
         markers.transaction_version,
     )

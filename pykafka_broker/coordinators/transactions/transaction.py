@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple, Self
 
 from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.protocol.enums import by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.stored.transaction_log_key import TransactionLogKey
 from pykafka_broker.protocol.stored.transaction_log_value import PartitionsSchema, TransactionLogValue
@@ -199,6 +200,7 @@ def transaction_record(
     key = TransactionLogKey(transactional_id=transactional_id)
     if transaction is None:
         return CoordinatorRecord(key, None)
+    partitions = [PartitionsSchema(*topic) for topic in by_topic(sorted(transaction.partitions)).items()]
     value = TransactionLogValue(
         producer_id=transaction.producer_id,
         previous_producer_id=transaction.previous_producer_id if version else NO_PRODUCER_ID,
@@ -206,21 +208,12 @@ def transaction_record(
         producer_epoch=transaction.producer_epoch,
         transaction_timeout_ms=transaction.timeout_ms,
         transaction_status=int(transaction.state),
-        transaction_partitions=_partitions_by_topic(transaction),
+        transaction_partitions=None if transaction.state is TransactionState.EMPTY else partitions,
         transaction_last_update_timestamp_ms=transaction.last_update_ms,
         transaction_start_timestamp_ms=transaction.start_ms,
         client_transaction_version=transaction.client_version if version else 0,
     )
     return CoordinatorRecord(key, value, version)
-
-
-def _partitions_by_topic(transaction: TransactionMetadata) -> list[PartitionsSchema] | None:
-    if transaction.state is TransactionState.EMPTY:
-        return None
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(transaction.partitions):
-        topics.setdefault(topic, []).append(partition)
-    return [PartitionsSchema(topic=topic, partition_ids=ids) for topic, ids in topics.items()]
 
 
 def read_transaction(value: TransactionLogValue) -> TransactionMetadata:
