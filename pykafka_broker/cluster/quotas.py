@@ -20,17 +20,16 @@ from pykafka_broker.protocol.messages import alter_client_quotas_response as alt
 from pykafka_broker.protocol.messages.describe_client_quotas_request import ComponentData
 from pykafka_broker.protocol.stored.client_quota_record import ClientQuotaRecord, EntityData
 
-USER, CLIENT_ID, IP = "user", "client-id", "ip"
-_WHOLE, _REAL = True, False
-_NEXT_TO_NOTHING = 1e-6  # the greatest fraction of a whole number
+_KINDS = USER, CLIENT_ID, IP = "user", "client-id", "ip"
+_MAX_FRACTION = 1e-6  # of a whole number
+# The keys of an entity, and whether their values are whole numbers.
 _CLIENT_KEYS = {
-    "producer_byte_rate": _WHOLE,
-    "consumer_byte_rate": _WHOLE,
-    "request_percentage": _REAL,
-    "controller_mutation_rate": _REAL,
+    "producer_byte_rate": True,
+    "consumer_byte_rate": True,
+    "request_percentage": False,
+    "controller_mutation_rate": False,
 }
-_IP_KEYS = {"connection_creation_rate": _WHOLE}
-_MATCHES = frozenset(QuotaMatch)
+_IP_KEYS = {"connection_creation_rate": True}
 # An address or a host name; names are not looked up, since a start must not wait for a name server.
 _HOST = re.compile(r"[0-9A-Fa-f:.]+|[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
 
@@ -49,8 +48,7 @@ def alter_client_quotas(
     for entity, entry in first.items():
         code, message = 0, None
         try:
-            keys = [op.key for op in entry.ops]
-            if entity in repeated or len(set(keys)) < len(keys):
+            if entity in repeated or len({op.key for op in entry.ops}) < len(entry.ops):
                 text = ", ".join(f"{kind}={'<default>' if name is None else name}" for kind, name in entity)
                 raise _invalid(f"Ignoring duplicate entity ClientQuotaEntity(entries={{{text}}})")
             records += _records(controller, entity, entry.ops)
@@ -58,13 +56,12 @@ def alter_client_quotas(
                 return Decision([], refusal(request, TooManyRecords()))
         except ApiError as error:
             code, message = error.code, error.message
-        shown = [altered.EntityData(kind, name) for kind, name in entity]
-        entries.append(altered.EntryData(code, message, shown))
+        entries.append(altered.EntryData(code, message, [altered.EntityData(*part) for part in entity]))
     return Decision([] if request.validate_only else records, altered.AlterClientQuotasResponse(entries=entries))
 
 
 def refusal(request: wanted.AlterClientQuotasRequest, error: ApiError) -> altered.AlterClientQuotasResponse:
-    """Refuse each entity with the same error."""
+    """Refuse every entity of a request with the same error."""
     entries = []
     for entry in request.entries:
         shown = [altered.EntityData(part.entity_type, part.entity_name) for part in entry.entity]
@@ -79,10 +76,9 @@ def _records(controller: Controller, entity: QuotaEntity, ops: Sequence[wanted.O
     for op in ops:
         if not op.remove:
             _check_value(allowed, op.key, op.value, must_be_finite=controller.config.is_of_4_4)
-        if op.remove and op.key not in present:
+        elif op.key not in present:
             continue
-        parts = [EntityData(kind, name) for kind, name in entity]
-        value = 0.0 if op.remove else op.value
+        parts, value = [EntityData(*part) for part in entity], 0.0 if op.remove else op.value
         records.append(ApiMessageAndVersion(ClientQuotaRecord(parts, op.key, value, op.remove), 0))
     return records
 
@@ -92,7 +88,7 @@ def _allowed_keys(entity: QuotaEntity) -> Mapping[str, bool]:
         raise _invalid("Invalid empty client quota entity")
     kinds = [kind for kind, _ in entity]
     for kind, name in entity:
-        if kind not in (USER, CLIENT_ID, IP):
+        if kind not in _KINDS:
             raise _invalid(f"Unhandled client quota entity type: {kind}")
         if name == "":
             raise _invalid(f"Empty {kind} not supported")
@@ -113,17 +109,17 @@ def _check_value(allowed: Mapping[str, bool], key: str, value: float, *, must_be
         raise _invalid(f"Quota {key} must be a finite number")
     if value <= 0:
         raise _invalid(f"Quota {key} must be greater than 0")
-    if allowed[key] is _WHOLE and not math.isnan(value):
+    if allowed[key] and not math.isnan(value):
         if math.isinf(value) or value > 1 << 63:
             raise _invalid(f"Proposed value for {key} is too large for a LONG.")
-        if value - int(value) > _NEXT_TO_NOTHING:
+        if value - int(value) > _MAX_FRACTION:
             raise _invalid(f"{key} cannot be a fractional value.")
 
 
 def describe_client_quotas(
     image: MetadataImage, components: Sequence[ComponentData], strict: bool
 ) -> Iterator[tuple[QuotaEntity, dict[str, float]]]:
-    """Yield the quotas of entities matching every component; strict: entities without any other part."""
+    """Yield the quotas of entities that match every component; strict: and have no other part."""
     exact: dict[str, str | None] = {}
     any_name = set()
     for component in components:
@@ -153,7 +149,7 @@ def _check_component(component: ComponentData, repeated: bool) -> None:
         raise _invalid("Invalid empty entity type.")
     if repeated:
         raise _invalid(f"Entity type {kind} cannot appear more than once in the filter.")
-    if kind not in (USER, CLIENT_ID, IP):
+    if kind not in _KINDS:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
     how, match = component.match_type, component.match
     if how == QuotaMatch.EXACT and match is None:
@@ -162,7 +158,7 @@ def _check_component(component: ComponentData, repeated: bool) -> None:
         raise _invalid("Request specified MATCH_TYPE_DEFAULT, but also specified a match string.")
     if how == QuotaMatch.ANY and match is not None:
         raise _invalid("Request specified MATCH_TYPE_SPECIFIED, but also specified a match string.")
-    if how not in _MATCHES:
+    if how not in set(QuotaMatch):
         raise _invalid(f"Unknown match type {how}")
 
 

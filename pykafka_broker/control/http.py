@@ -1,10 +1,10 @@
-"""HTTP/1.1 on a socket: h11 knows the protocol, the module listens, reads and writes.
+"""HTTP/1.1 on a socket: h11 knows the protocol, this module listens, reads and writes.
 
 Rule: every request gets an answer, or the connection is closed; bytes other than HTTP get 400. The head of a request is
-judged before the body is read. A refusal is sent at once. Closing the connection then would reset it and lose the
+judged before the body is read, and a refusal is sent at once. Closing the connection then would reset it and lose the
 answer, so the rest of the request is read and dropped for a while. A request is cancelled when its client has gone. The
-bytes of a request, the time between its pieces, and the number of clients are bounded. A client that takes nothing of
-its answer for a while is disconnected. When the listener closes, no client delays it by more than a moment.
+bytes of a request, the time between its pieces, and the number of clients are bounded. A client that reads nothing of
+its answer for a while is disconnected. A listener that closes waits for no client longer than `_LAST_BYTES_S`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TEXT = "text/plain; charset=utf-8"
 
 
 class Request(NamedTuple):
-    """A request, with header names in lower case."""
+    """A request."""
 
     method: str
     target: str  # path and query
@@ -62,13 +62,7 @@ Judge = Callable[[Request], Response | int]
 class HttpConnection:
     """A client's connection."""
 
-    def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        serve: Serve,
-        judge: Judge,
-    ) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, serve: Serve, judge: Judge) -> None:
         self._reader = reader
         self._writer = writer
         self._serve = serve
@@ -131,7 +125,7 @@ class HttpConnection:
         if not isinstance(event, h11.EndOfMessage):
             return False
         response = (
-            verdict if isinstance(verdict, Response) else await self._while_there(request._replace(body=bytes(body)))
+            verdict if isinstance(verdict, Response) else await self._response(request._replace(body=bytes(body)))
         )
         if response is None:
             return False
@@ -141,8 +135,8 @@ class HttpConnection:
     async def _next(self, timeout_s: float) -> h11.Event | type[h11.PAUSED]:
         while (event := self._protocol.next_event()) is h11.NEED_DATA:
             if self._protocol.they_are_waiting_for_100_continue:
-                go_on = h11.InformationalResponse(status_code=100, headers=[])
-                self._writer.write(self._protocol.send(go_on) or b"")
+                proceed = h11.InformationalResponse(status_code=100, headers=[])
+                self._writer.write(self._protocol.send(proceed) or b"")
             async with asyncio.timeout(timeout_s):
                 self._protocol.receive_data(await self._read())
         return event  # type: ignore[return-value]  # NEED_DATA is behind us
@@ -153,7 +147,7 @@ class HttpConnection:
         ahead, self._ahead = self._ahead, None
         return await ahead
 
-    async def _while_there(self, request: Request) -> Response | None:
+    async def _response(self, request: Request) -> Response | None:
         """Return the response, or None if the client has gone before."""
         serving = asyncio.ensure_future(self._serve(request))
         try:

@@ -116,12 +116,11 @@ class CoordinatorResult(Generic[R]):
         self,
         reply: R | None = None,
         records: list[CoordinatorRecord] | None = None,
-        completions: list[tuple[Token, Any]] | None = None,
         key: str = "",
     ) -> None:
         self.reply: R = reply  # type: ignore[assignment]  # as the docstring says
         self.records = [] if records is None else records
-        self.completions = [] if completions is None else completions
+        self.completions: list[tuple[Token, Any]] = []
         self.key = key
         self.take_back: Callable[[], None] | None = None
 

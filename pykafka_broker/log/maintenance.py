@@ -55,15 +55,15 @@ class _Task:
         self._at_once = at_once
         self._pause_ms = pause_ms
         self._left: list[TopicPartition] = []  # not reached by the current round
-        self._hurried = -1
+        self._hurried = -1  # the time of a round without pauses
 
     def begin_round(self, now: int) -> None:
-        """Begin a round over every log without a pause: while the clock stands still, a pause would never end."""
+        """Begin a round without pauses: while a test's clock stands still, a pause would never end."""
         self._left.clear()
         self.due = self._hurried = now
 
     def run(self, now: int) -> None:
-        """Look at some logs, from the begin of a round or where the last call has stopped."""
+        """Look at the next logs of the round, or at the first logs of a new round."""
         self.due = min(now + self.interval_ms, _NEVER)
         if not self._left:
             self._left = [*self._keys()]
@@ -132,8 +132,7 @@ class LogMaintenance:
         loaded = self._loaded
 
         def look_at(key: TopicPartition) -> None:
-            log = loaded.get(key)
-            if log is not None:
+            if (log := loaded.get(key)) is not None:
                 look(key, log)
 
         return _Task(interval_ms, lambda: loaded, look_at, end, at_once=_LOOKED_AT_ONCE, pause_ms=_LOOK_PAUSE_MS)
@@ -178,8 +177,7 @@ class LogMaintenance:
 
     def _note(self, name: str, key: TopicPartition, log: PartitionLog) -> None:
         """Note the log's offset of the checkpoint `name` in the directory of the log."""
-        directory = self._where.get(key)
-        if directory is not None:
+        if (directory := self._where.get(key)) is not None:
             offset = _OFFSET_OF[name](log)
             if offset is None:
                 directory.checkpointed[name].pop(key, None)

@@ -1,7 +1,7 @@
 """Parsed schemas with their references.
 
-Rule: a schema is parsed when it is first needed, and kept until schemas that are used more recently need its place; a
-start with very many schemas parses none.
+Rule: a schema is parsed when it is first needed, never at a start. Of the parsed schemas, the most recently used are
+kept.
 """
 
 from __future__ import annotations
@@ -75,30 +75,32 @@ class Needed(NamedTuple):
 
 
 def texts_of(schema: Needed, find: Callable[[str, Reference], Needed]) -> dict[str, str]:
-    """Return the texts of referenced schemas by name, in the order of reading. Raises InvalidSchema.
+    """Return the texts of referenced schemas by name, each after the texts it refers to. Raises InvalidSchema.
+
+    The walk has a stack of its own: Python's is too short for long chains of references.
 
     Args:
         find: returns the target of a reference from a schema of a subject.
     """
     texts: dict[str, str] = {}
-    begun: set[str] = set()
-    waiting: list[tuple[str, Reference, bool]] = [(schema.subject, each, False) for each in reversed(schema.references)]
-    while waiting:
-        subject, reference, needs_are_there = waiting.pop()
+    seen: set[str] = set()
+    stack: list[tuple[str, Reference, bool]] = [(schema.subject, each, False) for each in reversed(schema.references)]
+    while stack:
+        subject, reference, is_complete = stack.pop()
         found = find(subject, reference)
-        if needs_are_there:
+        if is_complete:
             texts.setdefault(reference.name, found.text)
-        elif reference.name not in begun:
-            begun.add(reference.name)
-            if len(begun) > _MOST_REFERENCES:
+        elif reference.name not in seen:
+            seen.add(reference.name)
+            if len(seen) > _MOST_REFERENCES:
                 raise InvalidSchema(f"it needs more than {_MOST_REFERENCES} others")
-            waiting.append((subject, reference, True))
-            waiting += [(found.subject, each, False) for each in reversed(found.references)]
+            stack.append((subject, reference, True))
+            stack += [(found.subject, each, False) for each in reversed(found.references)]
     return texts
 
 
 def library_of(state: RegistryState, subject: str, schema: Schema) -> dict[str, str]:
-    """Return the texts of referenced schemas by name, in the order of reading. Raises InvalidSchema."""
+    """Return the texts of referenced schemas, as `texts_of` does."""
 
     def find(subject: str, reference: Reference) -> Needed:
         target, number = beside(reference.subject, subject), reference.version

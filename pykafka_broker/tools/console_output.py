@@ -25,7 +25,7 @@ from pykafka_broker.protocol.specs import RecordSpec
 from pykafka_broker.protocol.stored_keys import GROUP_RECORDS, SHARE_RECORDS, TRANSACTION_RECORDS
 from pykafka_broker.records.record import BatchRecord
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
-from pykafka_broker.tools.progress import NOTHING, Bar
+from pykafka_broker.tools.progress import INVISIBLE, Bar
 
 # -- text of bytes
 
@@ -379,7 +379,7 @@ class Output:
         self._tool = tool
         self._text = formatter_of(tool)
         self._skip_errors = skip_errors
-        self._bar: Bar = NOTHING
+        self._bar: Bar = INVISIBLE
 
     @property
     def left(self) -> int:
@@ -437,7 +437,7 @@ class Output:
                 with self._tool.progress("reading", self.most, "record") as self._bar:
                     yield
         finally:
-            self._bar = NOTHING
+            self._bar = INVISIBLE
             if self._tool.options.enable_systest_events:
                 self._tool.print("shutdown_complete")
             if not self._tool.options.json:

@@ -25,7 +25,7 @@ from pykafka_broker.client.producer import Producer
 from pykafka_broker.client.properties import integer, long
 from pykafka_broker.records.record import Headers
 from pykafka_broker.tools.frame import FAILED, Old, Tool, ToolParser, ToolUsageError
-from pykafka_broker.tools.progress import NOTHING, Bar
+from pykafka_broker.tools.progress import INVISIBLE, Bar
 
 # -- lines
 
@@ -228,7 +228,7 @@ async def run(tool: Tool) -> int:
     async with Client(tool.options.bootstrap_server, properties) as client, Producer(client) as producer:
         sender = _Sender(tool, producer)
         if (size := size_of(tool.stdin)) is None:
-            status = await sender.send_all(reader, NOTHING)
+            status = await sender.send_all(reader, INVISIBLE)
         else:
             with tool.progress("sending", size, "B") as shown:
                 status = await sender.send_all(reader, shown)

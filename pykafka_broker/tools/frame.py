@@ -31,7 +31,7 @@ from pykafka_broker.config.java_regex import JavaRegexError, compile_java
 from pykafka_broker.protocol.runtime import EncodeError
 from pykafka_broker.server.event_loop import plain_event_loop
 from pykafka_broker.tools import TOOLS, OptionParser, drop_output
-from pykafka_broker.tools.progress import NOTHING, Bar, bar
+from pykafka_broker.tools.progress import INVISIBLE, Bar, bar
 
 # -- the frame
 
@@ -261,7 +261,7 @@ class Tool:
         self.action = ""  # the flag with the action, among several
         self.result: Any = None  # printed by `--json`
         self.stdin: TextIO = sys.stdin or io.TextIOWrapper(io.BytesIO(), encoding="utf-8")  # a closed one is empty
-        self._bar: Bar = NOTHING
+        self._bar: Bar = INVISIBLE
 
     def print(self, text: str = "") -> None:
         """Print a line on standard output, unless JSON is asked for."""
@@ -282,7 +282,7 @@ class Tool:
         """Show a progress bar, updated by `bar.update(n)`. total: None if unknown."""
         with bar(what, total, unit) as self._bar:
             yield self._bar
-        self._bar = NOTHING
+        self._bar = INVISIBLE
 
     def warn(self, text: str) -> None:
         """Print a line on standard error."""

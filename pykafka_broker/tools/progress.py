@@ -7,10 +7,9 @@ removed when the work is done.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib import import_module
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Bar(Protocol):
@@ -23,8 +22,8 @@ class Bar(Protocol):
     def refresh(self) -> object: ...
 
 
-class Nothing:
-    """An invisible bar."""
+class InvisibleBar:
+    """The bar without a terminal."""
 
     def update(self, n: int = 1) -> None: ...
 
@@ -33,20 +32,19 @@ class Nothing:
     def refresh(self) -> None: ...
 
 
-NOTHING = Nothing()
+INVISIBLE = InvisibleBar()
 
 
-@contextmanager
-def bar(what: str, total: int | None, unit: str) -> Iterator[Bar]:
+def bar(what: str, total: int | None, unit: str) -> AbstractContextManager[Bar]:
     """Show a progress bar. total: None if unknown. unit: bytes (`B`) are shown in larger units."""
-    if not sys.stderr.isatty():
-        yield NOTHING
-        return
-    try:
-        tqdm = import_module("tqdm").tqdm
-    except ImportError:
-        yield NOTHING
-        return
+    tqdm: Any = None
+    if sys.stderr.isatty():
+        with suppress(ImportError):
+            tqdm = import_module("tqdm").tqdm
+    if tqdm is None:
+        return nullcontext(INVISIBLE)
     tqdm.monitor_interval = 0  # no thread
-    with tqdm(desc=what, total=total, unit=unit, unit_scale=unit == "B", file=sys.stderr, leave=False) as shown:
-        yield shown
+    shown: AbstractContextManager[Bar] = tqdm(
+        desc=what, total=total, unit=unit, unit_scale=unit == "B", file=sys.stderr, leave=False
+    )
+    return shown

@@ -16,7 +16,7 @@ from pykafka_broker.client.properties import integer, long
 from pykafka_broker.client.share_consumer import ACCEPT, Delivered, ShareConsumer
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.java_time import date_form
-from pykafka_broker.tools.progress import NOTHING, Bar
+from pykafka_broker.tools.progress import INVISIBLE, Bar
 from pykafka_broker.tools.statistics import print_metrics
 
 _MB = 1 << 20
@@ -99,7 +99,7 @@ class _Test:
         self.tool = tool
         self.wanted: int = options.num_records if options.num_records is not None else options.messages
         self.count = 0
-        self.shown: Bar = NOTHING
+        self.shown: Bar = INVISIBLE
 
     def line(self, start: int, end: int, data: int, count: int, window: tuple[int, int]) -> str:
         """Return a line of figures: all bytes and records so far, and their rates since the start of the line.

@@ -65,14 +65,14 @@ def as_json(value: object) -> bytes:
 
 
 class ShownTopic(NamedTuple):
-    """A topic as it was at one moment; partitions never change, a changed one is another object."""
+    """A topic as it was at one moment. A partition that changes is replaced by another object."""
 
     id: bytes
     partitions: dict[int, PartitionImage]
 
 
 def folders(release: Number) -> list[str]:
-    """Return the folders of a release that are there without anything in them."""
+    """Return the folders that a release makes at its start."""
     return [path for since, path in _FOLDERS if release >= since]
 
 
@@ -112,7 +112,7 @@ def controller(release: Number, broker_id: int, since_ms: int) -> bytes:
 
 
 def fixed(release: Number, cluster_id: str, image: MetadataImage, broker_id: int) -> Iterable[tuple[str, bytes]]:
-    """Yield the nodes that tell of the cluster as a whole."""
+    """Yield path and content of the nodes about the cluster as a whole."""
     if release >= (0, 10, 1):
         yield CLUSTER_ID, as_json({"version": "1", "id": cluster_id})
     if release >= (0, 11) and image.next_producer_id:
@@ -145,7 +145,7 @@ def state(partition: PartitionImage, controller_epoch: int) -> bytes:
 
 
 def state_differs(old: Any, new: Any) -> bool:
-    """Return whether a partition has changed: which controller wrote its state does not count."""
+    """Return whether a partition has changed, apart from the controller that wrote its state."""
     return not isinstance(old, dict) or old | {"controller_epoch": 0} != new | {"controller_epoch": 0}
 
 
@@ -160,25 +160,24 @@ def config(values: Mapping[str, str]) -> bytes:
 
 
 def resource_path(kind: int, name: str) -> str | None:
-    """Return where below /config the settings of a resource are; None for a kind that ZooKeeper did not have."""
-    folder = next((folder for folder, number in _RESOURCES.items() if number == kind), None)
-    return None if folder is None else f"{folder}/{name or _DEFAULT}"
+    """Return the path below /config of a resource's settings; None for a kind that ZooKeeper did not have."""
+    return next((f"{folder}/{name or _DEFAULT}" for folder, number in _RESOURCES.items() if number == kind), None)
 
 
 def quota_path(entity: QuotaEntity) -> str:
-    """Return where below /config the quotas of an entity are; a user comes before its clients."""
+    """Return the path below /config of an entity's quotas; a user comes before its clients."""
     names: dict[str, str | None] = dict(entity)
     return "/".join(f"{folder}/{_sanitized(names[kind])}" for folder, kind in _QUOTAS.items() if kind in names)
 
 
 def resource_of(path: str) -> tuple[int, str] | None:
-    """Return the kind and the name of the resource with a path below /config; None for what has quotas."""
+    """Return the kind and the name of the resource at a path below /config; None for an entity with quotas."""
     folder, _, name = path.partition("/")
     return (_RESOURCES[folder], "" if name == _DEFAULT else name) if folder in _RESOURCES else None
 
 
 def quota_of(path: str) -> QuotaEntity:
-    """Return the entity of the quotas at a path below /config; an empty one where there is none."""
+    """Return the entity of the quotas at a path below /config, () for none."""
     parts = path.split("/")
     folders, names = parts[::2], parts[1::2]
     if len(folders) != len(names) or any(folder not in _QUOTAS for folder in folders):
@@ -193,22 +192,19 @@ def _sanitized(name: str | None) -> str:
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether a setting stays on its side: secrets of brokers, and credentials, which users have there."""
+    """Return whether a setting is neither shown in ZooKeeper nor read there: secrets, and credentials of users."""
     return name.startswith("SCRAM-") or is_secret(name)
 
 
 def settings(image: MetadataImage, path: str) -> dict[str, str]:
-    """Return the settings at a path below /config: no secrets, and not the one that KRaft gives all brokers."""
+    """Return the settings at a path below /config, without secrets and the setting that KRaft gives all brokers."""
     resource = resource_of(path)
     if resource is None:
-        return _quota_texts(image.client_quotas.get(quota_of(path), {}))
-    unsaid = "min.insync.replicas" if resource == (ConfigResourceType.BROKER, "") else None
+        quotas = image.client_quotas.get(quota_of(path), {})
+        return {name: str(int(value)) if value.is_integer() else str(value) for name, value in quotas.items()}
+    of_kraft = "min.insync.replicas" if resource == (ConfigResourceType.BROKER, "") else None
     present = image.config(*resource)
-    return {name: value for name, value in present.items() if name != unsaid and not is_hidden(name)}
-
-
-def _quota_texts(values: Mapping[str, float]) -> dict[str, str]:
-    return {name: str(int(value)) if value.is_integer() else str(value) for name, value in values.items()}
+    return {name: value for name, value in present.items() if name != of_kraft and not is_hidden(name)}
 
 
 def changed_path(notification: Any) -> str | None:

@@ -1,10 +1,10 @@
 """CreateTopics v0-v7 (KIP-4), DeleteTopics v0-v6 (KIP-4, KIP-516), CreatePartitions v0-v3 (KIP-195) and
 DescribeTopicPartitions v0 (KIP-966).
 
-CreateTopics: the controller decides topic by topic; the good topics of a request are created in one batch, and take
-requests before the answer goes out. Versions: 1 messages and validate-only, 4 defaults by -1 (which older versions may
-ask for too, as with Kafka), 5 partitions, replicas and configs in the answer (KIP-525; never null, since Java's admin
-client can't read null), 7 topic ids.
+CreateTopics: the controller decides topic by topic. One batch creates the topics without an error, and they take
+requests before the answer goes out. Versions: 1 messages and validate-only, 4 defaults by -1 (also in older versions,
+as in Kafka), 5 partitions, replicas and configs in the answer (KIP-525; never null, since Java's admin client can't
+read null), 7 topic ids.
 
 DeleteTopics: the logs go aside at once and their space is freed after `file.delete.delay.ms`; a topic that is created
 again under the same name is another topic with another id. Versions: 3 TOPIC_DELETION_DISABLED (KIP-322), 5 messages,
@@ -13,10 +13,10 @@ again under the same name is another topic with another id. Versions: 3 TOPIC_DE
 CreatePartitions: a topic grows to `count` partitions, never shrinks; assignments are for the new partitions only. All
 versions say the same; 2 is the flexible encoding.
 
-DescribeTopicPartitions: topics come in order of name. An answer has at most `max.request.partition.size.limit`
-partitions (or fewer, if the client says so, but one), and its cursor names the first partition left out. Topics that
-can't be described count nothing; topics that the client has named and may not describe come last. No topics means all.
-A cursor must name a partition and, where topics are named, one of them; otherwise all topics are answered
+DescribeTopicPartitions: topics come in order of name. An answer has at least one partition, and at most as many as the
+client and `max.request.partition.size.limit` allow; its cursor names the first partition left out. Topics with an error
+do not count. Topics that the client has named and may not describe come last. A request without topics means all. A
+cursor must name a partition and, where topics are named, one of them; otherwise all topics are answered
 INVALID_REQUEST. Lists of eligible leaders are never null: Java's admin client can't read null.
 """
 

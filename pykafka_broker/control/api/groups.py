@@ -128,17 +128,17 @@ def committed(services: Services, group_id: str) -> list[CommittedPartition]:
     for topic, offsets in sorted(services.groups.coordinator.offsets.committed(group_id).items()):
         image = services.image.topics.get(topic)
         for index in sorted(image.partitions) if image is not None else ():
-            there = offsets.get(index)
+            stored = offsets.get(index)
             start, end = _bounds(services, topic, index) or (0, None)
-            position = start if there is None else there.offset
+            position = start if stored is None else stored.offset
             found.append(
                 CommittedPartition(
                     topic=topic,
                     partition=index,
-                    committed=None if there is None else there.offset,
+                    committed=None if stored is None else stored.offset,
                     end=end,
                     lag=None if end is None else max(0, end - position),
-                    metadata=None if there is None else there.metadata,
+                    metadata=None if stored is None else stored.metadata,
                 )
             )
     return found
@@ -154,7 +154,7 @@ def _bounds(services: Services, topic: str, index: int) -> tuple[int, int] | Non
 
 
 def total_lag(partitions: Iterable[CommittedPartition]) -> int:
-    """Return the number of records left in the partitions the broker leads."""
+    """Return the lag of all partitions that the broker leads."""
     return sum(each["lag"] or 0 for each in partitions)
 
 
@@ -168,7 +168,7 @@ def groups(control: Control) -> list[GroupSummary]:
 
 def group(control: Control, group: str) -> GroupDetails:
     """Return a group, with members and offsets."""
-    _check_there(control, group)
+    _check_exists(control, group)
     return details(control.services, group)
 
 
@@ -176,29 +176,24 @@ def lag(control: Control, group: str) -> Lag:
     """Return how much a group has still to read of all topics with committed offsets."""
     partitions = committed(control.services, group)
     if not partitions:
-        _check_there(control, group)
+        _check_exists(control, group)
     check_lag_known(control, partitions)
-    _check_lag_told(partitions)
-    return Lag(total_lag(partitions), partitions)
-
-
-def check_lag_known(control: Control, partitions: list[CommittedPartition]) -> None:
-    """Raise `Problem` where another broker of a cluster has records a group has still to read."""
-    for each in partitions:
-        check_led_here(control, each["topic"], each["partition"])
-
-
-def _check_lag_told(partitions: list[CommittedPartition]) -> None:
-    """Raise `Problem` where nobody knows what is left in a partition: it has no leader."""
     for each in partitions:
         if each["lag"] is None:
             led = f"{each['topic']}-{each['partition']} has no leader: nobody knows what is left in it"
             raise problem_of(ApiError(ErrorCode.LEADER_NOT_AVAILABLE, led))
+    return Lag(total_lag(partitions), partitions)
+
+
+def check_lag_known(control: Control, partitions: list[CommittedPartition]) -> None:
+    """Raise `Problem` for a partition that another broker leads: only that broker knows the end."""
+    for each in partitions:
+        check_led_here(control, each["topic"], each["partition"])
 
 
 async def delete_group(control: Control, group: str) -> None:
     """Delete a group with the committed offsets. A group with members can't be deleted."""
-    _check_there(control, group)
+    _check_exists(control, group)
     answer = await control.inside.ask_coordinator(DeleteGroupsRequest([group]), None, group)
     if answer.results[0].error_code == ErrorCode.NON_EMPTY_GROUP:
         raise _has_members(control, group)
@@ -227,7 +222,7 @@ async def reset_offsets(
     """
     names = sorted({each["topic"] for each in committed(control.services, group)}) if topic is None else [topic]
     if not names:
-        _check_there(control, group)
+        _check_exists(control, group)
         raise Problem(404, f"group {group} has committed nothing: name the topic")
     for name in names:
         image = topic_image(control, name)
@@ -272,7 +267,7 @@ def _has_members(control: Control, group: str) -> Problem:
     return Problem(409, told, code=ErrorCode.NON_EMPTY_GROUP.name)
 
 
-def _check_there(control: Control, group: str) -> None:
+def _check_exists(control: Control, group: str) -> None:
     """Raise `Problem` 404 for an unknown group, with similar names."""
     if find_group(control.services, group) is None:
         known = did_you_mean(group, [each.group_id for each in all_groups(control.services)])

@@ -1,8 +1,8 @@
 """A transactional id: its states, its steps, the errors that requests get, and its record in `__transaction_state`.
 
-Rule: a `TransactionMetadata` is a value; every step makes a new one, and moves only along `PREVIOUS`: any other step is
-a defect of the coordinator and raises. A restart forgets only `last_producer_epoch`, the epoch before the last bump,
-which no record can hold: it tells the retry of an InitProducerId from a fenced producer (KIP-360).
+Rule: a `TransactionMetadata` never changes; a step returns a new one. A step that is not in `PREVIOUS` is a defect of
+the coordinator and raises. A restart forgets only `last_producer_epoch`, the epoch before the last bump, for which
+records have no field. It tells the retry of an InitProducerId from the request of a fenced producer (KIP-360).
 """
 
 from __future__ import annotations
@@ -143,8 +143,7 @@ class TransactionMetadata(NamedTuple):
     def prepared(self, commit: bool, client_version: int, next_producer_id: int, now: int) -> Self:
         """Decide the outcome. KIP-890 bumps the epoch, so no request of the old epoch can follow the markers."""
         bump = client_version >= 2
-        # An epoch that stands at the maximum is pinned: only fencing can find it there, and aborting must still be
-        # possible.
+        # Only fencing finds the greatest epoch, which can't be bumped: the transaction must be aborted all the same.
         epoch = min(self.producer_epoch + 1, MAX_EPOCH) if bump else self.producer_epoch
         return self._step(
             TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT,
@@ -217,7 +216,7 @@ def transaction_record(
 
 
 def read_transaction(value: TransactionLogValue) -> TransactionMetadata:
-    """Return the transaction of a record's value. Raises ValueError: The state does not exist."""
+    """Return the transaction of a record's value. Raises ValueError for an unknown state."""
     return TransactionMetadata(
         producer_id=value.producer_id,
         producer_epoch=value.producer_epoch,
@@ -238,9 +237,9 @@ def read_transaction(value: TransactionLogValue) -> TransactionMetadata:
 
 # Errors that requests get: None lets the request go on, NONE repeats the answer of a request that was served before.
 #
-# The order of the checks is Kafka's, because clients tell a retry from a fencing by it. While a transaction moves from
-# one state to the next, its markers being written among that, the producer has to come back (CONCURRENT_TRANSACTIONS);
-# the coordinator answers most such requests before it asks here.
+# The order of the checks is Kafka's: by the error, clients tell a retry from a fencing. While a transaction moves to
+# its next state or its markers are written, the producer has to ask again (CONCURRENT_TRANSACTIONS). The coordinator
+# answers most such requests before it asks here.
 
 _COMPLETE = {True: TransactionState.COMPLETE_COMMIT, False: TransactionState.COMPLETE_ABORT}
 
@@ -251,22 +250,17 @@ def check_init(transaction: TransactionMetadata, expected: tuple[int, int] | Non
     Args:
         expected: The producer id and epoch that a client wants to keep (KIP-360).
     """
-    if expected is not None and not _is_known_producer(transaction, *expected):
-        return ErrorCode.PRODUCER_FENCED
-    return None
-
-
-def _is_known_producer(transaction: TransactionMetadata, producer_id: int, producer_epoch: int) -> bool:
+    if expected is None or expected[0] == transaction.producer_id:
+        return None
     if transaction.producer_epoch == NO_PRODUCER_EPOCH:
-        return True  # just created: a client that goes on after UNKNOWN_PRODUCER_ID
-    if producer_id == transaction.producer_id:
-        return True
-    # The client has missed the answer with its new producer id.
-    return producer_id == transaction.previous_producer_id and is_exhausted(producer_epoch)
+        return None  # just created: a client that goes on after UNKNOWN_PRODUCER_ID
+    if expected[0] == transaction.previous_producer_id and is_exhausted(expected[1]):
+        return None  # the client has missed the answer with its new producer id
+    return ErrorCode.PRODUCER_FENCED
 
 
 def next_epoch(transaction: TransactionMetadata, expected_epoch: int | None) -> tuple[int, int] | ErrorCode:
-    """Return the epoch for InitProducerId to hand out and the epoch to keep as the last, or the error."""
+    """Return the epoch that InitProducerId hands out and the `last_producer_epoch` to keep, or the error."""
     current = transaction.producer_epoch
     if expected_epoch is None:
         return current + 1, NO_PRODUCER_EPOCH
@@ -312,7 +306,7 @@ def check_classic_end(
 ) -> ErrorCode | None:
     """Check an EndTxn of the classic protocol: the epoch stays, so the state alone tells a retry.
 
-    A producer that is fenced gets PRODUCER_FENCED also while the transaction is `moving`.
+    A fenced producer gets PRODUCER_FENCED also while the transaction is `moving` to its next state.
     """
     if transaction.producer_id != producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -328,7 +322,7 @@ def check_classic_end(
 def check_bumping_end(
     transaction: TransactionMetadata, producer_id: int, producer_epoch: int, commit: bool
 ) -> ErrorCode | None:
-    """Check an EndTxn with a bump of the epoch (KIP-890): the same epoch is the next transaction, the last a retry."""
+    """Check an EndTxn with a bump of the epoch (KIP-890): the present epoch ends a transaction, the last is a retry."""
     overflowed = (
         producer_id == transaction.previous_producer_id
         and producer_epoch == LAST_CLIENT_EPOCH
@@ -337,7 +331,8 @@ def check_bumping_end(
     if transaction.producer_id != producer_id and not overflowed:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     retry = overflowed or transaction.producer_epoch == producer_epoch + 1
-    if not _is_bumping_epoch_valid(transaction, producer_epoch, retry):
+    is_served = retry and transaction.state not in (TransactionState.ONGOING, TransactionState.EMPTY)
+    if not is_served and producer_epoch != transaction.producer_epoch:
         return ErrorCode.PRODUCER_FENCED
     if transaction.state is TransactionState.ONGOING:
         return None
@@ -345,9 +340,3 @@ def check_bumping_end(
         return ErrorCode.NONE if transaction.state is _COMPLETE[commit] else ErrorCode.INVALID_TXN_STATE
     # A transaction without partitions: only the client knows of it, and may abort it.
     return ErrorCode.INVALID_TXN_STATE if commit else None
-
-
-def _is_bumping_epoch_valid(transaction: TransactionMetadata, producer_epoch: int, retry: bool) -> bool:
-    if retry and transaction.state not in (TransactionState.ONGOING, TransactionState.EMPTY):
-        return True
-    return producer_epoch == transaction.producer_epoch

@@ -71,19 +71,17 @@ def verify(fs: FileSystem, path: str) -> Iterator[Row]:
 class PartitionCheck:
     """A check of a partition, read from end to end."""
 
-    def __init__(
-        self, folder: Folder, *, closed: bool = True, running: bool = False, topic_id: bytes | None = None
-    ) -> None:
+    def __init__(self, folder: Folder, *, closed: bool, running: bool, topic_id: bytes | None) -> None:
         self._folder = folder
         self._running = running  # a broker writes here
-        self._is_written = False  # the segment being checked, whose indexes come with its end
+        self._is_written = False  # a broker writes the segment being checked: its indexes come with its end
         self._closed = closed  # shut down cleanly: no torn end, which a start would cut
-        self._topic_id = METADATA_TOPIC_ID if folder.is_metadata else topic_id  # if the metadata has it
+        self._topic_id = METADATA_TOPIC_ID if folder.is_metadata else topic_id  # None: the metadata has none
         self._cache = FileCache(folder.fs)
         self._findings: list[Row] = []
         self._producers = ProducerState(folder.name)
         self._markers = AbortMarkers()
-        self._producers_known = True  # False after compaction or damage: snapshots can't be compared with batches then
+        self._producers_known = True  # False: batches are missing or damaged, so snapshots can't be compared with them
         self._epochs: list[tuple[int, int]] = []
         self._is_kept = is_kept_for(folder.topic)
         self._end = 0
@@ -91,9 +89,8 @@ class PartitionCheck:
 
     def run(self) -> list[Row]:
         logs = self._folder.files(".log")
-        if logs:
-            self._end = base_of(logs[0])
-        self._producers_known = not logs or base_of(logs[0]) == 0
+        self._end = base_of(logs[0]) if logs else 0
+        self._producers_known = self._end == 0
         for path in logs:
             self._check_segment(path, last=path == logs[-1])
         self._check_orphans(logs)
@@ -180,21 +177,21 @@ class PartitionCheck:
 
     def _has_entries(self, log_path: str, base: int) -> bool:
         """Return whether the time index has entries, as the index of every segment with batches does."""
-        path = log_path[: -len(".log")] + ".timeindex"
-        return self._folder.fs.exists(path) and any(
-            True for _ in used_entries(TimeIndex(CachedFile(self._cache, path), base, fresh=False))
-        )
+        index = TimeIndex(self._beside(log_path, ".timeindex"), base, fresh=False)
+        return index.file.exists() and any(True for _ in used_entries(index))
+
+    def _beside(self, log_path: str, suffix: str) -> CachedFile:
+        return CachedFile(self._cache, log_path.removesuffix(".log") + suffix)
 
     def _check_offset_index(self, log_path: str, base: int, batches: list[ScannedBatch]) -> None:
         ends = {batch.position: batch.header.last_offset for batch in batches}
 
         def problem(offset: int, position: int) -> str | None:
-            # releases before 4.0 named the last of several batches that were written at once
+            # of several batches that were written at once, releases before 4.0 named the last one
             is_wrong = ends.get(position, offset + base + 1) > base + offset
             return f"says that offset {base + offset} is at byte {position}" if is_wrong else None
 
-        path = f"{log_path[: -len('.log')]}.index"
-        self._check_entries(OffsetIndex(CachedFile(self._cache, path), base, fresh=False), batches, problem)
+        self._check_entries(OffsetIndex(self._beside(log_path, ".index"), base, fresh=False), batches, problem)
 
     def _check_time_index(self, log_path: str, base: int, batches: list[ScannedBatch]) -> None:
         stamps = {batch.header.last_offset: batch.header.max_timestamp for batch in batches}
@@ -203,20 +200,20 @@ class PartitionCheck:
             is_wrong = stamps.get(base + offset) != time
             return f"says that the batch up to offset {base + offset} is of {time}" if is_wrong else None
 
-        path = f"{log_path[: -len('.log')]}.timeindex"
-        last = self._check_entries(TimeIndex(CachedFile(self._cache, path), base, fresh=False), batches, problem)
+        index = TimeIndex(self._beside(log_path, ".timeindex"), base, fresh=False)
+        last = self._check_entries(index, batches, problem)
         greatest = max(stamps.values(), default=-1)
         if last is not None and self._closed and greatest > last[0]:
-            self._found("warning", path, f"does not know the batch of {greatest}")
+            self._found("warning", index.file.path, f"does not know the batch of {greatest}")
 
     def _check_entries(
         self, index: SparseIndex, batches: list[ScannedBatch], problem: Callable[[int, int], str | None]
     ) -> tuple[int, int] | None:
-        """Check an index: not missing, rising, every entry without a `problem`.
+        """Check that an index is not missing, that its entries rise, and that none has a `problem`.
 
         Returns:
-            The last entry, (-1, -1) for none; None after a fault, and if the index was not closed: Kafka 4.4 leaves
-            those of the metadata log as large as they were made.
+            The last entry, (-1, -1) for none. None after a fault, and for an index that was not closed: Kafka 4.4
+            leaves the indexes of the metadata log as large as they were made.
         """
         path = index.file.path
         if not index.file.exists():
@@ -235,19 +232,19 @@ class PartitionCheck:
         return last if count == index.count else None
 
     def _check_transactions(self, log_path: str, aborted: list[AbortedTransaction], *, whole: bool) -> None:
-        path = log_path[: -len(".log")] + ".txnindex"
+        file = self._beside(log_path, ".txnindex")
         try:
-            entries = TransactionIndex(CachedFile(self._cache, path), fresh=False).entries
+            entries = TransactionIndex(file, fresh=False).entries
         except ValueError as error:
-            self._found("warning", path, str(error))
+            self._found("warning", file.path, str(error))
             return
         problem = self._markers.problem(entries) if whole else None
         if problem is None and self._producers_known and entries != aborted:
             problem = f"has {len(entries)} aborted transactions, the log {len(aborted)}, or other ones"
         if problem is not None:
-            self._found("error", path, problem)
+            self._found("error", file.path, problem)
 
-    # -- what stands beside the segments
+    # -- files beside the segments
 
     def _check_snapshot(self, offset: int) -> None:
         path = f"{self._folder.path}/{offset:020d}.snapshot"
@@ -288,8 +285,7 @@ class PartitionCheck:
                 problem = f"is ahead of the log, which ends at {self._end}"
             if problem is not None:
                 self._found("error", snapshot.path, problem)
-        lost = lost_beginning(folder)
-        if lost is not None:
+        if (lost := lost_beginning(folder)) is not None:
             self._found("error", folder.path, lost)
         try:
             quorum_state(folder.fs, folder.path)
