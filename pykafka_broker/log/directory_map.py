@@ -254,8 +254,8 @@ class DirectoryMap:
             raise LogDirectoryError(f"The metadata log {METADATA_TOPIC}-0 is in {places}: remove the older one")
         directory = self.where.get(_METADATA)
         if directory is None:
-            place = os.path.abspath(wanted)
-            directory = next(each for each in self.directories if os.path.abspath(each.path) == place)
+            path = os.path.abspath(wanted)
+            directory = next(each for each in self.directories if os.path.abspath(each.path) == path)
             if self.unreadable and not may_begin_anew:
                 reasons = "; ".join(each.trouble for each in self.unreadable)
                 raise LogDirectoryError(f"There is no metadata log. It may be in what can't be read: {reasons}")

@@ -82,14 +82,14 @@ def _batch_positions(handle: FileHandle, path: str, position: int, end: int, siz
             piece, start, at = handle.read_at(wanted, position), position, 0
             if len(piece) < HEADER_SIZE:
                 raise DamagedLog(path, position, "no whole batch header")
-        place = _batch_position(piece, at, position)
-        if place is None:
+        batch = _batch_position(piece, at, position)
+        if batch is None:
             raise DamagedLog(path, position, "a broken batch header")
-        if place.end > size:
-            raise DamagedLog(path, position, f"a batch of {place.size} bytes, of which some are missing")
-        yield place
-        position = place.end
-        wanted = HEADER_SIZE if place.size >= _LARGE_BYTES else _PIECE_BYTES
+        if batch.end > size:
+            raise DamagedLog(path, position, f"a batch of {batch.size} bytes, of which some are missing")
+        yield batch
+        position = batch.end
+        wanted = HEADER_SIZE if batch.size >= _LARGE_BYTES else _PIECE_BYTES
 
 
 class IndexLimits(Protocol):
@@ -450,58 +450,58 @@ class LogSegment:
 
     def start_for(self, offset: int) -> int:
         """Return the position from which to look for `offset`."""
-        place = self._indexed_place(offset)
-        return place.position if place is not None else 0
+        batch = self._indexed_batch(offset)
+        return batch.position if batch is not None else 0
 
-    def _indexed_place(self, offset: int) -> BatchPosition | None:
+    def _indexed_batch(self, offset: int) -> BatchPosition | None:
         """Return the last indexed batch ending at or before `offset`, or None. A wrong index is rebuilt."""
         for _ in range(2):
             entry = self.offset_index.floor(offset)
             if entry is None:
                 return None
-            place = self._place_named(*entry)
-            if place is not None:
-                return place
+            batch = self._batch_at(*entry)
+            if batch is not None:
+                return batch
             self.rebuild_indexes()
         raise DamagedLog(self.log.path, 0, "its offset index, made anew, names no batch")
 
-    def _place_named(self, offset: int, position: int) -> BatchPosition | None:
+    def _batch_at(self, offset: int, position: int) -> BatchPosition | None:
         """Return the batch at `position` if the batch ends at `offset` or before; releases before 4.0 named the last of
         several batches.
         """
         if not 0 <= position <= self.size - HEADER_SIZE:
             return None
-        place = _batch_position(self.log.handle().read_at(HEADER_SIZE, position), 0, position)
-        return place if place is not None and self.base_offset <= place.last_offset <= offset else None
+        batch = _batch_position(self.log.handle().read_at(HEADER_SIZE, position), 0, position)
+        return batch if batch is not None and self.base_offset <= batch.last_offset <= offset else None
 
     def _time_entry_holds(self, timestamp: int, offset: int) -> bool:
         if timestamp == NO_TIMESTAMP:
             return self.first_timestamp == NO_TIMESTAMP
-        place = self.place_of(offset)
-        return place is not None and place.max_timestamp == timestamp
+        batch = self.batch_of(offset)
+        return batch is not None and batch.max_timestamp == timestamp
 
     def _is_passed(self, timestamp: int, offset: int) -> bool:
         """Return whether a later batch is newer, and the end of the time index is missing.
 
         A newer batch shows soon, if ever: times mostly rise.
         """
-        place = self.place_of(offset)
-        later = self.batches(place.end if place is not None else 0)
+        batch = self.batch_of(offset)
+        later = self.batches(batch.end if batch is not None else 0)
         return any(each.max_timestamp > timestamp for each in islice(later, _LOOK_AHEAD))
 
     def end_offset(self, size: int | None = None) -> int:
         """Return the offset after the last batch, or after the last batch in the first `size` bytes."""
         end, size = self.base_offset, self.size if size is None else size
-        for place in self.batches(self._indexed_before(size - 1), size):
-            end = place.last_offset + 1
+        for batch in self.batches(self._indexed_before(size - 1), size):
+            end = batch.last_offset + 1
         return end
 
     def last_epoch(self) -> int:
         """Return the leader epoch of the last batch."""
         epoch = -1
-        for place in self.batches(self._indexed_before(self.size)):
+        for batch in self.batches(self._indexed_before(self.size)):
             with contextlib.suppress(CorruptBatch):
-                epoch = read_header(self.log.handle().read_at(HEADER_SIZE, place.position)).partition_leader_epoch
+                epoch = read_header(self.log.handle().read_at(HEADER_SIZE, batch.position)).partition_leader_epoch
         return epoch
 
     def has_whole_indexes(self) -> bool:
@@ -513,14 +513,14 @@ class LogSegment:
                     return False
                 before = entry[0], entry[1]
         last = self.offset_index.floor_position(self.size)
-        return last is None or self._place_named(*last) is not None
+        return last is None or self._batch_at(*last) is not None
 
     def _indexed_before(self, position: int) -> int:
         """Return the position of the last indexed batch which starts at or before `position`."""
         entry = self.offset_index.floor_position(position)
         if entry is None:
             return 0
-        if self._place_named(*entry) is None:
+        if self._batch_at(*entry) is None:
             self.rebuild_indexes()
             entry = self.offset_index.floor_position(position)
         return entry[1] if entry is not None else 0
@@ -531,30 +531,30 @@ class LogSegment:
             stamp, offset = self.time_index.floor(timestamp)
             if stamp == NO_TIMESTAMP:
                 return self.start_for(start_offset)
-            place = self.place_of(offset)
-            if place is not None and place.max_timestamp == stamp:
-                return place.position if offset >= start_offset else self.start_for(start_offset)
+            batch = self.batch_of(offset)
+            if batch is not None and batch.max_timestamp == stamp:
+                return batch.position if offset >= start_offset else self.start_for(start_offset)
             self.rebuild_indexes()
         raise DamagedLog(self.log.path, 0, "its time index, made anew, names no batch")
 
-    def place_of(self, offset: int) -> BatchPosition | None:
+    def batch_of(self, offset: int) -> BatchPosition | None:
         """Return the first batch ending at or above `offset`."""
-        near = self._indexed_place(offset)
+        near = self._indexed_batch(offset)
         if near is not None and near.last_offset == offset:
             return near
         later = self.batches(near.end if near is not None else 0)
-        return next((place for place in later if place.last_offset >= offset), None)
+        return next((batch for batch in later if batch.last_offset >= offset), None)
 
     def position_of(self, offset: int) -> int:
         """Return the position of the first batch ending at or above `offset`; the size for none."""
         known = self._positions.get(offset)
         if known is not None:
             return known
-        place = self.place_of(offset)
-        if place is None:
+        batch = self.batch_of(offset)
+        if batch is None:
             return self.size
-        self.remember(offset, place.position)
-        return place.position
+        self.remember(offset, batch.position)
+        return batch.position
 
     def remember(self, offset: int, position: int) -> None:
         positions = self._positions
@@ -571,19 +571,19 @@ class LogSegment:
             The batches and the offset after the last of them; None instead of the offset when they end with the
                 readable part of the segment.
         """
-        start, place = self._positions.get(offset), None
+        start, batch = self._positions.get(offset), None
         if start is None:
-            place = self.place_of(offset)
-            start = place.position if place is not None else self.size
+            batch = self.batch_of(offset)
+            start = batch.position if batch is not None else self.size
         if end - start <= max_bytes:
             return FileSlice(self.log, start, max(0, end - start)), None
         if max_bytes < 0:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka's answer to a negative limit
-        if place is not None and place.size >= max_bytes:  # no other batch has room
-            if place.size > max_bytes and not min_one:
-                return FileSlice(self.log, start, 0), place.base_offset
-            self.remember(place.last_offset + 1, place.end)
-            return FileSlice(self.log, start, place.size), place.last_offset + 1
+        if batch is not None and batch.size >= max_bytes:  # no other batch has room
+            if batch.size > max_bytes and not min_one:
+                return FileSlice(self.log, start, 0), batch.base_offset
+            self.remember(batch.last_offset + 1, batch.end)
+            return FileSlice(self.log, start, batch.size), batch.last_offset + 1
         return self._read_limited(start, start + max_bytes, end, min_one)
 
     def _read_limited(self, start: int, limit: int, end: int, min_one: bool) -> tuple[FileSlice, int | None]:
@@ -592,12 +592,12 @@ class LogSegment:
             # an indexed batch starts inside the limit, so all batches before it are whole
             stop = max(start, self._indexed_before(limit))
         try:
-            for place in self.batches(stop, end):
-                if place.end > limit and not (min_one and place.position == start):
-                    next_offset = next_offset or place.base_offset
+            for batch in self.batches(stop, end):
+                if batch.end > limit and not (min_one and batch.position == start):
+                    next_offset = next_offset or batch.base_offset
                     break
-                stop = place.end
-                next_offset = place.last_offset + 1
+                stop = batch.end
+                next_offset = batch.last_offset + 1
         except DamagedLog:
             if stop == start:
                 raise  # otherwise the batches before the damage are an answer

@@ -202,9 +202,9 @@ class Segments:
 
 
 def _find_in(segment: LogSegment, start: int, timestamp: int, start_offset: int, max_record_bytes: int) -> TimeSteps:
-    for place in segment.batches(start):
-        if place.max_timestamp >= timestamp and place.last_offset >= start_offset:
-            for batch in scan(segment.log.handle(), segment.log.path, place.position, place.end, verify=False):
+    for near in segment.batches(start):
+        if near.max_timestamp >= timestamp and near.last_offset >= start_offset:
+            for batch in scan(segment.log.handle(), segment.log.path, near.position, near.end, verify=False):
                 from pykafka_broker.records.validation import TimeSearch  # for look-ups only
 
                 search = TimeSearch(batch.data, batch.header, timestamp, start_offset, max_record_bytes)

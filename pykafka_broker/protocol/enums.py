@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
+TopicIdPartition = tuple[bytes, int]
 
 # Timestamps of ListOffsets that name an offset rather than a time (Kafka: ListOffsetsRequest, OffsetSpec).
 LATEST = -1

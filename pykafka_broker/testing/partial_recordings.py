@@ -57,8 +57,10 @@ _NEWS = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR})  # of leaders and 
 _LOGINS = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 _PARTITIONS = ("partition_index", "partition", "index")
 Address = tuple[str, int]
-Place = tuple[str, int]
-Visit = Callable[[Any, str, Place], None]  # a struct, the name of a field with an offset or with records, and where
+PartitionKey = tuple[str, int]  # topic and index
+Visit = Callable[
+    [Any, str, PartitionKey], None
+]  # a struct, the name of a field with an offset or records, its partition
 
 
 def completed(recording: Recording) -> Recording:
@@ -160,25 +162,25 @@ class _KnownCluster:
                 self._coordinators[one] = node
         for one, is_theirs in asked_coordinators(event):
             (self._served if is_theirs else self._refused).setdefault(one, []).append(index)
-        for place, is_led in served(event, self._names):
-            (self._served if is_led else self._refused).setdefault(place, []).append(index)
-            if is_led and place in self._leaders and event.connection in self._servers:
-                self._leading[self._servers[event.connection], self._leaders[place].leader] += 1
+        for partition, is_led in served(event, self._names):
+            (self._served if is_led else self._refused).setdefault(partition, []).append(index)
+            if is_led and partition in self._leaders and event.connection in self._servers:
+                self._leading[self._servers[event.connection], self._leaders[partition].leader] += 1
 
     def _note_topic(self, index: int, topic: Any) -> None:
         found = sorted(topic.partitions, key=lambda each: int(each.partition_index))
-        places = [Placement(each.replica_nodes, each.leader_id, each.leader_epoch) for each in found]
-        self.placements.setdefault(topic.name, places)
-        for each, told in zip(found, places, strict=True):
-            place = TopicPartition(topic.name, each.partition_index)
-            known = self._leaders.setdefault(place, told)
+        placements = [Placement(each.replica_nodes, each.leader_id, each.leader_epoch) for each in found]
+        self.placements.setdefault(topic.name, placements)
+        for each, told in zip(found, placements, strict=True):
+            partition = TopicPartition(topic.name, each.partition_index)
+            known = self._leaders.setdefault(partition, told)
             if told.leader < 0 or 0 <= told.leader_epoch <= known.leader_epoch:
-                self._served.setdefault(place, []).append(index)
+                self._served.setdefault(partition, []).append(index)
                 continue  # no change, or a broker that has not heard of it
             if told != known:
                 epochs = max(1, min(told.leader_epoch - known.leader_epoch, _MOST_EPOCHS))
-                self._later.setdefault(place, []).append(_NewLeader(index, told.leader, epochs, told.leader_epoch))
-            self._leaders[place] = told
+                self._later.setdefault(partition, []).append(_NewLeader(index, told.leader, epochs, told.leader_epoch))
+            self._leaders[partition] = told
 
     def node(self, address: Address) -> int:
         """Return the node at an address, 0 where it may be any: by what clients were told, by the partitions that it
@@ -255,10 +257,12 @@ class _Found:
         self._names: dict[bytes, str] = {}
         self._topics: dict[str, int] = {}  # partitions, by name
         self._created: set[str] = set()
-        self._committed: dict[tuple[str, Place], int | None] = {}  # by group; None: committed within the recording
-        self.first: dict[Place, int] = {}
-        self.batches: dict[Place, dict[int, tuple[BatchHeader, memoryview]]] = {}
-        self.produced: dict[Place, set[int]] = {}  # base offsets of what clients produce within the recording
+        self._committed: dict[
+            tuple[str, PartitionKey], int | None
+        ] = {}  # by group; None: committed within the recording
+        self.first: dict[PartitionKey, int] = {}
+        self.batches: dict[PartitionKey, dict[int, tuple[BatchHeader, memoryview]]] = {}
+        self.produced: dict[PartitionKey, set[int]] = {}  # base offsets of what clients produce within the recording
         self.ending: set[int] = set()  # producers whose transactions end within it
 
     def note(self, message: RecordedMessages) -> None:
@@ -280,29 +284,29 @@ class _Found:
                 if struct is not None:
                     self.visit(struct, self._note_offset)
         if message.api_key in (ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT) and request is not None:
-            self.visit(request, lambda struct, name, place: self._note_commit(request.group_id, place, None))
+            self.visit(request, lambda struct, name, key: self._note_commit(request.group_id, key, None))
         elif message.api_key == ApiKey.OFFSET_FETCH and response is not None:
             for group in getattr(response, "groups", None) or [response]:
                 self._note_fetched(getattr(group, "group_id", "") or getattr(request, "group_id", ""), group)
 
-    def _note_offset(self, struct: Any, name: str, place: Place) -> None:
+    def _note_offset(self, struct: Any, name: str, key: PartitionKey) -> None:
         if name == "records":
             with suppress(CorruptBatch):
                 for header, batch in iter_batches(bytes(struct.records or b"")):
                     if not hasattr(struct, "high_watermark"):
                         continue  # of a producer: the broker chooses the offsets
-                    self.batches.setdefault(place, {})[header.base_offset] = header, batch
-                    self.first[place] = min(self.first.get(place, header.base_offset), header.base_offset)
+                    self.batches.setdefault(key, {})[header.base_offset] = header, batch
+                    self.first[key] = min(self.first.get(key, header.base_offset), header.base_offset)
         elif name in _NAMED_BY_CLIENTS:
             if name == "base_offset":
-                self.produced.setdefault(place, set()).add(struct.base_offset)
-            self.first[place] = min(self.first.get(place, getattr(struct, name)), getattr(struct, name))
+                self.produced.setdefault(key, set()).add(struct.base_offset)
+            self.first[key] = min(self.first.get(key, getattr(struct, name)), getattr(struct, name))
 
     def _note_fetched(self, group_id: str, answer: Any) -> None:
-        self.visit(answer, lambda struct, name, place: self._note_commit(group_id, place, struct.committed_offset))
+        self.visit(answer, lambda struct, name, key: self._note_commit(group_id, key, struct.committed_offset))
 
-    def _note_commit(self, group_id: str, place: Place, offset: int | None) -> None:
-        self._committed.setdefault((group_id, place), offset)
+    def _note_commit(self, group_id: str, key: PartitionKey, offset: int | None) -> None:
+        self._committed.setdefault((group_id, key), offset)
 
     def visit(self, struct: Any, visit: Visit, topic: str = "", partition: int = -1) -> None:
         """Show each field with an offset or with records, and its partition."""
@@ -344,29 +348,29 @@ class _Played:
         self._found = found
         self._forgets_epochs = forgets_epochs  # where they can't be those of the recording
         self._ends = dict(found.first)
-        self._wanted: dict[Place, int] = {}  # ends of what a Fetch gets that came before a Produce
-        self._open: dict[int, set[Place]] = {}  # partitions of open transactions, by producer
-        self._empty: dict[Place, int] = {}
+        self._wanted: dict[PartitionKey, int] = {}  # ends of what a Fetch gets that came before a Produce
+        self._open: dict[int, set[PartitionKey]] = {}  # partitions of open transactions, by producer
+        self._empty: dict[PartitionKey, int] = {}
 
     def event(self, message: RecordedMessages) -> Iterator[Recorded]:
         """Yield an event as it is played, after what must have been written before."""
         if message.api_key == ApiKey.FETCH and message.response is not None:
-            ends: dict[Place, int] = {}
+            ends: dict[PartitionKey, int] = {}
 
-            def note(struct: Any, name: str, place: Place) -> None:
+            def note(struct: Any, name: str, key: PartitionKey) -> None:
                 if name == "records":
                     with suppress(CorruptBatch):
                         for header, _ in iter_batches(bytes(struct.records or b"")):
-                            ends[place] = header.last_offset + 1
+                            ends[key] = header.last_offset + 1
 
             self._found.visit(message.response, note)
-            for place, end in ends.items():
-                yield from self._write(place, end, message.event.at)
+            for key, end in ends.items():
+                yield from self._write(key, end, message.event.at)
         elif message.api_key == ApiKey.PRODUCE and message.response is not None and message.request is not None:
             yield from self._produced(message)
         elif message.api_key == ApiKey.END_TXN and message.response is not None and not message.response.error_code:
-            for place in self._open.pop(message.request.producer_id, ()):
-                self._ends[place] += 1  # the marker
+            for key in self._open.pop(message.request.producer_id, ()):
+                self._ends[key] += 1  # the marker
         if message.api_key in _WITH_OFFSETS:
             for struct in (message.request, message.response):
                 if struct is not None:
@@ -377,59 +381,59 @@ class _Played:
         else:
             yield message.event
         if message.api_key in (ApiKey.PRODUCE, ApiKey.END_TXN) and message.response is not None:
-            for place, end in list(self._wanted.items()):
-                del self._wanted[place]
-                yield from self._write(place, end, message.event.answered + 1)
+            for key, end in list(self._wanted.items()):
+                del self._wanted[key]
+                yield from self._write(key, end, message.event.answered + 1)
 
     def _produced(self, message: RecordedMessages) -> Iterator[Recorded]:
-        bases: dict[Place, int] = {}
+        bases: dict[PartitionKey, int] = {}
 
-        def note_base(struct: Any, name: str, place: Place) -> None:
+        def note_base(struct: Any, name: str, key: PartitionKey) -> None:
             if name == "base_offset":
-                bases[place] = struct.base_offset
+                bases[key] = struct.base_offset
 
-        headers: dict[Place, list[BatchHeader]] = {}
+        headers: dict[PartitionKey, list[BatchHeader]] = {}
 
-        def note_batches(struct: Any, name: str, place: Place) -> None:
+        def note_batches(struct: Any, name: str, key: PartitionKey) -> None:
             with suppress(CorruptBatch):
-                headers[place] = [header for header, _ in iter_batches(bytes(struct.records or b""))]
+                headers[key] = [header for header, _ in iter_batches(bytes(struct.records or b""))]
 
         self._found.visit(message.response, note_base)
         self._found.visit(message.request, note_batches)
-        for place, base in bases.items():
-            yield from self._write(place, base, message.event.at)
-            end = base + sum(header.count for header in headers.get(place, ()))
-            self._ends[place] = max(self._ends.get(place, 0), end)
-            for header in headers.get(place, ()):
+        for key, base in bases.items():
+            yield from self._write(key, base, message.event.at)
+            end = base + sum(header.count for header in headers.get(key, ()))
+            self._ends[key] = max(self._ends.get(key, 0), end)
+            for header in headers.get(key, ()):
                 if header.is_transactional:
-                    self._open.setdefault(header.producer_id, set()).add(place)
+                    self._open.setdefault(header.producer_id, set()).add(key)
 
-    def _write(self, place: Place, end: int, at: int) -> Iterator[Recorded]:
+    def _write(self, key: PartitionKey, end: int, at: int) -> Iterator[Recorded]:
         """Yield calls that write what others had written to a partition, up to an offset, or to what is still to come
         within the recording: the client of a Fetch that waits may be the producer.
         """
-        topic, partition = place
-        known = self._found.batches.get(place, {})
-        offset = self._ends.get(place, end)
-        while topic and offset < end and self._empty.get(place, 0) <= _MOST_EMPTY:
+        topic, partition = key
+        known = self._found.batches.get(key, {})
+        offset = self._ends.get(key, end)
+        while topic and offset < end and self._empty.get(key, 0) <= _MOST_EMPTY:
             header, batch = known.get(offset, (None, None))
-            comes = offset in self._found.produced.get(place, ())
+            comes = offset in self._found.produced.get(key, ())
             if comes or (header is not None and header.is_control and header.producer_id in self._found.ending):
-                self._wanted[place] = max(end, self._wanted.get(place, 0))
+                self._wanted[key] = max(end, self._wanted.get(key, 0))
                 end = offset
                 break
             if header is not None and batch is not None and not header.is_control:
                 records = [_as_given(each, partition) for each in iter_records(batch, header)]
                 offset = header.last_offset + 1
             else:
-                self._empty[place] = self._empty.get(place, 0) + 1
+                self._empty[key] = self._empty.get(key, 0) + 1
                 records, offset = [{"partition": partition}], offset + 1
             body = json.dumps({"records": records})
             yield Recorded(at, at, 0, b"", None, ("POST", f"/topics/{in_path(topic)}/records", body))
-        self._ends[place] = max(self._ends.get(place, 0), end)
+        self._ends[key] = max(self._ends.get(key, 0), end)
 
-    def _count_from_0(self, struct: Any, name: str, place: Place) -> None:
-        first = self._found.first.get(place, 0)
+    def _count_from_0(self, struct: Any, name: str, key: PartitionKey) -> None:
+        first = self._found.first.get(key, 0)
         if name != "records":
             setattr(struct, name, max(0, getattr(struct, name) - first))
         elif hasattr(struct, "high_watermark") and struct.records:

@@ -325,7 +325,7 @@ def many_segments(tmp_path: Path) -> TurningBroker:
 def test_a_look_up_by_time_asks_some_segments_a_slice(
     many_segments: TurningBroker, monkeypatch: pytest.MonkeyPatch, timestamp: int, offset: int
 ) -> None:
-    looked_at = counted(monkeypatch, LogSegment, "place_of")
+    looked_at = counted(monkeypatch, LogSegment, "batch_of")
     asked = many_segments.ask(list_offsets([0], timestamp), 7)
     seen = 0
     while asked.waits:

@@ -2,8 +2,8 @@
 
 Rule: a follower reads to the log's end, and by asking for an offset says that it has all records below. A fetch is
 checked before it is believed: the node must have a replica, its broker epoch must be the newest known, and its last
-record must be of this log's history. The answer does not wait once high watermark or log start offset have moved beyond
-those that the follower was told. Imported at the first fetch of a follower: a node alone never needs it.
+record must be of this log's history. A fetch is answered at once when the follower knows an older high watermark or log
+start offset. Imported at the first fetch of a follower: a node alone never needs it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class ReplicaReader(PartitionReader):
         "_throttle",
         "broker_epoch",
         "has_progress",
-        "named",
         "no_room",
+        "unnoted",
         "watch",
     )
 
@@ -46,10 +46,10 @@ class ReplicaReader(PartitionReader):
         self._replica_id = replica_id
         self.broker_epoch = broker_epoch
         self._is_follower = services.allows(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
-        self.named: set[Key] = set()  # partitions whose fetch positions in the request are not noted yet
+        self.unnoted: set[Key] = set()  # partitions whose fetch positions in the request are not noted yet
         self.watch: SessionWatch | None = None
-        self.has_progress = False  # a high watermark or log start offset is beyond the one that the follower was told
-        self.no_room: dict[Key, None] = {}  # partitions with more to read
+        self.has_progress = False  # the follower knows an older high watermark or log start offset
+        self.no_room: dict[Key, None] = {}  # partitions with records that did not fit into the answer
 
     def _authorise(self, topic: str) -> None:
         if not self._is_follower:
@@ -75,8 +75,8 @@ class ReplicaReader(PartitionReader):
         if wanted.last_fetched_epoch >= 0 and self._diverges(log, wanted, data):
             return data
         self._read_records(partition, wanted, max_bytes, at_least_one, data)
-        if (wanted.topic, wanted.partition) in self.named:
-            self._hear(partition, wanted)
+        if (wanted.topic, wanted.partition) in self.unnoted:
+            self._note_position(partition, wanted)
             data.high_watermark, data.last_stable_offset = log.high_watermark, log.last_stable_offset
         if max(wanted.high_watermark, 0) < log.high_watermark or -1 < wanted.log_start_offset < log.log_start_offset:
             self.has_progress = True
@@ -85,15 +85,17 @@ class ReplicaReader(PartitionReader):
     def _read_records(
         self, partition: Partition, wanted: FetchedPartition, max_bytes: int, at_least_one: bool, data: PartitionData
     ) -> None:
-        log, throttle = partition.log, self._throttle
-        if throttle is not None and throttle.held_ms(partition, self._replica_id, self._services.clock.now):
-            read = None
-        else:
+        log, read = partition.log, None
+        if not self._is_throttled(partition):
             read = log.read(wanted.fetch_offset, max_bytes, log.log_end_offset, min_one=at_least_one)
         if read is not None:
             data.records = read.records
         elif wanted.fetch_offset < log.log_end_offset:
             self.no_room[wanted.topic, wanted.partition] = None
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        now, throttle = self._services.clock.now, self._throttle
+        return throttle is not None and throttle.held_ms(partition, self._replica_id, now) > 0
 
     def record(self, found: list[Found]) -> None:
         """Count the records of an answer for the throttle: once, however often the fetch was tried."""
@@ -106,19 +108,15 @@ class ReplicaReader(PartitionReader):
     def bytes_there(self, wanted: FetchedPartition, data: PartitionData) -> int:
         try:
             partition = self._find(wanted)
-            if self._throttle is not None and self._throttle.held_ms(
-                partition, self._replica_id, self._services.clock.now
-            ):
-                return 0
             log = partition.log
-            return log.bytes_between(wanted.fetch_offset, log.log_end_offset)
+            return 0 if self._is_throttled(partition) else log.bytes_between(wanted.fetch_offset, log.log_end_offset)
         except ApiError:
             return 0  # the next look at the partition tells the error
 
-    def _hear(self, partition: Partition, wanted: FetchedPartition) -> None:
+    def _note_position(self, partition: Partition, wanted: FetchedPartition) -> None:
         """Note the follower's position, once for each request, however often the request is tried."""
         key = wanted.topic, wanted.partition
-        self.named.remove(key)
+        self.unnoted.remove(key)
         partition.fetched_by(
             self._replica_id,
             wanted.fetch_offset,
@@ -144,7 +142,7 @@ class ReplicaFetchAttempt(FetchAttempt):
         if reader.watch is not None:
             reader.watch.broker_epoch = reader.broker_epoch
         if not self._incremental:
-            reader.named = {(each.topic, each.partition) for each in self._partitions}
+            reader.unnoted = {(each.topic, each.partition) for each in self._partitions}
 
     def _reader_for(self, services: Services, context: RequestContext, request: FetchRequest) -> PartitionReader:
         state = request.replica_state
@@ -153,16 +151,16 @@ class ReplicaFetchAttempt(FetchAttempt):
         return self._replica_reader
 
     def _to_read(self, session: FetchSession, named: list[FetchedPartition]) -> list[FetchedPartition]:
-        """Return the noted partitions, and the partitions that the request names."""
+        """Return the partitions with something new, and the partitions that the request names."""
         reader, watch = self._replica_reader, session.watch
         if watch is not None and watch.broker_epoch != reader.broker_epoch:
-            # The follower's broker is registered anew: its positions in idle partitions count with the new epoch, too.
+            # the follower's broker is registered anew: its positions in idle partitions count with the new epoch, too
             named = list(session.partitions.values())
         elif watch is not None:
-            named = [*named, *_known(session, watch.take_lost())]
-        reader.named = {(each.topic, each.partition) for each in named}
-        noted = [] if watch is None else watch.take()
-        return _known(session, [*noted, *((each.topic, each.partition) for each in named)])
+            named = [*named, *_of_session(session, watch.take_lost())]
+        reader.unnoted = {(each.topic, each.partition) for each in named}
+        changed = [] if watch is None else watch.take()
+        return _of_session(session, [*changed, *((each.topic, each.partition) for each in named)])
 
     def watched(self) -> Sequence[Hashable]:
         watch = self._replica_reader.watch
@@ -171,22 +169,22 @@ class ReplicaFetchAttempt(FetchAttempt):
     def poll(self, now: int) -> FetchResponse | None:
         watch = self._replica_reader.watch
         while True:
-            self._add_noted()
-            found, size, failed = self._look()
+            self._add_changed()
+            found, size, failed = self._read_all()
             if not self._waits(found, size, failed):
                 return self._finish(found)
             if watch is None:
                 return None
             if self._incremental:  # the answer that opens a session has to name all partitions
-                # The other partitions come back when they are noted.
+                # the other partitions come back when they change
                 no_room = self._replica_reader.no_room
                 self._partitions = [each for each, _, got in found if got or (each.topic, each.partition) in no_room]
             if not watch:
                 return None
 
     def answer(self, now: int) -> FetchResponse:
-        self._add_noted()
-        return self._finish(self._look()[0])
+        self._add_changed()
+        return self._finish(self._read_all()[0])
 
     def poll_in_slices(self, may_wait: Callable[[], bool]) -> Steps[FetchResponse | list[Partition]]:
         """Answer at once: a fetch names many partitions only at the begin of a session."""
@@ -200,13 +198,13 @@ class ReplicaFetchAttempt(FetchAttempt):
             yield None
         return self._finish(found)
 
-    def _add_noted(self) -> None:
+    def _add_changed(self) -> None:
         watch, session = self._replica_reader.watch, self._session
         if watch and session is not None:
             known = {(each.topic, each.partition) for each in self._partitions}
-            self._partitions += _known(session, [key for key in watch.take() if key not in known])
+            self._partitions += _of_session(session, [key for key in watch.take() if key not in known])
 
-    def _look(self) -> tuple[list[Found], int, bool]:
+    def _read_all(self) -> tuple[list[Found], int, bool]:
         self._replica_reader.no_room = {}
         return self._read(self._partitions, 0)
 
@@ -221,14 +219,14 @@ class ReplicaFetchAttempt(FetchAttempt):
         return super()._respond(found)
 
     def _waits(self, found: list[Found], size: int, failed: bool) -> bool:
-        if self._session is None:  # the offsets that the follower was told are not known
+        if self._session is None:  # without a session, what the follower knows is not known
             return super()._waits(found, size, failed)
         if failed or size >= self._min_bytes or not self._patient or self._replica_reader.has_progress:
             return False
-        # Each error is told at once, since the next fetch does not look at the partition again.
+        # an error is answered at once: the next fetch does not look at the partition again
         return not any(data.error_code for _, data, _ in found) and not self._has_enough(found)
 
 
-def _known(session: FetchSession, keys: list[Key]) -> list[FetchedPartition]:
-    partitions = session.partitions
-    return [partitions[key] for key in dict.fromkeys(keys) if key in partitions]
+def _of_session(session: FetchSession, keys: list[Key]) -> list[FetchedPartition]:
+    """Return the partitions of the session among the keys, each once."""
+    return [session.partitions[key] for key in dict.fromkeys(keys) if key in session.partitions]

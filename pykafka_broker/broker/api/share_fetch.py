@@ -40,14 +40,13 @@ from pykafka_broker.coordinators.share.sessions import (
     INITIAL_EPOCH,
     Member,
     ShareSession,
-    TopicIdPartition,
 )
 from pykafka_broker.coordinators.share.share_group import MAX_MEMBER_ID
 from pykafka_broker.coordinators.share.share_partition import GAP, REJECT, RENEW, AckBatch, SharePartition
 from pykafka_broker.coordinators.share.state import ShareKey, StateRun, coalesced
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.enums import AclOperation, AclResourceType, by_topic
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType, TopicIdPartition, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_acknowledge_request import AcknowledgeTopic, ShareAcknowledgeRequest
 from pykafka_broker.protocol.messages.share_acknowledge_response import PartitionData as AcknowledgedPartition
@@ -110,9 +109,9 @@ def _acknowledgements(
     for topic in topics:
         topic_id = bytes(topic.topic_id)
         for partition in topic.partitions:
-            batches, place = partition.acknowledgement_batches, (topic_id, partition.partition_index)
-            if batches or place not in found:
-                found[place] = [
+            batches, key = partition.acknowledgement_batches, (topic_id, partition.partition_index)
+            if batches or key not in found:
+                found[key] = [
                     AckBatch(batch.first_offset, batch.last_offset, batch.acknowledge_types) for batch in batches
                 ] or _NO_BATCHES
     return found
@@ -144,43 +143,43 @@ def _acknowledge(
     commits: list[Future[None]] = []
     has_acks = has_waited = False
     group_id, member_id = member
-    for place, batches in acks.items():
-        topic_id, partition = place
+    for key, batches in acks.items():
+        topic_id, partition = key
         try:
             if topic_id not in services.image.topics_by_id:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
             _check_batches(batches, may_renew)
             if not _may_read(services, context, topic_id):
                 raise denial(AclResourceType.TOPIC)
-            key = ShareKey(group_id, topic_id, partition)
-            services.shares.partitions.partition_of(key)
+            share_key = ShareKey(group_id, topic_id, partition)
+            services.shares.partitions.partition_of(share_key)
             if not batches:
-                without.append(place)
+                without.append(key)
                 continue
             has_acks = True
-            while not (before := services.shares.partitions.before(key)).done:
+            while not (before := services.shares.partitions.before(share_key)).done:
                 has_waited = True
                 yield before
-            one = services.shares.partitions.acknowledge(key, member_id, batches, services.clock.now)
-            results[place] = _ACCEPTED
+            one = services.shares.partitions.acknowledge(share_key, member_id, batches, services.clock.now)
+            results[key] = _ACCEPTED
             if one.writing is not None:
-                elsewhere[place] = one
+                elsewhere[key] = one
                 continue
             taken.append(one.show)
-            commit = services.shares.committed([key])
+            commit = services.shares.committed([share_key])
             if not commit.done:
                 commits.append(commit)
         except NotLeader:  # a leader forgets what was acquired as soon as another node leads
-            results[place] = _NOT_LED
+            results[key] = _NOT_LED
         except ApiError as error:
             result = AckResult(error.code, error.message)
-            results[place] = known.setdefault(result, result)
-    for place, one in elsewhere.items():
+            results[key] = known.setdefault(result, result)
+    for key, one in elsewhere.items():
         assert one.writing is not None
         yield one.writing.settled()
         refusal = one.refusal()
         if refusal is not None:
-            results[place] = AckResult(refusal.code, refusal.message)
+            results[key] = AckResult(refusal.code, refusal.message)
     if has_waited or elsewhere:
         for commit in commits:
             yield commit
@@ -558,11 +557,11 @@ class ShareFetchAttempt:
 
     def resolve(self, session: ShareSession) -> None:
         """Divide the session's partitions into readable and denied partitions."""
-        for place in session.in_turn():
-            if _may_read(self._services, self._context, place[0]):
-                self._partitions.append(place)
+        for key in session.in_turn():
+            if _may_read(self._services, self._context, key[0]):
+                self._partitions.append(key)
             else:
-                self._denied[place] = _DENIAL
+                self._denied[key] = _DENIAL
 
     def begin(self) -> ShareFetchResponse | Parked:
         """Return the answer, or a wait for the answer."""

@@ -232,10 +232,10 @@ class Replicas:
 
     def _opened(self, keys: Sequence[Key]) -> Steps[None]:
         """Open the partitions that have several replicas when their turn comes, unless a request was first."""
-        for place, key in enumerate(keys, 1):
+        for count, key in enumerate(keys, 1):
             if self.is_replicated(key):
                 self._open_for_replication(key)
-            if not place % PARTITIONS_A_SLICE:
+            if not count % PARTITIONS_A_SLICE:
                 yield None
 
     def _open_for_replication(self, key: Key) -> None:

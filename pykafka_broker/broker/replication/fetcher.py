@@ -1,15 +1,15 @@
 """The partitions that this node follows, and the fetches from their leaders.
 
-Rule: one fetch is under way to a leader at a time, in a session (KIP-227): the leader hears what has changed since the
-last one, and partitions that are not to be fetched for now leave the session. An answer counts only for a partition
-whose log still ends where the fetch has asked, and is applied whole or not at all. A partition whose answer was dropped
-leaves the session for one request: the leader would not repeat what it has told. A session that the leader has lost,
-and a connection that has broken, begin anew. A partition that comes up while a fetch waits at the leader does not wait
-with it. Where the leader's history is another one, the local log is cut back to where both agree (KIP-101, KIP-279,
-KIP-595). A trouble with one partition pauses that partition alone, and damage of its log takes it out of service.
+Rule: one fetch is open at a leader at a time, in a session (KIP-227): a fetch names the positions that have changed
+since the last one, and paused partitions leave the session. An answer counts only for a partition whose log still ends
+where the fetch has asked, and is applied whole or not at all. A partition whose answer was dropped leaves the session
+for one request, since the leader would not repeat the answer. After a lost session or a broken connection a new session
+begins. A new partition does not wait for the open fetch: the leader is asked to answer that at once. Where the leader's
+history is another one, the local log is truncated to where both agree (KIP-101, KIP-279, KIP-595). An error of one
+partition pauses that partition alone, and damage of its log takes it out of service.
 
-A partition whose leader or leader's epoch has changed begins anew with the new leader. A leader's partitions are shared
-out to `num.replica.fetchers`.
+A partition whose leader or leader epoch has changed begins anew with the new leader. The partitions of a leader are
+distributed over `num.replica.fetchers`.
 
 Read by `node_replication.py` alone: following is a concept of its own, and both together would be 950 lines.
 """
@@ -28,7 +28,7 @@ from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.scan import DamagedLog
 from pykafka_broker.peers import LinkError, Peer
-from pykafka_broker.protocol.enums import EARLIEST, LATEST
+from pykafka_broker.protocol.enums import EARLIEST, LATEST, TopicIdPartition, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.fetch_request import (
@@ -56,18 +56,32 @@ logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE_MS = 20  # after a change of leaders some nodes know of it a little earlier than others
 _UNKNOWN = -1
+_NO_LEADER = -1
+_SESSION_LOST = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+)
+_NO_SESSION = 0
+_NEW_SESSION = 0  # its epoch
+_MAX_EPOCH = 0x7FFFFFFF
+_LIST_OFFSETS_VERSIONS = 4, 11  # with the leader's epoch
+_HURRY_VERSIONS = 0, 0
+_WHILE_SYNCING_MS = 20  # a fetch waits no longer: one that waits at a leader of Kafka's can't be hurried
+_LONGEST_HOLD_MS = 500
+_REST_OF_REQUEST_MS = 1_000  # of a request, beside the time that it may wait at the leader
 
 
 class FetchOutcome(Enum):
     """The outcome of a leader's answer for a partition."""
 
-    DONE = "the next one may be fetched"
-    LATER = "not for a while"
-    LOST = "the leader has nothing at this offset: where it begins and ends must be asked"
+    DONE = "fetch on"
+    LATER = "fetch again after a pause"
+    OUT_OF_RANGE = "the leader has no such offset: ask for its log start and end"
 
 
 class FetchPosition(NamedTuple):
-    """The position of a partition in a fetch; the session hears when a position has changed."""
+    """The position of a partition in a fetch: the fields of a FetchPartition, in its order."""
 
     leader_epoch: int
     fetch_offset: int
@@ -84,22 +98,22 @@ class FetchPosition(NamedTuple):
 class PartitionFetchState:
     """A partition led by another node, in one epoch of the leader."""
 
-    __slots__ = ("_pauses", "_told", "key", "lag", "leader_epoch", "log", "partition", "resumes_ms")
+    __slots__ = ("_logged_trouble", "_pauses", "key", "lag", "leader_epoch", "log", "partition", "resumes_ms")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.log = partition.log
         self.key = partition.log.topic_id, partition.index
         self.leader_epoch = partition.leader_epoch
-        self.resumes_ms = 0  # it is left alone until then
+        self.resumes_ms = 0  # the end of the pause
         self.lag = 0  # records that the leader had and this replica had not, by the last answer
         self._pauses = 0
-        self._told = ""  # of the trouble that it has: the same is not told at every attempt
+        self._logged_trouble = ""  # is not logged again at every attempt
 
     def __repr__(self) -> str:
         return f"{self.partition.topic}-{self.partition.index}"
 
-    def wanted(self, max_bytes: int) -> FetchPosition:
+    def position(self, max_bytes: int) -> FetchPosition:
         log = self.log
         return FetchPosition(self.leader_epoch, log.log_end_offset, log.epochs.latest, log.log_start_offset, max_bytes)
 
@@ -114,22 +128,23 @@ class PartitionFetchState:
         self.resumes_ms = now + min(longest_ms, _FIRST_PAUSE_MS << min(self._pauses, 16))
         self._pauses += 1
 
-    # -- what the leader says
+    # -- answers of the leader
 
     def apply(self, data: PartitionData, wall: int) -> FetchOutcome:
         """Apply the leader's answer to the log."""
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            return FetchOutcome.LOST
+            return FetchOutcome.OUT_OF_RANGE
         if data.error_code:
             logger.debug("%s can't be fetched: %s", self, ErrorCode(data.error_code).name)
             return FetchOutcome.LATER
         return self._attempt(partial(self._apply, data, wall))
 
     def _apply(self, data: PartitionData, wall: int) -> FetchOutcome:
+        diverging = data.diverging_epoch
         if self.log.gap is not None:
             return self._fetch_from(max(self.log.gap, self.log.log_start_offset), wall)
-        if data.diverging_epoch.epoch >= 0 or data.diverging_epoch.end_offset >= 0:
-            return self._part(data.diverging_epoch.epoch, data.diverging_epoch.end_offset, wall)
+        if diverging.epoch >= 0 or diverging.end_offset >= 0:
+            return self._truncate_to_epoch(diverging.epoch, diverging.end_offset, wall)
         return self._append(data, wall)
 
     def _attempt(self, step: Callable[[], FetchOutcome]) -> FetchOutcome:
@@ -160,8 +175,8 @@ class PartitionFetchState:
         return FetchOutcome.DONE
 
     def _log_trouble(self, trouble: str | None) -> None:
-        if trouble != self._told:
-            self._told = trouble or ""
+        if trouble != self._logged_trouble:
+            self._logged_trouble = trouble or ""
             logger.error("%s can't be followed for now: %s", self, trouble)
 
     def _append(self, data: PartitionData, wall: int) -> FetchOutcome:
@@ -174,17 +189,17 @@ class PartitionFetchState:
         self.lag = max(0, data.high_watermark - log.log_end_offset)
         self.partition.know_committed(data.high_watermark)
         log.raise_log_start(min(data.log_start_offset, log.high_watermark))
-        self._pauses, self._told = 0, ""
+        self._pauses, self._logged_trouble = 0, ""
         return FetchOutcome.DONE
 
-    def _part(self, epoch: int, leader_end: int, wall: int) -> FetchOutcome:
-        """Cut the log where the leader's records of `epoch` end; the rest of the log is another history."""
+    def _truncate_to_epoch(self, epoch: int, leader_end: int, wall: int) -> FetchOutcome:
+        """Truncate the log where the leader's records of `epoch` end; the rest of the log is another history."""
         log = self.log
         known, own_end = log.epochs.end_offset_for(epoch, log.log_end_offset)
         offset = leader_end if known == _UNKNOWN else min(own_end, leader_end)
-        return self._cut(offset, wall)
+        return self._truncate(offset, wall)
 
-    def _cut(self, offset: int, wall: int) -> FetchOutcome:
+    def _truncate(self, offset: int, wall: int) -> FetchOutcome:
         log = self.log
         if offset == log.log_end_offset and log.has_epoch_without_records:
             log.truncate_to(offset)
@@ -213,31 +228,7 @@ class PartitionFetchState:
             logger.warning("%s begins anew at %d, where its leader does", self, leader_start)
             log.restart_at(leader_start, wall)
             return FetchOutcome.DONE
-        return self._cut(leader_end, wall)
-
-
-def fetch_partition(partition: int, position: FetchPosition) -> FetchPartition:
-    """Return the part of a fetch request for a partition."""
-    epoch, offset, last_epoch, log_start, max_bytes = position
-    return FetchPartition(partition, epoch, offset, last_epoch, log_start, max_bytes)
-
-
-logger = logging.getLogger(__name__)
-
-Key = tuple[bytes, int]  # topic id, partition
-_SESSION_LOST = (
-    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
-)
-_NO_SESSION = 0
-_NEW_SESSION = 0  # its epoch
-_MAX_EPOCH = 0x7FFFFFFF
-_LIST_OFFSETS_VERSIONS = 4, 11  # with the leader's epoch
-_HURRY_VERSIONS = 0, 0
-_WHILE_SYNCING_MS = 20  # a fetch waits no longer: one that waits at a leader of Kafka's can't be hurried
-_LONGEST_HOLD_MS = 500
-_REST_OF_REQUEST_MS = 1_000  # beside what it may wait at the leader
+        return self._truncate(leader_end, wall)
 
 
 class ReplicaFetcher:
@@ -251,13 +242,13 @@ class ReplicaFetcher:
         self.due: int | None = None  # when `send_next` has something to do
         self._follower = follower
         self._peer = peer
-        self._followed: dict[Key, PartitionFetchState] = {}
-        # Both are in their order, for a run to be like another one.
-        self._changed: dict[Key, None] = {}  # what of them the session may not know yet
-        self._paused: dict[Key, None] = {}
+        self._followed: dict[TopicIdPartition, PartitionFetchState] = {}
+        # Sets in order of insertion, so that every run is the same.
+        self._changed: dict[TopicIdPartition, None] = {}  # the session may have an old position of these
+        self._paused: dict[TopicIdPartition, None] = {}
         self._session_id, self._session_epoch = _NO_SESSION, _NEW_SESSION
-        self._told: dict[Key, FetchPosition] = {}  # what the session knows
-        self._waits_at: Peer | None = None  # where a fetch is, or its answer on its way
+        self._session: dict[TopicIdPartition, FetchPosition] = {}  # the positions in the session
+        self._open_at: Peer | None = None  # the peer that has not answered the last fetch yet
         self._hurried = False
         self._resumes_ms = 0
         self._failures = 0
@@ -265,7 +256,7 @@ class ReplicaFetcher:
     def __len__(self) -> int:
         return len(self._followed)
 
-    # -- what is followed
+    # -- partitions
 
     def add(self, followed: PartitionFetchState) -> None:
         """Follow a partition from now on, or in another epoch of the leader."""
@@ -274,7 +265,7 @@ class ReplicaFetcher:
         self._paused.pop(followed.key, None)
         self.wake()
 
-    def remove(self, key: Key) -> None:
+    def remove(self, key: TopicIdPartition) -> None:
         """Stop following a partition: another node leads, or the partition is gone."""
         if self._followed.pop(key, None) is not None:
             self._changed[key] = None
@@ -282,16 +273,17 @@ class ReplicaFetcher:
 
     def wake(self) -> None:
         """Fetch at the end of the turn, or as soon as the open fetch is answered; the leader is asked to answer."""
-        if self._waits_at is None:
+        if self._open_at is None:
             self.due = max(self._follower.clock.now, self._resumes_ms)
         elif not self._hurried:
             self._hurried = True
-            self._hurry_leader(self._waits_at)
+            self._hurry_leader(self._open_at)
 
     def _hurry_leader(self, peer: Peer) -> None:
-        """Have the leader answer the open fetch.
-        A leader of ours answers a fetch that waits when the next request of its connection comes in. A leader of
-        Kafka's answers both when it would have answered the first.
+        """Send a second request, so that the leader answers the open fetch.
+
+        A leader of ours answers a waiting fetch when the next request of its connection comes in. A leader of Kafka's
+        answers both when the fetch would have been answered.
         """
         timeout_ms = self._follower.config.replica_socket_timeout_ms
         with contextlib.suppress(LinkError):
@@ -300,20 +292,20 @@ class ReplicaFetcher:
     def hurry(self) -> None:
         """Fetch without a pause: the leader has come back, or has another address."""
         self._resumes_ms = 0
-        if self._waits_at is None:
+        if self._open_at is None:
             self.wake()
 
-    def synced(self, key: Key) -> None:
+    def synced(self, key: TopicIdPartition) -> None:
         """Tell the leader with the next fetch: the fetched records of a partition are synced."""
         if key in self._paused:
             self.wake()
 
-    # -- asking
+    # -- requests
 
     def send_next(self, now: int) -> None:
-        """Send the next fetch, unless an answer is under way or a pause lasts."""
+        """Send the next fetch, unless a fetch is open or a pause lasts."""
         self.due = None
-        if self._waits_at is not None:
+        if self._open_at is not None:
             return
         if now < self._resumes_ms:
             self.due = self._resumes_ms
@@ -329,7 +321,7 @@ class ReplicaFetcher:
         """Take partitions back into the session, after their pause."""
         for key in list(self._paused):
             followed = self._followed[key]
-            if followed.resumes_ms <= now and not followed.log.overdue and not self._is_held(followed, now):
+            if followed.resumes_ms <= now and not followed.log.overdue and not self._is_throttled(followed, now):
                 self._paused.pop(key, None)
                 self._changed[key] = None
 
@@ -349,10 +341,10 @@ class ReplicaFetcher:
         """Return the next fetch; None without partitions to follow."""
         config, follower = self._follower.config, self._follower
         if self._session_epoch == _NEW_SESSION:
-            self._told = {}
+            self._session = {}
             self._changed = {key: None for key in self._followed if key not in self._paused}
-        news, forgotten = self._session_changes(config.replica_fetch_max_bytes)
-        if not self._told:
+        changed, forgotten = self._session_changes(config.replica_fetch_max_bytes)
+        if not self._session:
             self._session_epoch = _NEW_SESSION
             return None
         return FetchRequest(
@@ -362,30 +354,25 @@ class ReplicaFetcher:
             max_bytes=config.replica_fetch_response_max_bytes,
             session_id=self._session_id,
             session_epoch=self._session_epoch,
-            topics=[
-                FetchTopic(topic_id=id_, partitions=[fetch_partition(*one) for one in some])
-                for id_, some in news.items()
-            ],
-            forgotten_topics_data=[ForgottenTopic(topic_id=id_, partitions=some) for id_, some in forgotten.items()],
+            topics=[FetchTopic("", *topic) for topic in by_topic(changed).items()],
+            forgotten_topics_data=[ForgottenTopic("", *topic) for topic in by_topic(forgotten).items()],
         )
 
-    def _session_changes(
-        self, max_bytes: int
-    ) -> tuple[dict[bytes, list[tuple[int, FetchPosition]]], dict[bytes, list[int]]]:
-        """Return the news for the session, by topic: changed positions, and partitions to forget."""
-        told, news, forgotten = self._told, dict[bytes, list[tuple[int, FetchPosition]]](), dict[bytes, list[int]]()
+    def _session_changes(self, max_bytes: int) -> tuple[list[tuple[bytes, FetchPartition]], list[TopicIdPartition]]:
+        """Return the changed positions, and the partitions that leave the session."""
+        session, changed, forgotten = self._session, [], []
         for key in self._changed:
             followed = self._followed.get(key)
             if followed is None or key in self._paused:
-                if told.pop(key, None) is not None:
-                    forgotten.setdefault(key[0], []).append(key[1])
+                if session.pop(key, None) is not None:
+                    forgotten.append(key)
                 continue
-            wanted = followed.wanted(max_bytes)
-            if told.get(key) != wanted:
-                told[key] = wanted
-                news.setdefault(key[0], []).append((key[1], wanted))
+            position = followed.position(max_bytes)
+            if session.get(key) != position:
+                session[key] = position
+                changed.append((key[0], FetchPartition(key[1], *position)))
         self._changed = {}
-        return news, forgotten
+        return changed, forgotten
 
     def _send(self, request: FetchRequest, now: int) -> None:
         config, version = self._follower.config, self._follower.fetch_version
@@ -399,13 +386,13 @@ class ReplicaFetcher:
         except LinkError as error:
             self._fail(now, str(error))
             return
-        self._waits_at, self._hurried = peer, False
+        self._open_at, self._hurried = peer, False
 
     # -- answers
 
     def _answered(self, reply: Message | LinkError) -> None:
         now = self._follower.clock.now
-        self._waits_at = None
+        self._open_at = None
         if isinstance(reply, LinkError):
             self._fail(now, str(reply))
             return
@@ -425,20 +412,20 @@ class ReplicaFetcher:
                     continue
                 size = len(data.records or b"")
                 outcome = followed.apply(data, wall)
-                if self._followed.get(key) is followed:  # not if its directory has failed at that
+                if self._followed.get(key) is followed:  # its directory has not failed meanwhile
                     self._done(followed, outcome, now)
-                    self._hold_back(followed, size, data.high_watermark, now)
+                    self._pause_if_throttled(followed, size, data.high_watermark, now)
         self.send_next(now)
 
     def _is_as_asked(self, followed: PartitionFetchState) -> bool:
         """Return whether the log still ends where the fetch has asked. The start of the log does not matter."""
-        told = self._told.get(followed.key)
-        return told is not None and followed.wanted(told.max_bytes).log_end == told.log_end
+        asked = self._session.get(followed.key)
+        return asked is not None and followed.position(asked.max_bytes).log_end == asked.log_end
 
-    def _drop(self, key: Key, now: int) -> None:
+    def _drop(self, key: TopicIdPartition, now: int) -> None:
         """Take the partition of a dropped answer out of the session until the request after the next.
-        The leader believes that its high watermark and log start are known, and would tell them only once they move
-        again.
+
+        For the leader, the dropped high watermark and log start are known: it would send them only after a change.
         """
         followed = self._followed.get(key)
         if followed is not None:
@@ -450,25 +437,24 @@ class ReplicaFetcher:
         key = followed.key
         if outcome is not FetchOutcome.DONE:
             followed.pause(now, self._follower.config.replica_fetch_backoff_ms)
-        if outcome is FetchOutcome.LOST:
-            self._ask_for_ends(followed)
+        if outcome is FetchOutcome.OUT_OF_RANGE:
+            # The log start first: a log with a lower end has to begin anew, other logs are truncated.
+            self._ask_for_offset(followed, EARLIEST, partial(self._on_log_start, followed))
         if outcome is not FetchOutcome.DONE or followed.log.overdue:
             self._paused[key] = None
         self._changed[key] = None
 
-    def _hold_back(self, followed: PartitionFetchState, size: int, high_watermark: int, now: int) -> None:
+    def _pause_if_throttled(self, followed: PartitionFetchState, size: int, high_watermark: int, now: int) -> None:
         """Pause a throttled partition after too many bytes, unless it has all that the leader calls committed.
 
         The next fetch of such a partition carries nothing, and tells the leader that the replica is in sync.
         """
         self._follower.follower_throttle.record(followed.partition, size, now)
-        if followed.log.log_end_offset < high_watermark and self._is_held(followed, now):
+        if followed.log.log_end_offset < high_watermark and self._is_throttled(followed, now):
             self._paused[followed.key] = None
 
-    def _is_held(self, followed: PartitionFetchState, now: int) -> bool:
-        """Return whether the throttle holds a partition back. The throttle is asked again soon: an operator may lift or
-        take away the limit meanwhile.
-        """
+    def _is_throttled(self, followed: PartitionFetchState, now: int) -> bool:
+        """Return whether the throttle holds a partition back for now. An operator may change its limit at any time."""
         held_ms = self._follower.follower_throttle.held_ms(followed.partition, self._follower.id, now)
         if held_ms:
             followed.resumes_ms = max(followed.resumes_ms, now + min(held_ms, _LONGEST_HOLD_MS))
@@ -501,11 +487,7 @@ class ReplicaFetcher:
         self._resumes_ms = now + self._follower.config.replica_fetch_backoff_ms
         self.due = self._resumes_ms
 
-    # -- where the leader's log begins and ends
-
-    def _ask_for_ends(self, followed: PartitionFetchState) -> None:
-        """Ask for the leader's log start first: a log with a lower end has to begin anew, other logs are cut."""
-        self._ask_for_offset(followed, EARLIEST, partial(self._told_start, followed))
+    # -- start and end of the leader's log
 
     def _ask_for_offset(self, followed: PartitionFetchState, timestamp: int, on_offset: Callable[[int], None]) -> None:
         peer, follower = self._peer(), self._follower
@@ -517,7 +499,7 @@ class ReplicaFetcher:
         def on_reply(reply: Message | LinkError) -> None:
             is_followed = self._followed.get(followed.key) is followed and followed.is_current
             if isinstance(reply, LinkError) or not is_followed:
-                return  # the next fetch, if any, finds it again
+                return  # the next fetch, if any, is out of range again
             (found,) = cast(ListOffsetsResponse, reply).topics[0].partitions
             if not found.error_code:
                 on_offset(found.offset)
@@ -528,7 +510,7 @@ class ReplicaFetcher:
         except LinkError as error:
             logger.debug("broker %d can't be asked about %s: %s", self.leader_id, followed, error)
 
-    def _told_start(self, followed: PartitionFetchState, start: int) -> None:
+    def _on_log_start(self, followed: PartitionFetchState, start: int) -> None:
         if start > followed.log.log_end_offset:
             self._resume_within(followed, start, start)
         else:
@@ -539,10 +521,6 @@ class ReplicaFetcher:
             self._changed[followed.key] = None  # a fetch of the old offset may be on its way, and answered with nothing
             followed.resumes_ms = self._follower.clock.now
             self.wake()
-
-
-_NOBODY = -1
-_Place = tuple[int, int]  # leader, number of the fetcher
 
 
 class _Following(NamedTuple):
@@ -558,7 +536,7 @@ class ReplicaFetcherManager:
     def __init__(self, follower: NodeReplication, broker_channels: BrokerChannels) -> None:
         self._follower = follower
         self._broker_channels = broker_channels
-        self._fetchers: dict[_Place, ReplicaFetcher] = {}
+        self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}  # by leader and number
         self._following: dict[tuple[str, int], _Following] = {}
 
     def __len__(self) -> int:
@@ -577,7 +555,7 @@ class ReplicaFetcherManager:
             if known.followed.partition is partition and known.followed.is_current:
                 return
             self.unfollow(key)
-        if leader in (_NOBODY, self._follower.id):
+        if leader in (_NO_LEADER, self._follower.id):
             return
         followed = PartitionFetchState(partition)
         fetcher = self._fetcher_for(leader, key)
@@ -604,12 +582,11 @@ class ReplicaFetcherManager:
 
     def _fetcher_for(self, leader: int, key: tuple[str, int]) -> ReplicaFetcher:
         number = zlib.crc32(f"{key[0]}-{key[1]}".encode()) % self._follower.config.num_replica_fetchers
-        place = leader, number
-        fetcher = self._fetchers.get(place)
+        fetcher = self._fetchers.get((leader, number))
         if fetcher is None:
             client_id = f"broker-{self._follower.id}-fetcher-{number}"
             fetcher = ReplicaFetcher(self._follower, leader, partial(self._broker_channels.peer, leader, client_id))
-            self._fetchers[place] = fetcher
+            self._fetchers[leader, number] = fetcher
         return fetcher
 
     # -- time

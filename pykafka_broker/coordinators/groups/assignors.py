@@ -32,9 +32,9 @@ from pykafka_broker.coordinators.groups.java_order import (
     partition_hash,
     uuid_hash,
 )
+from pykafka_broker.protocol.enums import TopicIdPartition
 
 Assignment = dict[bytes, set[int]]  # topic id -> partitions
-TopicIdPartition = tuple[bytes, int]
 _MOST_ROUNDS = 16  # of looks at all topics
 
 

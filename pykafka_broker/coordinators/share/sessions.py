@@ -7,6 +7,7 @@ epochs count up and wrap from 2^31-1 to 1. A session ends with its connection.
 from __future__ import annotations
 
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import TopicIdPartition
 from pykafka_broker.protocol.errors import ErrorCode
 
 INITIAL_EPOCH = 0
@@ -14,7 +15,6 @@ FINAL_EPOCH = -1
 _MAX_EPOCH = 0x7FFFFFFF
 
 Member = tuple[str, str]  # group id, member id
-TopicIdPartition = tuple[bytes, int]
 
 
 class ShareSession:

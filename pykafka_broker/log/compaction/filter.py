@@ -23,10 +23,10 @@ from pykafka_broker.log.compaction.latest import (
     UNKNOWN,
     VALUE,
     LatestRecords,
-    Place,
+    ShortSpan,
     Span,
     iter_spans,
-    marked_places,
+    marked_spans,
     records_bytes,
     records_place,
 )
@@ -147,7 +147,7 @@ class BatchFilter:
         if GONE not in marks:
             return batch
         data, begin, _ = records_place(scanned, self._unpacking)
-        return rewrite(header, data, marked_places(data, marks, begin), header.delete_horizon_ms)
+        return rewrite(header, data, marked_spans(data, marks, begin), header.delete_horizon_ms)
 
     def _keep_spans(self, header: BatchHeader, batch: memoryview, marks: bytearray | None) -> Buffer | None:
         data = records_bytes(batch, header, self._unpacking)
@@ -158,7 +158,9 @@ class BatchFilter:
         needs_horizon = header.delete_horizon_ms is None and not all(has_value for *_, has_value in kept)
         if len(kept) == len(spans) and not needs_horizon:
             return batch
-        return rewrite(header, data, _places(kept), self._new_horizon if needs_horizon else header.delete_horizon_ms)
+        return rewrite(
+            header, data, _short_spans(kept), self._new_horizon if needs_horizon else header.delete_horizon_ms
+        )
 
     def _keep_control(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
         ends_nothing = self._transactions.ends_nothing(header, batch)
@@ -168,7 +170,7 @@ class BatchFilter:
         if not ends_nothing or horizon is not None:
             return batch
         data = records_bytes(batch, header, self._unpacking)
-        return rewrite(header, data, _places(iter_spans(data, header.count)), self._new_horizon)
+        return rewrite(header, data, _short_spans(iter_spans(data, header.count)), self._new_horizon)
 
     def _kept(self, header: BatchHeader, spans: list[Span], marks: bytearray | None) -> list[Span]:
         """Return the records without a later record of the same key, for a batch not learned, or not wholly."""
@@ -208,7 +210,7 @@ class BatchFilter:
         return last is None or header.last_offset == last
 
 
-def rewrite(header: BatchHeader, data: bytes, kept: list[Place], horizon: int | None) -> bytearray:
+def rewrite(header: BatchHeader, data: bytes, kept: list[ShortSpan], horizon: int | None) -> bytearray:
     """Return the batch with only the kept records; a delete horizon takes the place of the base timestamp."""
     stamp = header.max_timestamp if header.log_append_time else None
     stamps = [header.base_timestamp + delta if stamp is None else stamp for _, _, _, delta in kept]
@@ -217,8 +219,8 @@ def rewrite(header: BatchHeader, data: bytes, kept: list[Place], horizon: int | 
         records = b"".join([data[start:end] for start, _, end, _ in kept])
     else:
         pieces: list[bytes] = []
-        for place, each in zip(kept, stamps, strict=True):
-            pieces += _restamped(data, place, each - base_timestamp)
+        for span, each in zip(kept, stamps, strict=True):
+            pieces += _restamped(data, span, each - base_timestamp)
         records = b"".join(pieces)
     if header.codec != NONE:
         records = compress(header.codec, records)
@@ -254,7 +256,7 @@ def _batch(
     return batch
 
 
-def _places(spans: Iterable[Span]) -> list[Place]:
+def _short_spans(spans: Iterable[Span]) -> list[ShortSpan]:
     return [(start, body, end, timestamp_delta) for start, body, end, _, timestamp_delta, _, _ in spans]
 
 
@@ -264,8 +266,8 @@ def empty_batch(header: BatchHeader) -> bytearray:
     return _batch(header, attributes, NO_TIMESTAMP, header.max_timestamp, 0, b"")
 
 
-def _restamped(data: bytes, place: Place, timestamp_delta: int) -> tuple[bytes, ...]:
-    start, body, end, _ = place
+def _restamped(data: bytes, span: ShortSpan, timestamp_delta: int) -> tuple[bytes, ...]:
+    start, body, end, _ = span
     if -64 <= timestamp_delta < 64 and not data[body - 2]:
         # attributes of 0 and a delta of one byte: another delta of one byte leaves the length as it is
         return data[start : body - 1], _ONE_BYTE[timestamp_delta + 64], data[body:end]

@@ -30,7 +30,7 @@ from pykafka_broker.records.record import read_varint
 # start of the length, end of the timestamp delta, end, offset delta, timestamp delta, key, whether there is a value
 Span = tuple[int, int, int, int, int, bytes | None, bool]
 # the part of a span that copying takes: start of the length, end of the timestamp delta, end, timestamp delta
-Place = tuple[int, int, int, int]
+ShortSpan = tuple[int, int, int, int]
 LEAST_RECORD_BYTES = 7  # a byte for each field, all of them empty
 # Marks of a record.
 GONE = 0  # a later record has its key, or it has none
@@ -218,9 +218,9 @@ def _records_alike(data: bytes, form: tuple[int, ...], most: int) -> int:
     return most
 
 
-def marked_places(data: bytes, marks: bytes | bytearray, begin: int = 0) -> list[Place]:
+def marked_spans(data: bytes, marks: bytes | bytearray, begin: int = 0) -> list[ShortSpan]:
     """Return the records with a mark other than 0, the first at `begin`. All were read before, so the data is sound."""
-    places = []
+    spans = []
     position = begin
     for mark in marks.rstrip(b"\0"):
         start = position
@@ -237,12 +237,12 @@ def marked_places(data: bytes, marks: bytes | bytearray, begin: int = 0) -> list
         if mark:
             value = data[position + 1]
             if value < 128:
-                places.append((start, position + 2, end, value >> 1 ^ -(value & 1)))
+                spans.append((start, position + 2, end, value >> 1 ^ -(value & 1)))
             else:
                 timestamp_delta, body = read_varint(data, position + 1, 64)
-                places.append((start, body, end, timestamp_delta))
+                spans.append((start, body, end, timestamp_delta))
         position = end
-    return places
+    return spans
 
 
 def _long(data: bytes, position: int, first: int) -> tuple[int, int]:

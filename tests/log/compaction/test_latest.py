@@ -18,7 +18,7 @@ from pykafka_broker.log.compaction.latest import (
     LatestRecords,
     iter_spans,
     keys_of,
-    marked_places,
+    marked_spans,
     records_bytes,
 )
 from pykafka_broker.records.builder import build_batch
@@ -156,7 +156,7 @@ def test_spans_are_the_records(seed: int, codec: int) -> None:
     assert known == bytes(mark_of(record) for record in records)
     assert [start for start, *_ in spans][1:] == [end for _, _, end, *_ in spans][:-1]
     marks = bytes(number % (1 + seed % 3) == 0 for number in range(len(spans)))
-    kept = marked_places(data, marks)
+    kept = marked_spans(data, marks)
     assert kept == [(start, body, end, stamp) for start, body, end, _, stamp, _, _ in spans[:: 1 + seed % 3]]
     for horizon in (None, 5_000_000):
         again = rewrite(header, data, kept, horizon)
@@ -222,7 +222,7 @@ def test_records_of_a_batch_stamped_by_the_broker_keep_its_time() -> None:
     header = read_header(batch)
     data = records_bytes(batch, header)
     marks = bytes(number > 0 for number in range(header.count))
-    again = rewrite(header, data, marked_places(data, marks), None)
+    again = rewrite(header, data, marked_spans(data, marks), None)
     assert {record.timestamp for record in iter_records(again)} == {7_000_000}
     assert read_header(again).log_append_time
 
@@ -244,6 +244,6 @@ def test_a_timestamp_in_more_bytes_than_it_needs_is_written_anew() -> None:
     data = records_bytes(batch, header)
     assert data[9:12] == bytes([data[0], 0, 2])  # length, attributes, timestamp delta
     twisted = data[:9] + bytes([data[9] + 2, 0, 0x82, 0]) + data[12:]  # the same delta in two bytes
-    again = rewrite(header, twisted, marked_places(twisted, b"\0\1\1"), None)
+    again = rewrite(header, twisted, marked_spans(twisted, b"\0\1\1"), None)
     assert [(record.offset, record.timestamp) for record in iter_records(again)] == [(1, 1001), (2, 1002)]
     assert bytes(again)[61:] == bytes(build_batch(list(iter_records(batch))[1:], base_offset=0))[61:]
