@@ -113,12 +113,13 @@ class Services:
         self.own = node.static_config.own
         self.emulation: Emulation | None = None  # of a release of Kafka, where the config names one
         self.quotas: Counting | None = None  # where nobody has one
-        self.mute: Callable[[int, int], None] = _nobody_to_mute
-        self.time_network: Callable[[int], None] = _nobody_to_time
-        self.nanoseconds: Callable[[], int] = _no_time_passes
+        # What the server does; without one there is nobody to mute or to time, and every request is served alone.
+        self.mute: Callable[[int, int], None] = lambda connection_id, until_ms: None
+        self.time_network: Callable[[int], None] = lambda connection_id: None
+        self.nanoseconds: Callable[[], int] = lambda: 0
         # Calls a step when everything else of this turn is served, before its answers leave; returns False, without a
         # call, where nothing else is to be served.
-        self.at_end_of_turn: Callable[[Callable[[], None]], bool] = _served_alone
+        self.at_end_of_turn: Callable[[Callable[[], None]], bool] = lambda step: False
         self.quorum_controller: QuorumController | None = None  # where this node is a controller for others
         self.hosts: dict[str, CoordinatorHost] = {}  # the coordinators that are in use, by topic
         self.on_close: list[Callable[[ConnectionContext], None]] = []  # called with every connection that was closed
@@ -331,17 +332,3 @@ class Services:
                     if name == context.connection.listener:
                         nodes.append((broker.id, host, port, broker.rack))
         return nodes
-
-
-def _served_alone(step: Callable[[], None]) -> bool:
-    return False
-
-
-def _nobody_to_mute(connection_id: int, until_ms: int) -> None: ...
-
-
-def _nobody_to_time(connection_id: int) -> None: ...
-
-
-def _no_time_passes() -> int:
-    return 0

@@ -381,11 +381,8 @@ class Producer:
                 self._start(node, batches)
         due = self._batches.next_time()
         soonest = 1 if self._hurrying else 0
-        return self._client.backoff_ms if due is None or self._blocked() else max(soonest, due - now)
-
-    def _blocked(self) -> bool:
-        """Tell whether only an answer or a new leader can let another batch leave; answers wake the sender."""
-        return bool(self._tasks) or self._refreshing is not None
+        is_woken = self._tasks or self._refreshing is not None  # by the answer that other batches wait for
+        return self._client.backoff_ms if due is None or is_woken else max(soonest, due - now)
 
     def _sendable(self, now: int) -> dict[int, list[ProducerBatch]]:
         """Return the due batches by node, at most a single batch of each partition."""

@@ -241,12 +241,8 @@ def _check_offset_reset(key: ConfigKey, value: Value) -> None:
     raise invalid(key.name, value, f"Invalid value `{value}` for configuration {key.name}. {form}")
 
 
-def _checked_with_allowed(key: ConfigKey, value: Value) -> None:
-    """Check against `allowed`; `any-case` only changes the comparison."""
-
-
 _RULES = {
-    "any-case": _checked_with_allowed,
+    "any-case": lambda key, value: None,  # only changes the comparison with `allowed`
     "bootstrap-servers": _check_bootstrap_servers,
     "gzip-level": _check_gzip_level,
     "list": _check_list,

@@ -266,8 +266,8 @@ def _describe_object(kind: Any, named: dict[str, Any]) -> dict[str, Any]:
         schema = named[name] = {"type": "object", "additionalProperties": False}
         if is_typeddict(kind):
             types = get_type_hints(kind)
-            optional = {name for name, of in get_type_hints(kind, include_extras=True).items() if _is_optional(of)}
-            required = [name for name in types if name not in optional]
+            hints = get_type_hints(kind, include_extras=True)
+            required = [name for name, of in hints.items() if get_origin(of) is not NotRequired]
         else:
             fields = fields_of(kind)
             types = {name: of for name, (of, _) in fields.items()}
@@ -278,10 +278,6 @@ def _describe_object(kind: Any, named: dict[str, Any]) -> dict[str, Any]:
         if kind.__doc__ and not kind.__doc__.startswith(f"{kind.__name__}("):
             schema["description"] = one_line(kind.__doc__)
     return {"$ref": f"#/components/schemas/{name}"}
-
-
-def _is_optional(kind: Any) -> bool:
-    return get_origin(kind) is NotRequired
 
 
 def schema_name(kind: type) -> str:
@@ -347,13 +343,10 @@ def meant(value: Any, in_base64: str | None, where: str) -> bytes | None:
     if value is None:
         return None
     try:
-        text = value if isinstance(value, str) else _dumped(value)
-        return text.encode()
+        if not isinstance(value, str):
+            value = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return bytes(value, "utf-8")
     except UnicodeEncodeError:
         raise Problem(400, f"{where} has half of a surrogate pair, which is no text") from None
     except ValueError:
         raise Problem(400, f"{where} has a number that is too large") from None
-
-
-def _dumped(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

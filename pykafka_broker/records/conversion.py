@@ -185,7 +185,6 @@ def build_message_set(
     magic: int,
     *,
     codec: int = NONE,
-    level: int | None = None,
     log_append_time: int | None = None,
 ) -> Generator[None, None, bytes]:
     """Build a set of format v0 or v1, without headers, in a wrapper if compressed; in steps of about a millisecond."""
@@ -208,10 +207,10 @@ def build_message_set(
     if codec == NONE or last is None:
         return bytes(messages)
     if codec == LZ4 and magic == 0:
-        value = compress(codec, messages, level, broken_lz4_checksum=True)
+        value = compress(codec, messages, broken_lz4_checksum=True)
     else:
         pieces = []
-        for piece in compressed(codec, messages, level):
+        for piece in compressed(codec, messages):
             pieces.append(piece)
             yield
         value = b"".join(pieces)

@@ -205,10 +205,8 @@ class ClientConnection(Channel):
             self.close("its requests were for a broker that has ended")
             return
 
-        self._parked.future.add_done_callback(self._close_answered)
-
-    def _close_answered(self, _: object) -> None:
-        self.close("its later requests were for a broker that has ended")
+        why = "its later requests were for a broker that has ended"
+        self._parked.future.add_done_callback(lambda _: self.close(why))
 
     def _deliver(self, frame: memoryview) -> bool:
         if self._parked is not None:

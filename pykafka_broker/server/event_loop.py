@@ -210,7 +210,7 @@ class EventLoop:
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: SystemClock) -> None:
         self.loop = loop
         self.clock = clock
-        self.settle: Callable[[], None] = _nothing_to_settle
+        self.settle: Callable[[], None] = lambda: None
         self.observers: list[Callable[[], None]] = []  # called after each `settle`
         self.scratch = unused_memory(SCRATCH_BYTES)
         self.buffers = BufferPool()
@@ -340,9 +340,6 @@ class EventLoop:
 
     def close(self) -> None:
         self._readiness.stop()
-
-
-def _nothing_to_settle() -> None: ...
 
 
 # -- ready sockets

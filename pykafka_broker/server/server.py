@@ -190,7 +190,11 @@ class Server:
         self._max_idle_ms: int = config.connections_max_idle_ms
         self._quota = ConnectionQuota(config, self._clock.now, inter_broker_listener(config))
         self._accepting = Accepting(
-            turns, self._quota, follow=self._follow_limits, adopt=self._adopt, on_pause=self._see_what_is_due
+            turns,
+            self._quota,
+            follow=lambda: self._quota.follow(self.broker.config),
+            adopt=self._adopt,
+            on_pause=self._see_what_is_due,
         )
         self._started = False
         self._connections: dict[int, ClientConnection] = {}
@@ -326,9 +330,6 @@ class Server:
     def _accept_on(self) -> None:
         if self._started and not self.stopping:
             self._accepting.go_on()
-
-    def _follow_limits(self) -> None:
-        self._quota.follow(self.broker.config)
 
     def _adopt(self, sock: socket.socket, address: tuple[str, int], listener: Listener) -> None:
         plain = plain_address(address[0])

@@ -232,7 +232,7 @@ class _Made:
 
 
 def _rules_of(settings: ListenerSettings) -> MappingRules:
-    text = settings.get("ssl.principal.mapping.rules")
+    text = settings.get(_RULES)
     try:
         return MappingRules(text)
     except ValueError as error:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -66,7 +66,7 @@ Visit = Callable[
 def completed(recording: Recording) -> Recording:
     """Return a recording of which a fresh broker can play all events."""
     recording = by_node(recording)
-    messages = [RecordedMessages(each) for each in recording.events if not _is_login(each)]
+    messages = [RecordedMessages(each) for each in recording.events if not _is_of(each, _LOGINS)]
     found = _Found()
     for each in messages:
         found.note(each)
@@ -212,13 +212,15 @@ class _KnownCluster:
         if not refused:
             return events[told].at
         first = min(refused, key=lambda each: each.answered)
-        if not _waits(first):
+        if not _is_of(first, _WAITING):
             return first.at
         old = self._servers.get(first.connection)
         held = [events[index] for index in self._served.get(of, ()) if before < index < told]
         held = [each for each in held if first.at <= each.at and each.answered <= first.answered]
-        known = (each.answered + 1 for each in held if self._servers.get(each.connection) == old or _is_news(each))
-        return min(max([first.at, *known]), first.answered, *(each.at for each in refused if not _waits(each)))
+        known = (each.answered + 1 for each in held if self._servers.get(each.connection) == old or _is_of(each, _NEWS))
+        return min(
+            max([first.at, *known]), first.answered, *(each.at for each in refused if not _is_of(each, _WAITING))
+        )
 
     def in_effect(self, events: Iterable[Recorded], moves: Sequence[_Move]) -> Iterator[Recorded]:
         """Yield the events, in which no broker tells an earlier leader after a move: the brokers that play them may
@@ -238,16 +240,8 @@ class _KnownCluster:
             yield message.rewritten()
 
 
-def _waits(event: Recorded) -> bool:
-    return bool(event.request) and int.from_bytes(event.request[:2], "big") in _WAITING
-
-
-def _is_news(event: Recorded) -> bool:
-    return bool(event.request) and int.from_bytes(event.request[:2], "big") in _NEWS
-
-
-def _is_login(event: Recorded) -> bool:
-    return bool(event.request) and int.from_bytes(event.request[:2], "big") in _LOGINS
+def _is_of(event: Recorded, apis: Container[int]) -> bool:
+    return bool(event.request) and int.from_bytes(event.request[:2], "big") in apis
 
 
 class _Found:

@@ -208,7 +208,7 @@ class ZooKeeperController:
                 continue
             path = forms.changed_path(present.content)
             # The settings of a topic that is not known yet come with the topic.
-            if name not in self._seen and path and _is_known(path, shown):
+            if name not in self._seen and path and forms.is_shown(path, shown.names):
                 found.configs[path] = self._config(path)
             self._seen.add(name)
             if shown.wall_ms - present.created_ms > _NOTIFIED_MS:
@@ -281,9 +281,3 @@ class ZooKeeperController:
             self._reassigning = wanted
             found.reassignment.extend(wanted)
             found.wishes.append(ToolWish(forms.REASSIGNMENTS, wishes.reassignment(wanted)))
-
-
-def _is_known(path: str, shown: ShownMetadata) -> bool:
-    """Return whether settings at a path below /config can be taken now: those of topics need their topic."""
-    folder, _, name = path.partition("/")
-    return folder != "topics" or name in shown.names

@@ -275,7 +275,7 @@ class ZooKeeperMirror:
             names,
             {name: ShownTopic(image.topics[name].id, dict(image.topics[name].partitions)) for name in topics},
             gone,
-            {path: forms.settings(image, path) for path in configs if not _is_of_deleted(path, names)},
+            {path: forms.settings(image, path) for path in configs if forms.is_shown(path, names)},
             [*forms.fixed(self._release, node.cluster_id, image, node.id)],
             self._touched,
             self._done,
@@ -330,8 +330,3 @@ def _paths(resources: Iterable[tuple[int, str]], entities: Iterable[QuotaEntity]
     """Return the paths below /config of what has settings or quotas."""
     found = (forms.resource_path(kind, name) for kind, name in resources)
     return {path for path in found if path is not None} | {forms.quota_path(entity) for entity in entities}
-
-
-def _is_of_deleted(path: str, names: frozenset[str]) -> bool:
-    folder, _, name = path.partition("/")
-    return folder == "topics" and name not in names

@@ -7,7 +7,7 @@ the releases themselves (`interop/zookeeper_record.py`), and the tests compare t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -205,6 +205,12 @@ def settings(image: MetadataImage, path: str) -> dict[str, str]:
     of_kraft = "min.insync.replicas" if resource == (ConfigResourceType.BROKER, "") else None
     present = image.config(*resource)
     return {name: value for name, value in present.items() if name != of_kraft and not is_hidden(name)}
+
+
+def is_shown(path: str, topics: Container[str]) -> bool:
+    """Return whether settings at a path below /config belong to no topic, or to one of these."""
+    folder, _, name = path.partition("/")
+    return folder != "topics" or name in topics
 
 
 def changed_path(notification: Any) -> str | None:

@@ -256,7 +256,7 @@ class CoordinatorShards:
     def _in_time(self, commit: Future[None], until: int) -> Future[None]:
         if commit.done:
             return commit
-        answer = commit.then(_nothing_more)
+        answer = commit.then(lambda committed: None)  # may end before the commit
         heapq.heappush(self._expected, _Late(until, next(self._order), commit, answer))
         return answer
 
@@ -447,7 +447,3 @@ class CoordinatorShards:
                 if shard.problem is not None and not shard.for_good and self._is_there(shard):
                     self._begin(shard)
         self.read_on(SLICE_BYTES)
-
-
-def _nothing_more(committed: None) -> None:
-    """Follow a commit, for an answer with a shorter wait."""

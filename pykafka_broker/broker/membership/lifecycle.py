@@ -364,7 +364,7 @@ class BrokerStartup:
     """
 
     def __init__(self, node: ServerNode, assignments: AssignmentsManager) -> None:
-        self.on_unfenced: Callable[[], None] = _ignore
+        self.on_unfenced: Callable[[], None] = lambda: None
         self.on_refused: Callable[[str], None] = logger.critical
         self._node = node
         self._assignments = assignments
@@ -512,9 +512,6 @@ class BrokerStartup:
             epoch = self._lifecycle.epoch
             for directory in self._node.logs.directories:
                 directory.broker_epoch = directory.clean_epoch if epoch == NO_EPOCH else epoch
-
-
-def _ignore() -> None: ...
 
 
 def put_strays_aside(node: ServerNode) -> None:

@@ -47,7 +47,7 @@ class AssignmentsManager:
     """
 
     def __init__(self, node: ServerNode) -> None:
-        self.on_change: Callable[[], None] = _ignore_change
+        self.on_change: Callable[[], None] = lambda: None
         self._node = node
         self._in_process = node.metadata_leader is not None
         self._wanted: dict[_Replica, bytes] = {}  # directory ids that the controller does not know yet
@@ -221,6 +221,3 @@ def _request(node_id: int, broker_epoch: int, wanted: dict[_Replica, bytes]) -> 
             for directory_id, topics in directories.items()
         ],
     )
-
-
-def _ignore_change() -> None: ...

@@ -261,10 +261,6 @@ class NotLeader(ApiError):
         self.leader_epoch = leader_epoch
 
 
-def _everybody(node_id: int, broker_epoch: int, directory_id: bytes) -> bool:
-    return True
-
-
 class _Waiting(NamedTuple):
     offset: int
     durable: bool  # enough if this replica has the records for good
@@ -380,7 +376,7 @@ class Partition:
             return
         replication, end = self._replication, self.log.log_end_offset
         max_lag_ms = _MAX_LAG_MS if replication is None else replication.max_lag_ms
-        may_join = _everybody if replication is None else replication.may_join
+        may_join = replication.may_join if replication is not None else lambda node_id, broker_epoch, directory_id: True
         self.followers = Followers(self._node_id, self.state, end, now, max_lag_ms, may_join)
 
     def close(self, error: ApiError) -> None:

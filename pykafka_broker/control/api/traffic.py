@@ -298,7 +298,11 @@ def _check(match: Match, action: Action) -> None:
         raise Problem(
             400, "a new connection has no request yet: connect takes listener, every, times, probability and seed"
         )
-    if action.throttle_ms and match.api and not any(_has_throttle_time(key) for key in match.api):
+    if (
+        action.throttle_ms
+        and match.api
+        and not any("throttle_time_ms" in SPECS[key].response_class().__match_args__ for key in match.api)
+    ):
         apis = " and ".join(sorted(SPECS[key].name for key in match.api))
         raise Problem(400, f"answers of {apis} have no throttle time: throttle_ms has no effect")
     if action.applied and action.error is None:
@@ -311,10 +315,6 @@ def _check(match: Match, action: Action) -> None:
         raise Problem(400, "nth is one request: every, times and probability choose among many")
     if match.nth is not None and action.connect is not None:
         raise Problem(400, "nth counts requests: connect takes every and times")
-
-
-def _has_throttle_time(api_key: int) -> bool:
-    return "throttle_time_ms" in SPECS[api_key].response_class().__match_args__
 
 
 def _let_events_befall(control: Control, *events: Event) -> None:

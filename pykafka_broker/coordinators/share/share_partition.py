@@ -112,7 +112,7 @@ class InFlight:
     def overlapping(self, first: int, last: int) -> Iterator[InFlightBatch]:
         """Yield the batches with an offset in the range."""
         batches = self.batches
-        index = max(0, bisect_right(batches, first, key=_first_of) - 1)
+        index = max(0, bisect_right(batches, first, key=lambda batch: batch.first) - 1)
         while index < len(batches) and batches[index].first <= last:
             if batches[index].last >= first:
                 yield batches[index]
@@ -155,10 +155,6 @@ class InFlight:
             for run in self.runs()
             if run.state in TERMINAL and run.last >= from_offset
         )
-
-
-def _first_of(batch: InFlightBatch) -> int:
-    return batch.first
 
 
 # Handing records out
