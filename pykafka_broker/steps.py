@@ -1,7 +1,7 @@
 """Long work in steps.
 
-Rule: what takes long for one client is a generator, which has done about a millisecond of work whenever it yields;
-whoever runs it serves others in between. Work on few items never yields, so it is done at once.
+Rule: long work for one client is a generator that yields after about a millisecond of work; its runner serves others in
+between. Work on few items never yields, so it is done at once.
 """
 
 from __future__ import annotations

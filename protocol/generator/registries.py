@@ -14,7 +14,7 @@ STORED_AREAS = {"group-coordinator": "GROUP", "transaction-coordinator": "TRANSA
 
 
 def errors_module(path: Path) -> str:
-    """`ErrorCode` from the facts about errors."""
+    """Return the module of `ErrorCode`, from the facts about errors."""
     errors = json.loads(path.read_text())
     retriable = [error["name"] for error in errors if error["retriable"]]
     lines = [

@@ -167,7 +167,7 @@ def _parse_field(raw: dict[str, Any], structs: dict[str, StructType]) -> Field:
 
 
 def load_messages(schemas: Path) -> list[Message]:
-    """Every message of the committed schemas, by name."""
+    """Return the messages of the committed schemas, by name."""
     paths = sorted(schemas.glob("*/*.json"), key=lambda path: path.stem)
     return [parse_message(json.loads(path.read_text()), path.parent.name) for path in paths]
 

@@ -17,7 +17,7 @@ class Versions:
 
     @classmethod
     def parse(cls, text: str | None) -> Versions:
-        """`"2"`, `"2-5"`, `"2+"` or `"none"`; nothing at all means none."""
+        """Return the versions in a text: "2", "2-5", "2+" or "none"; None means none too."""
         if text is None or text == "none":
             return NONE
         if text.endswith("+"):

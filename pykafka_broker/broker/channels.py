@@ -77,7 +77,7 @@ class _Queue(Generic[W]):
     def __init__(self) -> None:
         self.waiting: list[W] = []
         self.sent: list[W] = []
-        self.open: tuple[Peer, Message] | None = None  # the request, and who has it
+        self.open: tuple[Peer, Message] | None = None  # the open request, and the peer that has it
 
 
 class RequestBatcher(ABC, Generic[W]):

@@ -71,7 +71,7 @@ def module_of(command: str) -> Any:
 
 
 def is_tool(arguments: Sequence[str]) -> bool:
-    """Tell whether the words call a tool.
+    """Return whether the words call a tool.
 
     `configs` with flags of Kafka's tool is the tool; without them it lists all config keys. `cluster` with a word
     behind is the tool; without one it starts brokers.
@@ -85,7 +85,7 @@ def is_tool(arguments: Sequence[str]) -> bool:
 
 
 def is_like_a_command(word: str) -> bool:
-    """Tell whether a word looks like a command: a file usually has a dot or a slash."""
+    """Return whether a word looks like a command: a file usually has a dot or a slash."""
     return word.replace("-", "").isalpha() and word[0] != "-"
 
 

@@ -113,7 +113,7 @@ class Queue:
         self.not_before = 0
 
     def sendable(self, now: int, linger_ms: int, hurry: bool, most: int) -> bool:
-        """Tell whether the first batch may leave now."""
+        """Return whether the first batch may leave now."""
         if not self.waiting or len(self.in_flight) >= (1 if self.recovering else most) or now < self.not_before:
             return False
         head = self.waiting[0]

@@ -420,7 +420,7 @@ def first_error(answer: Any) -> PartitionError:
 
 
 def _is_elsewhere(answer: Message) -> bool:
-    """Tell whether the whole answer, or each part, says NOT_CONTROLLER."""
+    """Return whether the whole answer, or each part, says NOT_CONTROLLER."""
     return any(name == "error_code" and value in _NOT_THE_CONTROLLER for _, name, value in leaves(answer))
 
 

@@ -245,7 +245,7 @@ class ClassicMembership:
         return answer
 
     def _must_rejoin(self, code: int) -> bool:
-        """Tell whether the member has to join again. Raises KafkaError for a permanent error."""
+        """Return whether the member has to join again. Raises KafkaError for a permanent error."""
         if code in _ELSEWHERE:
             self._line.forget()
         elif code in _FORGOTTEN:

@@ -96,7 +96,7 @@ def _acks(text: str) -> int:
 
 
 def _idempotent(properties: Mapping[str, str], acks: int) -> bool:
-    """Tell whether the producer is idempotent: by default, unless another property forbids idempotence."""
+    """Return whether the producer is idempotent: by default, unless another property forbids idempotence."""
     wanted = flag(properties, "enable.idempotence", True)
     asked = "enable.idempotence" in properties or "transactional.id" in properties
     if "transactional.id" in properties and not wanted:

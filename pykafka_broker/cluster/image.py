@@ -219,7 +219,7 @@ class MetadataDelta:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether nothing has changed which anybody acts on."""
+        """Return whether no change has an effect."""
         return not any(getattr(self, name) for name in MetadataDelta.__slots__)
 
 

@@ -324,7 +324,7 @@ class PartitionLog:
 
         Args:
             data: one batch; of a run, at least its first batch whole.
-            first: the header of the first batch; `base_offset` and `leader_epoch` hold instead of what it says.
+            first: the header of the first batch; `base_offset` and `leader_epoch` replace its own.
             marker: the decoded batch, if it ends a transaction.
             is_run: whether batches that follow in `data` go into the same write, as many as the segment has room for.
 
@@ -440,8 +440,7 @@ class PartitionLog:
         return segment
 
     def _unroll(self, empty: LogSegment) -> LogSegment:
-        """Take back the active segment, which was begun for a batch behind a gap that could then not be written, and
-        return the one before.
+        """Remove the active segment, whose first batch could not be written behind a gap; return the segment before.
 
         Another leader may have records in the gap: behind a greater base offset they would be lost with a recovery.
 

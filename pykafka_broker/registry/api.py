@@ -109,7 +109,7 @@ class Call(NamedTuple):
         return subjects.context_of(self.query.get("subject", ""))
 
     def names(self, subject: str) -> bool:
-        """Tell whether the parameter `subject` is empty or equal to the subject."""
+        """Return whether the parameter `subject` is empty or equal to the subject."""
         wanted = self.query.get("subject", "")
         return not subjects.split(wanted)[1] or subjects.checked(wanted) == subject
 

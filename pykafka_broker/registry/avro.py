@@ -164,7 +164,7 @@ class Reader:
 
 
 def fits(kind: Type, value: Json) -> bool:
-    """Tell whether a JSON value is a valid default of the type."""
+    """Return whether a JSON value is a valid default of the type."""
     match kind.kind:
         case "null":
             return value is None

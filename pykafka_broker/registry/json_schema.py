@@ -239,7 +239,7 @@ def _schema_for(node: Subschema, name: str) -> Subschema | None:
 
 
 def _matches(pattern: str, name: str) -> bool:
-    """Tell whether a name matches. A pattern that may take very long to match counts as no match."""
+    """Return whether a name matches. A pattern that may take very long to match counts as no match."""
     if "(" in pattern or len(_REPEATS.findall(pattern)) > _MOST_REPEATS or len(name) > _LONGEST_NAME:
         return False
     try:
@@ -383,7 +383,7 @@ def _without(node: Subschema, words: tuple[str, ...]) -> Subschema:
 
 
 def _pairs(comparison: Comparison, old: list[Subschema], new: list[Subschema], path: str) -> bool:
-    """Tell whether each old part can be paired with a different new part.
+    """Return whether each old part can be paired with a different new part.
 
     A matching in a bipartite graph: an old part may take the new part of another old part, which then finds another.
     """
@@ -498,7 +498,7 @@ class Comparison:
 
 
 def is_open(schema: Json) -> bool:
-    """Tell whether every value is valid under the schema."""
+    """Return whether every value is valid under the schema."""
     return schema is True or (isinstance(schema, dict) and schema.keys() <= _ANNOTATIONS)
 
 

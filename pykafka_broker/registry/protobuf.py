@@ -134,7 +134,7 @@ def formatted(text: str) -> str:
 
 
 def _is_close(line: str, word: str) -> bool:
-    """Tell whether a word follows the line without a space."""
+    """Return whether a word follows the line without a space."""
     last = line[-1:]
     if not line.strip() or word in _NONE_BEFORE or last in _NONE_AFTER:
         return True

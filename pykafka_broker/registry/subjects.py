@@ -43,7 +43,7 @@ def beside(name: str, subject: str) -> str:
 
 
 def has_prefix(name: str, prefix: str) -> bool:
-    """Tell whether a name has a prefix; `:*:` before the prefix is any context."""
+    """Return whether a name has a prefix; `:*:` before the prefix is any context."""
     if prefix.startswith(ANY_CONTEXT):
         return split(name)[1].startswith(prefix.removeprefix(ANY_CONTEXT))
     context, rest = split(prefix)

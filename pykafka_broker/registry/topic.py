@@ -59,7 +59,7 @@ class SchemasTopic:
 
     @property
     def alone(self) -> bool:
-        """Tell whether the cluster has no other brokers."""
+        """Return whether the cluster has no other brokers."""
         return self._running.server.broker.node.roles.alone
 
     @property

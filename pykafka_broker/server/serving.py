@@ -305,7 +305,7 @@ def run_process(
 
 
 class Ending(Protocol):
-    """The one who ends a broker from outside."""
+    """An outer authority that ends the broker: signals, or a caller in the process."""
 
     def hand_to(self, stop: Callable[[], object]) -> None:
         """Call `stop`, from any thread, when the broker is to end; at once if that was asked before."""

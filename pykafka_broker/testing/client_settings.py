@@ -54,7 +54,7 @@ def client_settings(client: str, bootstrap_servers: str, login: ClientLogin | No
 
 
 def _knows_recovery_strategy() -> bool:
-    """Tell whether confluent-kafka is installed with a librdkafka able to bootstrap again.
+    """Return whether confluent-kafka is installed with a librdkafka able to bootstrap again.
 
     Such a librdkafka gives up the only broker that it knows when the broker restarts. Then a transactional producer
     waits for that broker's answer for ever (librdkafka's issue 5511).

@@ -295,7 +295,7 @@ class ClusterNodes(Controlled):
         poll(reached, f"the replicas of {topic}-{partition} are unknown", WAIT_S)
 
     def _leader_knows(self, topic: str, partition: int, state: PartitionState) -> bool:
-        """Tell whether the leader acts by the given state; the leader hears of a change after the controller.
+        """Return whether the leader acts by the given state; the leader hears of a change after the controller.
 
         Where no broker of the cluster leads, the answer is yes.
         """

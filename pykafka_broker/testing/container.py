@@ -44,7 +44,7 @@ class PykafkaContainer(DockerContainer):
         return self
 
     def get_bootstrap_server(self) -> str:
-        """The address for clients on the machine of the test."""
+        """Return the address for clients on the machine of the test."""
         return f"{self.get_container_host_ip()}:{self.host_port}"
 
     get_bootstrap_servers = get_bootstrap_server  # the name in testcontainers' own Kafka

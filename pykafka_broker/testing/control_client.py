@@ -19,7 +19,7 @@ DEFAULT_TIMEOUT_S = 60.0
 
 
 def told_to_the_test(raised: Any) -> bool:
-    """Tell whether pytest shows only the line of the test, for `__tracebackhide__` of a module.
+    """Return whether pytest shows only the line of the test, for `__tracebackhide__` of a module.
 
     So it does if the broker has refused or ended, an assertion has failed, or an argument is wrong. Any other exception
     is a defect here and is shown whole.
@@ -127,7 +127,7 @@ def _close_all(connections: list[http.client.HTTPConnection]) -> None:
 
 
 def _is_open(connection: http.client.HTTPConnection) -> bool:
-    """Tell whether an idle connection is still open, and without unexpected bytes."""
+    """Return whether an idle connection is still open, and without unexpected bytes."""
     if connection.sock is None:
         return False
     connection.sock.settimeout(0)

@@ -40,7 +40,7 @@ class BrokerClock(Handle):
         return f"<Clock of {self._control.url}>"
 
     def now(self) -> int:
-        """The timestamp of a record written now, in epoch milliseconds."""
+        """Return the timestamp of a record written now, in epoch milliseconds."""
         return int(self._control.call("GET", "/clock")["now_ms"])
 
     @property

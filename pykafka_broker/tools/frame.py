@@ -308,7 +308,7 @@ class Tool:
     # -- combinations of flags
 
     def given(self, flag: str) -> bool:
-        """Tell whether a flag was given: with a value, or at all for a flag without values."""
+        """Return whether a flag was given: with a value, or at all for a flag without values."""
         value = getattr(self.options, flag)
         return not (value is None or value is False or value == [])
 
@@ -415,7 +415,7 @@ def main(name: str, arguments: Sequence[str]) -> int:
     module, parser = _module(name), parser_of(name)
     if not _LOG.handlers:
         _LOG.addHandler(logging.NullHandler())  # the error that ends the tool tells about connections
-        if sys.stderr.isatty():  # somebody who waits hears of them sooner
+        if sys.stderr.isatty():  # at a terminal they are logged at once
             _LOG.getChild("client").addHandler(logging.StreamHandler())
     try:
         if not arguments and name in _HELPING_AT_ONCE:

@@ -118,7 +118,7 @@ class Flow:
         return self._wants("topics", "topics.exclude", _TOPICS_EXCLUDED, name)
 
     def mirrors(self, name: str) -> bool:
-        """Tell whether a topic is mirrored: wanted, and not from the target."""
+        """Return whether a topic is mirrored: wanted, and not from the target."""
         return self.wants_topic(name) and not self.is_cycle(name)
 
     def wants_group(self, name: str) -> bool:
@@ -133,7 +133,7 @@ class Flow:
 
     @property
     def syncs_at_target(self) -> bool:
-        """Tell whether offset syncs are kept in the target. Raises Unusable."""
+        """Return whether offset syncs are kept in the target. Raises Unusable."""
         found = self.get("offset-syncs.topic.location", "source")
         if found not in ("source", "target"):
             raise invalid("offset-syncs.topic.location", found, "String must be one of: source, target")
@@ -159,14 +159,14 @@ class Flow:
         return f"{self.source}{self.separator}{topic}"
 
     def is_cycle(self, topic: str) -> bool:
-        """Tell whether the records of a topic have come from the target."""
+        """Return whether the records of a topic have come from the target."""
         if self.keeps_names and topic.split(self.separator)[-1] != "heartbeats":
             return False
         return self.target in topic.split(self.separator)[:-1]
 
 
 def _matches(patterns: str, name: str) -> bool:
-    """Tell whether a name matches a list of patterns. Raises Unusable."""
+    """Return whether a name matches a list of patterns. Raises Unusable."""
     try:
         compiled = [compile_java(each.strip()) for each in patterns.split(",") if each.strip()]
     except JavaRegexError as error:

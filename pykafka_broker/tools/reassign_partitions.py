@@ -1,7 +1,7 @@
 """`kafka-reassign-partitions`.
 
 Rule: nothing is changed before every topic, partition and broker of the plan is known to exist. Throttles are removed
-as soon as no move is left; clearing removes them from all brokers, whoever set them.
+as soon as no move is left; clearing removes them from all brokers, also throttles that were set by other means.
 """
 
 from __future__ import annotations

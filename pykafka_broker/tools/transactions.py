@@ -206,7 +206,7 @@ async def _long_open(
 
 
 async def _has(client: Client, name: str, producer: ActiveProducer, topic_partition: TopicPartition) -> bool:
-    """Tell whether the transactional id has the producer's transaction in the partition."""
+    """Return whether the transactional id has the producer's transaction in the partition."""
     try:
         _, state = await describe_transaction(client, name)
     except KafkaError as error:

@@ -51,7 +51,7 @@ _ISOLATION_LEVELS = frozenset(IsolationLevel)
 _COMMITTED = IsolationLevel.READ_COMMITTED
 _NOT_COUNTED = -1
 T = TypeVar("T")
-# What one partition has for an answer: what was asked, what is told, and the bytes of its records.
+# A partition in an answer: the request's part, the answer's part, and the bytes of the records.
 Found = tuple[FetchedPartition, PartitionData, int]
 _DOWN_CONVERTED_BELOW = 4  # Fetch v4 is the first whose readers know record batches v2
 _MAGIC_1_FROM = 2

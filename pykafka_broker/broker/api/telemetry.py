@@ -2,8 +2,8 @@
 
 Behaviour: a client asks once for its id, the metrics that subscriptions of kafka-client-metrics want of it, and the
 interval; then it pushes them as OTLP, the last time with `terminating`. ApiVersions offers both APIs with
-`pykafka.telemetry` alone, as Kafka does where a metrics reporter receives them; whoever asks nevertheless is answered,
-as by Kafka. No right is needed. `client_metrics.py` decides, and keeps what was pushed.
+`pykafka.telemetry` alone, as Kafka does where a metrics reporter receives them; a client that asks without it is
+answered, as by Kafka. No right is needed. `client_metrics.py` decides, and keeps what was pushed.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from pykafka_broker.protocol.runtime import Message
 
 IMPLICIT_ADD_FROM_PRODUCE = 12  # KIP-890: producing adds the partition
 ABORTABLE_FROM_PRODUCE = 11
-# Older producers don't retry these as they should; this one they do, and without asking for metadata.
+# Older producers don't retry these as they should; NOT_ENOUGH_REPLICAS they retry, and without asking for metadata.
 _NOT_ENOUGH_REPLICAS = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -65,7 +65,7 @@ class LocalVerdict(NamedTuple):
 Asker = tuple[str, int, int, bool]  # transactional id, producer id and epoch, whether to verify only
 # This node may not ask, or not in these versions: so nobody knows of a transaction.
 _WHOLE = {ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ErrorCode.INVALID_TXN_STATE}
-# One of another request was refused, and this one for its sake.
+# The partition was refused because of a partition of another request.
 _ONE = {ErrorCode.OPERATION_NOT_ATTEMPTED: ErrorCode.NETWORK_EXCEPTION}
 
 

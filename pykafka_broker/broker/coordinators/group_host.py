@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 DEADLINES_A_TURN = 200  # a tenth of a millisecond each, and more for a member that goes
 Completions = list[tuple[Any, Any]]
-# Members give up what they have by these, by what is known of the group here; some clients end.
+# By these errors members give up their assignments, and some clients end: a deposed coordinator may not send them.
 _FINAL = frozenset(
     {
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -111,7 +111,7 @@ class GroupHost:
         return self._shards
 
     def _new_id(self) -> str:
-        """A random UUID as text."""
+        """Return a random UUID as text."""
         text = self._node.new_uuid().hex()
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
@@ -382,7 +382,7 @@ class GroupHost:
         return due if reading is None else reading if due is None else min(due, reading)
 
     def on_deadline(self, now: int) -> None:
-        """Carry out what is due, of very many deadlines some: the sessions of a group may end in one moment."""
+        """Handle due deadlines, some in each turn: the sessions of a large group may end at one moment."""
         self.shards.on_deadline(now)
         for _ in range(DEADLINES_A_TURN):
             due = self.coordinator.next_deadline()

@@ -381,7 +381,7 @@ class ShareHost:
             self._node.create_missing_topics([SHARE_GROUP_STATE])
         if not self.shards.count:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        self.shards.read_to_end(self._index_of(key))  # those who read can't be told to come again
+        self.shards.read_to_end(self._index_of(key))  # a reader of a state can't be told to ask again
         self.shards.find(key.coordinator_key())
         return self.coordinator
 

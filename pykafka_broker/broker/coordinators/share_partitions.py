@@ -1,8 +1,8 @@
-"""The share partitions of this node: brought up when somebody reads, fed from the partition's log.
+"""The share partitions of this node: made at their first fetch, fed from the partition's log.
 
-Rule: a share partition is made from what the share coordinator knows and writes its changes back there; one whose
-write is fenced is dropped and made anew at its next use. Where the coordinator is another node, whoever reads waits
-until it has answered, and one change of a share partition waits for the one before it.
+Rule: a share partition is made from its state at the share coordinator and writes its changes back there. A share
+partition whose write is fenced is dropped and made anew at its next use. Where the coordinator is another node, a fetch
+waits for its answer, and a change of a share partition waits for the change before.
 """
 
 from __future__ import annotations
@@ -308,7 +308,7 @@ class SharePartitions:
     def release(self, session: ShareSession, now: int) -> None:
         """Free a member's records in the partitions of the session.
 
-        What it has in partitions that it has left stays its own until the locks end, as with Kafka.
+        Records of partitions that have left the session stay acquired until their locks end, as with Kafka.
         """
         group_id, member_id = session.member
         keys = [ShareKey(group_id, *each) for each in session.partitions]

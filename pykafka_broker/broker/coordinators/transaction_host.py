@@ -55,7 +55,7 @@ from pykafka_broker.records.record import BatchRecord
 log = logging.getLogger(__name__)
 
 TRANSACTION_VERSION = "transaction.version"  # the feature (KIP-890)
-# The end of a producer, or of its transaction, by what is known of it here.
+# By these errors a producer or its transaction ends: a deposed coordinator may not send them.
 _FINAL = frozenset(
     {
         ErrorCode.PRODUCER_FENCED,

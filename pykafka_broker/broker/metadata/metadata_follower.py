@@ -99,7 +99,7 @@ class NodeToControllerChannel:
             return
         self._address = address
         for peer in self._open.values():
-            peer.close()  # who waits for an answer there asks again
+            peer.close()  # waiting requests fail, and are sent again
         self._open.clear()
         self._send_queued()
 

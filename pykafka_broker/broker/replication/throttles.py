@@ -1,7 +1,7 @@
 """How fast replicas may catch up (`leader.` and `follower.replication.throttled.rate` and `.replicas`).
 
-Rule: only replicas that their topic names are held back, and never one that is in sync: an operator who moves
-partitions wants the others to keep up. What they carry is measured as Kafka measures it.
+Rule: a throttle holds back only replicas that the topic's settings name, and never a replica in sync: an operator who
+moves partitions wants these to keep up. The bytes of the throttled replicas are measured as Kafka measures them.
 """
 
 from __future__ import annotations

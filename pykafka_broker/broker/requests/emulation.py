@@ -1,8 +1,8 @@
 """A broker that passes for another release of Kafka.
 
 Rule: clients see the versions, the errors, the features and the config keys of the release, and nothing that came
-later. A request of a version does here what it does for clients of that age: the versions on offer make most of a
-release. What a newer release has and this broker lacks is not offered. Imported where a release is emulated, and never
+later. A request is answered by its version, as always: so the offered versions make most of a release. Features of a
+newer release that this broker lacks are not offered. Imported where a release is emulated, and never
 imports the router or services, which know an emulation.
 """
 

@@ -102,7 +102,7 @@ class Future(Generic[R]):
         for callback in callbacks:
             try:
                 callback(self)
-            except Exception:  # a defect of one who waits: the others, and whoever ends the future, go on all the same
+            except Exception:  # a defect of a callback stops neither the others nor the caller
                 log.exception("a defect while going on after a wait")
 
     def add_done_callback(self, callback: Callable[[Future[R]], None]) -> None:

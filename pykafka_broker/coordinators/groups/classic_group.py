@@ -150,7 +150,7 @@ class ClassicGroup:
         return self.protocol_type_or_none == CONSUMER_PROTOCOL_TYPE
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a live consumer of the group reads `topic`; True also if the subscription can't be read."""
+        """Return whether a live consumer of the group reads `topic`; True also if the subscription can't be read."""
         return self.uses_consumer_protocol if self.subscribed is None else topic in self.subscribed
 
     def has_dynamic_member(self, member_id: str) -> bool:
@@ -311,7 +311,7 @@ class ClassicGroup:
     # Protocols
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether a member with the protocols `names` fits in: every member must know a common protocol."""
+        """Return whether a member with the protocols `names` fits in: every member must know a common protocol."""
         if self.state in (EMPTY, DEAD):
             return bool(protocol_type) and any(True for _ in names)
         if protocol_type != self.protocol_type_or_none:

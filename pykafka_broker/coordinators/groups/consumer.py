@@ -116,7 +116,7 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
             reply.assignment = Assignment([TopicPartitions(topic_id, sorted(since)) for topic_id, since in owned])
 
     def _is_idle(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> bool:
-        """Whether neither member nor group have news: most heartbeats are of such a kind."""
+        """Return whether neither member nor group have news: most heartbeats are of such a kind."""
         member = group.members.get(request.member_id)
         return (
             member is not None
@@ -255,7 +255,7 @@ def _apply_request(member: ConsumerGroupMember, request: ConsumerGroupHeartbeatR
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the client has sent all fields, as after an error: then the answer needs the assignment."""
+    """Return whether the client has sent all fields, as after an error: then the answer needs the assignment."""
     return (
         request.rebalance_timeout_ms != -1
         and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
@@ -312,7 +312,7 @@ MaySee = Callable[[str], bool]
 
 
 def rights_are_old(table: GroupTable, resolved: ResolvedRegex, now: int) -> bool:
-    """Whether the rights for a pattern's topics are due for another check: no metadata tells of changed rights."""
+    """Return whether the rights for a pattern's topics are due for a check: no metadata tells of changed rights."""
     return now >= resolved.resolved_at + table.config.group_consumer_regex_refresh_interval_ms
 
 
@@ -518,7 +518,7 @@ class Reconciliation(NamedTuple):
             self._advance(member.epoch)
 
     def _still_owns(self, revoking: Owned) -> bool:
-        """Whether the member has, or may still have, a partition of `revoking`."""
+        """Return whether the member has, or may still have, a partition of `revoking`."""
         if self.owned_topics is None:
             return True
         return any(

@@ -180,7 +180,7 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
         return names.union(*behind) if names or len(behind) != 1 else behind[0]
 
     def reads_any(self, topics: frozenset[str]) -> bool:
-        """Whether a member names a topic of `topics`, which need not exist."""
+        """Return whether a member names a topic of `topics`, which need not exist."""
         return any(map(self.subscriptions.has_name, topics))
 
     def preferred_assignor(self, members: Iterable[ConsumerGroupMember]) -> str | None:

@@ -186,7 +186,7 @@ class ReconciledGroupMember(EpochGroupMember):
         return self.epoch, self.previous_epoch, self.state, self.assigned, self.revoking
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Whether the member has reached the target of `epoch`."""
+        """Return whether the member has reached the target of `epoch`."""
         return self.state is self.STABLE and self.epoch == epoch
 
     def move_to(self, epoch: int, state: ReconciliationState, assigned: Any, revoking: Any) -> None:
@@ -277,7 +277,7 @@ class EpochGroup(ABC, Generic[M, T]):
             )
 
     def may_retarget(self, interval_ms: int, now: int) -> bool:
-        """Whether the last target is old enough for another target (KIP-1263)."""
+        """Return whether the last target is old enough for another target (KIP-1263)."""
         last = self.assignment_timestamp
         return last == 0 or interval_ms == 0 or now - last >= interval_ms
 
@@ -566,7 +566,7 @@ class EpochReplay(Generic[G]):
         self._rules: dict[type, Callable[..., None]] = {**dict(zip(keys, rules, strict=True)), **more}
 
     def takes(self, key: Any) -> bool:
-        """Whether `replay` knows the type of the key."""
+        """Return whether `replay` knows the type of the key."""
         return type(key) in self._rules
 
     def replay(self, key: Any, value: Any) -> None:

@@ -59,7 +59,7 @@ class AnyGroup(GroupIdentity, Protocol):
         """Return the members by id."""
 
     def has_dynamic_member(self, member_id: str) -> bool:
-        """Whether the member is known or awaited, and not static (KIP-345)."""
+        """Return whether the member is known or awaited, and not static (KIP-345)."""
 
     def expiry_base(self) -> Callable[[int], int] | None:
         """Return a function from an offset's commit time to the start of the retention, or None while nothing may

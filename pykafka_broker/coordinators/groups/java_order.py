@@ -1,10 +1,10 @@
-"""The order in which Java's hash tables and priority queues give back what is equal.
+"""The order in which Java's hash tables and priority queues return equal elements.
 
-Kafka's assignor of tasks takes the least loaded process, and among equally loaded ones the first of a priority queue
-that was filled from a hash table, which was filled from another one. So the choice depends on ids and on who came first
-alone, and a broker that wants to make the same choice has to order as Java does. So it is with protocols and assignors
-that have as many votes, with the assignors of consumer and share groups, and with the id of what a client is to push
-(KIP-714). No other code should depend on it.
+Kafka's assignor of tasks takes the least loaded process, and among equally loaded processes the first of a priority
+queue, which is filled from a hash table, which is filled from another hash table. So the choice depends on ids and on
+the order of joining alone, and a broker that makes the same choice has to order as Java does. The same holds for
+protocols and assignors with equal votes, for the assignors of consumer and share groups, and for the id of a client's
+telemetry subscription (KIP-714). No other code should depend on the order.
 """
 
 from __future__ import annotations

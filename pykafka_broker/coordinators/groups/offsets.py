@@ -576,7 +576,7 @@ def _is_expired(offset: CommittedOffset, base: Callable[[int], int], retention_m
 
 
 def _of_another_topic(offset: CommittedOffset, topic_id: bytes) -> bool:
-    """Whether the offset was committed for an earlier topic of the same name."""
+    """Return whether the offset was committed for an earlier topic of the same name."""
     return topic_id != ZERO_UUID and offset.topic_id != ZERO_UUID and offset.topic_id != topic_id
 
 

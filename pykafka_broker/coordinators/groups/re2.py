@@ -495,7 +495,7 @@ class _Parser:
 
 
 def _is_number(text: str) -> bool:
-    """Whether RE2 takes the text as a count: no sign, no leading zero."""
+    """Return whether RE2 takes the text as a count: no sign, no leading zero."""
     return text.isascii() and text.isdigit() and (text == "0" or not text.startswith("0"))
 
 
@@ -569,7 +569,7 @@ class Regex:
         self._remembered: dict[tuple[tuple[frozenset[int], int], int], tuple[frozenset[int], int] | bool] = {}
 
     def matches(self, name: str) -> bool:
-        """Whether the expression matches the whole of `name`."""
+        """Return whether the expression matches the whole of `name`."""
         state = self._start
         for char in name:
             following = self._follow(state, ord(char))

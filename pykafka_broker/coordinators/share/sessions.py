@@ -87,7 +87,7 @@ class ShareSessions:
         return [] if session is None else list(session.partitions)
 
     def has_group(self, group_id: str) -> bool:
-        """Whether a member of the group has a session."""
+        """Return whether a member of the group has a session."""
         return any(member[0] == group_id for member in self._sessions)
 
     def of_connection(self, connection_id: int) -> list[Member]:

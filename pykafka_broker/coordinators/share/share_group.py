@@ -114,7 +114,7 @@ class ShareGroup(EpochGroup[ShareGroupMember, Target]):
         return any(topic in member.topic_names for member in self.members.values())
 
     def reads_any(self, topics: frozenset[str]) -> bool:
-        """Whether a member names a topic of `topics`, which need not exist."""
+        """Return whether a member names a topic of `topics`, which need not exist."""
         return any(not topics.isdisjoint(member.topic_names) for member in self.members.values())
 
     def expiry_base(self) -> Callable[[int], int] | None:

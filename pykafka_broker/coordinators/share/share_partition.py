@@ -355,7 +355,7 @@ class SharePartition:
         return self.end_offset + 1
 
     def can_acquire(self, limits: SharePartitionLimits) -> bool:
-        """Whether a record is available again, or room for new records left."""
+        """Return whether a record is available again, or room for new records left."""
         return self.next_fetch_offset <= self.end_offset or self.room(limits) > 0
 
     def room(self, limits: SharePartitionLimits) -> int:

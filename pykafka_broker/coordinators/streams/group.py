@@ -82,7 +82,7 @@ class TasksTupleWithEpochs(NamedTuple):
         return TasksTuple(active, self.standby, self.warmup)
 
     def overlaps(self, reported: TasksTuple) -> bool:
-        """Whether a member has reported a task of the collection, role by role."""
+        """Return whether a member has reported a task of the collection, role by role."""
         return any(
             not has.keys().isdisjoint(said)
             and any(not said.get(name, frozenset()).isdisjoint(has[name]) for name in has)
@@ -259,7 +259,7 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
         return list((self.members | {member.member_id: member}).values())
 
     def reads_any(self, topics: frozenset[str]) -> bool:
-        """Whether the topology needs a topic of `topics`, which need not exist."""
+        """Return whether the topology needs a topic of `topics`, which need not exist."""
         return not topics.isdisjoint(self.required())
 
     # The topology

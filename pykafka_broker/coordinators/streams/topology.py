@@ -125,7 +125,7 @@ def _pick(names: list[str], indexes: Iterable[int]) -> list[str]:
 
 
 def is_other(known: StreamsGroupTopologyValue, new: StreamsGroupTopologyValue) -> bool:
-    """Whether `new` would have to replace the group's topology."""
+    """Return whether `new` would have to replace the group's topology."""
     return new.epoch > known.epoch or (new.epoch == known.epoch and new.subtopologies != known.subtopologies)
 
 

@@ -161,7 +161,7 @@ class TransactionCoordinator:
         return result
 
     def _moves(self, transactional_id: str) -> bool:
-        """Whether a decision is not on disk yet, or an outcome not in all partitions: Kafka's pending state."""
+        """Return whether a decision is not on disk yet, or an outcome not in all partitions: Kafka's pending state."""
         return transactional_id in self._pending or transactional_id in self._preparing
 
     # InitProducerId

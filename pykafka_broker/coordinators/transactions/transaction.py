@@ -181,7 +181,7 @@ class TransactionMetadata(NamedTuple):
 
 
 def is_exhausted(producer_epoch: int) -> bool:
-    """Whether `producer_epoch` is the last epoch for clients."""
+    """Return whether `producer_epoch` is the last epoch for clients."""
     return producer_epoch >= LAST_CLIENT_EPOCH
 
 

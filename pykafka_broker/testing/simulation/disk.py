@@ -175,7 +175,7 @@ class SimHandle:
 
 class SimLock:
     def release(self) -> None:
-        """Nobody else is there."""
+        """Do nothing: no other process exists."""
 
 
 class CrashFileSystem:
@@ -218,7 +218,7 @@ class CrashFileSystem:
             self.on_operation(what)
 
     def check(self, path: str, *, grows: bool = False) -> None:
-        """Raises OSError if this is on a disk that fails; `grows`: it wants more room."""
+        """Raise OSError for a path on a disk that fails. grows: whether the call needs more room."""
         for directory, error in self.broken.items():
             if path.startswith(directory) and (grows or error != errno.ENOSPC):
                 if directory in self.once:

@@ -103,9 +103,11 @@ class Trouble:
         return -1 if known is None else known.epoch
 
     def _has_recovered(self) -> bool:
-        """Whether all who have crashed are in every ISR again. What was acknowledged is on the disks of as few as
-        `min.insync.replicas`, and nothing is synced: it outlives the power cut of one of them, not those of two. A
-        controller that is cut off counts those as dead who live, and may make the one without a disk the last in sync.
+        """Return whether the crashed nodes are in every ISR again: until then no other node may crash.
+
+        Acknowledged records are on the disks of at least `min.insync.replicas` nodes, and not synced: they outlive the
+        power cut of one node, not of two. A controller that is cut off takes live nodes for dead, and may leave the
+        node without a disk as the last in sync.
         """
         controller = self._controller
         if controller is None or not controller.running or self.network.cut:
@@ -254,7 +256,7 @@ def drift(faults: Trouble, node: SimNode) -> None:
 
 CRASHES = (kill, cut_power, wipe_disk)
 HARMLESS = (break_connections, slow_disk, slow_down, drift)
-"""To those who have their data on disk, and to their peers."""
+"""Without a loss for a node with its data on disk, and for its peers."""
 
 
 # -- one at a time

@@ -1,9 +1,9 @@
 """A virtual network: connections between hosts, with delays, cuts and broken connections.
 
 Rule: within a connection frames arrive in their order, each whole, or the connection is broken and both sides hear of
-it, sooner or later. Where a direction is cut, frames wait for its healing, as TCP repeats them; who does not want to
-wait has time-outs. So it is with a machine that has no power: whoever has sent something hears that the connection is
-gone once the machine is back. Nothing is ever lost in the middle of a connection that goes on.
+it, sooner or later. Where a direction is cut, frames wait for its healing, as TCP repeats them; a sender that does not
+want to wait has time-outs. The same holds for a machine without power: the sender of a frame hears that the connection
+is gone once the machine is back. Nothing is ever lost in the middle of a connection that goes on.
 """
 
 from __future__ import annotations

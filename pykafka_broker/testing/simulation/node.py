@@ -232,7 +232,7 @@ class SimNode(Host):
     # -- turns
 
     def in_next_turn(self, step: Step) -> None:
-        """Take a step in the next turn, together with what is ready by then."""
+        """Take a step in the next turn, together with everything that is ready by then."""
         if not self.busy_ms:
             self.soon(step)
             return
