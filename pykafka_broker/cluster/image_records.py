@@ -23,13 +23,19 @@ from pykafka_broker.protocol.stored.topic_record import TopicRecord
 
 def image_records(image: MetadataImage, partition_version: int, broker_version: int) -> Iterator[ApiMessageAndVersion]:
     """Yield the records of an image; the versions follow from the image's metadata.version."""
-    before = [*_features(image), *(ApiMessageAndVersion(controller, 0) for controller in image.controllers.values())]
-    for broker in image.brokers.values():
-        before.append(ApiMessageAndVersion(_broker(broker, broker_version), broker_version))
+    controllers = [ApiMessageAndVersion(controller, 0) for controller in image.controllers.values()]
+    brokers = [ApiMessageAndVersion(_broker(each, broker_version), broker_version) for each in image.brokers.values()]
     # Only the parts that change in place are copied now: topics and partitions may be many.
     topics = [(topic.name, topic.id, tuple(topic.partitions.values())) for topic in image.topics.values()]
     configs = [(resource, tuple(configs.items())) for resource, configs in image.configs.items()]
-    return chain(before, _topics(topics, partition_version), _configs(configs), list(_others(image)))
+    return chain(
+        list(_features(image)),
+        controllers,
+        brokers,
+        _topics(topics, partition_version),
+        _configs(configs),
+        list(_others(image)),
+    )
 
 
 def outrunning_records(

@@ -209,10 +209,11 @@ def uvarint(number: int) -> bytes:
         return bytes((number & 0x7F | 0x80, number >> 7))
     if number >= 1 << 32:
         raise EncodeError(f"{number} has more than 32 bits")
-    return _varint_bytes(number)
+    return varint_bytes(number)
 
 
-def _varint_bytes(number: int) -> bytes:
+def varint_bytes(number: int) -> bytes:
+    """Return an unsigned varint of any size."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -225,14 +226,14 @@ def varint(number: int) -> bytes:
     """Return a zigzag varint of 32 bits, as in records."""
     if not -(1 << 31) <= number < 1 << 31:
         raise EncodeError(f"{number} has more than 32 bits")
-    return _varint_bytes((number << 1) ^ (number >> 31))
+    return varint_bytes((number << 1) ^ (number >> 31))
 
 
 def varlong(number: int) -> bytes:
     """Return a zigzag varint of 64 bits, as in records."""
     if not -(1 << 63) <= number < 1 << 63:
         raise EncodeError(f"{number} has more than 64 bits")
-    return _varint_bytes((number << 1) ^ (number >> 63))
+    return varint_bytes((number << 1) ^ (number >> 63))
 
 
 def _read_unsigned(buffer: Buffer, offset: int, bits: int) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypedDict, Unpack
 
+from pykafka_broker.protocol.runtime import varint_bytes
 from pykafka_broker.records.compression import NONE, compress
 from pykafka_broker.records.header import (
     ATTRIBUTES_OFFSET,
@@ -32,24 +33,14 @@ _NULL = b"\x01"  # the varint -1
 _MAX_DELTA = (1 << 31) - 1
 
 
-def _unsigned_varint(value: int) -> bytes:
-    pieces = bytearray()
-    while value > 0x7F:
-        pieces.append(value & 0x7F | 0x80)
-        value >>= 7
-    pieces.append(value)
-    return bytes(pieces)
-
-
-_TWO_BYTES = [bytes((value & 0x7F | 0x80, value >> 7)) for value in range(128, 4096)]
-_UNSIGNED = [bytes((value,)) for value in range(128)] + _TWO_BYTES
+_UNSIGNED = [varint_bytes(value) for value in range(4096)]
 # the varints of 0 to 2047, then those of -2048 to -1, where Python's negative indexes find them
 _SMALL = _UNSIGNED[::2] + _UNSIGNED[::-2]
 
 
 def varint(value: int) -> bytes:
     """Return the zigzag varint of an int64."""
-    return _SMALL[value] if -2048 <= value < 2048 else _unsigned_varint(value << 1 ^ value >> 63)
+    return _SMALL[value] if -2048 <= value < 2048 else varint_bytes(value << 1 ^ value >> 63)
 
 
 class BatchBuilder:

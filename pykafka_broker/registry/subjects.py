@@ -37,9 +37,7 @@ def context_of(name: str) -> str:
 def beside(name: str, subject: str) -> str:
     """Return the subject of a reference from a schema of `subject`: in the same context by default."""
     context = context_of(subject)
-    if context == DEFAULT_CONTEXT or name.startswith(":."):
-        return name
-    return f":{context}:{name}"
+    return name if context == DEFAULT_CONTEXT or name.startswith(":.") else f":{context}:{name}"
 
 
 def has_prefix(name: str, prefix: str) -> bool:
@@ -47,5 +45,5 @@ def has_prefix(name: str, prefix: str) -> bool:
     if prefix.startswith(ANY_CONTEXT):
         return split(name)[1].startswith(prefix.removeprefix(ANY_CONTEXT))
     context, rest = split(prefix)
-    mine, name = split(name)
-    return mine == context and name.startswith(rest)
+    own_context, own_rest = split(name)
+    return own_context == context and own_rest.startswith(rest)

@@ -512,11 +512,8 @@ class ClusterFaults(Faults):
 
     def all(self) -> list[FaultState]:
         """Return the faults of all brokers, with the `node_id` of each."""
-        found: list[FaultState] = []
-        for node_id, node in self._nodes.items():
-            for fault in node.faults.all():
-                found.append({**fault, "node_id": node_id})
-        return found
+        nodes = self._nodes.items()
+        return [{**fault, "node_id": node_id} for node_id, node in nodes for fault in node.faults.all()]
 
     def clear(self) -> None:
         """End all faults, chaos included."""
@@ -605,11 +602,8 @@ class ClusterTraffic(ClusterNodes):
 
     def connections(self, client_id: str | None = None) -> list[Connection]:
         """Return the connections of clients to any broker, with the broker's `node_id`."""
-        found: list[Connection] = []
-        for node_id, node in self._brokers_that_run().items():
-            for each in node.connections(client_id):
-                found.append({**each, "node_id": node_id})
-        return found
+        nodes = self._brokers_that_run().items()
+        return [{**each, "node_id": node_id} for node_id, node in nodes for each in node.connections(client_id)]
 
     def wait_for_connections(self, client_id: str | None = None, n: int = 1, timeout: float = 10) -> list[Connection]:
         """Wait until at least `n` connections of the client id exist; with `n` 0, until none exists.
@@ -626,19 +620,16 @@ class ClusterTraffic(ClusterNodes):
         return poll(connected, f"the connections of client id {client_id} are unknown", timeout)
 
     def _requests(self, query: Mapping[str, Any]) -> list[SeenRequest]:
-        found: list[SeenRequest] = []
-        for node_id, node in self._brokers_that_run().items():
-            for each in node._requests(query):
-                found.append({**each, "node_id": node_id})
+        nodes = self._brokers_that_run().items()
+        found: list[SeenRequest] = [
+            {**each, "node_id": node_id} for node_id, node in nodes for each in node._requests(query)
+        ]
         return sorted(found, key=lambda each: int(each["time"]))[-query["limit"] :]
 
     def advice(self, client_id: str | None = None) -> list[Advice]:
         """Return what clients should change, from the request log of each broker, with its `node_id`."""
-        found: list[Advice] = []
-        for node_id, node in self._brokers_that_run().items():
-            for each in node.advice(client_id):
-                found.append({**each, "node_id": node_id})
-        return found
+        nodes = self._brokers_that_run().items()
+        return [{**each, "node_id": node_id} for node_id, node in nodes for each in node.advice(client_id)]
 
     @property
     def history(self) -> ClusterHistory:

@@ -55,14 +55,16 @@ def _print_results(tool: Tool, kind: str, answer: Any) -> int:
         for each in topic.partition_result
     ]
     elected = [partition for partition, code, _ in results if code == ErrorCode.NONE]
-    there = [partition for partition, code, _ in results if code == ErrorCode.ELECTION_NOT_NEEDED]
+    unneeded = [partition for partition, code, _ in results if code == ErrorCode.ELECTION_NOT_NEEDED]
     failed = [
-        (partition, KafkaError(code, text)) for partition, code, text in results if partition not in (*elected, *there)
+        (partition, KafkaError(code, text))
+        for partition, code, text in results
+        if partition not in (*elected, *unneeded)
     ]
     if elected:
         tool.print(f"Successfully completed leader election ({kind}) for partitions {_listed(elected)}")
-    if there:
-        tool.print(f"Valid replica already elected for partitions {_listed(there)}")
+    if unneeded:
+        tool.print(f"Valid replica already elected for partitions {_listed(unneeded)}")
     for partition, error in failed:
         tool.print(f"Error completing leader election ({kind}) for partition: {partition}: {error.java}")
     if failed:
@@ -72,15 +74,11 @@ def _print_results(tool: Tool, kind: str, answer: Any) -> int:
             "topic": partition.topic,
             "partition": partition.partition,
             "elected": code == ErrorCode.NONE,
-            "error": _name(code),
+            "error": None if code == ErrorCode.NONE else ErrorCode(code).name,
         }
         for partition, code, _ in results
     ]
     return FAILED if failed else 0
-
-
-def _name(code: int) -> str | None:
-    return None if code == ErrorCode.NONE else ErrorCode(code).name
 
 
 def _listed(partitions: list[TopicPartition]) -> str:
@@ -105,9 +103,8 @@ def _partitions(tool: Tool) -> list[TopicPartition] | None:
 
 
 def _in_file(path: str) -> list[TopicPartition]:
-    found = []
-    for each in map(json_object, json_array(field(json_object(read_json(path)), "partitions"))):
-        found.append(TopicPartition(json_text(field(each, "topic")), json_number(field(each, "partition"))))
+    listed = map(json_object, json_array(field(json_object(read_json(path)), "partitions")))
+    found = [TopicPartition(json_text(field(each, "topic")), json_number(field(each, "partition"))) for each in listed]
     twice = sorted({each for each in found if found.count(each) > 1})
     if twice:
         raise ToolUsageError(f"Replica election data contains duplicate partitions: [{_listed(twice)}]")

@@ -236,21 +236,13 @@ def _is_subset(owned: ReportedTopics, assigned: Owned) -> bool:
 
 
 def _apply_request(member: ConsumerGroupMember, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> None:
-    """Apply the request to the member; fields without a value stay."""
-    if request.instance_id is not None:
-        member.instance_id = request.instance_id
-    if request.rack_id is not None:
-        member.rack_id = request.rack_id
-    if request.rebalance_timeout_ms != -1:
-        member.rebalance_timeout_ms = request.rebalance_timeout_ms
+    member.take_request(request, caller)
     if request.server_assignor is not None:
         member.server_assignor = request.server_assignor
     if request.subscribed_topic_names is not None:
         member.topic_names = frozenset(request.subscribed_topic_names)
     if request.subscribed_topic_regex is not None:
         member.topic_regex = request.subscribed_topic_regex
-    member.client_id = caller.client_id
-    member.client_host = caller.client_host
     member.classic = None
 
 

@@ -9,28 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from struct import Struct
+from typing import TypeVar
 
 from pykafka_broker.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from pykafka_broker.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
-from pykafka_broker.protocol.runtime import DecodeError
+from pykafka_broker.protocol.runtime import DecodeError, Message
 
+M = TypeVar("M", bound=Message)
 _VERSION = Struct(">h")
 
 
 def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
     """Return a member's subscription. Raises DecodeError."""
-    version = _version(metadata, ConsumerProtocolSubscription.MAX_VERSION)
-    subscription, end = ConsumerProtocolSubscription.read(metadata, 2, version)
-    _check_end(end, metadata)
-    return subscription
+    return _read(ConsumerProtocolSubscription, metadata)
 
 
 def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
     """Return a member's assignment. Raises DecodeError."""
-    version = _version(assignment, ConsumerProtocolAssignment.MAX_VERSION)
-    result, end = ConsumerProtocolAssignment.read(assignment, 2, version)
-    _check_end(end, assignment)
-    return result
+    return _read(ConsumerProtocolAssignment, assignment)
 
 
 def write_assignment(assignment: ConsumerProtocolAssignment, version: int) -> bytes:
@@ -64,6 +60,8 @@ def _version(data: bytes, highest: int) -> int:
     return min(version, highest)
 
 
-def _check_end(end: int, data: bytes) -> None:
+def _read(kind: type[M], data: bytes) -> M:
+    message, end = kind.read(data, 2, _version(data, kind.MAX_VERSION))
     if end > len(data):
         raise DecodeError("a consumer protocol message is cut short")
+    return message

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from pykafka_broker.coordinators.groups.group import GroupTable, TimerKey
+from pykafka_broker.coordinators.groups.group import Caller, GroupTable, TimerKey
 from pykafka_broker.coordinators.groups.java_order import JavaTable
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.errors import ApiError
@@ -129,6 +129,12 @@ class EpochGroupMember(ABC):
     def metadata(self) -> tuple[object, ...]:
         """Return the content of the member's metadata record."""
 
+    def take_request(self, request: Any, caller: Caller) -> None:
+        """Take over the fields of a heartbeat that all kinds of members have; fields without a value stay."""
+        if request.rack_id is not None:
+            self.rack_id = request.rack_id
+        self.client_id, self.client_host = caller.client_id, caller.client_host
+
     # By replay alone
 
     def take_metadata(self, value: Any) -> None:
@@ -172,6 +178,13 @@ class ReconciledGroupMember(EpochGroupMember):
         self.rebalance_timeout_ms = -1
         self.state: Any = self.STABLE
         self.revoking: Any = self.NOTHING
+
+    def take_request(self, request: Any, caller: Caller) -> None:
+        super().take_request(request, caller)
+        if request.instance_id is not None:
+            self.instance_id = request.instance_id
+        if request.rebalance_timeout_ms != -1:
+            self.rebalance_timeout_ms = request.rebalance_timeout_ms
 
     @property
     def is_static(self) -> bool:

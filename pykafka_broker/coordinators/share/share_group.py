@@ -306,11 +306,9 @@ class ShareMembership(EpochProtocol[ShareGroup]):
             group = self.group(request.group_id, "Group" if joins else "Share group")
         before = self._member(group, request, joins)
         member = before.copy()
-        if request.rack_id is not None:
-            member.rack_id = request.rack_id
+        member.take_request(request, caller)
         if request.subscribed_topic_names is not None:
             member.topic_names = frozenset(request.subscribed_topic_names)
-        member.client_id, member.client_host = caller.client_id, caller.client_host
         if member.metadata() != before.metadata() or member.member_id not in group.members:
             result.records.append(member_record(group.group_id, member))
         settings = self._table.group_settings(group.group_id)

@@ -326,13 +326,7 @@ def _is_subset(reported: list[TaskIds] | None, tasks: Tasks) -> bool:
 
 
 def _apply_request(member: StreamsGroupMember, request: StreamsGroupHeartbeatRequest, caller: Caller) -> None:
-    """Apply the request to the member; fields without a value stay."""
-    if request.instance_id is not None:
-        member.instance_id = request.instance_id
-    if request.rack_id is not None:
-        member.rack_id = request.rack_id
-    if request.rebalance_timeout_ms != -1:
-        member.rebalance_timeout_ms = request.rebalance_timeout_ms
+    member.take_request(request, caller)
     if request.topology is not None:
         member.topology_epoch = request.topology.epoch
     if request.process_id is not None:
@@ -343,8 +337,6 @@ def _apply_request(member: StreamsGroupMember, request: StreamsGroupHeartbeatReq
             raise _invalid("ClientTags must not name a key twice.")
     if request.user_endpoint is not None:
         member.endpoint = Endpoint(request.user_endpoint.host, request.user_endpoint.port)
-    member.client_id = caller.client_id
-    member.client_host = caller.client_host
 
 
 def _ask_for_shutdown(group: StreamsGroup, member_id: str) -> None:
