@@ -156,20 +156,6 @@ class Controller:
     `alone`: there can be no other node.
     """
 
-    __slots__ = (
-        "alone",
-        "authorizer",
-        "check_listeners",
-        "config",
-        "first_leader_epoch",
-        "ignores_case",
-        "image",
-        "kraft_version",
-        "new_uuid",
-        "node_id",
-        "policies",
-    )
-
     def __init__(self, image: MetadataImage, config: BrokerConfig, node_id: int, new_uuid: Callable[[], bytes]) -> None:
         self.image = image
         self.config = config

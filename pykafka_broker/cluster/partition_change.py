@@ -108,22 +108,6 @@ def still_eligible(topic: TopicImage, partition: PartitionImage) -> ApiMessageAn
 class _Change:
     """The wanted state of a partition; `record` compares wanted and present state."""
 
-    __slots__ = (
-        "acceptable",
-        "adding",
-        "controller",
-        "elr",
-        "has_elr",
-        "isr",
-        "last_known",
-        "leader",
-        "partition",
-        "recovery_state",
-        "removing",
-        "replicas",
-        "topic",
-    )
-
     def __init__(
         self, controller: Controller, topic: TopicImage, partition: PartitionImage, acceptable: Acceptable
     ) -> None:

@@ -264,18 +264,6 @@ Found = dict[TopicIdPartition, PartitionData | RefusedPartition]
 class ShareReader:
     """A reader of share partitions within the limits of a request."""
 
-    __slots__ = (
-        "_batch_size",
-        "_exactly",
-        "_group_id",
-        "_known",
-        "_max_bytes",
-        "_max_records",
-        "_member_id",
-        "_shares",
-        "has_passed",
-    )
-
     def __init__(
         self,
         shares: SharePartitions,
@@ -522,18 +510,6 @@ def _reads(services: Services, context: RequestContext, session: ShareSession) -
 
 class ShareFetchAttempt:
     """A share fetch, repeated whenever something changes in the partitions."""
-
-    __slots__ = (
-        "_context",
-        "_denied",
-        "_max_wait_ms",
-        "_member",
-        "_min_bytes",
-        "_partitions",
-        "_reader",
-        "_results",
-        "_services",
-    )
 
     def __init__(
         self,

@@ -186,11 +186,8 @@ def metering_of(services: Services, hook: HookedQuotas | None) -> Metering:
 class MeteredEndpoint(Endpoint):
     """An API whose requests are counted."""
 
-    __slots__ = ("_metering", "inner")
-
     def __init__(self, inner: Endpoint, metering: Metering) -> None:
-        for name in Endpoint.__slots__:
-            setattr(self, name, getattr(inner, name))
+        vars(self).update(vars(inner))
         self.inner = inner
         self._metering = metering
         if inner.api_key in _FETCHES:

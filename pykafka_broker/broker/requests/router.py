@@ -111,23 +111,6 @@ def shortens(api_key: ApiKey) -> Callable[[ShortWay], ShortWay]:
 class Endpoint:
     """An API as this broker serves it: versions, codec and handler."""
 
-    __slots__ = (
-        "any_version",
-        "api_key",
-        "flexible_from",
-        "handler",
-        "header_v0",
-        "max_version",
-        "min_version",
-        "read",
-        "remembered",
-        "response_flexible_from",
-        "response_type",
-        "short_way",
-        "way_counts",
-        "when_lost",
-    )
-
     def __init__(self, api_key: ApiKey, table: Table = CLIENTS) -> None:
         spec, route = SPECS[api_key], table.routes.get(api_key, _UNSERVED)
         self.api_key = api_key
@@ -521,8 +504,6 @@ def new_router(services: Services) -> Router:
 
 class EmulatedEndpoint(Endpoint):
     """An API as a release served it."""
-
-    __slots__ = ("_emulation",)
 
     def __init__(self, api_key: ApiKey, emulation: Emulation) -> None:
         super().__init__(api_key)
