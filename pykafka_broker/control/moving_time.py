@@ -21,8 +21,6 @@ class MovableClock(SystemClock):
     held: stopped until `release`.
     """
 
-    __slots__ = ("_ahead", "_wall_ahead", "held")
-
     def __init__(self) -> None:
         super().__init__()
         self._ahead = self._wall_ahead = 0

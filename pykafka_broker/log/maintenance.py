@@ -35,8 +35,6 @@ class _Task:
         end: called after the last partition.
     """
 
-    __slots__ = ("_at_once", "_end", "_hurried", "_keys", "_left", "_look", "_pause_ms", "due", "interval_ms")
-
     def __init__(
         self,
         interval_ms: int,

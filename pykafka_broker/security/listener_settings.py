@@ -24,8 +24,6 @@ class ListenerSettings:
     `config` is a snapshot: make another object after a change.
     """
 
-    __slots__ = ("_config", "_extras", "_prefix", "name")
-
     def __init__(self, config: BrokerConfig, name: str) -> None:
         self.name = name
         self._config = config

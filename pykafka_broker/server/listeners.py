@@ -25,8 +25,6 @@ _PROTOCOLS = (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)
 class Listener:
     """An endpoint. `port` is 0 until a free port is bound."""
 
-    __slots__ = ("advertised", "for_controllers", "host", "name", "port", "protocol")
-
     def __init__(
         self,
         name: str,

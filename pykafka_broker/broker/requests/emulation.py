@@ -70,8 +70,6 @@ _OWN_RANGE_FROM = (2, 4)  # of ApiVersions, in the answer to a version of it tha
 class Emulation:
     """The versions and error codes of a release of Kafka: `versions` are served, `offered` told."""
 
-    __slots__ = ("_last_error", "_told", "offered", "release", "versions")
-
     def __init__(self, release: Release) -> None:
         self.release = release
         # An API without a schema is not offered; no release has one so far.

@@ -55,8 +55,6 @@ class UnwrittenReply(list[Any]):
 class ReplyCache:
     """Encoded replies by request, for one generation of the metadata image; bounded in number and bytes."""
 
-    __slots__ = ("_bytes", "_generation", "_most", "_most_bytes", "_replies")
-
     def __init__(self, most: int = 256, most_bytes: int = 32 << 20) -> None:
         self._generation = -1
         self._most = most

@@ -182,8 +182,6 @@ class Timers:
     its top, or when most of it is stale.
     """
 
-    __slots__ = ("_deadlines", "_heap", "_of_group", "_queued")
-
     def __init__(self) -> None:
         self._deadlines: dict[TimerKey, int] = {}
         self._of_group: dict[str, set[TimerKey]] = {}

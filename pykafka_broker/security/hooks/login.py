@@ -60,8 +60,6 @@ class PrincipalBuilder(Protocol):
 class BuiltPrincipals:
     """Principals of a listener."""
 
-    __slots__ = ("_hook",)
-
     def __init__(self, settings: ListenerSettings) -> None:
         """Make the hook. Raises ConfigError."""
         text = settings.get("principal.builder.class")
@@ -106,8 +104,6 @@ class BearerLogin(Protocol):
 
 class HookedTokens:
     """A check of tokens by a hook. Raises ConfigError."""
-
-    __slots__ = ("_hook",)
 
     def __init__(self, settings: ListenerSettings, text: str) -> None:
         self._hook: BearerLogin = load_hook(_HANDLER, text, BearerLogin, settings.static)

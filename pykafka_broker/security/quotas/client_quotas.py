@@ -167,8 +167,6 @@ class QuotaSource(Protocol):
 class QuotaMetadata:
     """The quotas of the metadata: `kafka-configs --alter --entity-type users`."""
 
-    __slots__ = ("_levels",)
-
     def __init__(self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
         self._levels: Mapping[str, Levels] = levels_of(client_quotas)
 

@@ -82,8 +82,6 @@ class AwsIdentities:
     Raises ConfigError for options that make no sense.
     """
 
-    __slots__ = ("_identities", "_region")
-
     def __init__(self, settings: ListenerSettings, mechanism: str) -> None:
         options = login_module(settings, mechanism).options
         self._region = options.get("region")
@@ -190,8 +188,6 @@ def aws_msk_iam(realm: Realm) -> Callable[[], AwsMskIam]:
 class AwsMskIam:
     """A client's login."""
 
-    __slots__ = ("_hosts", "_identities", "_realm")
-
     def __init__(self, identities: AwsIdentities, hosts: set[str], realm: Realm) -> None:
         self._identities = identities
         self._hosts = hosts
@@ -230,8 +226,6 @@ def _request_in(token: bytes) -> SignedConnect:
 
 class AwsTokens:
     """A check of tokens that are signed requests. Raises ConfigError."""
-
-    __slots__ = ("_identities",)
 
     def __init__(self, settings: ListenerSettings) -> None:
         self._identities = AwsIdentities(settings, "OAUTHBEARER")

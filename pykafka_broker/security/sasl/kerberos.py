@@ -65,8 +65,6 @@ def gssapi_mechanism(realm: Realm) -> NewMechanism:
 class Gssapi:
     """A client's login."""
 
-    __slots__ = ("_context", "_listener", "_names", "_offered")
-
     def __init__(self, context: gssapi.SecurityContext, names: KerberosNames, listener: str) -> None:
         self._context = context
         self._names = names

@@ -52,8 +52,6 @@ _PREFIX = "unsecuredValidator"
 class UnsecuredTokens:
     """A check of tokens without signatures, made by anybody."""
 
-    __slots__ = ("_principal_claim", "_required_scope", "_scope_claim", "_skew_ms")
-
     def __init__(self, options: Mapping[str, str]) -> None:
         self._principal_claim = options.get(_PREFIX + "PrincipalClaimName", "").strip() or "sub"
         self._scope_claim = options.get(_PREFIX + "ScopeClaimName", "").strip() or "scope"
@@ -150,8 +148,6 @@ def _validator(realm: Realm) -> Validator:
 
 class OAuthBearer:
     """A client's login."""
-
-    __slots__ = ("_challenge", "_listener", "_shown", "_validator")
 
     def __init__(self, validator: Validator, listener: str) -> None:
         self._shown = 0

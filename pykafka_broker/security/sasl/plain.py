@@ -45,8 +45,6 @@ def plain(realm: Realm) -> Callable[[], Plain]:
 class Plain:
     """A client's login."""
 
-    __slots__ = ("_hook", "_passwords")
-
     def __init__(self, passwords: Mapping[str, bytes], hook: PlainLogin | None) -> None:
         self._passwords = passwords
         self._hook = hook

@@ -111,8 +111,6 @@ scram_sha_256, scram_sha_512 = partial(_scram, 1), partial(_scram, 2)
 class Scram:
     """A client's login."""
 
-    __slots__ = ("_auth_message", "_binding", "_digest", "_done", "_keys", "_kind", "_nonce", "_realm")
-
     def __init__(self, realm: Realm, kind: int) -> None:
         self._realm = realm
         self._kind = kind
