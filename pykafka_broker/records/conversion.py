@@ -236,26 +236,17 @@ def _entry(offset: int, magic: int, attributes: int, timestamp: int, key: bytes 
 # -- conversions
 
 
-def to_v2(
-    message_set: Buffer,
-    *,
-    codec: int | None = None,
-    log_append_time: int | None = None,
-    base_offset: int = 0,
-    max_bytes: int = MAX_DECOMPRESSED,
-) -> Generator[None, None, bytearray]:
-    """Convert a message set of format v0 or v1 to a v2 batch, in steps of about a millisecond.
+def to_v2(message_set: Buffer, *, max_bytes: int = MAX_DECOMPRESSED) -> Generator[None, None, bytearray]:
+    """Convert a message set of format v0 or v1 to a v2 batch from offset 0 on, in steps of about a millisecond.
 
-    Offsets count from `base_offset`. `codec` None keeps the first entry's own, as `compression.type=producer` does.
-    Messages of v0 go on without a timestamp, unless `log_append_time` gives them one.
+    The batch has the codec of the first entry. Messages of v0 stay without a timestamp.
     """
-    if codec is None:
-        codec = next((entry.codec for entry in iter_entries(message_set)), NONE)
-    builder = BatchBuilder(base_offset=base_offset, log_append_time=log_append_time)
+    codec = next((entry.codec for entry in iter_entries(message_set)), NONE)
+    builder = BatchBuilder()
     some: list[BatchRecord] = []
     for message in messages_and_pauses(message_set, max_bytes=max_bytes):
         if message is not None:
-            message.offset = base_offset + builder.count + len(some)
+            message.offset = builder.count + len(some)
             some.append(message)
         if message is None or len(some) == _RECORDS_A_STEP:
             builder.extend(some)

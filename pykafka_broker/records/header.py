@@ -249,17 +249,13 @@ def batch_of(header: BatchHeader, records: Buffer) -> bytearray:
     return batch
 
 
-def set_max_timestamp(
-    buffer: bytearray | memoryview, max_timestamp: int, *, log_append_time: bool, offset: int = 0
-) -> None:
-    """Write timestamp type and max timestamp, and the new CRC; with LogAppendTime the max timestamp counts for every
-    record of the batch.
-    """
-    header = read_header(buffer, offset)
+def set_max_timestamp(buffer: bytearray | memoryview, max_timestamp: int, *, log_append_time: bool) -> None:
+    """Write timestamp type and max timestamp, and the new CRC; LogAppendTime gives every record the max timestamp."""
+    header = read_header(buffer)
     attributes = header.attributes & ~LOG_APPEND_TIME_BIT | (LOG_APPEND_TIME_BIT if log_append_time else 0)
     if attributes == header.attributes and max_timestamp == header.max_timestamp:
         return
-    batch = memoryview(buffer)[offset : require_whole(buffer, header, offset)]
+    batch = memoryview(buffer)[: require_whole(buffer, header)]
     _INT16.pack_into(batch, ATTRIBUTES_OFFSET, attributes)
     _INT64.pack_into(batch, MAX_TIMESTAMP_OFFSET, max_timestamp)
     write_crc(batch)

@@ -225,7 +225,10 @@ def test_values_of_many_compressed_blocks(name: str) -> None:
 def test_up_conversion(name: str, kind: str) -> None:
     theirs = golden(f"up-{kind}-{name}-create")
     timestamp = APPEND_TIME if kind == "append" else None
-    ours = at_once(to_v2(golden(f"{name}-create"), base_offset=100, log_append_time=timestamp))
+    ours = at_once(to_v2(golden(f"{name}-create")))
+    ours[:8] = (100).to_bytes(8, "big")
+    if timestamp is not None:
+        set_max_timestamp(ours, timestamp, log_append_time=True)
     records = sample(int(name[1]), timestamp, offsets=(100, 101, 102, 103, 104))
     for record in records:
         record.headers = []

@@ -149,14 +149,14 @@ def test_the_crc_does_not_cover_offset_and_leader_epoch() -> None:
 
 def test_log_append_time_is_written_under_a_new_crc_and_taken_back() -> None:
     original = batch()
-    raw = bytearray(b"x" * 7) + original
-    set_max_timestamp(raw, 5_000, log_append_time=True, offset=7)
-    header = read_header(raw, 7)
-    check_crc(raw, header, 7)
+    raw = bytearray(original)
+    set_max_timestamp(raw, 5_000, log_append_time=True)
+    header = read_header(raw)
+    check_crc(raw, header)
     assert (header.log_append_time, header.max_timestamp, header.base_timestamp) == (True, 5_000, 1_000)
-    assert {r.timestamp for r in DefaultRecordBatch(bytes(raw[7:]))} == {5_000}
-    set_max_timestamp(raw, 1_002, log_append_time=False, offset=7)
-    assert raw[7:] == original
+    assert {r.timestamp for r in DefaultRecordBatch(bytes(raw))} == {5_000}
+    set_max_timestamp(raw, 1_002, log_append_time=False)
+    assert raw == original
 
 
 def test_a_patch_of_a_batch_that_is_not_all_there_changes_nothing() -> None:

@@ -24,7 +24,6 @@ from pykafka_broker.protocol.messages.fetch_response import FetchResponse
 from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest
 from pykafka_broker.protocol.runtime import EncodeError, Pieces
 from pykafka_broker.security.quotas.client_quotas import (
-    CONNECTIONS,
     FETCHED_BYTES,
     PRODUCED_BYTES,
     AddressQuotas,
@@ -101,7 +100,7 @@ class Metering:
             self.quotas.source = QuotaMetadata(client_quotas)
         else:
             self._hook.follow(client_quotas)
-        self._addresses.quotas = quotas_of_addresses(client_quotas, CONNECTIONS)
+        self._addresses.quotas = quotas_of_addresses(client_quotas)
         return bool(self.quotas.source or self._addresses.quotas)
 
     def connection_throttle_ms(self, host: str) -> int:

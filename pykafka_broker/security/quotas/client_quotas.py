@@ -87,12 +87,12 @@ def levels_of(client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> dict[
     return {kind: Levels(quotas) for kind, quotas in found.items()}
 
 
-def quotas_of_addresses(client_quotas: Mapping[QuotaEntity, Mapping[str, float]], kind: str) -> dict[str | None, float]:
-    """Return the quotas of a kind by address; the key None is for all other addresses."""
+def quotas_of_addresses(client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> dict[str | None, float]:
+    """Return the connections a second by address; the key None is for all other addresses."""
     return {
-        dict(entity)[IP]: quotas[kind]
+        dict(entity)[IP]: quotas[CONNECTIONS]
         for entity, quotas in client_quotas.items()
-        if kind in quotas and any(part == IP for part, _ in entity)
+        if CONNECTIONS in quotas and any(part == IP for part, _ in entity)
     }
 
 

@@ -188,7 +188,7 @@ def test_addresses_stand_apart() -> None:
         entity(ip=None): {"connection_creation_rate": 1.0},
         entity(user="alice"): {KIND: 1.0},
     }
-    assert quotas_of_addresses(quotas, "connection_creation_rate") == {"10.0.0.1": 5.0, None: 1.0}
+    assert quotas_of_addresses(quotas) == {"10.0.0.1": 5.0, None: 1.0}
     assert levels_of(quotas).keys() == {KIND}
 
 
