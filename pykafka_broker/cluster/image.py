@@ -149,19 +149,6 @@ class TopicImage:
 class BrokerImage:
     """A registered broker. `epoch` is the offset of the registration in the metadata log."""
 
-    __slots__ = (
-        "cordoned_log_dirs",
-        "endpoints",
-        "epoch",
-        "features",
-        "fenced",
-        "id",
-        "in_controlled_shutdown",
-        "incarnation_id",
-        "log_dirs",
-        "rack",
-    )
-
     def __init__(self, record: Any) -> None:
         self.id: int = record.broker_id
         self.epoch: int = record.broker_epoch
@@ -196,17 +183,6 @@ class BrokerImage:
 class MetadataDelta:
     """The changes by a run of records. Deleted topics keep an image in `deleted`."""
 
-    __slots__ = (
-        "brokers",
-        "changed_partitions",
-        "configs",
-        "created",
-        "deleted",
-        "features",
-        "new_partitions",
-        "quotas",
-    )
-
     def __init__(self) -> None:
         self.created: list[TopicImage] = []
         self.deleted: list[TopicImage] = []
@@ -220,7 +196,7 @@ class MetadataDelta:
     @property
     def is_empty(self) -> bool:
         """Return whether no change has an effect."""
-        return not any(getattr(self, name) for name in MetadataDelta.__slots__)
+        return not any(vars(self).values())
 
 
 class MetadataImage:

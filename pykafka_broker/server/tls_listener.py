@@ -232,7 +232,7 @@ class _Made:
 
 
 def _rules_of(settings: ListenerSettings) -> MappingRules:
-    text = settings.get(_RULES)
+    text = settings.get("ssl.principal.mapping.rules")
     try:
         return MappingRules(text)
     except ValueError as error:

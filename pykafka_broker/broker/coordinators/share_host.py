@@ -95,10 +95,10 @@ class StateRequest(Future[Any]):
 class _Try:
     """A request on the way to a broker, which may turn out to be the wrong broker."""
 
-    __slots__ = ("given_up", "question")
+    __slots__ = ("given_up", "request")
 
-    def __init__(self, question: StateRequest) -> None:
-        self.question = question
+    def __init__(self, request: StateRequest) -> None:
+        self.request = request
         self.given_up = False
 
 
@@ -116,25 +116,25 @@ class StateRequests(RequestBatcher[_Try]):
 
     def ask(self, kind: Kind, key: ShareKey, *fields: Any) -> StateRequest:
         """Send a request about a share partition. `fields`: the partition's part after the index."""
-        question = StateRequest(kind, key, kind.partition(key.partition, *fields))
-        self._dispatch(question)
-        return question
+        request = StateRequest(kind, key, kind.partition(key.partition, *fields))
+        self._dispatch(request)
+        return request
 
-    def _dispatch(self, question: StateRequest) -> None:
-        broker_id = self._find(question.key)
+    def _dispatch(self, request: StateRequest) -> None:
+        broker_id = self._find(request.key)
         if broker_id is None:  # this node, maybe, whose host is asked when it is tried the next time
-            question.fail(ApiError(ErrorCode.NOT_COORDINATOR))
+            request.fail(ApiError(ErrorCode.NOT_COORDINATOR))
         else:
-            self.send(broker_id, _Try(question))
+            self.send(broker_id, _Try(request))
 
     def forget_moved(self) -> None:
         """End the requests to former coordinators."""
         former: set[int] = set()
         for broker_id, one in self._unanswered():
-            if not one.given_up and self._find(one.question.key) != broker_id:
+            if not one.given_up and self._find(one.request.key) != broker_id:
                 one.given_up = True
                 former.add(broker_id)
-                self._failed(one.question, ApiError(ErrorCode.NOT_COORDINATOR), is_known=False)
+                self._failed(one.request, ApiError(ErrorCode.NOT_COORDINATOR), is_known=False)
         self._choose_anew(former)
 
     def _choose(self, waiting: list[_Try]) -> tuple[list[_Try], list[_Try]]:
@@ -145,43 +145,43 @@ class StateRequests(RequestBatcher[_Try]):
         for one in waiting:
             if one.given_up:
                 continue
-            question = one.question
-            first = now[0].question if now else question
-            together = question.kind is first.kind and question.key.group_id == first.key.group_id
-            (now if together and question.key not in seen else later).append(one)
-            seen.add(question.key)
+            request = one.request
+            first = now[0].request if now else request
+            together = request.kind is first.kind and request.key.group_id == first.key.group_id
+            (now if together and request.key not in seen else later).append(one)
+            seen.add(request.key)
         return now, later
 
     def _request(self, wanted: list[_Try]) -> Message:
-        first = wanted[0].question
-        topics = by_topic((one.question.key.topic_id, one.question.asked) for one in wanted)
+        first = wanted[0].request
+        topics = by_topic((one.request.key.topic_id, one.request.asked) for one in wanted)
         return first.kind.request(first.key.group_id, [first.kind.topic(*each) for each in topics.items()])
 
     def _complete(self, wanted: list[_Try], answer: Message | LinkError) -> None:
         results = {} if isinstance(answer, LinkError) else dict(_results(answer))
-        for question in [one.question for one in wanted if not (one.given_up or one.question.done)]:
-            found = results.get((question.key.topic_id, question.key.partition))
+        for request in [one.request for one in wanted if not (one.given_up or one.request.done)]:
+            found = results.get((request.key.topic_id, request.key.partition))
             if found is None:
-                self._failed(question, ApiError(ErrorCode.NETWORK_EXCEPTION), is_known=False)
+                self._failed(request, ApiError(ErrorCode.NETWORK_EXCEPTION), is_known=False)
             elif found.error_code:
-                self._failed(question, ApiError(ErrorCode(found.error_code), found.error_message))
+                self._failed(request, ApiError(ErrorCode(found.error_code), found.error_message))
             else:
-                question.complete(found)
+                request.complete(found)
 
-    def _failed(self, question: StateRequest, error: ApiError, *, is_known: bool = True) -> None:
+    def _failed(self, request: StateRequest, error: ApiError, *, is_known: bool = True) -> None:
         """Ask again later, or fail the request.
 
         A request to initialize a state whose outcome is not known is not sent again: the first copy may arrive after
         the second one, and reset what members have accepted in between. The next attempt has an epoch that fences it.
         """
-        question.tries += 1
-        may_ask_again = is_known or question.kind is not INITIALIZE
-        if may_ask_again and error.code in ANOTHER_TIME and question.tries < _TRIES:
-            self.retry(self._node.clock.now + (_RETRY_MS << question.tries - 1), partial(self._dispatch, question))
+        request.tries += 1
+        may_ask_again = is_known or request.kind is not INITIALIZE
+        if may_ask_again and error.code in ANOTHER_TIME and request.tries < _TRIES:
+            self.retry(self._node.clock.now + (_RETRY_MS << request.tries - 1), partial(self._dispatch, request))
         elif error.code is ErrorCode.NETWORK_EXCEPTION:
-            question.fail(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            request.fail(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
         else:
-            question.fail(error)
+            request.fail(error)
 
 
 def _results(answer: Any) -> Iterable[tuple[tuple[bytes, int], Any]]:
@@ -550,11 +550,11 @@ class ShareHost:
                 if not at_once and not len(begun) % PARTITIONS_A_SLICE:
                     yield None
         done: dict[bytes, tuple[str, set[int]]] = {}
-        for number, (key, name, question) in enumerate(begun, 1):
+        for number, (key, name, request) in enumerate(begun, 1):
             if not at_once and not number % PARTITIONS_A_SLICE:
                 yield None
             try:
-                yield question
+                yield request
                 done.setdefault(key.topic_id, (name, set()))[1].add(key.partition)
             except ApiError as error:
                 _warn_of_beginning(key, name, error)
