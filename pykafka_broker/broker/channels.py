@@ -119,6 +119,19 @@ class RequestBatcher(ABC, Generic[W]):
             for wanted in (*queue.sent, *queue.waiting):
                 yield broker_id, wanted
 
+    def forget_moved(self) -> None:
+        """End the requests to brokers that are not the leader or coordinator any more."""
+        former = [broker_id for broker_id, wanted in self._unanswered() if self._end_moved(broker_id, wanted)]
+        self._choose_anew(dict.fromkeys(former))
+
+    def _end_moved(self, broker_id: int, wanted: W) -> bool:
+        """End an item that another broker has to answer by now; return whether there was something to end."""
+        return False
+
+    def _leads(self, broker_id: int, partition: tuple[str, int]) -> bool:
+        state = self._node.image.partition(*partition)
+        return state is not None and state.leader == broker_id
+
     def _choose_anew(self, broker_ids: Iterable[int]) -> None:
         """Take back the requests to these brokers that have not left, and choose once more what they hold."""
         for broker_id in broker_ids:

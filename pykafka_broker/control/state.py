@@ -218,18 +218,15 @@ class BrokerState:
 
     # -- images
 
-    def snapshot(self, name: str) -> None:
-        """Keep the present state under a name, replacing an earlier snapshot."""
-        self._take(name)
-
     def image_for_fork(self) -> list[str]:
         """Return the paths of a copy of the data directories, which belongs to the caller."""
         self._require_alone()
-        name = f"fork-{self._new_uuid().hex()}"
-        self._take(name, last=f"{_UNFINISHED}{name}")
-        return [_image(directory, f"{_UNFINISHED}{name}") for directory in self._directories]
+        name = f"{_UNFINISHED}fork-{self._new_uuid().hex()}"
+        self.snapshot(name)
+        return [_image(directory, name) for directory in self._directories]
 
-    def _take(self, name: str, last: str | None = None) -> None:
+    def snapshot(self, name: str) -> None:
+        """Keep the present state under a name, replacing an earlier snapshot."""
         logs = self._broker.node.logs
         offline = [each.path for each in logs.directories if not each.online]
         if offline:
@@ -241,10 +238,9 @@ class BrokerState:
         except (OSError, ApiError) as error:
             self._remove(unfinished)
             raise Problem(503, f"the data can't be copied: {error}") from error
-        if last is None:
-            self._forget(name)
+        self._forget(name)
         for directory in logs.directories:
-            os.rename(_image(directory.path, unfinished), _image(directory.path, last or name))
+            os.rename(_image(directory.path, unfinished), _image(directory.path, name))
 
     def restore(self, name: str) -> None:
         """Return to the state of a snapshot."""

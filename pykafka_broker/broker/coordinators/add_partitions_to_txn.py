@@ -156,14 +156,11 @@ class AddPartitionsToTxnManager(RequestBatcher[PartitionVerification]):
         else:
             verification.complete(verdict)
 
-    def forget_moved(self) -> None:
-        """End the requests to former coordinators."""
-        former: set[int] = set()
-        for broker_id, verification in self._unanswered():
-            if self._find(verification.asker[0]) != broker_id:
-                former.add(broker_id)
-                verification.complete(ErrorCode.NOT_COORDINATOR)
-        self._choose_anew(former)
+    def _end_moved(self, broker_id: int, wanted: PartitionVerification) -> bool:
+        if self._find(wanted.asker[0]) == broker_id:
+            return False
+        wanted.complete(ErrorCode.NOT_COORDINATOR)
+        return True
 
     def _choose(
         self, waiting: list[PartitionVerification]

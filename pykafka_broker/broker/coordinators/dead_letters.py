@@ -27,6 +27,7 @@ from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.peers import LinkError
+from pykafka_broker.protocol.enums import by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -76,15 +77,11 @@ class DeadLetterProducer(RequestBatcher[_Batch]):
     client_id = "share-dlq-%d"
     versions = (3, 12)  # by name
 
-    def forget_moved(self) -> None:
-        """End the requests to former leaders."""
-        former: set[int] = set()
-        for leader, batch in self._unanswered():
-            state = self._node.image.partition(*batch.partition)
-            if not batch.done and (state is None or state.leader != leader):
-                former.add(leader)
-                batch.fail(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-        self._choose_anew(former)
+    def _end_moved(self, broker_id: int, wanted: _Batch) -> bool:
+        if wanted.done or self._leads(broker_id, wanted.partition):
+            return False
+        wanted.fail(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        return True
 
     def _choose(self, waiting: list[_Batch]) -> tuple[list[_Batch], list[_Batch]]:
         """Choose a batch for each partition, as many as a request should hold."""
@@ -102,11 +99,9 @@ class DeadLetterProducer(RequestBatcher[_Batch]):
         return list(now.values()), later
 
     def _request(self, wanted: list[_Batch]) -> Message:
-        topics: dict[str, list[PartitionProduceData]] = {}
-        for batch in wanted:
-            topic, index = batch.partition
-            topics.setdefault(topic, []).append(PartitionProduceData(index, batch.records))
-        data = [TopicProduceData(name, partition_data=partitions) for name, partitions in topics.items()]
+        partitions = [(batch.partition, batch.records) for batch in wanted]
+        topics = by_topic((topic, PartitionProduceData(index, records)) for (topic, index), records in partitions)
+        data = [TopicProduceData(name, partition_data=some) for name, some in topics.items()]
         return ProduceRequest(None, _ALL, self._node.config.request_timeout_ms, data)
 
     def _complete(self, wanted: list[_Batch], answer: Message | LinkError) -> None:

@@ -127,15 +127,12 @@ class StateRequests(RequestBatcher[_Try]):
         else:
             self.send(broker_id, _Try(request))
 
-    def forget_moved(self) -> None:
-        """End the requests to former coordinators."""
-        former: set[int] = set()
-        for broker_id, one in self._unanswered():
-            if not one.given_up and self._find(one.request.key) != broker_id:
-                one.given_up = True
-                former.add(broker_id)
-                self._failed(one.request, ApiError(ErrorCode.NOT_COORDINATOR), is_known=False)
-        self._choose_anew(former)
+    def _end_moved(self, broker_id: int, wanted: _Try) -> bool:
+        if wanted.given_up or self._find(wanted.request.key) == broker_id:
+            return False
+        wanted.given_up = True
+        self._failed(wanted.request, ApiError(ErrorCode.NOT_COORDINATOR), is_known=False)
+        return True
 
     def _choose(self, waiting: list[_Try]) -> tuple[list[_Try], list[_Try]]:
         """Choose requests of a kind and group, in the order of each share partition."""
@@ -212,27 +209,21 @@ class EndOffsetRequests(RequestBatcher[EndOffset]):
         self.send(leader, end)
         return end
 
-    def forget_moved(self) -> None:
-        """End the requests to former leaders."""
-        former: set[int] = set()
-        for leader, end in self._unanswered():
-            state = self._node.image.partition(*end.partition)
-            if not end.done and (state is None or state.leader != leader):
-                former.add(leader)
-                end.complete(UNKNOWN)
-        self._choose_anew(former)
+    def _end_moved(self, broker_id: int, wanted: EndOffset) -> bool:
+        if wanted.done or self._leads(broker_id, wanted.partition):
+            return False
+        wanted.complete(UNKNOWN)
+        return True
 
     def _choose(self, waiting: list[EndOffset]) -> tuple[list[EndOffset], list[EndOffset]]:
         return [end for end in waiting if not end.done], []
 
     def _request(self, wanted: list[EndOffset]) -> Message:
-        topics: dict[str, set[int]] = {}
-        for end in wanted:
-            topics.setdefault(end.partition[0], set()).add(end.partition[1])
+        topics = by_topic(sorted({end.partition for end in wanted}))
         return ListOffsetsRequest(
             _CONSUMER,
             topics=[
-                ListOffsetsTopic(name, [ListOffsetsPartition(index, timestamp=LATEST) for index in sorted(indexes)])
+                ListOffsetsTopic(name, [ListOffsetsPartition(index, timestamp=LATEST) for index in indexes])
                 for name, indexes in topics.items()
             ],
         )

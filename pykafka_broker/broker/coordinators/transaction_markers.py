@@ -95,16 +95,11 @@ class MarkerSender(RequestBatcher[MarkerRequest]):
 
     client_id = "broker-%d-txn-marker-sender"
 
-    def forget_moved(self) -> None:
-        """Answer for partitions with a new leader, without waiting for the former leader."""
-        image, former = self._node.image, set[int]()
-        for broker_id, request in self._unanswered():
-            for each in sorted(request.partitions):
-                state = image.partition(*each)
-                if state is None or state.leader != broker_id:
-                    former.add(broker_id)
-                    request.answer(each, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        self._choose_anew(former)
+    def _end_moved(self, broker_id: int, wanted: MarkerRequest) -> bool:
+        moved = [each for each in sorted(wanted.partitions) if not self._leads(broker_id, each)]
+        for each in moved:
+            wanted.answer(each, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return bool(moved)
 
     def drop(self, requests: Iterable[MarkerRequest]) -> None:
         """Send none of the requests any more."""
