@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import takewhile
 from typing import NamedTuple
 
 from pykafka_broker.coordinators.share.dead_letters import EXCEEDED, REJECTED, DeadLetters
@@ -93,8 +94,8 @@ class InFlightBatch:
 class InFlight:
     """The batches of records under way, from the start offset to the end offset, in order.
 
-    Batches follow each other without a hole, and so do the runs in a batch. A batch is what one acquisition took when
-    the records were new; it keeps its extent, by which the deliveries of a batch that fails again are cut down.
+    Batches follow each other without a hole, and so do the runs in a batch. A batch has the new records of one
+    acquisition, and keeps its extent: a repeated delivery is cut down by this size.
     """
 
     def __init__(self) -> None:
@@ -138,11 +139,7 @@ class InFlight:
 
     def drop_done(self) -> int | None:
         """Forget done batches at the front. Returns the offset of the first record left, or None."""
-        done = 0
-        for batch in self.batches:
-            if not batch.is_done:
-                break
-            done += 1
+        done = sum(1 for _ in takewhile(lambda batch: batch.is_done, self.batches))
         del self.batches[:done]
         if not self.batches:
             return None
@@ -171,9 +168,9 @@ class LogBatch(NamedTuple):
 class Acquisition:
     """A member's share of a read: first records for another delivery, then new records.
 
-    A log batch is handed out whole unless the member wants exactly so many records. A batch that comes back again and
-    again may contain a record that kills its reader: from the half of its deliveries on the batch is cut in half, and a
-    record with one delivery left goes out alone.
+    A log batch is handed out whole unless the member wants an exact number of records. A batch that comes back again
+    and again may contain a record that kills its reader. So after half of the allowed deliveries a batch is cut in half
+    at each delivery, and a record with one delivery left goes out alone.
     """
 
     def __init__(
@@ -383,7 +380,7 @@ class SharePartition:
         if max_records <= 0 or not batches:
             return []
         asked_from = self.next_fetch_offset
-        self._drop_what_is_gone(asked_from, batches)
+        self._archive_gaps(asked_from, batches)
         deadline = now + limits.lock_ms
         acquisition = Acquisition(self.in_flight, member, deadline, limits.deliveries, max_records, exactly)
         acquisition.acquire_available(asked_from, min(self.end_offset, batches[-1].last))
@@ -395,7 +392,7 @@ class SharePartition:
         self._advance()
         return coalesced(acquisition.acquired)
 
-    def _drop_what_is_gone(self, asked_from: int, batches: Sequence[LogBatch]) -> None:
+    def _archive_gaps(self, asked_from: int, batches: Sequence[LogBatch]) -> None:
         """Archive offsets without a record: compaction and aborted transactions leave such offsets."""
         position = asked_from
         for batch in batches:
@@ -417,7 +414,7 @@ class SharePartition:
         if offset <= self.start_offset:
             return
         self._archive_available(self.start_offset, offset - 1)
-        if offset > self.end_offset and all(run.state is not RecordState.ACQUIRED for run in self.in_flight.runs()):
+        if offset > self.end_offset and not self.has_locks:
             self.in_flight.batches.clear()
             self.start_offset, self.end_offset = offset, offset - 1
         self._advance()
@@ -497,7 +494,7 @@ class SharePartition:
 
     @property
     def has_locks(self) -> bool:
-        """Return whether a member has records, or records with locks run out unseen."""
+        """Return whether a member has records. A lock that has run out counts until `on_deadline`."""
         return bool(self._acquired())
 
     def _acquired(self) -> list[Run]:
@@ -523,7 +520,7 @@ class SharePartition:
         return taken
 
     def give_up_again(self, limits: SharePartitionLimits) -> None:
-        """Give up once more all records that an earlier leader, or this one, has given up and not archived."""
+        """Give up again all records that this or an earlier leader has given up and not archived."""
         self._given_up = [
             DeadLetters(
                 run.first, run.last, run.deliveries, EXCEEDED if run.deliveries >= limits.deliveries else REJECTED
