@@ -21,7 +21,7 @@ from pykafka_broker.client.leaders import list_offsets
 from pykafka_broker.client.properties import flag, invalid, number
 from pykafka_broker.config.values import reset_duration_ms
 from pykafka_broker.peers import LinkError
-from pykafka_broker.protocol.enums import EARLIEST, LATEST, IsolationLevel, TopicPartition
+from pykafka_broker.protocol.enums import EARLIEST, LATEST, IsolationLevel, TopicPartition, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse, PartitionData
@@ -357,11 +357,11 @@ class Consumer:
 
     async def _fetch(self, leader: int, offsets: dict[TopicPartition, int]) -> None:
         settings = self.settings
-        topics: dict[str, list[FetchPartition]] = {}
-        for each, offset in offsets.items():
-            most = settings.max_partition_fetch_bytes
-            wanted = FetchPartition(each.partition, fetch_offset=offset, partition_max_bytes=most)
-            topics.setdefault(each.topic, []).append(wanted)
+        most = settings.max_partition_fetch_bytes
+        topics = by_topic(
+            (topic, FetchPartition(index, fetch_offset=offset, partition_max_bytes=most))
+            for (topic, index), offset in offsets.items()
+        )
         request = FetchRequest(
             max_wait_ms=settings.fetch_max_wait_ms,
             min_bytes=settings.fetch_min_bytes,

@@ -300,10 +300,10 @@ async def commit_offsets(
         member: generation, id and instance id of the committing member; by default the group has no members.
         lowest: the lowest version of the request.
     """
-    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-    for (topic, index), (offset, epoch, metadata) in sorted(offsets.items()):
-        part = OffsetCommitRequestPartition(index, offset, committed_leader_epoch=epoch, committed_metadata=metadata)
-        topics.setdefault(topic, []).append(part)
+    topics = by_topic(
+        (topic, OffsetCommitRequestPartition(index, offset, committed_leader_epoch=epoch, committed_metadata=metadata))
+        for (topic, index), (offset, epoch, metadata) in sorted(offsets.items())
+    )
     named = [OffsetCommitRequestTopic(topic, partitions=of) for topic, of in topics.items()]
     request = OffsetCommitRequest(group_id, *member, topics=named)
     versions = (lowest, _BY_NAME)

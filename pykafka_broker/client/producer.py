@@ -416,10 +416,8 @@ class Producer:
 
     async def _deliver(self, node: int, batches: list[ProducerBatch], identity: ProducerIdentity) -> None:
         settings = self.settings
-        topics: dict[str, list[PartitionProduceData]] = {}
-        for batch in batches:
-            encoded = self._batches.encode(batch, identity)
-            topics.setdefault(batch.target.topic, []).append(PartitionProduceData(batch.target.partition, encoded))
+        encoded = [(batch.target, self._batches.encode(batch, identity)) for batch in batches]
+        topics = by_topic((topic, PartitionProduceData(index, records)) for (topic, index), records in encoded)
         data = [TopicProduceData(name, partition_data=each) for name, each in topics.items()]
         request = ProduceRequest(identity.transactional_id, settings.acks, settings.request_timeout_ms, data)
         silent, wait_ms = settings.acks == 0, settings.request_timeout_ms

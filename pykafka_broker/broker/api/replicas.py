@@ -35,7 +35,7 @@ from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.log_directory import LogDirectory, may_move
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.enums import AclOperation, AclResourceType
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
 from pykafka_broker.protocol.messages.alter_partition_reassignments_response import AlterPartitionReassignmentsResponse
@@ -103,12 +103,9 @@ def alter_replica_log_dirs(
     allowed = services.allows(context, AclOperation.ALTER, AclResourceType.CLUSTER)
     # A partition that is named twice goes to the directory that is named last.
     paths = {(topic.name, each): one.path for one in request.dirs for topic in one.topics for each in topic.partitions}
-    topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
-    for (topic, partition), path in paths.items():
-        code = _move(services, topic, partition, path) if allowed else _DENIED
-        topics.setdefault(topic, []).append(AlterReplicaLogDirPartitionResult(partition, code))
-    results = [AlterReplicaLogDirTopicResult(topic, partitions) for topic, partitions in topics.items()]
-    return AlterReplicaLogDirsResponse(results=results)
+    codes = {key: _move(services, *key, path) if allowed else _DENIED for key, path in paths.items()}
+    topics = by_topic((topic, AlterReplicaLogDirPartitionResult(index, code)) for (topic, index), code in codes.items())
+    return AlterReplicaLogDirsResponse(results=[AlterReplicaLogDirTopicResult(*topic) for topic in topics.items()])
 
 
 def _move(services: Services, topic: str, partition: int, path: str) -> ErrorCode:
