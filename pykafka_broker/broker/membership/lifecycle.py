@@ -135,14 +135,14 @@ class BrokerLifecycle:
         self._give_up_at = now + config.initial_broker_registration_timeout_ms
         self._due: int | None = now
         self._asking = False
-        self._again = False  # whether there is news since the unanswered request was sent
+        self._again = False  # whether something has changed since the unanswered request was sent
         self._trouble = ""
         self._now = now
         self._left: Callable[[], None] | None = None
         self._goodbye_until = 0
-        self._told: frozenset[bytes] = frozenset()  # directories that the controller knows to be offline
-        self._tell_by: dict[bytes, int] = {}  # other failed directories, with the time limit for telling the controller
-        self._look = False  # whether more directories may have failed
+        self._reported: frozenset[bytes] = frozenset()  # directories that the controller knows to be offline
+        self._report_by: dict[bytes, int] = {}  # other failed directories, with the time limit for the report
+        self._must_look = False  # whether more directories may have failed
         self._amends = False  # whether the registration must be sent again
 
     @property
@@ -156,7 +156,7 @@ class BrokerLifecycle:
         """Send a heartbeat at once: directories have changed, or the controller waits for applied metadata."""
         if self.stage is Stage.ENDED:
             return
-        self._look = True
+        self._must_look = True
         self._again = self._asking
         if not self._asking:
             self._due = self._now
@@ -181,20 +181,20 @@ class BrokerLifecycle:
             left()
             return
         self.stage, self._left = Stage.LEAVING, left
-        self._tell_by.clear()
+        self._report_by.clear()
         self._goodbye_until = now + _GOODBYE_MS
         self.tell()
 
     # -- time
 
     def next_deadline(self) -> int | None:
-        if self.stage is Stage.UNFENCED and not self._tell_by and not self._look:  # asked after every request
+        if self.stage is Stage.UNFENCED and not self._report_by and not self._must_look:  # asked after every request
             return self._due
         if self.stage is Stage.ENDED:
             return None
-        if self._look:
+        if self._must_look:
             return self._now
-        limits = [*self._tell_by.values()] if self._due is None else [*self._tell_by.values(), self._due]
+        limits = [*self._report_by.values()] if self._due is None else [*self._report_by.values(), self._due]
         if self.stage is Stage.NEW:
             limits.append(self._give_up_at)
         elif self.stage is Stage.LEAVING:
@@ -203,7 +203,7 @@ class BrokerLifecycle:
 
     def on_deadline(self, now: int) -> None:
         self._now = now
-        if self._look:
+        if self._must_look:
             self._note_failures()
         if self.stage is Stage.NEW and now >= self._give_up_at:
             self._refuse(
@@ -212,14 +212,11 @@ class BrokerLifecycle:
         elif self.stage is Stage.LEAVING and now >= self._goodbye_until:
             logger.warning("No controller has said within %d ms that this broker may go: it goes", _GOODBYE_MS)
             self._end()
-        elif self._is_late(now):
+        elif any(by <= now for by in self._report_by.values()):
             limit_ms = self._config.log_dir_failure_timeout_ms
             self._refuse(f"no controller could be told within {limit_ms} ms that a log directory has failed")
         elif self._due is not None and now >= self._due and not self._asking:
             self._send()
-
-    def _is_late(self, now: int) -> bool:
-        return any(by <= now for by in self._tell_by.values())
 
     # -- requests
 
@@ -255,13 +252,13 @@ class BrokerLifecycle:
 
     def _note_failures(self) -> None:
         """Set a limit for each failed directory unknown to the controller, once the broker is registered."""
-        self._look = False
+        self._must_look = False
         if self.stage in (Stage.NEW, Stage.LEAVING, Stage.ENDED):
             return
         by = self._now + self._config.log_dir_failure_timeout_ms
         for failed in self._situation.directories().offline:
-            if failed not in self._told:
-                self._tell_by.setdefault(failed, by)
+            if failed not in self._reported:
+                self._report_by.setdefault(failed, by)
 
     def _after(self, delay_ms: int) -> None:
         self._due = self._now if self._again else self._now + delay_ms
@@ -314,8 +311,8 @@ class BrokerLifecycle:
             code = ErrorCode(reply.error_code)
             if code is ErrorCode.NONE:
                 self._trouble = ""
-                self._told = offline
-                self._tell_by = {failed: by for failed, by in self._tell_by.items() if failed not in offline}
+                self._reported = offline
+                self._report_by = {failed: by for failed, by in self._report_by.items() if failed not in offline}
                 self._follow(reply)
             else:
                 self._say(f"the controller refuses the heartbeats of this broker: {code.name}")
