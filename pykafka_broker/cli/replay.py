@@ -117,7 +117,7 @@ def _played(recording: Recording, options: Namespace, asked: Questions | None) -
             await asyncio.to_thread(sys.stdin.readline)
 
         asyncio.run(player.run(options.until, hold if options.keep else None))
-        return _told(played_of(player, target, recording, where, asked), options.all)
+        return _print_outcome(played_of(player, target, recording, where, asked), options.all)
 
 
 def _shown(recording: Recording, options: Namespace, where: ReplayStage) -> int:
@@ -137,7 +137,7 @@ def _shown(recording: Recording, options: Namespace, where: ReplayStage) -> int:
     return 0
 
 
-def _told(replay: PlayedRecording, of_all: bool) -> int:
+def _print_outcome(replay: PlayedRecording, of_all: bool) -> int:
     """Print what came of it; return the exit code."""
     differing = len(replay.differences)
     for told in (*replay.differences[: None if of_all else 1], *replay.notes):

@@ -117,9 +117,9 @@ class ReplayPage:
             raise Problem(404, f"the recording has no request {number}; it has {self.requests}")
         if request.method == "POST":
             await self.move(int(number))
-        return self._told(int(number))
+        return self._described(int(number))
 
-    def _told(self, number: int) -> dict[str, Any]:
+    def _described(self, number: int) -> dict[str, Any]:
         """Return a request with its answer, and what else happened before it."""
         events = self._recording.events
         before = self._numbered[number - 2] + 1 if number > 1 else 0

@@ -195,10 +195,14 @@ class KnownLevels:
         if name != METADATA_VERSION and not lowest <= level <= highest:
             raise FormatError(f"Feature level {level} is not supported for feature {name}")
         needed = DEPENDENCIES.get(name, {}).get(level, {})
-        first = f"{self._told(name, level)} requires:" if needed else f"{self._told(name, level)} has no dependencies."
-        return [first, *(f"    {self._told(other, least)}" for other, least in needed.items())]
+        first = (
+            f"{self._level_text(name, level)} requires:"
+            if needed
+            else f"{self._level_text(name, level)} has no dependencies."
+        )
+        return [first, *(f"    {self._level_text(other, least)}" for other, least in needed.items())]
 
-    def _told(self, name: str, level: int) -> str:
+    def _level_text(self, name: str, level: int) -> str:
         return f"{name}={level}" + (f" ({self.name_of_metadata_version(level)})" if name == METADATA_VERSION else "")
 
 

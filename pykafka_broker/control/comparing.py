@@ -143,11 +143,11 @@ class ExpectedMatcher:
         """Return the expectation as text."""
         expected = self.expected
         parts = [
-            f"{name} {_told(content.data, content.is_json)}"
+            f"{name} {_shown(content.data, content.is_json)}"
             for name, content in (("key", self.key), ("value", self.value))
             if content.named
         ]
-        parts += _told_headers(self.headers)
+        parts += _shown_headers(self.headers)
         if expected.timestamp is not None:
             parts.append(f"timestamp {expected.timestamp}")
         if expected.partition is not None:
@@ -415,7 +415,7 @@ def _frozen(value: Any) -> Any:
     return value
 
 
-def _told(data: bytes | None, as_json: bool) -> str:
+def _shown(data: bytes | None, as_json: bool) -> str:
     """Return bytes for people: as JSON where JSON is compared, else as text in quotes, else as bytes of Python."""
     if data is None:
         return "None"
@@ -428,10 +428,10 @@ def _told(data: bytes | None, as_json: bool) -> str:
         return repr(text)
 
 
-def _told_headers(headers: Sequence[tuple[str, bytes | None]] | None) -> list[str]:
+def _shown_headers(headers: Sequence[tuple[str, bytes | None]] | None) -> list[str]:
     if headers is None:
         return []
-    return [f"header {name} {_told(value, False)}" for name, value in headers] or ["no headers"]
+    return [f"header {name} {_shown(value, False)}" for name, value in headers] or ["no headers"]
 
 
 class _Form:
@@ -449,11 +449,11 @@ class _Form:
         """Return the record's position and the fields."""
         record, parts = seen.record, []
         if self._key:
-            parts.append(f"key {_told(seen.key.data, self._json_key)}")
+            parts.append(f"key {_shown(seen.key.data, self._json_key)}")
         if self._value:
-            parts.append(f"value {_told(seen.value.data, self._json_value)}")
+            parts.append(f"value {_shown(seen.value.data, self._json_value)}")
         if self._headers:
-            parts += _told_headers([_header(each) for each in record.headers])
+            parts += _shown_headers([_header(each) for each in record.headers])
         if self._timestamp:
             parts.append(f"timestamp {record.timestamp}")
         return f"{record.partition}@{record.offset} {', '.join(parts)}{_mark(record)}"

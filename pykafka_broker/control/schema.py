@@ -320,7 +320,7 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def told(data: bytes | memoryview | None) -> tuple[str | None, str | None]:
+def text_or_base64(data: bytes | memoryview | None) -> tuple[str | None, str | None]:
     """Return bytes as text, or else in base64."""
     if data is None:
         return None, None

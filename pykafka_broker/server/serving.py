@@ -382,7 +382,7 @@ async def serve(
             await waiting.wait()
         await beside.open(running)
         if not stopped.is_set():
-            on_ready([(listener.host, listener.port) for listener in told_of(listeners)])
+            on_ready([(listener.host, listener.port) for listener in announced(listeners)])
         await stopped.wait()
         log.info("stopping")
         clock.release()  # the controller is asked again after a while, which would not pass
@@ -425,7 +425,7 @@ def start_broker(broker: Broker, listeners: list[Listener]) -> None:
     )
 
 
-def told_of(listeners: list[Listener]) -> list[Listener]:
+def announced(listeners: list[Listener]) -> list[Listener]:
     """Return the listeners for clients, or else for tools."""
     return [each for each in listeners if not each.for_controllers] or listeners
 

@@ -61,8 +61,8 @@ class BrokerInProcess:
         self._options = options
         self._log_path, self._log_level = log_path, log_level
         self._lines: dict[str, str] = {}  # what a process prints, by the words that come first
-        self._told = threading.Event()  # ready, or ended
-        self._awaited: asyncio.Future[None] | None = None  # done as `_told` is set
+        self._settled = threading.Event()  # ready, or ended
+        self._awaited: asyncio.Future[None] | None = None  # done as `_settled` is set
         self._ended = threading.Event()
         self._guard = threading.Lock()
         self._stop: Callable[[], object] | None = None
@@ -101,7 +101,7 @@ class BrokerInProcess:
         self.returncode = command.CANNOT_START if task.cancelled() or error is not None else task.result()
         self._stop = None
         self._ended.set()
-        self._tell()
+        self._settle()
 
     async def _serve(self) -> int:
         with _logging_to(self._log_path, self._log_level, self):
@@ -124,10 +124,10 @@ class BrokerInProcess:
 
     def _announce(self, bound: Sequence[tuple[str, int]]) -> None:
         self._say(f"listening on {','.join(command.addresses_of(bound))}")
-        self._tell()
+        self._settle()
 
-    def _tell(self) -> None:
-        self._told.set()
+    def _settle(self) -> None:
+        self._settled.set()
         if self._awaited is not None and not self._awaited.done():
             self._awaited.set_result(None)
 
@@ -140,11 +140,11 @@ class BrokerInProcess:
 
         A broker that can't start has ended by then.
         """
-        return self._lines if self._told.wait(timeout_s) else None
+        return self._lines if self._settled.wait(timeout_s) else None
 
     async def ready(self, timeout_s: float) -> dict[str, str] | None:
         """Return the same as `await_ready`, awaited on the loop that serves: no thread is begun to wait."""
-        if not self._told.is_set():
+        if not self._settled.is_set():
             self._awaited = self._loop.create_future()
             await asyncio.wait([self._awaited], timeout=timeout_s)
         return self.await_ready(0)

@@ -464,16 +464,16 @@ def as_data(consumed: Consumed) -> dict[str, Any]:
         "timestamp": record.timestamp,
         "timestamp_type": ("CreateTime", "LogAppendTime")[consumed.timestamp_type],
         "leader_epoch": consumed.leader_epoch,
-        "key": _told(record.key),
-        "value": _told(record.value),
-        "headers": [{"key": name, "value": _told(value)} for name, value in record.headers],
+        "key": _shown(record.key),
+        "value": _shown(record.value),
+        "headers": [{"key": name, "value": _shown(value)} for name, value in record.headers],
     }
     if consumed.deliveries is not None:
         found["delivery_count"] = consumed.deliveries
     return found
 
 
-def _told(data: bytes | None) -> Any:
+def _shown(data: bytes | None) -> Any:
     if data is None:
         return None
     try:

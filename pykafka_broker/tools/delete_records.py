@@ -41,7 +41,7 @@ async def run(tool: Tool) -> int:
         tool.print("Executing records delete operation")
         found = await ask_leaders(client, offsets, make, _read, call="deleteRecords")
         tool.print("Records delete operation completed:")
-    tool.result = [_told(tool, partition, found[partition]) for partition in offsets]
+    tool.result = [_print_partition(tool, partition, found[partition]) for partition in offsets]
     return 0
 
 
@@ -66,7 +66,7 @@ def _read(answer: Any) -> Answered:
     return {partition: (each.error_code, each.low_watermark) for partition, each in partitions_in(answer.topics)}
 
 
-def _told(tool: Tool, partition: TopicPartition, found: int | ClientError) -> dict[str, object]:
+def _print_partition(tool: Tool, partition: TopicPartition, found: int | ClientError) -> dict[str, object]:
     if isinstance(found, ClientError):
         tool.print(f"partition: {partition}\terror: {found.java}")
         return partition._asdict() | {"error": str(found)}

@@ -340,7 +340,7 @@ async def delete_offsets_of_group(
     except ClientError as error:
         whole = error
         rows += [(topic, partition, error) for topic, partition in given]
-    tool.print(_told(group, whole))
+    tool.print(_outcome(group, whole))
     told = [(*row[:2], "Successful" if row[2] is None else f"Error: {row[2].java}") for row in rows]
     print_table(tool, {"TOPIC": 15, "PARTITION": 10, "STATUS": 15}, told)
     tool.result = [
@@ -349,7 +349,7 @@ async def delete_offsets_of_group(
     ]
 
 
-def _told(group: str, error: ClientError | None) -> str:
+def _outcome(group: str, error: ClientError | None) -> str:
     if error is None:
         return f"Request succeeded for deleting offsets from group {group}."
     if isinstance(error, TimedOut):

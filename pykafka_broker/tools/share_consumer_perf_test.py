@@ -134,7 +134,7 @@ class _Reader:
         self.count = self.bytes = 0
         self.start = self.end = client.deadline(0)
         self._test, self._client, self._consumer = test, client, consumer
-        self._told = (self.start, 0, 0)  # of the last line: when, bytes, records
+        self._last_line = (self.start, 0, 0)  # when, bytes, records
 
     async def read(self) -> None:
         options, test = self._test.tool.options, self._test
@@ -145,7 +145,7 @@ class _Reader:
                 heard = self._client.clock.tick()
                 self._count(each)
             self.end = now = self._client.clock.tick()
-            if options.show_detailed_stats and now - self._told[0] >= options.reporting_interval:
+            if options.show_detailed_stats and now - self._last_line[0] >= options.reporting_interval:
                 self._detail(now)
             if now - heard > options.timeout and not self.count:
                 test.tool.print(_LATE.format(options.timeout) + _HOW)
@@ -161,7 +161,7 @@ class _Reader:
         self._test.shown.update(1)
 
     def _detail(self, now: int) -> None:
-        since, data, count = self._told
-        self._told = now, self.bytes, self.count
+        since, data, count = self._last_line
+        self._last_line = now, self.bytes, self.count
         line = self._test.line(since, now, self.bytes, self.count, (self.bytes - data, self.count - count))
         self._test.tool.print(f"{line} for share consumer {self.number}")

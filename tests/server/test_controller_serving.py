@@ -16,7 +16,7 @@ from pykafka_broker.server.event_loop import EventLoop, SystemClock
 from pykafka_broker.server.link import Link
 from pykafka_broker.server.listeners import listeners_of
 from pykafka_broker.server.server import Server
-from pykafka_broker.server.serving import new_uuid, start_broker, told_of
+from pykafka_broker.server.serving import announced, new_uuid, start_broker
 from tests.server.support import run, until
 
 
@@ -39,7 +39,7 @@ def test_each_listener_has_what_is_asked_there(tmp_path: Path) -> None:
         server.listen(listeners)
         start_broker(broker, listeners)
         server.start()
-        assert told_of(listeners) == [clients]
+        assert announced(listeners) == [clients]
         to_client, to_controller = (Link(turns, "127.0.0.1", each.port) for each in (clients, controllers))
         answers: list[object] = []
         try:

@@ -374,11 +374,11 @@ class FetchAttempt:
     def poll(self, now: int) -> FetchResponse | None:
         """Return the answer, or None while waiting is worth it."""
         found, size, failed = self._read(self._partitions, 0)
-        return None if self._waits(found, size, failed) else self._respond(self._told(found))
+        return None if self._waits(found, size, failed) else self._respond(self._to_answer(found))
 
     def answer(self, now: int) -> FetchResponse:
         """Return the answer with the records at hand."""
-        return self._respond(self._told(self._read(self._partitions, 0)[0]))
+        return self._respond(self._to_answer(self._read(self._partitions, 0)[0]))
 
     def poll_in_slices(self, may_wait: Callable[[], bool]) -> Steps[FetchResponse | list[Partition]]:
         """Return the answer or, while waiting is worth it and allowed, the partitions to watch."""
@@ -401,7 +401,7 @@ class FetchAttempt:
             yield None
         told: list[Found] = []
         for part in slices_of(found):
-            told += self._told(part)
+            told += self._to_answer(part)
             yield None
         return self._respond(told)
 
@@ -462,10 +462,10 @@ class FetchAttempt:
             converted.append((wanted, data, got))
         return converted, size, failed
 
-    def _told(self, found: list[Found]) -> list[Found]:
+    def _to_answer(self, found: list[Found]) -> list[Found]:
         """Return the results that stand in the answer."""
         if self._session is not None:
-            found = [each for each in found if self._tells(*each)]
+            found = [each for each in found if self._is_in_answer(*each)]
         for _, data, size in found:
             if 0 < size <= INLINE_BYTES:
                 _inline(data)
@@ -490,7 +490,7 @@ class FetchAttempt:
                 session.rotate([(wanted.topic, wanted.partition) for wanted, _, size in found if size])
         return response
 
-    def _tells(self, wanted: FetchedPartition, data: PartitionData, size: int) -> bool:
+    def _is_in_answer(self, wanted: FetchedPartition, data: PartitionData, size: int) -> bool:
         """Return whether the answer has to name the partition; an answer that is not incremental names all."""
         if data.error_code != ErrorCode.NONE or data.diverging_epoch.epoch >= 0:
             wanted.changed(-1, -1)  # the client does not take the offsets of such an answer

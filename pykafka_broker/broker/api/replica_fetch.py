@@ -212,7 +212,7 @@ class ReplicaFetchAttempt(FetchAttempt):
         reader = self._replica_reader
         if reader.watch is not None and reader.no_room:
             reader.watch.put_back(list(reader.no_room))
-        return self._respond(self._told(found))
+        return self._respond(self._to_answer(found))
 
     def _respond(self, found: list[Found]) -> FetchResponse:
         self._replica_reader.record(found)

@@ -76,7 +76,7 @@ def fetch_shortly(services: Services, context: RequestContext, frame: Any, body:
             session.update((wanted,), ())
         wanted = known
     if enough:
-        return _told(version, session, wanted, partition, isolation, records)
+        return _encoded(version, session, wanted, partition, isolation, records)
     wanted.name = partition.topic
     attempt = SingleFetchAttempt(services, context, session, wanted, most_bytes, isolation)
     return Parked(context.now + max_wait_ms, keys=(partition,), poll=attempt.poll, expire=attempt.answer, yields=True)
@@ -119,7 +119,7 @@ def _look(partition: Partition, wanted: FetchedPartition, max_bytes: int, isolat
         return None
 
 
-def _told(
+def _encoded(
     version: int,
     session: FetchSession | None,
     wanted: FetchedPartition,
@@ -179,5 +179,5 @@ class SingleFetchAttempt(FetchAttempt):
             records, size = found
             if not size:
                 return None
-            return WrittenReply(_told(self._version, self._session, wanted, partition, self._isolation, records))
+            return WrittenReply(_encoded(self._version, self._session, wanted, partition, self._isolation, records))
         return super().poll(now)

@@ -61,8 +61,6 @@ class ShardHost(Protocol):
 class Shard:
     """A partition of a coordinator's topic, led by the node in `epoch`."""
 
-    __slots__ = ("confirmed", "epoch", "for_good", "index", "loading", "partition", "problem", "ready", "told")
-
     def __init__(self, index: int, epoch: int) -> None:
         self.index = index
         self.epoch = epoch
@@ -71,7 +69,7 @@ class Shard:
         self.ready = False
         self.problem: ApiError | None = None
         self.for_good = False  # time does not mend the problem
-        self.told = ""  # of the problem, to the log
+        self.logged_problem = ""
         self.confirmed = (-1, -1)  # when, and up to where, something was last appended for `confirm`
 
 
@@ -405,15 +403,15 @@ class CoordinatorShards:
             return
         if shard in self._loading:
             self._loading.remove(shard)
-        shard.loading, shard.told = None, ""
+        shard.loading, shard.logged_problem = None, ""
         shard.ready = True
         self._host.loaded(shard.index, shard.epoch)
 
     def _fail(self, shard: Shard, error: ApiError, *, for_good: bool = False) -> None:
         if not self._is_there(shard):
             return
-        if shard.told != str(error):
-            shard.told = str(error)
+        if shard.logged_problem != str(error):
+            shard.logged_problem = str(error)
             logger.error(
                 "%s-%d can't be read, so its coordinator is out of service: %s", self.topic, shard.index, error
             )

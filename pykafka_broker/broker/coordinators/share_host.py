@@ -264,15 +264,13 @@ class _Told(NamedTuple):
 class _Reading:
     """A read of a state, for a leader epoch. A refusal holds for a while.
 
-    told: the answer of the node that keeps the state; of this node, the commit of the read.
+    answer: of the node that keeps the state; of this node, the commit of the read.
     """
 
-    __slots__ = ("epoch", "keeper", "refused_until", "told")
-
-    def __init__(self, keeper: int | None, epoch: int, told: Future[Any]) -> None:
+    def __init__(self, keeper: int | None, epoch: int, answer: Future[Any]) -> None:
         self.keeper = keeper
         self.epoch = epoch
-        self.told = told
+        self.answer = answer
         self.refused_until = 1 << 62
 
 
@@ -399,15 +397,15 @@ class ShareHost:
             reading = self._reading[key] = _Reading(keeper, leader_epoch, told)
             if not told.done:
                 told.add_done_callback(lambda _: self._node.purgatory.touch(key))
-        if not reading.told.done:
+        if not reading.answer.done:
             raise NotYet
-        if reading.told.error is not None:
+        if reading.answer.error is not None:
             reading.refused_until = min(reading.refused_until, now + _REFUSED_MS)
-            raise reading.told.error
+            raise reading.answer.error
         del self._reading[key]
         if keeper is None:
             return self.apply(self.known(key).read(key, leader_epoch))
-        answer = reading.told.result()
+        answer = reading.answer.result()
         runs = [StateRun(*(getattr(batch, field) for field in _RUN)) for batch in answer.state_batches]
         return _Told(answer.start_offset, runs, answer.state_epoch)
 
@@ -613,7 +611,7 @@ class ShareHost:
             self._requests.forget_moved()
             self._end_offsets.forget_moved()
             self.partitions.follow()
-            self._reading = {key: reading for key, reading in self._reading.items() if not reading.told.done}
+            self._reading = {key: reading for key, reading in self._reading.items() if not reading.answer.done}
         lost = {(of.id, each.partition) for of, each in delta.changed_partitions if each.leader != self._node.id}
         if lost:
             self.partitions.drop_lost(lost)

@@ -78,7 +78,7 @@ class Emulation:
         if release.number >= _PRODUCE_OFFERED_WHOLE_FROM:
             self.offered = self.versions | {ApiKey.PRODUCE: (0, self.versions[ApiKey.PRODUCE][1])}
         self._last_error = release.last_error
-        self._told = {int(code): self._older(code) for code in ErrorCode if code > release.last_error}
+        self._older_codes = {int(code): self._older(code) for code in ErrorCode if code > release.last_error}
 
     @property
     def tells_own_range(self) -> bool:
@@ -108,21 +108,21 @@ class Emulation:
             code = _BEFORE.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
         return code
 
-    def told(self, reply: Any, response_type: type[Message], version: int) -> Any:
+    def translated(self, reply: Any, response_type: type[Message], version: int) -> Any:
         """Return the answer as the release gave it, without newer error codes."""
         if isinstance(reply, EncodedReply):
             response = response_type.decode(reply.body, version)
-            return EncodedReply(response.encode(version)) if self._retell(response) else reply
+            return EncodedReply(response.encode(version)) if self._replace_codes(response) else reply
         if isinstance(reply, Message):
-            self._retell(reply)
+            self._replace_codes(reply)
         return reply
 
-    def _retell(self, response: Message) -> bool:
+    def _replace_codes(self, response: Message) -> bool:
         """Replace newer error codes in a response; return whether there were any."""
         changed = False
         for struct, name, value in leaves(response):
             if name.endswith("error_code") and value > self._last_error:
-                setattr(struct, name, self._told[value])
+                setattr(struct, name, self._older_codes[value])
                 changed = True
         return changed
 

@@ -513,7 +513,7 @@ class EmulatedEndpoint(Endpoint):
         self.handler = emulation.handler(api_key, self.handler)
 
     def encode(self, context: RequestContext, reply: Any) -> Pieces:
-        return super().encode(context, self._emulation.told(reply, self.response_type, context.api_version))
+        return super().encode(context, self._emulation.translated(reply, self.response_type, context.api_version))
 
 
 class EmulatedRouter(Router):

@@ -501,7 +501,7 @@ class Slices:
 
     def unasked(self, steps: Steps[object]) -> Future[None]:
         """Do work that follows from a change, without a request that waits; return a future of its end."""
-        return self.begin(_told_of(steps), outlives_client=True)
+        return self.begin(_logged(steps), outlives_client=True)
 
     def reply(self, steps: Steps[Answer[R]], *, outlives_client: bool = False) -> Answer[R]:
         """Return the response, or a future of the response, that the work returns in the end; for handlers."""
@@ -544,7 +544,7 @@ class Slices:
             self._works.popleft().abandon()
 
 
-def _told_of(steps: Steps[object]) -> Steps[None]:
+def _logged(steps: Steps[object]) -> Steps[None]:
     try:
         yield from steps
     except ApiError as error:

@@ -530,7 +530,7 @@ async def _page_back(
         earlier[index] = part.next_offset if all_taken else part.records[-count].offset if count else ends[index]
         at_start = at_start and all_taken and part.at_end
     taken.sort(key=_by_time)
-    return BrowsedPage(taken, _told(ends), False, looked_at, None if at_start else _told(earlier))
+    return BrowsedPage(taken, _offsets_text(ends), False, looked_at, None if at_start else _offsets_text(earlier))
 
 
 async def _page(
@@ -544,14 +544,14 @@ async def _page(
         if (each.partition, each.offset) not in kept:
             next_offsets[each.partition] = min(next_offsets[each.partition], each.offset)
     more = len(found) > len(taken) or not all(part.at_end for part in scanned.values())
-    return BrowsedPage(taken, _told(next_offsets), more, looked_at)
+    return BrowsedPage(taken, _offsets_text(next_offsets), more, looked_at)
 
 
 def _by_time(each: BrowsedRecord) -> tuple[int, int, int]:
     return each.timestamp, each.partition, each.offset
 
 
-def _told(offsets: dict[int, int]) -> str:
+def _offsets_text(offsets: dict[int, int]) -> str:
     return ",".join(f"{index}:{offset}" for index, offset in sorted(offsets.items()))
 
 

@@ -11,7 +11,7 @@ from pykafka_broker.control.api.topics import raise_if, topic_image
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import FoundRecord, IsolationLevel, Outcome, check_led_here, end_of, records_from
-from pykafka_broker.control.schema import Index, Offset, ValueLimits, meant, told
+from pykafka_broker.control.schema import Index, Offset, ValueLimits, meant, text_or_base64
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
@@ -255,7 +255,7 @@ async def delete_records(
 def shown(topic: str, partition: int, found: FoundRecord) -> RecordAnswer:
     """Return a record as an answer."""
     record, header = found.record, found.header
-    (key, key_base64), (value, value_base64) = told(record.key), told(record.value)
+    (key, key_base64), (value, value_base64) = text_or_base64(record.key), text_or_base64(record.value)
     return RecordAnswer(
         topic,
         partition,
@@ -264,7 +264,7 @@ def shown(topic: str, partition: int, found: FoundRecord) -> RecordAnswer:
         "LogAppendTime" if header.log_append_time else "CreateTime",
         key,
         value,
-        [Header(header_name(name), *told(data)) for name, data in record.headers],
+        [Header(header_name(name), *text_or_base64(data)) for name, data in record.headers],
         key_base64,
         value_base64,
         found.transaction,

@@ -88,7 +88,7 @@ async def wait_for_records(
     watch = TopicWatch(control, topic, isolation_level)
 
     def instead() -> str:
-        return _told(control, watch, f"topic {topic} has {counted(watch.look(), 'record')}, expected {n}")
+        return _described(control, watch, f"topic {topic} has {counted(watch.look(), 'record')}, expected {n}")
 
     await _wait(control, lambda: True if watch.exists and watch.look() >= n else None, instead, timeout_ms)
     return records(control, topic, isolation_level=isolation_level, limit=max(1, min(n, MOST_AT_ONCE)))
@@ -111,7 +111,7 @@ async def wait_for_record(
         return next(filter(wanted.fits, seen), None)
 
     def instead() -> str:
-        return _told(control, watch, f"topic {topic} has {counted(watch.look(), 'record')}, and none is {wanted}")
+        return _described(control, watch, f"topic {topic} has {counted(watch.look(), 'record')}, and none is {wanted}")
 
     return await _wait(control, look, instead, timeout_ms)
 
@@ -207,7 +207,7 @@ async def assert_contains(
         raise no_topic(control, topic)
     watch.require_all()
     head = f"topic {topic}: {len(records) - len(there)} of {len(records)} expected records are missing"
-    says = "\n".join([head, *lines, _told(control, watch, f"the topic has {counted(len(found), 'record')}")])
+    says = "\n".join([head, *lines, _described(control, watch, f"the topic has {counted(len(found), 'record')}")])
     raise Problem(DOES_NOT_HOLD, says, more={"records": write(found[:MOST_AT_ONCE])})
 
 
@@ -273,7 +273,7 @@ def _page(found: list[RecordAnswer]) -> Records:
     return Records(page, {str(each.partition): each.offset + 1 for each in page}, len(found) > len(page))
 
 
-def _told(control: Control, watch: TopicWatch, head: str) -> str:
+def _described(control: Control, watch: TopicWatch, head: str) -> str:
     """Return a text about the topic's records, the last records included."""
     if not watch.exists:
         return no_topic(control, watch.topic).detail

@@ -181,7 +181,7 @@ def _duplicates(evidence: Evidence) -> Iterator[Finding]:
             if surplus > 0:
                 for again in others[-surplus:]:
                     text = f"{place(*partition, again.base)} is {place(*partition, first.base)} once more"
-                    yield Finding("duplicate", text + _records(again), *partition, again.base, _told(sent))
+                    yield Finding("duplicate", text + _records(again), *partition, again.base, _attempt_lines(sent))
 
 
 def _is_sent_again(attempts: Iterable[Produced]) -> bool:
@@ -195,7 +195,7 @@ def _is_sent_again(attempts: Iterable[Produced]) -> bool:
     return False
 
 
-def _told(attempts: Iterable[Produced]) -> list[str]:
+def _attempt_lines(attempts: Iterable[Produced]) -> list[str]:
     """Return what the producers were told, a line for each attempt."""
     return [
         f"sent at {clock(each.at)} by {each.who}: "
@@ -356,7 +356,7 @@ def _unacknowledged_reads(evidence: Evidence) -> Iterator[Finding]:
             text = (
                 f"{place(*partition, batch.base)} was fetched at {clock(fact.at)} by {fact.who} and never acknowledged"
             )
-            yield Finding("unacknowledged read", text + _records(batch), *partition, batch.base, _told(sent))
+            yield Finding("unacknowledged read", text + _records(batch), *partition, batch.base, _attempt_lines(sent))
 
 
 def _reads(evidence: Evidence) -> Iterator[tuple[Fact, TopicPartition, Iterator[BatchOutline]]]:

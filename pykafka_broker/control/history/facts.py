@@ -232,7 +232,7 @@ def _name(topic: Any, topic_name: TopicName) -> str:
     return name or topic_name(getattr(topic, "topic_id", b"")) or ""
 
 
-def _told(topics: Iterable[Any], partitions: str, index: str, topic_name: TopicName) -> dict[tuple[str, int], Any]:
+def _parts(topics: Iterable[Any], partitions: str, index: str, topic_name: TopicName) -> dict[tuple[str, int], Any]:
     """Return the parts of an answer by topic and partition."""
     return {
         (_name(topic, topic_name), getattr(each, index)): each
@@ -244,7 +244,7 @@ def _told(topics: Iterable[Any], partitions: str, index: str, topic_name: TopicN
 def _produced(
     exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName
 ) -> Iterator[Fact]:
-    told = {} if response is None else _told(response.responses, "partition_responses", "index", topic_name)
+    told = {} if response is None else _parts(response.responses, "partition_responses", "index", topic_name)
     for topic in request.topic_data:
         name = _name(topic, topic_name)
         for each in topic.partition_data:
@@ -264,7 +264,7 @@ def _produced(
 def _fetched(exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
     if response is None or request.replica_id >= 0 or request.replica_state.replica_id >= 0:
         return  # followers are no consumers
-    asked = _told(request.topics, "partitions", "partition", topic_name)
+    asked = _parts(request.topics, "partitions", "partition", topic_name)
     for topic in response.responses:
         name = _name(topic, topic_name)
         for each in topic.partitions:
@@ -288,7 +288,7 @@ def _fetched(exchange: Exchange, request: Any, response: Any, common: _Common, t
 def _committed(
     exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName
 ) -> Iterator[Fact]:
-    told = {} if response is None else _told(response.topics, "partitions", "partition_index", topic_name)
+    told = {} if response is None else _parts(response.topics, "partitions", "partition_index", topic_name)
     for topic in request.topics:
         name = _name(topic, topic_name)
         for each in topic.partitions:
@@ -339,7 +339,7 @@ def _ended(exchange: Exchange, request: Any, response: Any, common: _Common, top
 
 
 def _acknowledged(request: Any, response: Any, common: _Common, topic_name: TopicName, error: str) -> Iterator[Fact]:
-    told = {} if response is None else _told(response.responses, "partitions", "partition_index", topic_name)
+    told = {} if response is None else _parts(response.responses, "partitions", "partition_index", topic_name)
     for topic in request.topics:
         name = _name(topic, topic_name)
         for each in topic.partitions:

@@ -77,7 +77,7 @@ class GroupProgress:
         self.reached: dict[str, int] = {}  # the end of what each connection has fetched
         self.committed: OffsetCommitted | None = None
         self.went_back: dict[str, int] = {}  # the lowest position since the last commit, by client
-        self.told: set[str] = set()
+        self.found: set[str] = set()
 
 
 def group_findings(evidence: Evidence, seen_by: str | None = None) -> list[Finding]:
@@ -157,11 +157,11 @@ def _went_back(evidence: Evidence, group: str, fact: Fetched, state: GroupProgre
         if batch is None:
             return
         first = batch.last
-    if committed is None or first >= committed.offset or "nonmonotonic poll" in state.told:
+    if committed is None or first >= committed.offset or "nonmonotonic poll" in state.found:
         return
     if state.reached.get(fact.address, 0) < committed.offset:
         return  # a client that was replaced, or one that has not read so far
-    state.told.add("nonmonotonic poll")
+    state.found.add("nonmonotonic poll")
     text = (
         f"{place(fact.topic, fact.partition, first)} was fetched once more at {clock(fact.at)} by {fact.who}, "
         f"and group {group} had committed {committed.offset} at {clock(committed.at)}"
@@ -200,15 +200,15 @@ def _commit(
             f"group {fact.group} committed {fact.offset} of {place(*partition)} at {clock(fact.at)} by {fact.who}, "
             + (f"and its members {reached}" if ahead else f"and its members never fetched {_span(low, high)}")
         )
-        if anomaly not in state.told:
-            state.told.add(anomaly)
+        if anomaly not in state.found:
+            state.found.add(anomaly)
             yield Finding(anomaly, text, *partition, skipped[0], [evidence.written(partition, skipped[0])])
 
 
 def _commit_back(fact: OffsetCommitted, before: OffsetCommitted, state: GroupProgress) -> Iterator[Finding]:
-    if state.went_back.get(fact.client, fact.offset + 1) <= fact.offset or "nonmonotonic commit" in state.told:
+    if state.went_back.get(fact.client, fact.offset + 1) <= fact.offset or "nonmonotonic commit" in state.found:
         return  # it sought, and reads again from there
-    state.told.add("nonmonotonic commit")
+    state.found.add("nonmonotonic commit")
     text = (
         f"group {fact.group} committed {fact.offset} of {place(fact.topic, fact.partition)} at {clock(fact.at)} by "
         f"{fact.who}, and {before.offset} was committed at {clock(before.at)} by {before.who}"
@@ -245,7 +245,7 @@ class _SharedPartition:
     def __init__(self) -> None:
         self.delivered: list[RecordsAcquired] = []
         self.done: dict[int, RecordsAcknowledged] = {}  # by offset
-        self.told: set[Anomaly] = set()
+        self.found: set[Anomaly] = set()
 
 
 def share_findings(evidence: Evidence) -> Iterator[Finding]:
@@ -266,14 +266,14 @@ def _acknowledge(evidence: Evidence, fact: RecordsAcknowledged, state: _SharedPa
         if kind not in _FINAL:
             continue
         before = state.done.setdefault(offset, fact)
-        if before is not fact and "acknowledged twice" not in state.told:
+        if before is not fact and "acknowledged twice" not in state.found:
             text = f"{place(fact.topic, fact.partition, offset)} was acknowledged twice in share group {fact.group}"
             yield _finding(evidence, "acknowledged twice", text, offset, fact, state, [before, fact])
 
 
 def _acquire(evidence: Evidence, fact: RecordsAcquired, state: _SharedPartition) -> Iterator[Finding]:
     state.delivered.append(fact)
-    if "acknowledgement lost" in state.told:
+    if "acknowledgement lost" in state.found:
         return
     for offset in range(fact.first, fact.last + 1):
         before = state.done.get(offset)
@@ -295,7 +295,7 @@ def _finding(
     state: _SharedPartition,
     acknowledged: list[RecordsAcknowledged],
 ) -> Finding:
-    state.told.add(anomaly)
+    state.found.add(anomaly)
     partition = fact.topic, fact.partition
     deliveries = [
         f"delivered at {clock(each.at)} to {each.who}" for each in state.delivered if each.first <= offset <= each.last

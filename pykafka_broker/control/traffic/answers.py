@@ -106,7 +106,7 @@ def split(request: Any, again: Any, wanted: Wanted, known: Known) -> bool:
     return keep(again, lambda *place: not wanted(*place), known)
 
 
-def told_of(response: Any, refused: Any, code: int, wanted: Wanted, known: Known) -> None:
+def fail_wanted(response: Any, refused: Any, code: int, wanted: Wanted, known: Known) -> None:
     """Change an answer: the items of `refused` have failed, and no others."""
     keep(response, lambda *place: not wanted(*place), known)
     response.add_failed(refused, ErrorCode(code))
@@ -114,7 +114,7 @@ def told_of(response: Any, refused: Any, code: int, wanted: Wanted, known: Known
     _tidy(response)
 
 
-def told_of_all(response: Any, refused: Any, version: int, code: int) -> None:
+def fail_all(response: Any, refused: Any, version: int, code: int) -> None:
     """Change an answer: the whole request has failed."""
     failed = refusal(SPECS[refused.API_KEY], refused, version, code)
     for name in response.__match_args__:
@@ -122,7 +122,7 @@ def told_of_all(response: Any, refused: Any, version: int, code: int) -> None:
             setattr(response, name, getattr(failed, name))
 
 
-def told_of_metadata(response: Any, code: int, meets: Wanted, whole_topic: bool, known: Known) -> None:
+def fail_metadata(response: Any, code: int, meets: Wanted, whole_topic: bool, known: Known) -> None:
     """Put the error into an answer to Metadata.
 
     Such an answer names brokers too, and its request may have asked for everything. A topic without a leader keeps its
@@ -139,7 +139,7 @@ def told_of_metadata(response: Any, code: int, meets: Wanted, whole_topic: bool,
                     partition.error_code, partition.leader_id = code, -1
 
 
-def told_of_fetch(response: Any, places: list[tuple[str | bytes, int]], code: int) -> None:
+def fail_fetch(response: Any, places: list[tuple[str | bytes, int]], code: int) -> None:
     """Put the error into an answer to Fetch; `places` are topics, by name or id as in the answer, and partitions."""
     for topic, index in places:
         field = "topic" if isinstance(topic, str) else "topic_id"
@@ -153,7 +153,7 @@ def told_of_fetch(response: Any, places: list[tuple[str | bytes, int]], code: in
         of_topic.partitions.append(failed)
 
 
-def told_of_share_fetch(response: Any, places: list[tuple[str | bytes, int]], code: int) -> None:
+def fail_share_fetch(response: Any, places: list[tuple[str | bytes, int]], code: int) -> None:
     """Put the error into an answer to ShareFetch; `places` are topics by id, and partitions."""
     for topic_id, index in places:
         of_topic = next((each for each in response.responses if each.topic_id == topic_id), None)
@@ -246,7 +246,7 @@ def refusing(exchange: Exchange, rule: Rule, known: Known) -> Refusing:
         raise ClosedOnPurpose(f"fault {rule.id} fails a request that gets no answer")
     if code in OF_PARTITIONS or (rule.match.names_places and code not in OF_SESSIONS):
         if exchange.api_key == ApiKey.FETCH:
-            change = partial(told_of_fetch, places=fetched_places(request, rule, known), code=code)
+            change = partial(fail_fetch, places=fetched_places(request, rule, known), code=code)
             request.max_wait_ms = request.min_bytes = 0
             return Refusing(encoded_request(exchange.frame, spec, exchange.version, request), change, [])
         if exchange.api_key == ApiKey.SHARE_FETCH:
@@ -268,7 +268,7 @@ def _refusing_share_fetch(exchange: Exchange, places: list[tuple[str | bytes, in
         for each in topic.partitions:
             if (topic.topic_id, each.partition_index) in places:
                 each.acknowledgement_batches = []
-    change = partial(told_of_share_fetch, places=places, code=code)
+    change = partial(fail_share_fetch, places=places, code=code)
     return Refusing(encoded_request(exchange.frame, spec, exchange.version, request), change, [])
 
 
@@ -278,7 +278,7 @@ def _refusing_some(exchange: Exchange, rule: Rule, known: Known) -> Refusing:
     assert spec is not None
     assert code is not None
     refused, others = (decoded_request(exchange.frame, spec) for _ in range(2))
-    change = partial(told_of, refused=refused, code=code, wanted=rule.meets, known=known)
+    change = partial(fail_wanted, refused=refused, code=code, wanted=rule.meets, known=known)
     if split(refused, others, rule.meets, known):
         return Refusing(encoded_request(exchange.frame, spec, exchange.version, others), change, [])
     response = refusal_of_items(spec, refused, exchange.version, code)
@@ -287,7 +287,7 @@ def _refusing_some(exchange: Exchange, rule: Rule, known: Known) -> Refusing:
 
 def _metadata_change(rule: Rule, code: int, known: Known) -> Change:
     whole_topic = rule.match.partition is None
-    return partial(told_of_metadata, code=code, meets=rule.meets, whole_topic=whole_topic, known=known)
+    return partial(fail_metadata, code=code, meets=rule.meets, whole_topic=whole_topic, known=known)
 
 
 def fetched_places(request: Any, rule: Rule, known: Known) -> list[tuple[str | bytes, int]]:
@@ -349,13 +349,13 @@ def _applied(exchange: Exchange, rule: Rule, code: int, known: Known) -> Change:
     if exchange.api_key == ApiKey.METADATA:
         return _metadata_change(rule, code, known)
     if exchange.api_key == ApiKey.FETCH:
-        return partial(told_of_fetch, places=fetched_places(request, rule, known), code=code)
+        return partial(fail_fetch, places=fetched_places(request, rule, known), code=code)
     if exchange.api_key == ApiKey.SHARE_FETCH and (rule.match.names_places or code in OF_PARTITIONS):
-        return partial(told_of_share_fetch, places=fetched_places(request, rule, known), code=code)
+        return partial(fail_share_fetch, places=fetched_places(request, rule, known), code=code)
     if rule.match.names_places:
         keep(request, rule.meets, known)
-        return partial(told_of, refused=request, code=code, wanted=rule.meets, known=known)
-    return partial(told_of_all, refused=request, version=exchange.version, code=code)
+        return partial(fail_wanted, refused=request, code=code, wanted=rule.meets, known=known)
+    return partial(fail_all, refused=request, version=exchange.version, code=code)
 
 
 def _throttle(response: Any, throttle_ms: int) -> None:

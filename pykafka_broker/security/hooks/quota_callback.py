@@ -65,7 +65,7 @@ class HookedQuotas:
         """Make the hook. Raises ConfigError."""
         name = config.static[KEY]
         self.hook: QuotaCallback = load_hook(KEY, name, QuotaCallback, config.static)
-        self._told: dict[tuple[str, QuotaEntity], float] = {}
+        self._known: dict[tuple[str, QuotaEntity], float] = {}
 
     def __bool__(self) -> bool:
         return True  # the hook alone knows whether there are quotas
@@ -92,7 +92,7 @@ class HookedQuotas:
             for kind, quota in quotas.items()
             if kind in TYPES and all(part != IP for part, _ in entity)
         }
-        before, self._told = self._told, now
+        before, self._known = self._known, now
         for (quota_type, entity), quota in now.items():
             if before.get((quota_type, entity)) != quota:
                 self._tell("update_quota", quota_type, dict(entity), quota)

@@ -181,7 +181,7 @@ class Begun:
     """Something that has begun by a plain call; awaited, until `is_over` says so."""
 
     def __init__(self, told: str, is_over: Callable[[], object]) -> None:
-        self._told = told
+        self._complaint = told
         self._is_over = is_over
 
     def __await__(self) -> Generator[Any, Any, None]:
@@ -192,7 +192,7 @@ class Begun:
             if self._is_over():
                 return
             await asyncio.sleep(_LOOK_S)
-        raise BrokerError(f"after {_LONG_S:g} virtual seconds {self._told}")
+        raise BrokerError(f"after {_LONG_S:g} virtual seconds {self._complaint}")
 
 
 def _at_once() -> Begun:

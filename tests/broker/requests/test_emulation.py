@@ -26,7 +26,7 @@ def emulation(name: str) -> Emulation:
 def code_of(name: str, code: ErrorCode) -> int:
     partition = PartitionProduceResponse(0, code)
     reply = ProduceResponse([TopicProduceResponse("t", partition_responses=[partition])])
-    assert emulation(name).told(reply, ProduceResponse, 3) is reply
+    assert emulation(name).translated(reply, ProduceResponse, 3) is reply
     return partition.error_code
 
 
@@ -61,7 +61,7 @@ def test_answers_that_are_bytes_already() -> None:
         return EncodedReply(MetadataResponse(topics=[MetadataResponseTopic(code, "t")]).encode(1))
 
     def told(reply: EncodedReply) -> Any:
-        return emulation("0.11").told(reply, MetadataResponse, 1)
+        return emulation("0.11").translated(reply, MetadataResponse, 1)
 
     as_it_is = encoded(ErrorCode.LEADER_NOT_AVAILABLE)
     assert told(as_it_is) is as_it_is
@@ -70,4 +70,4 @@ def test_answers_that_are_bytes_already() -> None:
 
 
 def test_what_has_no_fields_is_left_alone(tmp_path: Path) -> None:
-    assert emulation("2.8").told(None, MetadataResponse, 1) is None
+    assert emulation("2.8").translated(None, MetadataResponse, 1) is None
