@@ -193,20 +193,20 @@ async def print_moves(tool: Tool, client: Client, plan: Plan) -> bool:
     return any(each.future is not None for each in found.values())
 
 
-def _progress(replica: Replica, wanted: str, there: ReplicaDirectories) -> str:
+def _progress(replica: Replica, wanted: str, present: ReplicaDirectories) -> str:
     """Return a sentence on the move of a replica to the directory `wanted`."""
     (topic, partition), node = replica
     of = f"Partition {topic}-{partition}"
-    if there.future is not None:
-        if there.future == wanted:
+    if present.future is not None:
+        if present.future == wanted:
             return f"Reassignment of replica {_replica_text(replica)} is still in progress."
-        return f"{of} on broker {node} is being moved to log dir {there.future} instead of {wanted}."
-    if there.current == wanted:
+        return f"{of} on broker {node} is being moved to log dir {present.future} instead of {wanted}."
+    if present.current == wanted:
         return f"Reassignment of replica {_replica_text(replica)} completed successfully."
-    if there.current is None:
+    if present.current is None:
         nowhere = f"{of} is not found in any live log dir on broker {node}."
         return f"{nowhere} There is likely an offline log directory on the broker."
-    return f"{of} on broker {node} is not being moved from log dir {there.current} to {wanted}."
+    return f"{of} on broker {node} is not being moved from log dir {present.current} to {wanted}."
 
 
 async def cancel_moves(client: Client, plan: Plan) -> str:
@@ -227,9 +227,9 @@ async def _planned_replicas(client: Client, plan: Plan) -> dict[Replica, Replica
     if plan.directories:
         await client.refresh()
     for node in sorted({node for _, node in plan.directories}):
-        there = await directories_of(client, node) if node in client.nodes else {}
+        present = await directories_of(client, node) if node in client.nodes else {}
         for partition in (partition for partition, broker in plan.directories if broker == node):
-            found[partition, node] = there.get(partition, ReplicaDirectories())
+            found[partition, node] = present.get(partition, ReplicaDirectories())
     return found
 
 
