@@ -137,7 +137,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--shuffle", type=int, metavar="SEED", help="files, and the tests of each, in an order drawn from it"
     )
-    parser.addoption("--short", action="store_true", help="a quarter of the simulation's runs, as `make test` has them")
+    parser.addoption(
+        "--short",
+        action="store_true",
+        help="what `make test` has: a quarter of the simulation's runs, no test marked `whole`",
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -149,6 +153,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("slow"):
                 item.add_marker(pytest.mark.skip(reason="only with --slow"))
+    if config.getoption("--short"):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("whole")])
+        items[:] = [item for item in items if not item.get_closest_marker("whole")]
     seed = config.getoption("--shuffle")
     if seed is not None:
         dice = random.Random(seed)
