@@ -7,8 +7,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 # Most of what is installed is never imported: what is, gets its bytecode then.
 INSTALL := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check -q install --no-compile
 ARGS ?=
-# Tests run several at once, as most of them wait: for brokers, clients, JVMs. Five share two cores and 11 GB of memory.
-WORKERS ?= 5
+# Tests run several at once, as many of them wait: for brokers, clients, JVMs. Four keep two cores busy.
+WORKERS ?= 4
 # Beside the default, which is in pyproject.toml.
 OTHER_SPARKS := 3.5.9 4.0.5 4.2.1
 # Print where Kafka's and Spark's jars and a Java are, and fetch what is missing; JARS limits that to some sets of jars.

@@ -59,6 +59,7 @@ gc.disable()
 # A busy machine is no defect: generated examples have no deadline of their own, pytest's time-out ends what hangs.
 settings.register_profile("everywhere", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("everywhere")
+settings.register_profile("short", settings.get_profile("everywhere"), max_examples=25)
 
 TOGETHER = {
     "tests/house/": "tests/house/",  # all go through the parsed package
@@ -140,8 +141,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--short",
         action="store_true",
-        help="what `make test` has: a quarter of the simulation's runs, no test marked `whole`",
+        help="as `make test`: no test marked `whole`, a quarter of the simulation's runs and of generated examples",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--short"):
+        settings.load_profile("short")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
