@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
-PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check -q
+# Most of what is installed is never imported: what is, gets its bytecode then.
+INSTALL := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check -q install --no-compile
 ARGS ?=
-# Tests run several at once, as most of them wait: for brokers, clients, JVMs. Five share two cores and 11 GB of memory.
-WORKERS ?= 5
+# Tests run several at once, as many of them wait: for brokers, clients, JVMs. Four keep two cores busy.
+WORKERS ?= 4
 # Beside the default, which is in pyproject.toml.
 OTHER_SPARKS := 3.5.9 4.0.5 4.2.1
 # Print where Kafka's and Spark's jars and a Java are, and fetch what is missing; JARS limits that to some sets of jars.
@@ -15,7 +16,7 @@ OTHER_SPARKS := 3.5.9 4.0.5 4.2.1
 JARS :=
 FIND_JARS = $(BIN)/python -m interop.jars $(JARS)
 WITH_JARS = set -eo pipefail; \
-	where="$$($(FIND_JARS) || { $(PIP) install -e '.[interop]' >&2 && $(FIND_JARS); })"; eval "$$where";
+	where="$$($(FIND_JARS) || { $(INSTALL) -e '.[interop]' >&2 && $(FIND_JARS); })"; eval "$$where";
 # Have tests compiled, and constants read, by one process in the background, where every worker would do it; `wait`
 # before they start.
 COMPILING = if ! test -e tests/__pycache__; then $(BIN)/python -m pytest --collect-only -qq $(1) > /dev/null 2>&1 & fi;
@@ -112,7 +113,7 @@ spark-demo: $(VENV)/.dev
 
 .cache/pyspark-%:
 	rm -rf $@.unfinished
-	$(PIP) install --target $@.unfinished pyspark==$*
+	$(INSTALL) --target $@.unfinished pyspark==$*
 	mv $@.unfinished $@
 
 clean:
@@ -123,25 +124,25 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: pyproject.toml | $(BIN)/python
-	$(PIP) install -e .
+	$(INSTALL) -e .
 	touch $@
 
 $(VENV)/.docs: pyproject.toml | $(BIN)/python
-	$(PIP) install -e '.[docs]'
+	$(INSTALL) -e '.[docs]'
 	touch $@ $(VENV)/.run
 
 $(VENV)/.unit: pyproject.toml | $(BIN)/python
-	$(PIP) install -e '.[test]'
+	$(INSTALL) -e '.[test]'
 	touch $@ $(VENV)/.run
 
 $(VENV)/.tests: pyproject.toml | $(BIN)/python
-	$(PIP) install -e '.[test,docs]'
+	$(INSTALL) -e '.[test,docs]'
 	touch $@ $(VENV)/.run $(VENV)/.docs $(VENV)/.unit
 
 $(VENV)/.readers: pyproject.toml | $(VENV)/.dev
-	$(PIP) install -e '.[readers]'
+	$(INSTALL) -e '.[readers]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
-	$(PIP) install -e '.[test,interop,dev]'
+	$(INSTALL) -e '.[test,interop,dev]'
 	touch $@ $(VENV)/.run $(VENV)/.docs $(VENV)/.unit $(VENV)/.tests

@@ -28,6 +28,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.whole
 def test_every_page_is_there(site: Path) -> None:
     missing = [page for page in (ROOT / "docs").rglob("*.md") if not _made_of(page, site).exists()]
     assert missing == []

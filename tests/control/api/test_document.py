@@ -56,6 +56,7 @@ def own_broker() -> Iterator[KafkaBroker]:
         assert "a defect" not in broker.log
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", sorted(ALL))
 def test_what_is_made_up_from_it_is_answered_and_never_a_defect(own_broker: KafkaBroker, name: str) -> None:
     operation = ALL[name]
