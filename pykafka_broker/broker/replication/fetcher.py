@@ -28,7 +28,7 @@ from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.scan import DamagedLog
 from pykafka_broker.peers import LinkError, Peer
-from pykafka_broker.protocol.enums import EARLIEST, LATEST, TopicIdPartition, by_topic
+from pykafka_broker.protocol.enums import EARLIEST, LATEST, TopicIdPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.fetch_request import (
@@ -354,23 +354,23 @@ class ReplicaFetcher:
             max_bytes=config.replica_fetch_response_max_bytes,
             session_id=self._session_id,
             session_epoch=self._session_epoch,
-            topics=[FetchTopic("", *topic) for topic in by_topic(changed).items()],
-            forgotten_topics_data=[ForgottenTopic("", *topic) for topic in by_topic(forgotten).items()],
+            topics=[FetchTopic("", *topic) for topic in changed.items()],
+            forgotten_topics_data=[ForgottenTopic("", *topic) for topic in forgotten.items()],
         )
 
-    def _session_changes(self, max_bytes: int) -> tuple[list[tuple[bytes, FetchPartition]], list[TopicIdPartition]]:
-        """Return the changed positions, and the partitions that leave the session."""
-        session, changed, forgotten = self._session, [], []
+    def _session_changes(self, max_bytes: int) -> tuple[dict[bytes, list[FetchPartition]], dict[bytes, list[int]]]:
+        """Return the changed positions, and the partitions that leave the session, by topic."""
+        session, changed, forgotten = self._session, dict[bytes, list[FetchPartition]](), dict[bytes, list[int]]()
         for key in self._changed:
             followed = self._followed.get(key)
             if followed is None or key in self._paused:
                 if session.pop(key, None) is not None:
-                    forgotten.append(key)
+                    forgotten.setdefault(key[0], []).append(key[1])
                 continue
             position = followed.position(max_bytes)
             if session.get(key) != position:
                 session[key] = position
-                changed.append((key[0], FetchPartition(key[1], *position)))
+                changed.setdefault(key[0], []).append(FetchPartition(key[1], *position))
         self._changed = {}
         return changed, forgotten
 
