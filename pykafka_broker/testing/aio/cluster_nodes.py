@@ -260,7 +260,7 @@ class AsyncClusterNodes(AsyncControlled):
         await poll(reached, f"the replicas of {topic}-{partition} are unknown", WAIT_S)
 
     async def _leader_knows(self, topic: str, partition: int, state: PartitionState) -> bool:
-        """Tell whether the leader acts by the given state; the leader hears of a change after the controller.
+        """Return whether the leader acts by the given state; the leader hears of a change after the controller.
 
         Where no broker of the cluster leads, the answer is yes.
         """
@@ -466,11 +466,8 @@ class AsyncClusterFaults(AsyncFaults):
 
     async def all(self) -> list[FaultState]:
         """Return the faults of all brokers, with the `node_id` of each."""
-        found: list[FaultState] = []
-        for node_id, node in self._nodes.items():
-            for fault in await node.faults.all():
-                found.append({**fault, "node_id": node_id})
-        return found
+        nodes = self._nodes.items()
+        return [{**fault, "node_id": node_id} for node_id, node in nodes for fault in await node.faults.all()]
 
     async def clear(self) -> None:
         """End all faults, chaos included."""
@@ -559,11 +556,8 @@ class AsyncClusterTraffic(AsyncClusterNodes):
 
     async def connections(self, client_id: str | None = None) -> list[Connection]:
         """Return the connections of clients to any broker, with the broker's `node_id`."""
-        found: list[Connection] = []
-        for node_id, node in self._brokers_that_run().items():
-            for each in await node.connections(client_id):
-                found.append({**each, "node_id": node_id})
-        return found
+        nodes = self._brokers_that_run().items()
+        return [{**each, "node_id": node_id} for node_id, node in nodes for each in await node.connections(client_id)]
 
     async def wait_for_connections(self, client_id: str | None = None, n: int = 1, timeout: float = 10) -> list[Connection]:
         """Wait until at least `n` connections of the client id exist; with `n` 0, until none exists.
@@ -580,19 +574,16 @@ class AsyncClusterTraffic(AsyncClusterNodes):
         return await poll(connected, f"the connections of client id {client_id} are unknown", timeout)
 
     async def _requests(self, query: Mapping[str, Any]) -> list[SeenRequest]:
-        found: list[SeenRequest] = []
-        for node_id, node in self._brokers_that_run().items():
-            for each in await node._requests(query):
-                found.append({**each, "node_id": node_id})
+        nodes = self._brokers_that_run().items()
+        found: list[SeenRequest] = [
+            {**each, "node_id": node_id} for node_id, node in nodes for each in await node._requests(query)
+        ]
         return sorted(found, key=lambda each: int(each["time"]))[-query["limit"] :]
 
     async def advice(self, client_id: str | None = None) -> list[Advice]:
         """Return what clients should change, from the request log of each broker, with its `node_id`."""
-        found: list[Advice] = []
-        for node_id, node in self._brokers_that_run().items():
-            for each in await node.advice(client_id):
-                found.append({**each, "node_id": node_id})
-        return found
+        nodes = self._brokers_that_run().items()
+        return [{**each, "node_id": node_id} for node_id, node in nodes for each in await node.advice(client_id)]
 
     @property
     def history(self) -> AsyncClusterHistory:

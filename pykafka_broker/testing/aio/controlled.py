@@ -38,7 +38,7 @@ class AsyncBrokerClock(AsyncHandle):
         return f"<Clock of {self._control.url}>"
 
     async def now(self) -> int:
-        """The timestamp of a record written now, in epoch milliseconds."""
+        """Return the timestamp of a record written now, in epoch milliseconds."""
         return int((await self._control.call("GET", "/clock"))["now_ms"])
 
     @property
