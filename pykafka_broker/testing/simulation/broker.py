@@ -114,7 +114,7 @@ class _State(BrokerState):
     def names(self) -> list[str]:
         self._refuse()
 
-    def _take(self, name: str, last: str | None = None) -> None:
+    def snapshot(self, name: str) -> None:
         self._refuse()
 
     def _refuse(self) -> NoReturn:
