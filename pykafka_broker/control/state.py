@@ -220,6 +220,7 @@ class BrokerState:
 
     def snapshot(self, name: str) -> None:
         """Keep the present state under a name, replacing an earlier snapshot."""
+        self._require_alone()
         self._take(name)
 
     def image_for_fork(self) -> list[str]:
@@ -278,7 +279,7 @@ class BrokerState:
     def _require_alone(self) -> None:
         if not self._broker.node.roles.alone:
             raise Problem(
-                409, "the node belongs to a cluster: only a broker alone has a state to reset, restore or fork"
+                409, "the node belongs to a cluster: only a broker alone has a state to reset, keep, restore or fork"
             )
 
     def _require_room(self) -> None:
@@ -300,7 +301,7 @@ class BrokerState:
     def _require(self, name: str) -> None:
         names = self.names()
         if name not in names:
-            known = f"there are {', '.join(names)}" if names else "there is none"
+            known = f"there are {', '.join(names)}" if names else "there are none"
             raise Problem(404, f"there is no snapshot {name}; {known}")
 
     def _forget(self, name: str) -> None:
