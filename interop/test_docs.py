@@ -117,8 +117,9 @@ def test_a_broker_of_kafka_joins_a_cluster(tmp_path: Path, environment: dict[str
             assert shown in text
             text = text.replace(shown, used)
         (tmp_path / "kafka-4.properties").write_text(text)
-        ask = ["pykafka-broker", "cluster", "cluster-id", "--bootstrap-server", cluster.bootstrap_servers]
-        cluster_id = run(ask, tmp_path, environment).split()[-1]
+        at = ["--bootstrap-server", cluster.bootstrap_servers]
+        quorum = run(["pykafka-broker", "metadata-quorum", *at, "describe", "--status"], tmp_path, environment)
+        cluster_id = quorum.split()[1]
         java = java_command("-Xmx256m", "-cp", kafka_classpath())
         format_it = ["kafka.tools.StorageTool", "format", "-c", "kafka-4.properties", "-t", cluster_id]
         run([*java, *format_it], tmp_path, environment)
