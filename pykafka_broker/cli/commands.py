@@ -97,6 +97,7 @@ def without_script(word: str) -> str:
 _OTHER_WORDS = {
     "produce": "console-producer",
     "consume": "console-consumer",
+    "version": "--version",
     "dump-log": "log dump",
     "storage": "format or info",
     "mirror-maker": "mirror",
