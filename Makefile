@@ -7,8 +7,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 # Most of what is installed is never imported: what is, gets its bytecode then.
 INSTALL := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check -q install --no-compile
 ARGS ?=
-# Tests run several at once, as many of them wait: for brokers, clients, JVMs. Four keep two cores busy.
-WORKERS ?= 4
+# Tests run several at once, as many of them wait: for brokers, clients, JVMs. Five keep two cores busy.
+WORKERS ?= 5
 # Beside the default, which is in pyproject.toml.
 OTHER_SPARKS := 3.5.9 4.0.5 4.2.1
 # Print where Kafka's and Spark's jars and a Java are, and fetch what is missing; JARS limits that to some sets of jars.
@@ -31,7 +31,7 @@ run: $(VENV)/.run
 # Without ARGS the files that `testpaths` in pyproject.toml names, with the simulation's short form: of all jars those
 # tests read Kafka's alone.
 test: JARS := $(if $(ARGS),,KAFKA_JARS KAFKA_LOGGING_JARS)
-test: $(VENV)/$(if $(ARGS),$(if $(UNIT),.unit,.dev),.tests)
+test: $(VENV)/$(if $(UNIT),.unit,$(if $(ARGS),.dev,.unit))
 	$(call COMPILING,$(ARGS)) $(if $(UNIT),,$(WITH_JARS)) wait; \
 	$(BIN)/python -m pytest -n $(WORKERS) $(or $(ARGS),--short)
 
@@ -135,14 +135,10 @@ $(VENV)/.unit: pyproject.toml | $(BIN)/python
 	$(INSTALL) -e '.[test]'
 	touch $@ $(VENV)/.run
 
-$(VENV)/.tests: pyproject.toml | $(BIN)/python
-	$(INSTALL) -e '.[test,docs]'
-	touch $@ $(VENV)/.run $(VENV)/.docs $(VENV)/.unit
-
 $(VENV)/.readers: pyproject.toml | $(VENV)/.dev
 	$(INSTALL) -e '.[readers]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(INSTALL) -e '.[test,interop,dev]'
-	touch $@ $(VENV)/.run $(VENV)/.docs $(VENV)/.unit $(VENV)/.tests
+	touch $@ $(VENV)/.run $(VENV)/.docs $(VENV)/.unit

@@ -291,8 +291,10 @@ def test_what_only_a_node_alone_can_do_is_refused(cluster: KafkaCluster) -> None
     broker = cluster.broker(1)
     attempts = (
         broker.reset,
+        lambda: broker.snapshot("kept"),
         lambda: broker.restore("none"),
         broker.fork,
+        broker.dump,
         lambda: broker.bump_leader_epoch("not-alone"),
     )
     for attempt in attempts:

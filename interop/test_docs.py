@@ -16,11 +16,13 @@ from pathlib import Path
 import pytest
 
 from interop import toolchains
+from interop.cluster_clients import brokers_told_by
 from interop.jars import connect_jars, streams_jars
-from interop.java import java_command, spark_jars
+from interop.java import java_command, kafka_classpath, spark_jars
 from interop.real_kafka import free_port
+from interop.waiting import eventually
 from pipeline.java import java_home
-from pykafka_broker.testing import KafkaBroker
+from pykafka_broker.testing import KafkaBroker, KafkaCluster
 from tests.docs.blocks import ALL
 
 ROOT = toolchains.ROOT
@@ -103,6 +105,30 @@ def test_connect_copies_lines_with_the_files_that_are_shown(tmp_path: Path) -> N
             finally:
                 it.terminate()
     assert copied.read_text() == "apples\npears\n"
+
+
+@pytest.mark.java
+def test_a_broker_of_kafka_joins_a_cluster(tmp_path: Path, environment: dict[str, str]) -> None:
+    with KafkaCluster(brokers=3, quick=False) as cluster:
+        own = {"127.0.0.1:9095": cluster.controller.bootstrap_servers, ":9096": f":{free_port()}"}
+        own["/tmp/kafka-4"] = str(tmp_path / "kafka-4")
+        text = snippet("clusters.md-properties-1")
+        for shown, used in own.items():
+            assert shown in text
+            text = text.replace(shown, used)
+        (tmp_path / "kafka-4.properties").write_text(text)
+        at = ["--bootstrap-server", cluster.bootstrap_servers]
+        quorum = run(["pykafka-broker", "metadata-quorum", *at, "describe", "--status"], tmp_path, environment)
+        cluster_id = quorum.split()[1]
+        java = java_command("-Xmx256m", "-cp", kafka_classpath())
+        format_it = ["kafka.tools.StorageTool", "format", "-c", "kafka-4.properties", "-t", cluster_id]
+        run([*java, *format_it], tmp_path, environment)
+        start = [*java, "kafka.Kafka", "kafka-4.properties"]
+        with (tmp_path / "log").open("w") as log, subprocess.Popen(start, cwd=tmp_path, stdout=log, stderr=log) as it:
+            try:
+                eventually(lambda: brokers_told_by(cluster.broker(1).bootstrap_servers), {1, 2, 3, 4}, 60)
+            finally:
+                it.kill()
 
 
 @pytest.mark.slow

@@ -42,7 +42,14 @@ from pykafka_broker.testing.fixtures import (
 )
 
 if TYPE_CHECKING:
-    from pykafka_broker.testing import AsyncKafkaBroker, AsyncKafkaCluster, AsyncRemoteBroker, KafkaBroker, KafkaCluster
+    from pykafka_broker.testing import (
+        AsyncKafkaBroker,
+        AsyncKafkaCluster,
+        AsyncRemoteBroker,
+        KafkaBroker,
+        KafkaCluster,
+        RemoteBroker,
+    )
     from pykafka_broker.testing.chaos import ChaosRun, ChaosSpec, Hit
     from pykafka_broker.testing.controlled import Controlled
 
@@ -78,6 +85,10 @@ _PATIENCE_S = 5.0  # with a broker that may be stopped
 TOO_LATE = (
     "@pytest.mark.kafka chooses the broker of a whole test, class or module: for one parameter of a test make a test "
     "of its own or use kafka_broker_factory, for a unittest.TestCase KafkaBrokerTestCase"
+)
+UNUSED = (
+    "@pytest.mark.{marker} has no effect: the test has no {fixture}. kafka_broker takes @pytest.mark.kafka, "
+    "kafka_cluster takes @pytest.mark.kafka_cluster"
 )
 HINT = (
     "fixture {fixture} made topics that were deleted when the broker was reset before this test ({topics}): make the "
@@ -321,13 +332,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def kafka_broker(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Iterator[Controlled]:
     """A running broker; `kafka_broker.bootstrap_servers` is the address for clients."""
     __tracebackhide__ = True
-    from pykafka_broker.testing import KafkaBroker, RemoteBroker
+    from pykafka_broker.testing import KafkaBroker
 
     wish: Wish = getattr(request, "param", Wish({}))
     if url := _url(pytestconfig):
         if wish:
             pytest.skip(f"the test needs a broker with its own settings ({wish}), and the run uses the broker at {url}")
-        with RemoteBroker(url) as remote:
+        with _remote(url) as remote:
             if _resets(pytestconfig):
                 remote.reset()  # an earlier run has left what its last test made
             yield remote
@@ -343,6 +354,19 @@ def kafka_broker(request: pytest.FixtureRequest, pytestconfig: pytest.Config) ->
         shared[broker] = broker.log_size
         yield broker
         del shared[broker]
+
+
+def _remote(url: str) -> RemoteBroker:
+    """Return the broker that runs already. Fails the test if the broker can't be reached."""
+    from pykafka_broker.testing import RemoteBroker
+
+    try:
+        remote = RemoteBroker(url)
+        remote.clock.now()
+    except (OSError, ValueError) as error:
+        reason = f"{url}: {error.strerror or error}" if isinstance(error, OSError) else error
+        pytest.fail(f"--kafka-broker-url, {URL_VARIABLE} or kafka_broker_url: {reason}", pytrace=False)
+    return remote
 
 
 @pytest.fixture
@@ -413,6 +437,9 @@ def async_kafka_cluster(kafka_cluster: KafkaCluster) -> AsyncKafkaCluster:
 def _kafka_broker_as_wished(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> None:
     """Empty a test's broker, and create the topics of the marker."""
     __tracebackhide__ = True
+    for marker, fixture in (("kafka", "kafka_broker"), ("kafka_cluster", "kafka_cluster")):
+        if fixture not in request.fixturenames and any(each.name == marker for each in request.node.own_markers):
+            pytest.fail(UNUSED.format(marker=marker, fixture=fixture), pytrace=False)
     if "kafka_broker" not in request.fixturenames:
         return
     from pykafka_broker.testing.controlled import Controlled

@@ -61,7 +61,7 @@ def host_and_port(option: str, text: str) -> tuple[str, int]:
     """Split `HOST:PORT`, or a local port. Raises UsageError."""
     host, _, port = text.rpartition(":")
     if not re.fullmatch("[0-9]{1,5}", port) or int(port) > _MAX_PORT or "/" in host:
-        raise UsageError(f"{option} {text}: it must be HOST:PORT")
+        raise UsageError(f"{option} {text}: it must be HOST:PORT or PORT (127.0.0.1), with a port up to {_MAX_PORT}")
     return host.strip("[]") or "127.0.0.1", int(port)
 
 

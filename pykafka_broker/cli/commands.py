@@ -97,6 +97,7 @@ def without_script(word: str) -> str:
 _OTHER_WORDS = {
     "produce": "console-producer",
     "consume": "console-consumer",
+    "version": "--version",
     "dump-log": "log dump",
     "storage": "format or info",
     "mirror-maker": "mirror",
@@ -118,7 +119,13 @@ def what_was_meant(word: str) -> str:
 
 
 class CommandParser(OptionParser):
-    """A parser of the broker's own commands. A mistake ends the process with a single line, without the usage."""
+    """A parser of the broker's own commands. A mistake ends the process with a single line, without the usage.
+
+    Flags are given in full: `--list`, of a tool, is not `--listen`.
+    """
+
+    def __init__(self, **named: Any) -> None:
+        super().__init__(**named, allow_abbrev=False)
 
     def parse_known_args(  # type: ignore[override]  # none of its other forms is used
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -126,6 +133,9 @@ class CommandParser(OptionParser):
         """Parse all arguments, with the parser of a subcommand those of the subcommand."""
         options, rest = super().parse_known_args(args, namespace)
         if rest:
+            known = (each for each in rest if self.prog == "pykafka-broker" and (each in COMMANDS or each in TOOLS))
+            if command := next(known, None):
+                self.error(f"the command comes first: {self.prog} {command} {rest[0]} ...")
             self.error(f"{rest[0]} is not a recognized option{self._meant(rest[0])}")
         return options, []
 

@@ -62,7 +62,8 @@ def parser() -> argparse.ArgumentParser:
     command.option("--listen HOST:PORT ...", listen, default=[])
     command.option("--data-dir DIR", "keep logs and metadata here (log.dirs)")
     command.option("--override KEY=VALUE ...", "one setting; may be repeated", default=[])
-    command.option("--ready-file FILE", "write HOST:PORT to this file as soon as clients can connect")
+    ready = "write HOST:PORT to this file as soon as clients can connect, and remove it at the end"
+    command.option("--ready-file FILE", ready)
     command.option("--ephemeral", "use a temporary data directory and remove it at the end; implies --quick-groups")
     command.option("--quick-groups", "short heartbeat intervals of groups, for tests")
     command.option("--emulate RELEASE", "answer clients as this release of Kafka does, 0.8 to 4.4")
@@ -193,18 +194,19 @@ def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals
     except Mistakes as mistakes:
         return complain(mistakes.lines)
     warn(config)
-    if options.ready_file is not None:
-        with contextlib.suppress(OSError):
-            os.remove(options.ready_file)  # an earlier run's file names an address without a listener
+    ready_file = None if options.ready_file is None else _ReadyFile(options.ready_file)
     from pykafka_broker.log.log_directory import LogDirectoryError
     from pykafka_broker.server import run
 
     try:
-        return run(config, on_ready=_announcer(options.ready_file), signals=signals, setup=setup, beside=beside)
+        return run(config, on_ready=_announcer(ready_file), signals=signals, setup=setup, beside=beside)
     except (UnusableError, LogDirectoryError, OSError) as error:
         return cannot_start(error)
     except ConfigError as error:
         return complain([str(error)])
+    finally:
+        if ready_file is not None:
+            ready_file.close()
 
 
 def _own_services(
@@ -327,7 +329,41 @@ def _data_dir(given: str | None, ephemeral: bool) -> contextlib.AbstractContextM
     return tempfile.TemporaryDirectory(prefix="pykafka-broker-", ignore_cleanup_errors=True)
 
 
-def _announcer(ready_file: str | None) -> Announce:
+class _ReadyFile:
+    """The file of `--ready-file`, which has the addresses while clients may connect.
+
+    An earlier run's file names an address without a listener, so it goes before the start.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._written = b""
+        with contextlib.suppress(OSError):
+            os.remove(path)
+
+    def write(self, addresses: str) -> None:
+        """Write the addresses: no reader sees half of them, and no half file is left after an error."""
+        unfinished = f"{self._path}.{os.getpid()}"
+        self._written = f"{addresses}\n".encode("ascii")  # a shell would keep a CR
+        try:
+            with open(unfinished, "wb") as file:
+                file.write(self._written)
+            os.replace(unfinished, self._path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.remove(unfinished)
+            raise OSError(error.errno, error.strerror, self._path) from error
+
+    def close(self) -> None:
+        """Remove the file, unless another broker has written its own addresses into it."""
+        with contextlib.suppress(OSError):
+            with open(self._path, "rb") as file:
+                found = file.read()
+            if found == self._written:
+                os.remove(self._path)
+
+
+def _announcer(ready_file: _ReadyFile | None) -> Announce:
     """Return a function to print the listeners in the form of `bootstrap.servers`."""
 
     def announce(bound: Sequence[tuple[str, int]]) -> None:
@@ -338,7 +374,7 @@ def _announcer(ready_file: str | None) -> Announce:
                     "%s is open on all network interfaces: everybody who reaches this machine can connect", address
                 )
         if ready_file is not None:
-            _write_whole(ready_file, f"{','.join(addresses)}\n")
+            ready_file.write(",".join(addresses))
         _say(f"listening on {','.join(addresses)}")
 
     return announce
@@ -355,19 +391,6 @@ def _say(line: str) -> None:
     except OSError as error:
         drop_output()
         raise OSError(error.errno, error.strerror, "standard output") from error
-
-
-def _write_whole(path: str, text: str) -> None:
-    """Write a file as a whole: no reader sees half of the text, and no half file is left after an error."""
-    unfinished = f"{path}.{os.getpid()}"
-    try:
-        with open(unfinished, "w", encoding="ascii", newline="\n") as file:  # a shell would keep a CR
-            file.write(text)
-        os.replace(unfinished, path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            os.remove(unfinished)
-        raise OSError(error.errno, error.strerror, path) from error
 
 
 def _stop_at_end_of_input(orphaned: threading.Event, signals: StopSignals) -> None:

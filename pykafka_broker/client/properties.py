@@ -70,6 +70,10 @@ def _within(text: str, bits: int) -> int:
 
 
 _LISTENER = "CLIENT"
+# What an error says of the listener, beside the names of the properties.
+_AS_LISTENER = re.compile(
+    rf"listener\.name\.{_LISTENER.lower()}\.[^.]+\.| of listener {_LISTENER}|listener {_LISTENER}: "
+)
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _NOWHERE = "No resolvable bootstrap urls given in bootstrap.servers"
 DEFAULT_PORT_MISSING = "Invalid url in bootstrap.servers"
@@ -126,7 +130,9 @@ def security_of(properties: Mapping[str, str]) -> TransportSecurity | None:
     try:
         return LinkSecurity(BrokerConfig(_as_listener(properties, protocol)), _LISTENER)
     except ConfigError as error:
-        raise Unusable(str(error)) from None
+        raise Unusable(
+            _AS_LISTENER.sub("", str(error)).replace(f"listener {_LISTENER} has no", "there is no")
+        ) from None
 
 
 def _as_listener(properties: Mapping[str, str], protocol: str) -> dict[str, str]:

@@ -189,7 +189,7 @@ def line_of(record: RecordAnswer) -> str:
         content[place] if in_base64 is None else meant(None, in_base64, "")
         for place, in_base64 in enumerate((record.key_base64, record.value_base64))
     )
-    return _cut(f"{record.partition}@{record.offset} {key!r}: {value!r}") + _mark(record)
+    return _cut(f"{record.partition}@{record.offset} key {key!r}, value {value!r}") + _mark(record)
 
 
 # -- one partition

@@ -201,7 +201,7 @@ def _read_object(kind: Any, value: Any, where: str) -> Any:
 
 
 def _hold(limits: ValueLimits, value: Any, where: str) -> None:
-    says = f": {limits.says}" if limits.says else ""
+    says = f" ({limits.says})" if limits.says else ""
     if limits.minimum is not None and value < limits.minimum:
         raise _Wrong(f"{where} must be at least {limits.minimum}{says}")
     if limits.maximum is not None and value > limits.maximum:

@@ -220,13 +220,13 @@ class BrokerState:
 
     def image_for_fork(self) -> list[str]:
         """Return the paths of a copy of the data directories, which belongs to the caller."""
-        self._require_alone()
         name = f"{_UNFINISHED}fork-{self._new_uuid().hex()}"
         self.snapshot(name)
         return [_image(directory, name) for directory in self._directories]
 
     def snapshot(self, name: str) -> None:
         """Keep the present state under a name, replacing an earlier snapshot."""
+        self._require_alone()
         logs = self._broker.node.logs
         offline = [each.path for each in logs.directories if not each.online]
         if offline:
@@ -274,7 +274,7 @@ class BrokerState:
     def _require_alone(self) -> None:
         if not self._broker.node.roles.alone:
             raise Problem(
-                409, "the node belongs to a cluster: only a broker alone has a state to reset, restore or fork"
+                409, "the node belongs to a cluster: only a broker alone has a state to reset, keep, restore or fork"
             )
 
     def _require_room(self) -> None:
@@ -296,7 +296,7 @@ class BrokerState:
     def _require(self, name: str) -> None:
         names = self.names()
         if name not in names:
-            known = f"there are {', '.join(names)}" if names else "there is none"
+            known = f"there are {', '.join(names)}" if names else "there are none"
             raise Problem(404, f"there is no snapshot {name}; {known}")
 
     def _forget(self, name: str) -> None:

@@ -199,7 +199,8 @@ def sasl_connections(
     try:
         listener = SaslListener(name, lambda: server.broker.config, around)
     except ConfigError as error:
-        raise UnusableError(f"listener {name}: {error}") from None
+        told = str(error)
+        raise UnusableError(told if f"listener {name}" in told else f"listener {name}: {told}") from None
     return lambda serving, transport, context: SaslConnection(serving, transport, context, listener), listener.check
 
 

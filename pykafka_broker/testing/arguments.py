@@ -9,8 +9,12 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from pykafka_broker.testing.control_client import told_to_the_test
+
 if TYPE_CHECKING:
     from pykafka_broker.testing.security_spec import SecuritySpec
+
+__tracebackhide__ = told_to_the_test
 
 
 def security_of(

@@ -581,7 +581,7 @@ class KafkaCluster(ClusterData):
     def _image(self, name: str) -> Path:
         names = self._names()
         if self._snapshots is None or name not in names:
-            known = f"there are {', '.join(names)}" if names else "there is none"
+            known = f"there are {', '.join(names)}" if names else "there are none"
             raise ControlError(404, f"there is no snapshot {name}; {known}")
         return self._snapshots / name
 

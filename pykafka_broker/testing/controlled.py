@@ -95,7 +95,12 @@ class BrokerClock(Handle):
 
         Args:
             now: a datetime, or epoch milliseconds.
+
+        Raises:
+            TypeError: `now` is neither.
         """
+        if not isinstance(now, (datetime, int)):
+            raise TypeError(f"set() takes a datetime or epoch milliseconds, not {now!r}")
         now_ms = round(now.timestamp() * 1000) if isinstance(now, datetime) else now
         return self._moved("set", {"now_ms": now_ms})
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pipeline import source
-from pipeline.errors import JobFailed, PipelineError, UnknownTopic
-from pipeline.settings import Settings, add_arguments, load
+from pipeline.errors import JobFailed, PipelineError, UnknownTopic, perhaps
+from pipeline.settings import Settings, add_arguments, fields_of, load
 
 WORDS = {
     "generate": "event data, seeded",
@@ -42,13 +42,19 @@ def parser() -> argparse.ArgumentParser:
     outer = argparse.ArgumentParser(prog="python -m pipeline", description="A data pipeline on Spark and Kafka.")
     jobs = outer.add_subparsers(dest="job", required=True, metavar="JOB")
     for job, words in WORDS.items():
-        add_arguments(jobs.add_parser(job, help=words, description=words[0].upper() + words[1:] + "."), job)
+        described = words[0].upper() + words[1:] + "."
+        add_arguments(jobs.add_parser(job, help=words, description=described, allow_abbrev=False), job)
     return outer
 
 
 def main(argv: Sequence[str] | None = None, stop: threading.Event | None = None) -> int:
     """The exit code: 0, or that of the error's class."""
-    arguments = vars(parser().parse_args(argv))
+    whole = parser()
+    options, unknown = whole.parse_known_args(argv)
+    if unknown:
+        known = (f"--{each.name.replace('_', '-')}" for each in fields_of(options.job))
+        whole.error(f"there is no option {unknown[0]}{perhaps(unknown[0].partition('=')[0], known)}")
+    arguments = vars(options)
     job = arguments.pop("job")
     try:
         summary = start(job, load(job, arguments), stop or stop_at_signals())

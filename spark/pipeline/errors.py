@@ -1,5 +1,15 @@
 """What can go wrong in words. Rule: every error that a user can cause has its class, and every class its exit code."""
 
+import difflib
+from collections.abc import Iterable
+
+
+def perhaps(name: str, known: Iterable[str]) -> str:
+    """Return the known name that may be meant, as the end of a sentence; nothing without one."""
+    by_small = {each.lower(): each for each in known}
+    close = difflib.get_close_matches(name.lower(), by_small, 1)
+    return f"; perhaps {by_small[close[0]]} is meant" if close else ""
+
 
 class PipelineError(Exception):
     """The text is for the person who started the job; there is nothing more to it than the text."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from pipeline import source
-from pipeline.errors import SettingsError
+from pipeline.errors import SettingsError, perhaps
 from pipeline.security import check as check_security
 from pipeline.security import java_config, librdkafka_config
 
@@ -328,7 +328,7 @@ def _from_file(path: Path, job: str) -> dict[str, Any]:
     for given in (common, tables.get(job, {})):
         for name, value in given.items():
             if name not in TYPES:
-                raise SettingsError(f"{path}: there is no setting {name}")
+                raise SettingsError(f"{path}: there is no setting {name}{perhaps(name, TYPES)}")
             values[name] = converted(name, value, f"{path}: {name}")
     return values
 

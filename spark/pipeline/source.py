@@ -6,12 +6,11 @@ README's options page has a row for each, with the test that tries it against a 
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping
 
-from pipeline.errors import SettingsError
+from pipeline.errors import SettingsError, perhaps
 
 # Spark knows no upper and lower case in options; these are the spellings of its guide.
 TOPICS = ("assign", "subscribePattern")
@@ -50,16 +49,13 @@ def check(source: Mapping[str, str], bronze_topic: str, written: Iterable[str]) 
     Raises:
         SettingsError: an option is unknown or belongs to a setting, or the topics don't go together.
     """
-    known = {name.lower(): name for name in (*OPTIONS, *SETTINGS)}
     for name in source:
         if name.lower().startswith("kafka."):
             raise SettingsError(f"source: {name} is a config of the client: it goes into kafka, as {name[6:]}")
         if name in SETTINGS:
             raise SettingsError(f"source: {name} has a setting of its own: {SETTINGS[name]}")
         if name not in OPTIONS:
-            close = difflib.get_close_matches(name.lower(), known, 1)
-            meant = f"; perhaps {known[close[0]]} is meant" if close else ""
-            raise SettingsError(f"source: there is no option {name}{meant}")
+            raise SettingsError(f"source: there is no option {name}{perhaps(name, (*OPTIONS, *SETTINGS))}")
     if len(source.keys() & set(TOPICS)) > 1:
         raise SettingsError("source: assign and subscribePattern exclude each other")
     if "assign" in source and set(assigned(source) or {}) != {bronze_topic}:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.cli import main
 from pipeline.errors import SettingsError
 from pipeline.settings import Settings, load
 
@@ -64,7 +65,8 @@ def test_what_is_refused(name: str, value: object, words: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("colour = 1", "there is no setting colour"),
+        ("colour = 1", "there is no setting colour$"),
+        ("bootstrap_serverz = 1", "there is no setting bootstrap_serverz; perhaps bootstrap_servers is meant"),
         ("topic_partitions = true", "topic_partitions: True is not of the form int"),
         ("window = [", "is not TOML"),
         ("# für alle", "is not TOML: 'utf-8' codec can't decode"),
@@ -75,6 +77,15 @@ def test_bad_files(tmp_path: Path, text: str, words: str) -> None:
     file.write_text(text, encoding="latin-1")
     with pytest.raises(SettingsError, match=words):
         load("silver", {"config": str(file)}, {})
+
+
+@pytest.mark.parametrize("given", ["--bronze-topik", "--topic", "--topic=x"])
+def test_a_mistyped_option(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """No option is abbreviated: --topic would be --topic-partitions."""
+    with pytest.raises(SystemExit) as ended:
+        main(["silver", given, "x"])
+    assert ended.value.code == 2
+    assert f"there is no option {given}; perhaps --bronze-topic is meant\n" in capsys.readouterr().err
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

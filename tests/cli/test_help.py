@@ -66,6 +66,7 @@ def test_a_mistyped_flag_of_a_tool(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ("produce", "console-producer"),
         ("consume", "console-consumer"),
+        ("version", "--version"),
         ("Start", "serves"),
         ("kafka-server-start.sh", "serves"),
         ("kafka-dump-log.sh", "log dump"),

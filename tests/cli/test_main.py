@@ -85,6 +85,11 @@ def test_help_begins_with_the_commands(capsys: pytest.CaptureFixture[str]) -> No
         (["--overide", "a=b"], "pykafka-broker: --overide is not a recognized option: did you mean --override?"),
         (["--port", "9092"], "pykafka-broker: --port is not a recognized option: did you mean --listen?"),
         (["control", "topcs"], "pykafka-broker control: there is no operation topcs; did you mean topics"),
+        (["--list"], "pykafka-broker: --list is not a recognized option: did you mean --listen?"),
+        (
+            ["--bootstrap-server", "h:1", "topics", "--list"],
+            "pykafka-broker: the command comes first: pykafka-broker topics --bootstrap-server ...",
+        ),
         (["--zzz"], "pykafka-broker: --zzz is not a recognized option; pykafka-broker --help lists them"),
         (["proxy", "--to", "a:1", "--listn", "b"], "pykafka-broker proxy: --listn is not a recognized option: "),
         (
@@ -110,19 +115,32 @@ def test_a_mistyped_flag_is_one_line(capsys: pytest.CaptureFixture[str], argumen
     assert told.startswith(line)
 
 
+@pytest.mark.parametrize("other", [None, "127.0.0.1:4713\n"])
 def test_ready_line_and_file_name_every_listener(
-    served: list[BrokerConfig],
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
     tmp_path: Path,
+    other: str | None,
 ) -> None:
-    caplog.set_level("INFO")
+    """The file goes with the broker, unless another broker has written its own."""
     ready = tmp_path / "ready"
+
+    def run(
+        config: BrokerConfig, *, on_ready: Announce, signals: StopSignals, setup: Setup, beside: object = None
+    ) -> int:
+        on_ready([("127.0.0.1", 4711), ("::", 4712)])
+        assert ready.read_bytes() == b"127.0.0.1:4711,[::]:4712\n"
+        assert list(tmp_path.iterdir()) == [ready]
+        if other is not None:
+            ready.write_text(other)
+        return 0
+
+    monkeypatch.setattr("pykafka_broker.server.run", run)
+    caplog.set_level("INFO")
     assert main(["--listen", "127.0.0.1:0", "--data-dir", str(tmp_path), "--ready-file", str(ready)]) == 0
     assert capsys.readouterr().out == "listening on 127.0.0.1:4711,[::]:4712\n"
-    assert ready.read_text() == "127.0.0.1:4711,[::]:4712\n"
-    assert list(tmp_path.iterdir()) == [ready]
-    assert served[0].log_dirs == [str(tmp_path)]
+    assert [each.read_text() for each in tmp_path.iterdir()] == ([] if other is None else [other])
     (opened,) = [record.message for record in caplog.records if "open" in record.message]
     assert opened == "[::]:4712 is open on all network interfaces: everybody who reaches this machine can connect"
 

@@ -53,6 +53,7 @@ def test_ephemeral_broker_ends_cleanly_and_leaves_nothing(tmp_path: Path, number
     assert f"data in {temporary}/" in err
     assert "Traceback" not in err
     assert list(temporary.iterdir()) == []
+    assert not ready.exists()  # so the next run's script can't read this run's address
 
 
 @pytest.mark.posix("any signal ends a process at once on Windows")

@@ -117,7 +117,8 @@ def test_a_broker_that_is_not_there_ends_the_connection(proxy: Proxy) -> None:
 def test_an_address_that_is_none_is_told(to: str) -> None:
     command = [sys.executable, "-m", "pykafka_broker", "proxy", "--to", to]
     ended = subprocess.run(command, capture_output=True, text=True, env=os.environ.copy(), check=False)
-    assert (ended.returncode, ended.stderr) == (2, f"pykafka-broker proxy: --to {to}: it must be HOST:PORT\n")
+    told = "it must be HOST:PORT or PORT (127.0.0.1), with a port up to 65535"
+    assert (ended.returncode, ended.stderr) == (2, f"pykafka-broker proxy: --to {to}: {told}\n")
 
 
 def test_addresses_are_replaced_wherever_they_stand() -> None:

@@ -38,6 +38,7 @@ LEFT_OUT = {  # by page, and number among the blocks of its language there
     "ci.md-sh-1": "builds a container; tests/packaging/test_container.py runs what is in it",
     "clusters.md-sh-1": "takes the ports 9092 to 9094; tests/cli/test_cluster.py starts one on free ports",
     "clusters.md-sh-2": "the file and the id are the reader's; tests/cli/test_format.py formats and starts",
+    "clusters.md-sh-3": "Kafka's own scripts; interop/test_docs.py starts a Kafka on the properties above them",
     "dotnet.md-csharp-2": "its client is a package that can't be had where this is tested",
     "first-test.md-console-1": "runs the test above it, as tests/docs/test_snippets.py does",
     "security.md-sh-1": "takes the port 9092; tests/cli/test_format.py formats, starts and adds a user",

@@ -16,6 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 FETCHED = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=[\"']?((?:https?:)?//[^\"'>\s]+)")
 
 
+pytestmark = pytest.mark.whole
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As `make docs` makes it."""
@@ -28,7 +31,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.whole
 def test_every_page_is_there(site: Path) -> None:
     missing = [page for page in (ROOT / "docs").rglob("*.md") if not _made_of(page, site).exists()]
     assert missing == []

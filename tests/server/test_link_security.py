@@ -217,7 +217,7 @@ BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule re
 @pytest.mark.parametrize(
     ("mechanism", "more", "says"),
     [
-        ("CRAM-MD5", "Login required;", "nodes do not log in by CRAM-MD5, but by SCRAM-SHA-256"),
+        ("CRAM-MD5", "Login required;", "there is no login by CRAM-MD5, only by SCRAM-SHA-256"),
         ("OAUTHBEARER", BEARER, "has no option unsecuredLoginStringClaim_sub"),
     ],
 )

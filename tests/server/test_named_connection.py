@@ -8,7 +8,7 @@ import pytest
 
 from interop.raw import Closed, RawClient
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
-from pykafka_broker.testing import KafkaBroker
+from pykafka_broker.testing import BrokerError, KafkaBroker
 
 NAMING = """
 class ByAddress:
@@ -47,3 +47,20 @@ def test_one_that_it_refuses_is_disconnected(tmp_path: Path, monkeypatch: pytest
         with pytest.raises(Closed):
             client.call(MetadataRequest(topics=[]))
         assert "nobody comes in here" in broker.log
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "says"),
+    [
+        ("PLAIN", "listener FRONT has no login module for PLAIN: "),
+        ("PLAN", "SASL mechanism PLAN of listener FRONT is not served; "),
+    ],
+)
+def test_a_listener_that_can_have_no_logins_is_named_once(mechanism: str, says: str) -> None:
+    config = {
+        "listeners": "FRONT://127.0.0.1:0",
+        "listener.security.protocol.map": "FRONT:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": mechanism,
+    }
+    with pytest.raises(BrokerError, match=f"cannot start: {says}"), KafkaBroker(config):
+        pass

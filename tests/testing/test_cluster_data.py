@@ -154,4 +154,4 @@ def test_without_a_controller_a_topic_is_refused_at_once(cluster: KafkaCluster) 
 
 def test_the_text_of_a_failure_marks_records_of_aborted_transactions() -> None:
     record = Record("orders", 0, 5, 1_700_000_000_000, "CreateTime", b"\xff", "paid", (("h", b"\xfe"),), "aborted")
-    assert listing([record]) == "\n  0@5 b'\\xff': 'paid' (aborted)"
+    assert listing([record]) == "\n  0@5 key b'\\xff', value 'paid' (aborted)"

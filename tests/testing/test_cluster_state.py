@@ -149,7 +149,7 @@ def test_a_snapshot_needs_a_name_and_a_controller(cluster: KafkaCluster) -> None
     for name in ("", ".hidden", "a/b"):
         with pytest.raises(ValueError, match="can't be the name of a snapshot"):
             cluster.snapshot(name)
-    with pytest.raises(ControlError, match="there is no snapshot a; there is none") as refused:
+    with pytest.raises(ControlError, match="there is no snapshot a; there are none") as refused:
         cluster.restore("a")
     assert refused.value.status == 404
     cluster.snapshot("b")

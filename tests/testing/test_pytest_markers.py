@@ -187,6 +187,27 @@ def test_a_marker_that_comes_too_late_is_told(pytester: pytest.Pytester) -> None
     result.stdout.fnmatch_lines(["@pytest.mark.kafka chooses the broker of a whole test, class or module: *"] * 2)
 
 
+def test_a_marker_without_its_fixture_is_told(pytester: pytest.Pytester) -> None:
+    """Settings that reach no broker would leave a test green; those of a module may be for other tests."""
+    pytester.makepyfile("""
+        import pytest
+        pytestmark = [pytest.mark.kafka(topics=["orders"]), pytest.mark.kafka_cluster(brokers=2)]
+        @pytest.mark.kafka(config={"num.partitions": 3})
+        def test_of_a_cluster(kafka_cluster): pass
+        @pytest.mark.kafka_cluster(brokers=2)
+        def test_of_a_broker(kafka_broker): pass
+        def test_without(): pass
+    """)
+    result = pytester.runpytest("--kafka-in-process")
+    result.assert_outcomes(passed=1, errors=2)
+    result.stdout.fnmatch_lines(
+        [
+            "@pytest.mark.kafka has no effect: the test has no kafka_broker. *",
+            "@pytest.mark.kafka_cluster has no effect: the test has no kafka_cluster. *",
+        ]
+    )
+
+
 def test_a_test_may_be_run_against_several_releases(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         import pytest

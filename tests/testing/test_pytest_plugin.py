@@ -472,6 +472,21 @@ def test_a_second_run_finds_the_running_broker_empty(pytester: pytest.Pytester) 
             run.assert_outcomes(passed=1)
 
 
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("http://127.0.0.1:1", "Connection refused"),
+        ("127.0.0.1:9644", "127.0.0.1:9644 is no URL of a control API: it must be http://HOST:PORT"),
+    ],
+)
+def test_a_running_broker_that_is_not_there_is_a_line(pytester: pytest.Pytester, url: str, reason: str) -> None:
+    pytester.makepyfile("def test_one(kafka_broker): pass")
+    run = pytester.runpytest(f"--kafka-broker-url={url}")
+    run.assert_outcomes(errors=1)
+    run.stdout.fnmatch_lines([f"--kafka-broker-url, PYKAFKA_BROKER_CONTROL_URL or kafka_broker_url: *{reason}"])
+    run.stdout.no_fnmatch_line("*http/client.py*")
+
+
 def test_workers_do_not_empty_one_broker_under_each_other(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_one(): pass")
     given = ("-p", "xdist.plugin", "-n", "2", "--kafka-broker-url=http://127.0.0.1:1")

@@ -306,7 +306,8 @@ func (c *Client) NewProducer(ctx context.Context) (NewProducer, error) {
 	return answer, err
 }
 
-// Dump returns all topics with records and committed offsets, as lines for `seed`.
+// Dump returns all topics with records and committed offsets, as lines for `seed`. A cluster of
+// several brokers has none.
 func (c *Client) Dump(ctx context.Context) (string, error) {
 	var answer string
 	err := c.call(ctx, "GET", "/dump", nil, &answer)

@@ -184,7 +184,8 @@ func (b *Broker) NewProducer() NewProducer {
 	return answer
 }
 
-// Dump returns all topics with records and committed offsets, as lines for `seed`.
+// Dump returns all topics with records and committed offsets, as lines for `seed`. A cluster of
+// several brokers has none.
 func (b *Broker) Dump() string {
 	b.t.Helper()
 	answer, err := b.server.Dump(context.Background())

@@ -95,6 +95,7 @@ function flags(options) {
   const { config = {}, emulate, history, logLevel = 'info', quickGroups = true, schemaRegistry, strict = true } = options
   const unknown = Object.keys(options).find((name) => !OPTIONS.includes(name))
   if (unknown !== undefined) throw new TypeError(`a broker has no ${unknown}, only command, ${OPTIONS.join(', ')}`)
+  if (typeof options.topics === 'string') throw new TypeError(`topics must be a list, such as ['${options.topics}']`)
   const given = ['--stop-on-stdin-close', '--control', '127.0.0.1:0', '--log-level', logLevel]
   if (!('log.dirs' in config || 'log.dir' in config)) given.push('--ephemeral')
   if (!('listeners' in config)) given.push('--listen', `127.0.0.1:${options.port ?? 0}`)

@@ -839,7 +839,8 @@ export class Operations {
   newProducer(): Promise<NewProducer>
 
   /**
-   * Return all topics with records and committed offsets, as lines for `seed`.
+   * Return all topics with records and committed offsets, as lines for `seed`. A cluster of several
+   * brokers has none.
    */
   dump(): Promise<string>
 

@@ -61,7 +61,7 @@ def broker(control: Control) -> BrokerInfo:
 
 _YEAR_MS = 366 * 24 * 3_600_000
 _LATEST_MS = 253_402_300_799_999  # the end of the year 9999
-Milliseconds = Annotated[int, ValueLimits(minimum=0, maximum=10 * _YEAR_MS, says="at most ten years")]
+Milliseconds = Annotated[int, ValueLimits(minimum=0, maximum=10 * _YEAR_MS, says="milliseconds, at most ten years")]
 
 
 @dataclass

@@ -170,7 +170,11 @@ class _Gathered:
 
 
 def dump(control: Control) -> Lines:
-    """Return all topics with records and committed offsets, as lines for `seed`."""
+    """Return all topics with records and committed offsets, as lines for `seed`. A cluster of several brokers has
+    none.
+    """
+    if len(control.services.image.brokers) > 1:
+        raise Problem(409, "the node belongs to a cluster: a dump is of one broker, which leads all partitions")
     return Lines(dumped(control))
 
 

@@ -434,7 +434,7 @@ def _find(control: Control, fault: int) -> Rule:
     found = control.observing.faults.find(fault)
     if found is None:
         there = ", ".join(str(each.id) for each in control.observing.faults)
-        raise Problem(404, f"there is no fault {fault}; {f'there are {there}' if there else 'there is none'}")
+        raise Problem(404, f"there is no fault {fault}; {f'there are {there}' if there else 'there are none'}")
     return found
 
 

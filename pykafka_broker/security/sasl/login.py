@@ -203,7 +203,7 @@ def login_of(settings: ListenerSettings, mechanism: str, new_nonce: Callable[[],
         return kerberos_login(settings, module)
     if mechanism not in ("PLAIN", *_DIGESTS):
         known = ", ".join((*_DIGESTS, "PLAIN", "OAUTHBEARER", "GSSAPI"))
-        raise ConfigError(f"listener {settings.name}: nodes do not log in by {mechanism}, but by {known}")
+        raise ConfigError(f"listener {settings.name}: there is no login by {mechanism}, only by {known}")
     name, password = (_option(settings, mechanism, module, each) for each in ("username", "password"))
     if mechanism == "PLAIN":
         return lambda wall, host: Login(_plain(name, password))

@@ -93,7 +93,12 @@ class AsyncBrokerClock(AsyncHandle):
 
         Args:
             now: a datetime, or epoch milliseconds.
+
+        Raises:
+            TypeError: `now` is neither.
         """
+        if not isinstance(now, (datetime, int)):
+            raise TypeError(f"set() takes a datetime or epoch milliseconds, not {now!r}")
         now_ms = round(now.timestamp() * 1000) if isinstance(now, datetime) else now
         return await self._moved("set", {"now_ms": now_ms})
 

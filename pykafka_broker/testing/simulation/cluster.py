@@ -511,7 +511,7 @@ class SimulatedCluster(AsyncClusterData):
 
     def _disks(self, name: str) -> dict[int, CrashFileSystem]:
         if name not in self._snapshots:
-            known = f"there are {', '.join(sorted(self._snapshots))}" if self._snapshots else "there is none"
+            known = f"there are {', '.join(sorted(self._snapshots))}" if self._snapshots else "there are none"
             raise ControlError(404, f"there is no snapshot {name}; {known}")
         return self._snapshots[name]
 

@@ -114,7 +114,7 @@ def test_what_a_login_needs_is_asked_for_without_a_password(mechanism: str, opti
 
 
 def test_a_mechanism_that_nobody_has_is_refused_with_those_that_work() -> None:
-    with pytest.raises(ConfigError, match=r"nodes do not log in by CRAM-MD5, but by SCRAM-SHA-256, .*, GSSAPI"):
+    with pytest.raises(ConfigError, match=r"there is no login by CRAM-MD5, only by SCRAM-SHA-256, .*, GSSAPI"):
         login_of(settings_of(line("CRAM-MD5", "")), "CRAM-MD5", lambda: "", nothing_there)
 
 

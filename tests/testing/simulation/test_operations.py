@@ -245,7 +245,7 @@ def test_the_state_is_kept_restored_and_reset(brokers: int) -> None:
             await cluster.produce("orders", ["other"])
         assert [each["name"] for each in await cluster.snapshots()] == ["one"]
         await cluster.delete_snapshot("one")
-        with pytest.raises(ControlError, match="there is none"):
+        with pytest.raises(ControlError, match="there are none"):
             await cluster.restore("one")
         await cluster.reset()
         assert await cluster.topics() == []

@@ -294,7 +294,8 @@ namespace PykafkaBroker
         }
 
         /// <summary>
-        /// Return all topics with records and committed offsets, as lines for <c>seed</c>.
+        /// Return all topics with records and committed offsets, as lines for <c>seed</c>. A cluster of several
+        /// brokers has none.
         /// </summary>
         public virtual Task<string> DumpAsync(CancellationToken cancellationToken = default)
         {

@@ -106,6 +106,7 @@ test('a start that fails tells why', async () => {
   await assert.rejects(KafkaBroker.start({ config: { 'num.partitions': 'many' } }), /ended with exit code \d+\n.*num\.partitions/s)
   await assert.rejects(KafkaBroker.start({ command: ['no-such-program'] }), /no-such-program is not there: have/)
   await assert.rejects(KafkaBroker.start({ port: 0, ports: 1 }), /a broker has no ports/)
+  await assert.rejects(KafkaBroker.start({ topics: 'orders' }), /topics must be a list, such as \['orders'\]/)
   await assert.rejects(KafkaBroker.start({ topics: ['no/topic'] }), { code: 'INVALID_TOPIC_EXCEPTION' })
 })
 

@@ -272,7 +272,8 @@ public abstract class Operations {
     }
 
     /**
-     * Return all topics with records and committed offsets, as lines for {@code seed}.
+     * Return all topics with records and committed offsets, as lines for {@code seed}. A cluster of
+     * several brokers has none.
      */
     public String dump() {
         return call("GET", "/dump", Given.nothing(), new TypeToken<String>() {});
