@@ -66,9 +66,10 @@ def lead_by(cluster: KafkaCluster, replicas: list[list[int]]) -> None:
         eventually(partial(elected, node), [those[0] for those in replicas], 30)
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    with KafkaCluster(tmp_path_factory.mktemp("leaders"), brokers=[OURS, THEIRS]) as running:
+@pytest.fixture(scope="module", params=[THEIRS, OURS], ids=["their-controller", "our-controller"])
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    directory = tmp_path_factory.mktemp("leaders")
+    with KafkaCluster(directory, controllers=[request.param], brokers=[OURS, THEIRS]) as running:
         spread = [CreatableReplicaAssignment(index, those) for index, those in enumerate([[1, 2], [2, 1]] * 2)]
         with RawClient(running.broker(1).address) as client:
             client.call(CreateTopicsRequest([CreatableTopic(TOPIC, -1, -1, spread)], TIMEOUT_MS), 7)
@@ -112,10 +113,12 @@ def told(node: Node, other: Node, partition: int, asked: Callable[..., Iterator[
 
 def _knows(client: RawClient, topic_id: bytes, partition: int, epoch: int) -> bool:
     """Tell whether a broker's partition has the epoch that its metadata name: Kafka's metadata are ahead of it."""
-    wanted = FetchPartition(partition, epoch, partition_max_bytes=1000)
-    answer = client.call(FetchRequest(topics=[FetchTopic(TOPIC, topic_id, [wanted])]), 12)
-    [partition_answer] = answer.responses[0].partitions
-    return ErrorCode(partition_answer.error_code) != ErrorCode.UNKNOWN_LEADER_EPOCH
+    codes = []
+    for asked_epoch in (epoch - 1, epoch):
+        wanted = FetchPartition(partition, asked_epoch, partition_max_bytes=1000)
+        answer = client.call(FetchRequest(topics=[FetchTopic(TOPIC, topic_id, [wanted])]), 12)
+        codes += [one.error_code for one in answer.responses[0].partitions]
+    return codes[0] != ErrorCode.NONE and codes[1] != ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 def _told(answer: Any, names: dict[int, str], current: int) -> Any:
