@@ -113,7 +113,7 @@ def told(node: Node, other: Node, partition: int, asked: Callable[..., Iterator[
 
 def _knows(client: RawClient, topic_id: bytes, partition: int, epoch: int) -> bool:
     """Tell whether a broker's partition has the epoch that its metadata name: Kafka's metadata are ahead of it."""
-    codes = []
+    codes: list[int] = []
     for asked_epoch in (epoch - 1, epoch):
         wanted = FetchPartition(partition, asked_epoch, partition_max_bytes=1000)
         answer = client.call(FetchRequest(topics=[FetchTopic(TOPIC, topic_id, [wanted])]), 12)

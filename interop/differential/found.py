@@ -173,6 +173,12 @@ FOUND: dict[str, list[Step]] = {
             "topics": [part(), part("§b", partition_max_bytes=limit), part("§b", 1, partition_max_bytes=limit)],
         }) for level in (1, 0) for limit in (0, 1, 1000)),
     ],
+    "fetches-of-an-unknown-isolation": [
+        create("§a"), create("§b"), produce(records()), *(Step("Fetch", version, {
+            "max_wait_ms": 0, "min_bytes": 0, "isolation_level": 2, "session_id": 0, "session_epoch": -1,
+            "topics": [part(), {**part("§b"), "partitions": []}],
+        }) for version in (4, 7, 12, 13, 17)),
+    ],
     "retention-beyond-all-time": [
         create("§a"), *(commit_for(2**63 - less, version) for version in (2, 3, 4) for less in (1, 10**12)),
         Step("OffsetFetch", 5, {"group_id": "§g", "topics": [{"name": "§a", "partition_indexes": [0]}]}),
@@ -286,6 +292,13 @@ FOUND: dict[str, list[Step]] = {
             "producer_id": 5, "producer_epoch": -1, "transaction_result": False, "coordinator_epoch": 0,
             "topics": [{"name": name, "partition_indexes": [0, 7]}],
         }]}) for name in ("§a", "§none")),
+    ],
+    "markers-for-no-partitions": [
+        create("§a"), create("§b"), *(Step("WriteTxnMarkers", 1, {"markers": [{
+            "producer_id": producer_id, "producer_epoch": 0, "transaction_result": False, "coordinator_epoch": 0,
+            "topics": [{"name": name, "partition_indexes": indexes} for name, indexes in topics],
+        } for producer_id, topics in enumerate(each, 5)]}) for each in (
+            [[("§a", [0]), ("§b", [])]], [[("§b", [])]], [[]])),
     ],
     "markers-of-epochs-and-versions-that-there-are-not": [
         create("§a"), *(Step("WriteTxnMarkers", 2, {"markers": [{
