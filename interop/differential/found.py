@@ -138,6 +138,13 @@ def by_index(api: str, *named: tuple[str, list[int]]) -> Step:
     return Step(api, {"ListOffsets": 11, "DeleteRecords": 2}.get(api, 0), {"topics": topics, **more[api]})
 
 
+def marked(**topics: list[int]) -> Step:
+    named = [{"name": f"§{name}", "partition_indexes": indexes} for name, indexes in topics.items()]
+    return Step("WriteTxnMarkers", 1, {"markers": [{
+        "producer_id": 5, "producer_epoch": 0, "transaction_result": False, "coordinator_epoch": 0, "topics": named,
+    }]})  # fmt: skip
+
+
 FOUND: dict[str, list[Step]] = {
     "an-empty-log-has-its-leader-epoch": [
         create("§a"), leader_epoch(0), leader_epoch(1), leader_epoch(0, -2),
@@ -294,11 +301,7 @@ FOUND: dict[str, list[Step]] = {
         }]}) for name in ("§a", "§none")),
     ],
     "markers-for-no-partitions": [
-        create("§a"), create("§b"), *(Step("WriteTxnMarkers", 1, {"markers": [{
-            "producer_id": producer_id, "producer_epoch": 0, "transaction_result": False, "coordinator_epoch": 0,
-            "topics": [{"name": name, "partition_indexes": indexes} for name, indexes in topics],
-        } for producer_id, topics in enumerate(each, 5)]}) for each in (
-            [[("§a", [0]), ("§b", [])]], [[("§b", [])]], [[]])),
+        create("§a"), create("§b"), marked(a=[0], b=[]), marked(b=[]), marked(),
     ],
     "markers-of-epochs-and-versions-that-there-are-not": [
         create("§a"), *(Step("WriteTxnMarkers", 2, {"markers": [{
