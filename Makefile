@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
-PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check -q
+# Most of what is installed is never imported: what is, gets its bytecode then.
+INSTALL := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check -q install --no-compile
 ARGS ?=
-# Tests run several at once, as most of them wait: for brokers, clients, JVMs. Five share two cores and 11 GB of memory.
+# Tests run several at once, as many of them wait: for brokers, clients, JVMs. Five keep two cores busy.
 WORKERS ?= 5
 # Beside the default, which is in pyproject.toml.
 OTHER_SPARKS := 3.5.9 4.0.5 4.2.1
@@ -15,7 +16,7 @@ OTHER_SPARKS := 3.5.9 4.0.5 4.2.1
 JARS :=
 FIND_JARS = $(BIN)/python -m interop.jars $(JARS)
 WITH_JARS = set -eo pipefail; \
-	where="$$($(FIND_JARS) || { $(PIP) install -e '.[interop]' >&2 && $(FIND_JARS); })"; eval "$$where";
+	where="$$($(FIND_JARS) || { $(INSTALL) -e '.[interop]' >&2 && $(FIND_JARS); })"; eval "$$where";
 # Have tests compiled, and constants read, by one process in the background, where every worker would do it; `wait`
 # before they start.
 COMPILING = if ! test -e tests/__pycache__; then $(BIN)/python -m pytest --collect-only -qq $(1) > /dev/null 2>&1 & fi;
@@ -30,7 +31,7 @@ run: $(VENV)/.run
 # Without ARGS the files that `testpaths` in pyproject.toml names, with the simulation's short form: of all jars those
 # tests read Kafka's alone.
 test: JARS := $(if $(ARGS),,KAFKA_JARS KAFKA_LOGGING_JARS)
-test: $(VENV)/$(if $(ARGS),$(if $(UNIT),.unit,.dev),.tests)
+test: $(VENV)/$(if $(UNIT),.unit,$(if $(ARGS),.dev,.unit))
 	$(call COMPILING,$(ARGS)) $(if $(UNIT),,$(WITH_JARS)) wait; \
 	$(BIN)/python -m pytest -n $(WORKERS) $(or $(ARGS),--short)
 
@@ -112,7 +113,7 @@ spark-demo: $(VENV)/.dev
 
 .cache/pyspark-%:
 	rm -rf $@.unfinished
-	$(PIP) install --target $@.unfinished pyspark==$*
+	$(INSTALL) --target $@.unfinished pyspark==$*
 	mv $@.unfinished $@
 
 clean:
@@ -123,25 +124,21 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: pyproject.toml | $(BIN)/python
-	$(PIP) install -e .
+	$(INSTALL) -e .
 	touch $@
 
 $(VENV)/.docs: pyproject.toml | $(BIN)/python
-	$(PIP) install -e '.[docs]'
+	$(INSTALL) -e '.[docs]'
 	touch $@ $(VENV)/.run
 
 $(VENV)/.unit: pyproject.toml | $(BIN)/python
-	$(PIP) install -e '.[test]'
+	$(INSTALL) -e '.[test]'
 	touch $@ $(VENV)/.run
 
-$(VENV)/.tests: pyproject.toml | $(BIN)/python
-	$(PIP) install -e '.[test,docs]'
-	touch $@ $(VENV)/.run $(VENV)/.docs $(VENV)/.unit
-
 $(VENV)/.readers: pyproject.toml | $(VENV)/.dev
-	$(PIP) install -e '.[readers]'
+	$(INSTALL) -e '.[readers]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
-	$(PIP) install -e '.[test,interop,dev]'
-	touch $@ $(VENV)/.run $(VENV)/.docs $(VENV)/.unit $(VENV)/.tests
+	$(INSTALL) -e '.[test,interop,dev]'
+	touch $@ $(VENV)/.run $(VENV)/.docs $(VENV)/.unit

@@ -294,6 +294,7 @@ def test_answers_are_those_that_kafka_gives(usual_broker: Target, slow: bool) ->
     assert hunt.steps >= (A_NIGHTS_STEPS if slow else STEPS)
 
 
+@pytest.mark.whole
 @pytest.mark.java
 @pytest.mark.ours_only
 def test_answers_to_a_client_whose_rights_change_are_those_that_kafka_gives(slow: bool) -> None:

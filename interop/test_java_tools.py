@@ -233,6 +233,7 @@ def test_producer_perf_test(jvm: JavaTools, bootstrap: str, topic: str, sh: Shel
     eventually(lambda: sh("kafka-get-offsets", "--topic", topic).lines, [f"{topic}:0:20000"])
 
 
+@pytest.mark.whole
 @pytest.mark.one_broker("it looks into the files of one")
 def test_every_tool_again_after_a_restart_and_the_files_hold(jvm: JavaTools, new_broker: Any, tmp_path: Path) -> None:
     """Write with everything that leaves a mark on disk, restart, then let DumpLogSegments read each file."""

@@ -114,7 +114,7 @@ def kinds_of(directory: Path) -> Iterable[str]:
 
 
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("state", ["closed", "crashed"])
+@pytest.mark.parametrize("state", ["closed", pytest.param("crashed", marks=pytest.mark.whole)])
 def test_damage_stays_where_it_hit(
     world: World, state: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
 ) -> None:

@@ -17,6 +17,7 @@ from pykafka_broker.protocol.messages.create_topics_request import CreatableTopi
 from pykafka_broker.testing.simulation.disk import CrashFileSystem, SimDirectory, SimFile
 from tests.broker.driven import DrivenBroker
 from tests.broker.support import batch
+from tests.log.crash.seen import Seen
 
 NOW = 1_700_000_000_000
 SETTINGS = {"log.dirs": "/data/a,/data/b", "node.id": "1", "log.cleaner.enable": "false"}
@@ -38,16 +39,23 @@ class Crashes:
     def __init__(self) -> None:
         self.fs = CrashFileSystem()
         self.synced: dict[Key, int] = {}
+        self.seen = Seen()
         self.checked = 0
 
     def crash(self, what: str) -> None:
         self.checked += 1
         seed = zlib.crc32(what.encode()) + self.checked
-        for image in (self.fs.after_crash(), self.fs.after_crash(seed), self.fs.after_crash(keep=True)):
-            self.check(image, what)
+        checks = [
+            (self.fs.after_crash(), self.check),
+            (self.fs.after_crash(seed), self.check),
+            (self.fs.after_crash(keep=True), self.check),
+            (self.fs.after_crash(seed), self.check_removed),
+        ]
         if self.checked % 3 == 0:
-            self.check_without(self.fs.after_crash(seed), what)
-        self.check_removed(self.fs.after_crash(seed), what)
+            checks.append((self.fs.after_crash(seed), self.check_without))
+        for image, check in checks:
+            if self.seen.is_new(image, (check.__name__, *self.synced.items())):
+                check(image, what)
 
     def check(self, fs: CrashFileSystem, what: str) -> None:
         broker = started(fs)

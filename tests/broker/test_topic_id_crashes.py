@@ -22,6 +22,7 @@ from pykafka_broker.records.record import iter_records
 from pykafka_broker.testing.simulation.disk import CrashFileSystem
 from tests.broker.driven import DrivenBroker
 from tests.broker.support import batch
+from tests.log.crash.seen import Seen
 from tests.log.crash.workload import Threads
 
 NOW = 1_700_000_000_000
@@ -51,6 +52,7 @@ class Life:
         self.written: dict[bytes, bytes | None] = {}  # by value: the id of its topic
         self.synced: set[bytes] = set()
         self.topic_id: bytes | None = None
+        self.seen = Seen()
         self.checked = 0
 
     def create(self) -> None:
@@ -89,7 +91,8 @@ class Life:
         self.checked += 1
         seed = zlib.crc32(what.encode()) + self.checked
         for fs in (self.fs.after_crash(), *(self.fs.after_crash(seed + each) for each in range(8))):
-            self.check(fs, what)
+            if self.seen.is_new(fs, (self.topic_id, frozenset(self.synced))):
+                self.check(fs, what)
 
     def check(self, fs: CrashFileSystem, what: str) -> None:
         if self.synced:

@@ -16,6 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 FETCHED = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=[\"']?((?:https?:)?//[^\"'>\s]+)")
 
 
+pytestmark = pytest.mark.whole
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As `make docs` makes it."""

@@ -1,6 +1,7 @@
 """Every Python snippet of the docs runs as it stands there.
 
-Rule: a snippet is a program of its own; one that defines tests is run by pytest.
+Rule: a snippet is a program of its own; one that defines tests is run by pytest. The first of each page stands for all
+with --short.
 """
 
 from __future__ import annotations
@@ -8,17 +9,27 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.docs.blocks import ALL, ROOT, Block, blocks, name_of
+from tests.docs.blocks import ALL, ROOT, Block, blocks
 
 # Without two plugins of this project's own tests, which take two thirds of its start.
 PYTEST = ["-m", "pytest", "-q", *(f"-pno:{plugin}" for plugin in ("cacheprovider", "schemathesis", "hypothesispytest"))]
 
 
-@pytest.mark.parametrize("block", blocks("python"), ids=name_of)
+def of_all_pages() -> Iterator[Any]:
+    pages: set[str] = set()
+    for block in blocks("python"):
+        page = block.name.partition("-python-")[0]
+        yield pytest.param(block, id=block.name, marks=[pytest.mark.whole] if page in pages else [])
+        pages.add(page)
+
+
+@pytest.mark.parametrize("block", list(of_all_pages()))
 def test_a_snippet_runs(block: Block, tmp_path: Path) -> None:
     run(block.name, block.text, tmp_path)
 

@@ -11,6 +11,7 @@ import pytest
 from pages import versions
 
 pytest.importorskip("mkdocs", reason="pip install -e '.[docs]'")
+pytestmark = pytest.mark.whole
 
 
 def git(repository: Path, *arguments: str) -> None:

@@ -15,6 +15,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[float,
     return {what: (figure, unit) for what, figure, unit in rows}
 
 
+@pytest.mark.whole
 def test_everything_costs_something(measured: dict[str, tuple[float, str]]) -> None:
     assert all(figure > 0 for what, (figure, unit) in measured.items() if "in the image" not in what)
 

@@ -42,6 +42,8 @@ from tests.simulation.keeping import BY_TIME, COMPACTED, TRIMMED, TRIMMED_WIDE, 
 from tests.simulation.layouts import ALONE
 from tests.simulation.runs import HARMLESS, KILLS, ONCE, SYNCED, run_alone, run_changes, run_cluster, run_groups
 
+pytestmark = pytest.mark.whole
+
 MOST_SEEDS = 25
 SETTLE_MS = 30_000  # what is caught may wait that long; healthy runs of these kinds settle within 7 s
 Defect = Callable[[pytest.MonkeyPatch], None]

@@ -20,6 +20,7 @@ def test_each_rejected_record_leaves_a_letter(seed: int) -> None:
     run_letters(seed, KILLS)
 
 
+@pytest.mark.whole
 def test_the_next_leader_is_sent_what_the_last_one_lost() -> None:
     """The leader of the letters had numbered a batch in its own log, and the next leader refused the numbers."""
     run_letters(119, KILLS, trouble_ms=8_000)
@@ -30,6 +31,7 @@ def test_the_last_member_may_be_given_more_once_all_letters_have_come() -> None:
     run_letters(361101, KILLS, trouble_ms=8_000)
 
 
+@pytest.mark.whole
 def test_letters_that_are_not_written_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DeadLetterWriter, "_write", lambda self, key, letters: iter(()))
     with pytest.raises(AssertionError, match="still wait"):

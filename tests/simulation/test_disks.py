@@ -17,6 +17,7 @@ from tests.simulation.simulation import Simulation
 SEEDS = 2
 
 
+@pytest.mark.whole
 def test_a_run_does_much_of_everything() -> None:
     moves = [run_changes(seed, (), on_disk=True).history.did["move on disk"] for seed in (1, 2)]
     assert sum(moves) > 1
@@ -54,12 +55,14 @@ def test_a_replica_whose_disk_was_replaced_waits_for_another_to_lead() -> None:
     run_changes(162, (break_disk, *KILLS, *WIPES), on_disk=True)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("failed", [200_009, 360_092])
 def test_a_node_whose_disk_fails_as_it_starts_ends(failed: int) -> None:
     """200009, 360092: a controller could not write down that it leads, or its epoch, and the run ended with it."""
     run_cluster(failed, ONCE, trouble_ms=8_000, keeping=form_of(failed))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("failed", [360_078, 360_146, 360_163])
 def test_a_disk_that_fails_or_is_full_takes_its_own_logs_along_and_no_more(failed: int) -> None:
     """360078: the cleaner read a segment's first timestamp from it, and the broker's turn ended with the error. 360146

@@ -12,6 +12,7 @@ from tests.simulation.runs import KILLS, run_groups
 SEEDS = 10
 
 
+@pytest.mark.whole
 def test_a_run_does_much_of_everything() -> None:
     did = run_groups(2, ()).history.did
     assert did["processed"] > 100
@@ -25,6 +26,7 @@ def test_each_record_has_its_output(seed: int, keeping: Keeping, busy: bool) -> 
     run_groups(seed, KILLS, combined=bool(seed % 2), keeping=keeping, busy=busy)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("failed", [1179])
 def test_what_has_failed_once(failed: int) -> None:
     """1179: a member with nothing but an id was refused by a group whose members had all gone."""

@@ -13,6 +13,7 @@ from tests.simulation.runs import KILLS, run_shares
 SEEDS = 2
 
 
+@pytest.mark.whole
 def test_a_run_does_much_of_everything() -> None:
     assert run_shares(1, ()).history.did["shared"] > 100
     assert run_shares(1, (), keeping=TRIMMED).history.did["share group rewound"] > 5
@@ -22,6 +23,7 @@ def test_each_record_comes_until_it_is_accepted(seed: int, keeping: Keeping, bus
     run_shares(seed, KILLS, keeping=keeping, busy=busy)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("failed", [6, 13, 14, 200_055, 345_019, 360_005])
 def test_a_group_begins_where_it_was_put(failed: int) -> None:
     """6: a partition was initialized late, by a request for a member that had left, and the offset that the group had
@@ -34,6 +36,7 @@ def test_a_group_begins_where_it_was_put(failed: int) -> None:
     run_shares(failed, KILLS, trouble_ms=8_000, keeping=form_of(failed))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("failed", [200_080, 360_115])
 def test_what_is_told_as_accepted_is_committed(failed: int) -> None:
     """200080: a node waited for the keeper of another partition's state, lost the log that an acknowledgement stood in
@@ -43,6 +46,7 @@ def test_what_is_told_as_accepted_is_committed(failed: int) -> None:
     run_shares(failed, KILLS, trouble_ms=8_000, keeping=form_of(failed))
 
 
+@pytest.mark.whole
 def test_replicas_clean_at_different_times() -> None:
     """A time was asked for of a leader that had cleaned records which its successor still had."""
     run_shares(1004, KILLS, trouble_ms=8_000, keeping=COMPACTED)

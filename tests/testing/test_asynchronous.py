@@ -284,6 +284,7 @@ BAD = {
 }
 
 
+@pytest.mark.whole
 def test_mypy_knows_what_is_awaited_and_with_what(tmp_path: Path) -> None:
     lines = ["from pykafka_broker.testing import AsyncKafkaBroker", "async def use(broker: AsyncKafkaBroker) -> None:"]
     good, bad = tmp_path / "good.py", tmp_path / "bad.py"

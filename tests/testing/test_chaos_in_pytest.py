@@ -60,6 +60,7 @@ def test_chaos_finds_a_seed_and_the_fault_that_is_enough(pytester: pytest.Pytest
     pytester.runpytest("-k", "orders").assert_outcomes(failed=1)
 
 
+@pytest.mark.whole
 def test_a_limited_chaos_disturbs_nothing_else(pytester: pytest.Pytester) -> None:
     limited = 'rate=0.2, api="Produce", client_id="shop", topic='
     for topic, told in (("orders", {"failed": 1, "passed": 1}), ("letters", {"passed": 2})):
@@ -272,6 +273,7 @@ STALE_LEADER = """
 """
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("brokers", "seconds", "seeds", "more"),
     [

@@ -305,6 +305,7 @@ class Busy:
         self._thread.join()
 
 
+@pytest.mark.whole
 def test_a_broker_that_is_killed_and_started_is_so_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "killed.jsonl"
     with KafkaCluster(2) as cluster:

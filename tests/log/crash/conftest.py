@@ -1,10 +1,11 @@
-"""How many workloads are cut: some in every run, many with --slow."""
+"""How many workloads are cut: fewer with --short, many with --slow."""
 
 from __future__ import annotations
 
 import pytest
 
 TIMES_WITH_SLOW = 20
+WITH_SHORT = 2
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -12,4 +13,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         count = metafunc.module.SEEDS
         if metafunc.config.getoption("--slow", default=False):
             count *= TIMES_WITH_SLOW
+        elif metafunc.config.getoption("--short", default=False):
+            count = min(count, WITH_SHORT)
         metafunc.parametrize("crash_seed", range(count))

@@ -84,6 +84,7 @@ async def several_topics(seed: int) -> SimulatedCluster:
         return cluster
 
 
+@pytest.mark.whole
 def test_other_processes_repeat_it_whatever_their_hashes() -> None:
     code = (
         "from pykafka_broker.testing.simulation import simulate\n"

@@ -68,6 +68,7 @@ def test_a_failure_of_its_own_is_told() -> None:
     assert note_of(failed) == "the run fails without any fault as well"
 
 
+@pytest.mark.whole
 def test_a_run_that_is_cancelled_is_a_failure_and_takes_no_other_ones_place() -> None:
     async def main(more: type[BaseException], less: type[BaseException]) -> None:
         try:
