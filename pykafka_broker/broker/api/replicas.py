@@ -100,12 +100,12 @@ def alter_partition_reassignments(
 def alter_replica_log_dirs(
     services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
-    allowed = services.allows(context, AclOperation.ALTER, AclResourceType.CLUSTER)
+    services.authorise(context, AclOperation.ALTER, AclResourceType.CLUSTER)
     # A partition that is named twice goes to the directory that is named last.
     paths = {(topic.name, each): one.path for one in request.dirs for topic in one.topics for each in topic.partitions}
     topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for (topic, partition), path in paths.items():
-        code = _move(services, topic, partition, path) if allowed else _DENIED
+        code = _move(services, topic, partition, path)
         topics.setdefault(topic, []).append(AlterReplicaLogDirPartitionResult(partition, code))
     results = [AlterReplicaLogDirTopicResult(topic, partitions) for topic, partitions in topics.items()]
     return AlterReplicaLogDirsResponse(results=results)
