@@ -20,6 +20,7 @@ from interop.jars import KAFKA_VERSION, kafka_jars, release_jars
 from interop.java import java_command
 from interop.real_kafka import RealKafka
 from interop.toolchains import java_classes
+from tests.broker.requests import refusals as refused_requests
 from tests.releases.other import NEWEST_VERSION, OTHER_VERSION
 from tests.scenarios.dead_letters import settings as dead_letters
 from tests.scenarios.expiry import settings as expiry
@@ -107,6 +108,14 @@ def run_java(jars: Path, program: Path, given: bytes) -> bytes:
     return subprocess.run(command, input=given, stdout=subprocess.PIPE, check=True).stdout
 
 
+def refusals() -> None:
+    """Ask Kafka's classes how they refuse whole requests."""
+    asked = refused_requests.to_ask().encode()
+    refused_requests.PATH.write_bytes(
+        run_java(kafka_jars(), ROOT / "tests/broker/requests/recorder/Refusals.java", asked)
+    )
+
+
 RECORDINGS: dict[str, Recording] = {
     "messages": lambda: python("tests/golden/make.py", kafka_jars(), release_jars(CONVERTING)),
     "batches": golden_batches,
@@ -117,6 +126,7 @@ RECORDINGS: dict[str, Recording] = {
     "other-configs": described_configs(OTHER_VERSION, "tests/config/described_other.json"),
     "newest": module("interop.newest_release"),
     "requests": lambda: python("tests/broker/api/recorder/record.py", kafka_jars()),
+    "refusals": refusals,
     "produced": module("tests.broker.produced.record"),
     "other-produced": module("tests.broker.produced.record", OTHER_VERSION, "answers_other.json"),
     "controller": module("tests.cluster.recorder.record"),

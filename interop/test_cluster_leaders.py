@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from interop.batches import batch
-from interop.cluster_clients import leaders
 from interop.kafka_cluster import OURS, THEIRS, KafkaCluster, Node
 from interop.raw import RawClient
 from interop.waiting import eventually
@@ -49,6 +48,13 @@ MEMBER = ("g", "m" * 22)
 TIMEOUT_MS = 10_000
 
 
+def leaders_told_by(node: Node) -> list[int]:
+    """Return the leaders by a broker's own metadata: an admin client would ask any broker."""
+    with RawClient(node.address) as client:
+        [topic] = client.call(MetadataRequest([MetadataRequestTopic(name=TOPIC)]), 12).topics
+    return [each.leader_id for each in sorted(topic.partitions, key=lambda each: int(each.partition_index))]
+
+
 def lead_by(cluster: KafkaCluster, replicas: list[list[int]]) -> None:
     """Move the partitions to other replicas, with the first of them as leaders."""
     address = cluster.broker(1).address
@@ -60,15 +66,16 @@ def lead_by(cluster: KafkaCluster, replicas: list[list[int]]) -> None:
         with RawClient(address) as client:
             every = [TopicPartitions(TOPIC, [*range(len(replicas))])]
             client.call(ElectLeadersRequest(0, every, TIMEOUT_MS), 2)
-        return leaders(node.address, TOPIC)
+        return leaders_told_by(node)
 
     for node in cluster.brokers:
         eventually(partial(elected, node), [those[0] for those in replicas], 30)
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    with KafkaCluster(tmp_path_factory.mktemp("leaders"), brokers=[OURS, THEIRS]) as running:
+@pytest.fixture(scope="module", params=[THEIRS, OURS], ids=["their-controller", "our-controller"])
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    directory = tmp_path_factory.mktemp("leaders")
+    with KafkaCluster(directory, controllers=[request.param], brokers=[OURS, THEIRS]) as running:
         spread = [CreatableReplicaAssignment(index, those) for index, those in enumerate([[1, 2], [2, 1]] * 2)]
         with RawClient(running.broker(1).address) as client:
             client.call(CreateTopicsRequest([CreatableTopic(TOPIC, -1, -1, spread)], TIMEOUT_MS), 7)

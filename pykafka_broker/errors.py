@@ -32,6 +32,17 @@ class FrameError(Exception):
     """A connection with broken bytes: the connection is closed, and the text is logged once."""
 
 
+class NotLetIn(FrameError):
+    """A connection without a login, or without trust: another attempt would end in the same way.
+
+    told: the peer's own reason, None without one.
+    """
+
+    def __init__(self, text: str, told: str | None = None) -> None:
+        super().__init__(text)
+        self.told = told
+
+
 class ClosedOnPurpose(FrameError):
     """A connection with sound bytes: its end is all that the client is to hear of a failure."""
 

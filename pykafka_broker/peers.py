@@ -25,7 +25,13 @@ class LinkError(Exception):
     """A request without an answer.
 
     Unless a subclass says otherwise, the request never left.
+
+    ended_by: the error that has ended the connection, EOFError where the peer has closed it; None without either.
     """
+
+    def __init__(self, text: str, ended_by: Exception | None = None) -> None:
+        super().__init__(text)
+        self.ended_by = ended_by
 
 
 class LinkBroken(LinkError):
@@ -38,8 +44,8 @@ class LinkTimeout(LinkError):
     `sent`: the request has left, and the peer may or may not have acted.
     """
 
-    def __init__(self, text: str, sent: bool) -> None:
-        super().__init__(text)
+    def __init__(self, text: str, sent: bool, ended_by: Exception | None = None) -> None:
+        super().__init__(text, ended_by)
         self.sent = sent
 
 

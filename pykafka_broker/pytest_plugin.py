@@ -197,10 +197,9 @@ def _check_known(config: pytest.Config, origin: str, configs: Mapping[str, str])
     from pykafka_broker.testing.arguments import check_known
 
     try:
-        check_known(configs)
+        check_known(configs, "kafka_broker_allow_unknown_config = true")
     except ValueError as error:
-        says = str(error).replace("allow_unknown_config=True", "kafka_broker_allow_unknown_config = true")
-        raise pytest.UsageError(f"{origin}: {says}") from None
+        raise pytest.UsageError(f"{origin}: {error}") from None
 
 
 def _configs(config: pytest.Config) -> dict[str, str]:

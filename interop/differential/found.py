@@ -138,6 +138,13 @@ def by_index(api: str, *named: tuple[str, list[int]]) -> Step:
     return Step(api, {"ListOffsets": 11, "DeleteRecords": 2}.get(api, 0), {"topics": topics, **more[api]})
 
 
+def marked(**topics: list[int]) -> Step:
+    named = [{"name": f"§{name}", "partition_indexes": indexes} for name, indexes in topics.items()]
+    return Step("WriteTxnMarkers", 1, {"markers": [{
+        "producer_id": 5, "producer_epoch": 0, "transaction_result": False, "coordinator_epoch": 0, "topics": named,
+    }]})  # fmt: skip
+
+
 FOUND: dict[str, list[Step]] = {
     "an-empty-log-has-its-leader-epoch": [
         create("§a"), leader_epoch(0), leader_epoch(1), leader_epoch(0, -2),
@@ -172,6 +179,12 @@ FOUND: dict[str, list[Step]] = {
             "max_wait_ms": 0, "min_bytes": 0, "isolation_level": level,
             "topics": [part(), part("§b", partition_max_bytes=limit), part("§b", 1, partition_max_bytes=limit)],
         }) for level in (1, 0) for limit in (0, 1, 1000)),
+    ],
+    "fetches-of-an-unknown-isolation": [
+        create("§a"), create("§b"), produce(records()), *(Step("Fetch", version, {
+            "max_wait_ms": 0, "min_bytes": 0, "isolation_level": 2, "session_id": 0, "session_epoch": -1,
+            "topics": [part(), {**part("§b"), "partitions": []}],
+        }) for version in (4, 7, 12, 13, 17)),
     ],
     "retention-beyond-all-time": [
         create("§a"), *(commit_for(2**63 - less, version) for version in (2, 3, 4) for less in (1, 10**12)),
@@ -286,6 +299,9 @@ FOUND: dict[str, list[Step]] = {
             "producer_id": 5, "producer_epoch": -1, "transaction_result": False, "coordinator_epoch": 0,
             "topics": [{"name": name, "partition_indexes": [0, 7]}],
         }]}) for name in ("§a", "§none")),
+    ],
+    "markers-for-no-partitions": [
+        create("§a"), create("§b"), marked(a=[0], b=[]), marked(b=[]), marked(),
     ],
     "markers-of-epochs-and-versions-that-there-are-not": [
         create("§a"), *(Step("WriteTxnMarkers", 2, {"markers": [{

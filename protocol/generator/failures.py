@@ -1,5 +1,8 @@
-"""Answers to requests that fail as a whole. Rule: the error stands in the response's own field and in an answer for
-each topic, partition, group or resource that the request names; an answer repeats what tells its item from others.
+"""Answers to requests that fail as a whole, as Kafka gives them (`tests/broker/requests/refusals.jsonl`).
+
+Rule: the error stands in the field of the response or, without one, in an answer for each topic, partition, group or
+resource that the request names; an answer repeats what tells its item from others. `failed` makes the whole response,
+`add_failed` the answers for the items.
 """
 
 from __future__ import annotations
@@ -21,6 +24,14 @@ for _name in (
     "resource_name", "feature", "id",
 ):  # fmt: skip
     _NAMES[_name] = (_name,)
+# Responses with an error of their own and answers for the items.
+_WITH_BOTH = ("AlterPartitionReassignmentsResponse", "ElectLeadersResponse", "MetadataResponse")
+# Responses without the topics for which the request names no partitions.
+_WITH_PARTITIONS = ("ProduceResponse", "WriteTxnMarkersResponse")
+_ERRORS = ("error_code", "partition_error_code")
+# Numbers that are -1 beside an error, whatever the schema's default.
+_UNKNOWN = ("base_offset", "high_watermark", "committed_offset", "low_watermark")
+_UNKNOWN_IN = {"FindCoordinatorResponse": ("node_id", "port"), "InitProducerIdResponse": ("producer_epoch",)}
 _NOTHING_TO_ANSWER = "forgotten_topics_data"  # of Fetch: what the client no longer asks for
 
 
@@ -44,8 +55,7 @@ def failed_methods(response: Message, request: Message, module: ModuleCode) -> l
             *(f"    {line}" for line in items),
         ]
         module.typing.add("Any")
-    names = {field.python for field in response.root.fields}
-    if "error_code" not in names:
+    if not code.error(response.root):
         return items
     module.typing |= {"Any", "Self"}
     return [
@@ -55,7 +65,7 @@ def failed_methods(response: Message, request: Message, module: ModuleCode) -> l
         f"        answer = cls({', '.join(code.error(response.root))})",
         *(
             ["        if request is not None:", "            answer.add_failed(request, code, message)"]
-            if items
+            if items and response.name in _WITH_BOTH
             else []
         ),
         "        return answer",
@@ -72,9 +82,11 @@ class _Failures:
     def error(self, answer: StructType) -> list[str]:
         """Return the arguments for the error in a struct with fields for errors."""
         names = {field.python: field for field in answer.fields}
-        if "error_code" not in names:
+        arguments = [f"{name}=code" for name in _ERRORS if name in names]
+        if not arguments:
             return []
-        arguments = ["error_code=code"]
+        unknown = (*_UNKNOWN, *_UNKNOWN_IN.get(self.response.name, ()))
+        arguments += [f"{name}=-1" for name in unknown if name in names and names[name].default != "-1"]
         if "error_message" in names:
             nullable = names["error_message"].annotation.endswith("None")
             arguments.append("error_message=message" if nullable else "error_message=message or ''")
@@ -145,13 +157,18 @@ class _Failures:
         arguments = [argument.replace("=item", f"={item}") for argument in asked.identity] + self.error(answer)
         made = f"{answer.name}({', '.join(arguments)})"
         with self.code.block(f"for {item} in {_iterable(source, last)}:"):
-            if not self.answering(answer) or not last.is_struct:
+            inner = self.answering(answer) if last.is_struct else []
+            if not inner:
                 self.code.line(f"{target}.append({made})")
                 return
             answered = self.code.local("answer", item)
             self.code.line(f"{answered} = {made}")
             self.lists(answer, self.request.structs[last.type], answered, item)
-            self.code.line(f"{target}.append({answered})")  # a topic without partitions, too
+            if self.response.name in _WITH_PARTITIONS and not self.answering(inner[0][1]):
+                self.code.line(f"if {answered}.{inner[0][0].python}:")
+                self.code.line(f"    {target}.append({answered})")
+            else:
+                self.code.line(f"{target}.append({answered})")
 
 
 def _iterable(source: str, field: Field) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args, get_origin
 
 from pykafka_broker.cli.addresses import TOKEN_VARIABLE, URL_VARIABLE
-from pykafka_broker.cli.commands import parser_for
+from pykafka_broker.cli.commands import CONTROLLING, parser_for
 from pykafka_broker.control.operations import REQUIRED, Operation, Parameter, Text, operations
 from pykafka_broker.control.schema import describe, in_words
 from pykafka_broker.testing.control_client import ControlClient, ControlError, in_path
@@ -53,7 +53,9 @@ def parser() -> argparse.ArgumentParser:
     commands = whole.add_subparsers(metavar="OPERATION", required=True)
     for operation in operations():
         summary = operation.text.partition(". ")[0].removesuffix(".")
-        command = commands.add_parser(_dashed(operation.name), help=summary, description=operation.text)
+        name = _dashed(operation.name)
+        prog = f"pykafka-broker {name}" if name in CONTROLLING else None  # `seed` and `dump` need no `control` before
+        command = commands.add_parser(name, prog=prog, help=summary, description=operation.text)
         command.set_defaults(operation=operation)
         command.add_argument("--url", default=argparse.SUPPRESS, help=address)  # may stand before the operation too
         for each in operation.parameters:

@@ -10,15 +10,17 @@ looked up anew here.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import random
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypedDict, Unpack
 
 from pykafka_broker.client.errors import AuthenticationFailed, ClientError, KafkaError, TimedOut, check
 from pykafka_broker.client.properties import addresses, check_resolvable, number, security_of
+from pykafka_broker.errors import NotLetIn
 from pykafka_broker.peers import LinkBroken, LinkError, LinkTimeout, NotServed, Versions
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
@@ -29,7 +31,7 @@ from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, M
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
 from pykafka_broker.protocol.runtime import Message, leaves
 from pykafka_broker.server.event_loop import EventLoop, SystemClock
-from pykafka_broker.server.link import PLAIN, Link, LinkSettings
+from pykafka_broker.server.link import PLAIN, Link, LinkSettings, growing_pause_ms
 
 logger = logging.getLogger(__name__)
 
@@ -39,12 +41,11 @@ logger = logging.getLogger(__name__)
 API_TIMEOUT_MS = 60_000  # Kafka docs, "Admin Configs": default.api.timeout.ms
 REQUEST_TIMEOUT_MS = 30_000
 RETRY_BACKOFF_MS = 100
+_RECONNECT_BACKOFF_MS = 50
+_BACKOFF_MAX_MS = 1_000
 _CONTROLLERS = 2  # endpoint_type of DescribeCluster (KIP-919)
 
 
-_LOGIN_REFUSED = "refuses the login of this node: "
-_NOT_LET_IN = (_LOGIN_REFUSED, "does not take", "certificate")  # in the text of a link's error
-_HUNG_UP = "has closed the connection"  # the same
 # Another request, to a coordinator that is looked up anew, may be answered.
 COORDINATOR_ERRORS = frozenset(
     {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
@@ -110,6 +111,7 @@ class Client:
         self.api_timeout_ms = number(self.properties, "default.api.timeout.ms", API_TIMEOUT_MS, least=0)
         self.request_timeout_ms = number(self.properties, "request.timeout.ms", REQUEST_TIMEOUT_MS, least=0)
         self.backoff_ms = number(self.properties, "retry.backoff.ms", RETRY_BACKOFF_MS, least=0)
+        self._backoff_max_ms = number(self.properties, "retry.backoff.max.ms", _BACKOFF_MAX_MS, least=0)
         for name in ("send.buffer.bytes", "receive.buffer.bytes"):  # nothing else is made of them
             number(self.properties, name, -1, least=-1)
         number(self.properties, "metadata.max.age.ms", 0, least=0)
@@ -117,7 +119,12 @@ class Client:
         self._bootstrap = addresses(bootstrap)
         check_resolvable(self._bootstrap)
         self._security = security_of(self.properties) or PLAIN
-        self._settings = LinkSettings(client_id=self.properties.get("client.id", client_id), patient=False)
+        self._settings = LinkSettings(
+            client_id=self.properties.get("client.id", client_id),
+            reconnect_backoff_ms=number(self.properties, "reconnect.backoff.ms", _RECONNECT_BACKOFF_MS, least=0),
+            reconnect_backoff_max_ms=number(self.properties, "reconnect.backoff.max.ms", _BACKOFF_MAX_MS, least=0),
+            patient=False,
+        )
         self._links: dict[tuple[tuple[str, int], str], Link] = {}  # by address and line
         self._turns: EventLoop | None = None
         self._silent: set[tuple[str, int]] = set()  # addresses whose first failure is logged
@@ -139,6 +146,14 @@ class Client:
         """Return the time of the steady clock in `timeout_ms`, or after `default.api.timeout.ms`."""
         self.clock.tick()
         return self.clock.now + (self.api_timeout_ms if timeout_ms is None else timeout_ms)
+
+    def pauses(self) -> Iterator[int]:
+        """Yield the milliseconds before each repetition: they grow up to `retry.backoff.max.ms` (KIP-580)."""
+        for failures in itertools.count(1):
+            yield growing_pause_ms(failures, self.backoff_ms, self._backoff_max_ms, random.random())
+
+    async def _pause(self, pauses: Iterator[int], until: int) -> None:
+        await asyncio.sleep(min(next(pauses), max(0, until - self.deadline(0))) / 1000)
 
     # -- requests to a broker
 
@@ -169,7 +184,7 @@ class Client:
         repeatable: bool = True,
         replaceable: bool = False,
     ) -> Any:
-        until = self.deadline(timeout_ms)
+        until, pauses = self.deadline(timeout_ms), self.pauses()
         addresses = self._addresses_of(node_id)
         while True:
             for address in addresses:
@@ -186,7 +201,7 @@ class Client:
                     self._log_silence(address, error, until)
                     if replaceable:
                         raise Unreached from error
-            await asyncio.sleep(min(self.backoff_ms, max(0, until - self.deadline(0))) / 1000)
+            await self._pause(pauses, until)
             if node_id is not None:
                 with suppress(ClientError):
                     await self.refresh(timeout_ms=max(1, until - self.deadline(0)), call=call)
@@ -237,7 +252,7 @@ class Client:
         if not self.nodes and address not in self._silent:
             self._silent.add(address)
             left_s = max(0, until - self.deadline(0)) / 1000
-            hint = " (does it want another security.protocol?)" if _HUNG_UP in str(error) else ""
+            hint = " (does it want another security.protocol?)" if isinstance(error.ended_by, EOFError) else ""
             logger.warning("%s%s; trying again for %.0f s", error, hint, left_s)
 
     def _too_late(self, request: Message, call: str | None) -> TimedOut:
@@ -301,7 +316,7 @@ class Client:
 
     async def ask_controller(self, request: Message, **options: Unpack[AskOptions]) -> Any:
         """Send a request to the controller, and again if the controller has been replaced."""
-        call, until = options.get("call"), self.deadline(options.get("timeout_ms"))
+        call, until, pauses = options.get("call"), self.deadline(options.get("timeout_ms")), self.pauses()
         while True:
             options["timeout_ms"] = left = max(1, until - self.deadline(0))
             if self.controller_id not in self.nodes:
@@ -313,7 +328,7 @@ class Client:
                 if not _is_elsewhere(answer) or self.deadline(0) >= until:
                     return answer
             self.controller_id = -1
-            await asyncio.sleep(self.backoff_ms / 1000)
+            await self._pause(pauses, until)
 
     async def ask_each(self, make: Callable[[int], Message], **options: Unpack[AskOptions]) -> dict[int, Any]:
         """Send a request to each node and return the answers by node id."""
@@ -390,12 +405,12 @@ class Client:
         self, once: Callable[[], Awaitable[Any]], until: int | None = None, passing: Collection[int] = ()
     ) -> Any:
         """Repeat a call while the error code passes with the move of a coordinator, or is among `passing`."""
-        until = self.deadline() if until is None else until
+        until, pauses = self.deadline() if until is None else until, self.pauses()
         while True:
             answer = await once()
             if answer.error_code not in {*COORDINATOR_ERRORS, *passing} or self.deadline(0) >= until:
                 return answer
-            await asyncio.sleep(self.backoff_ms / 1000)
+            await self._pause(pauses, until)
 
 
 async def wait_for(event: asyncio.Event, timeout_ms: float) -> bool:
@@ -425,9 +440,8 @@ def _is_elsewhere(answer: Message) -> bool:
 
 
 def _check_login(error: LinkError) -> None:
-    if any(each in str(error) for each in _NOT_LET_IN):
-        where, _, why = str(error).partition(_LOGIN_REFUSED)
-        raise AuthenticationFailed(why or where) from None  # the next attempt would not be let in either
+    if isinstance(error.ended_by, NotLetIn):
+        raise AuthenticationFailed(error.ended_by.told or str(error)) from None
 
 
 def _not_served(request: Message, error: NotServed, of_controllers: bool) -> KafkaError:
@@ -507,7 +521,7 @@ class Leaders:
 
     async def of(self, topic: str, timeout_ms: int) -> list[int]:
         """Wait for the leaders of a topic. Raises TimedOut and KafkaError."""
-        until = self._client.deadline(timeout_ms)
+        until, pauses = self._client.deadline(timeout_ms), self._client.pauses()
         while topic not in self._known:
             try:
                 await self.ask([topic], max(1, until - self._client.deadline(0)))
@@ -516,7 +530,7 @@ class Leaders:
             if topic not in self._known:
                 if self._client.deadline(0) >= until:
                     raise TimedOut(f"Topic {topic} not present in metadata after {timeout_ms} ms.")
-                await asyncio.sleep(self._client.backoff_ms / 1000)
+                await asyncio.sleep(next(pauses) / 1000)
         return self._known[topic]
 
     async def ask(self, topics: Iterable[str], timeout_ms: int | None = None) -> None:

@@ -235,7 +235,7 @@ async def committed_offsets(
         lenient: partitions with an error are left out.
         stable: wait for open transactions that may change the offsets (KIP-447).
     """
-    until = client.deadline()
+    until, pauses = client.deadline(), client.pauses()
     while True:
         told = await _offsets_told(client, group_id, partitions, member, stable)
         unstable = any(each.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT for _, each in partitions_in(told.topics))
@@ -243,7 +243,7 @@ async def committed_offsets(
             break
         if client.deadline(0) >= until:
             raise KafkaError(ErrorCode.UNSTABLE_OFFSET_COMMIT)
-        await asyncio.sleep(client.backoff_ms / 1000)
+        await asyncio.sleep(next(pauses) / 1000)
     found = {}
     for partition, each in partitions_in(told.topics):
         if not lenient:

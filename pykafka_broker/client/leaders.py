@@ -58,7 +58,7 @@ async def ask_leaders(
         read: reads error codes and answers from a response.
         call: the name that Kafka's client has for the call, for time-outs.
     """
-    until, tries = client.deadline(), 0
+    until, pauses, tries = client.deadline(), client.pauses(), 0
     found: dict[TopicPartition, Any] = {}
     while len(found) < len(set(partitions)):
         tries += 1
@@ -77,7 +77,7 @@ async def ask_leaders(
             )
             found = dict.fromkeys(partitions, late) | found
         elif len(found) < len(set(partitions)):
-            await asyncio.sleep(min(client.backoff_ms, until - now) / 1000)
+            await asyncio.sleep(min(next(pauses), until - now) / 1000)
     return found
 
 

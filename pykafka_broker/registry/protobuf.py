@@ -85,7 +85,7 @@ def _compile(folder: Path, name: str) -> FileDescriptorProto:
         with warnings.catch_warnings(action="ignore"):  # warnings about unused imports
             _protoc_compiler.get_protos(name.encode(), paths)
     except _protoc_compiler.ProtocErrors as errors:
-        raise InvalidSchema("; ".join(str(errors).split("\n"))) from None
+        raise InvalidSchema("; ".join(map(str, errors.errors()))) from None
     made = folder / "descriptor"
     arguments = [b"protoc", *(b"-I" + path for path in paths), b"--descriptor_set_out=" + str(made).encode()]
     if _protoc_compiler.run_main([*arguments, name.encode()]) != 0:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pykafka_broker.config import BrokerConfig, ConfigError
+from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.registry import broker_keys
 from pykafka_broker.config.values import parse_value
 
@@ -69,7 +69,4 @@ class ListenerSettings:
         if found is None:
             return self._config[key]
         name, text = found
-        try:
-            return parse_value(broker_keys()[key], text)
-        except ConfigError as error:
-            raise ConfigError(str(error).replace(key, name, 1)) from None
+        return parse_value(broker_keys()[key]._replace(name=name), text)

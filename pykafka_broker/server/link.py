@@ -94,13 +94,18 @@ class LinkSettings:
         self.patient = patient  # requests wait for the next connection when one can't be made
 
     def pause_ms(self, failures: int, drawn: float) -> int:
-        """Return the pause before the next attempt after so many failures.
+        """Return the pause before the next attempt after so many failures."""
+        return growing_pause_ms(failures, self.reconnect_backoff_ms, self.reconnect_backoff_max_ms, drawn)
 
-        The pause varies by a fifth up or down (`drawn` is within 0 to 1), so that nodes that lost the same peer don't
-        come back at once.
-        """
-        grown = self.reconnect_backoff_ms << min(failures - 1, _MOST_DOUBLINGS)
-        return int(min(grown, self.reconnect_backoff_max_ms) * (0.8 + 0.4 * drawn))
+
+def growing_pause_ms(failures: int, first_ms: int, max_ms: int, drawn: float) -> int:
+    """Return the pause before the next attempt after so many failures (KIP-580).
+
+    The pause varies by a fifth up or down (`drawn` is within 0 to 1), so that nodes that lost the same peer don't come
+    back at once, and is never longer than `max_ms`.
+    """
+    grown = min(first_ms << min(failures - 1, _MOST_DOUBLINGS), max_ms)
+    return min(int(grown * (0.8 + 0.4 * drawn)), max_ms)
 
 
 class LinkState(Enum):
@@ -181,10 +186,11 @@ class _Exchange:
 class _Wire(Channel):
     """The connection of a link."""
 
-    __slots__ = ("_link",)
+    __slots__ = ("_ended_by", "_link")
 
     def __init__(self, link: Link, turns: EventLoop, transport: Transport, max_bytes: int) -> None:
         self._link = link
+        self._ended_by: Exception | None = None
         super().__init__(turns, transport, FrameReader(turns.scratch, turns.buffers, max_bytes))
 
     @property
@@ -195,8 +201,16 @@ class _Wire(Channel):
         self._link.take(frame)
         return not self.closed
 
+    def _end_of_input(self) -> None:
+        self._ended_by = EOFError()
+        super()._end_of_input()
+
+    def refuse(self, error: FrameError) -> None:
+        self._ended_by = error
+        super().refuse(error)
+
     def _lost(self, why: str) -> None:
-        self._link.lost(why)
+        self._link.lost(why, self._ended_by)
 
 
 class Link:
@@ -374,17 +388,17 @@ class Link:
         greeting = self._greeting
         self._put(encode_request(greeting.request(), greeting.version, 0, self._settings.client_id))
 
-    def lost(self, why: str) -> None:
-        """Handle the end of the connection."""
+    def lost(self, why: str, ended_by: Exception | None = None) -> None:
+        """Handle the end of the connection; `ended_by` is the error that has ended it."""
         self._wire = None
         if self.state is LinkState.CLOSED:
             return
         broken = list(self._in_flight)
         self._in_flight.clear()
-        self._fail(broken, LinkBroken(f"the connection to {self.peer} was lost: {why}"))
-        self._rest(why)
+        self._fail(broken, LinkBroken(f"the connection to {self.peer} was lost: {why}", ended_by))
+        self._rest(why, ended_by)
 
-    def _rest(self, why: str) -> None:
+    def _rest(self, why: str, ended_by: Exception | None = None) -> None:
         self._enter(LinkState.RESTING)
         self._failures += 1
         self._trouble = why
@@ -398,7 +412,7 @@ class Link:
         if not self._settings.patient:
             waiting = list(self._waiting)
             self._waiting.clear()
-            self._fail(waiting, LinkTimeout(f"no connection to {self.peer}: {why}", sent=False))
+            self._fail(waiting, LinkTimeout(f"no connection to {self.peer}: {why}", False, ended_by))
         self._go_on()
 
     def _drop(self, why: str) -> None:
@@ -489,7 +503,8 @@ class Link:
         if self._login is not login or self.state is not LinkState.LOGGING_IN:
             return  # the connection has gone meanwhile
         if isinstance(asked, FrameError):
-            self._drop(str(asked))
+            assert self._wire is not None
+            self._wire.refuse(asked)
             return
         if asked is not None:
             self._ask_to_log_in(asked)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 
 from pykafka_broker.config import BrokerConfig
-from pykafka_broker.errors import FrameError
+from pykafka_broker.errors import FrameError, NotLetIn
 from pykafka_broker.peers import Versions
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
@@ -121,12 +121,12 @@ class LinkLogin:
         if isinstance(answer, SaslHandshakeResponse):
             if answer.error_code:
                 known = ", ".join(answer.mechanisms) or "no login at all"
-                raise FrameError(f"the peer does not take {self._mechanism}, but {known}")
+                raise NotLetIn(f"the peer does not take {self._mechanism}, but {known}")
             return self._token(b"", versions)
         assert isinstance(answer, SaslAuthenticateResponse)
         if answer.error_code:
             reason = answer.error_message or ErrorCode(answer.error_code).name
-            raise FrameError(f"the peer refuses the login of this node: {reason}")
+            raise NotLetIn(f"the peer refuses the login of this node: {reason}", reason)
         if answer.session_lifetime_ms > 0:
             self.renew_after_ms = int(answer.session_lifetime_ms * _RENEWED_AT)
         return self._token(answer.auth_bytes, versions)

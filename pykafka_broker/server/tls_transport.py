@@ -17,7 +17,7 @@ import ssl
 from collections.abc import Callable
 from typing import Protocol
 
-from pykafka_broker.errors import FrameError
+from pykafka_broker.errors import FrameError, NotLetIn
 from pykafka_broker.protocol.runtime import Buffer
 from pykafka_broker.server.channel import spoken_in
 from pykafka_broker.server.transport import READ, WRITE, FilePiece, copy_file, has_come
@@ -109,7 +109,7 @@ class TlsTransport:
             self._flush_soon()
             raise BlockingIOError from None
         except ssl.SSLError as error:
-            self._refusal = FrameError(f"the TLS handshake failed: {reason_of(error)}")
+            self._refusal = _refusal("the TLS handshake failed", error)
             self.recv_into = self._linger
             with contextlib.suppress(OSError):
                 self._flush()
@@ -213,7 +213,7 @@ class TlsTransport:
             if not total:
                 with contextlib.suppress(OSError):
                     self._flush()
-                raise FrameError(f"TLS: {reason_of(error)}") from None
+                raise _refusal("TLS", error) from None
         return total
 
     # -- outgoing
@@ -281,8 +281,9 @@ class TlsTransport:
         self._sock.close()
 
 
-def reason_of(error: ssl.SSLError) -> str:
-    """Return OpenSSL's words without the place in the source."""
+def _refusal(what: str, error: ssl.SSLError) -> FrameError:
+    """Return OpenSSL's error in its words, without the place in the source."""
     verify = getattr(error, "verify_message", None)
     words = (error.reason or "").replace("_", " ").lower() or type(error).__name__
-    return f"{words}: {verify}" if verify else words
+    kind = NotLetIn if "CERTIFICATE" in (error.reason or "") else FrameError
+    return kind(f"{what}: {words}: {verify}" if verify else f"{what}: {words}")

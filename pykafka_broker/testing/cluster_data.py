@@ -302,7 +302,7 @@ class ClusterData(ClusterTraffic):
                 raise
             return error
         except WaitTimeout as error:
-            raise NotReached(str(error).split(" ms ", 1)[-1]) from None
+            raise NotReached(error.state) from None
 
     # -- groups and transactions
 

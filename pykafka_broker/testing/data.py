@@ -368,7 +368,11 @@ class RecordsDiffer(AssertionError):
 
 
 class WaitTimeout(AssertionError, TimeoutError):
-    """The end of a wait in vain; the text tells the state."""
+    """The end of a wait in vain; the text tells the state, and so does `state` alone, if a broker has told it."""
+
+    def __init__(self, text: str, state: str = "") -> None:
+        super().__init__(text)
+        self.state = state
 
 
 class Waits(Data):
@@ -572,7 +576,7 @@ def _call(control: ControlClient, path: str, body: Mapping[str, Any], timeout: f
         return control.call("POST", f"/{path}", body, timeout_s=timeout + _SPARE_S)
     except ControlError as error:
         if error.status == _NOT_IN_TIME:
-            raise WaitTimeout(str(error)) from None
+            raise WaitTimeout(str(error), error.more.get("state", "")) from None
         if error.status == _DOES_NOT_HOLD:
             raise RecordsDiffer(str(error), found=list(map(from_answer, error.more.get("records", ())))) from None
         raise

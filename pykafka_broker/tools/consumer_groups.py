@@ -214,7 +214,7 @@ def _validate_regex(tool: Tool) -> int:
     try:
         compile_regex(regex)
     except RegexError as error:
-        tool.print(f"The regular expression `{regex}` is invalid: {str(error).partition(': `')[0]}.")
+        tool.print(f"The regular expression `{regex}` is invalid: {error}.")
         tool.result = {"regex": regex, "valid": False, "error": str(error)}
     else:
         tool.print(f"The regular expression `{regex}` is valid.")

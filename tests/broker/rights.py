@@ -215,7 +215,11 @@ TABLE = [
     Asked(
         ApiKey.ALTER_REPLICA_LOG_DIRS,
         2,
-        {"dirs": [{"path": "/nowhere", "topics": [{"name": "t", "partitions": [0]}]}]},
+        {
+            "dirs": [
+                {"path": "/nowhere", "topics": [{"name": "t", "partitions": [0]}, {"name": "new", "partitions": []}]}
+            ]
+        },
         (cluster(ALTER),),
     ),
     Asked(ApiKey.ELECT_LEADERS, 2, {"topic_partitions": [{"topic": "t", "partitions": [0]}]}, (cluster(ALTER),)),
@@ -416,7 +420,15 @@ TABLE = [
     Asked(
         ApiKey.WRITE_TXN_MARKERS,
         1,
-        {"markers": [{"producer_id": 9, "producer_epoch": 0, "topics": [{"name": "t", "partition_indexes": [0]}]}]},
+        {
+            "markers": [
+                {
+                    "producer_id": 9,
+                    "producer_epoch": 0,
+                    "topics": [{"name": "t", "partition_indexes": [0]}, {"name": "new", "partition_indexes": []}],
+                }
+            ]
+        },
         (cluster(ALTER, CLUSTER_ACTION),),
     ),
     Asked(

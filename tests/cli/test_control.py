@@ -70,6 +70,13 @@ def test_what_is_dumped_is_seeded(
     assert main(["seed", "-"]) == 0
 
 
+@pytest.mark.parametrize("command", ["seed", "dump", "control topics"])
+def test_the_usage_line_begins_as_the_command_was_called(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main([*command.split(), "--help"])
+    assert capsys.readouterr().out.startswith(f"usage: pykafka-broker {command} ")
+
+
 def test_what_is_refused_is_one_line(
     broker: KafkaBroker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from pykafka_broker.client.cluster import BrokerNode, Client
-from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut
+from pykafka_broker.client.errors import AuthenticationFailed, ClientError, KafkaError, TimedOut, Unusable
 from pykafka_broker.client.groups import committed_offsets
 from pykafka_broker.client.leaders import list_offsets
 from pykafka_broker.client.quorum import describe_quorum
 from pykafka_broker.client.topics import create_topic, list_topics
+from pykafka_broker.peers import LinkTimeout
 from pykafka_broker.protocol.enums import LATEST, CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
@@ -23,6 +24,7 @@ from pykafka_broker.protocol.messages.describe_quorum_response import DescribeQu
 from pykafka_broker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from pykafka_broker.testing import KafkaBroker
+from tests.security.tls.certificates import authority
 
 NOBODY = "127.0.0.1:1"
 QUICK = {"default.api.timeout.ms": "300", "request.timeout.ms": "200", "retry.backoff.ms": "20"}
@@ -61,6 +63,38 @@ def test_a_login_that_no_listener_wants_is_told() -> None:
     login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": line}
     with KafkaBroker() as broker, pytest.raises(ClientError, match="does not take PLAIN, but no login at all"):
         with_client(broker.bootstrap_servers, login, list_topics)
+
+
+def test_a_login_or_a_certificate_that_is_refused_ends_the_attempts() -> None:
+    line = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="wrong";'
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": line}
+    strangers = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority().pem}
+    with (
+        KafkaBroker(security="sasl_plaintext", users=["alice"], mechanisms=["PLAIN"]) as broker,
+        pytest.raises(AuthenticationFailed, match=r"^Authentication failed: Invalid username or password$"),
+    ):
+        with_client(broker.bootstrap_servers, login, list_topics)
+    with KafkaBroker(security="ssl") as broker, pytest.raises(AuthenticationFailed, match="certificate verify failed"):
+        with_client(broker.bootstrap_servers, {"security.protocol": "SSL", **strangers}, list_topics)
+
+
+def test_attempts_grow_rarer_whatever_the_error_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts = []
+
+    async def unreachable(*asked: Any, **_: Any) -> Any:
+        attempts.append(asked)
+        raise LinkTimeout("no connection to certificates.example:9092: it does not take calls", sent=False)
+
+    monkeypatch.setattr("pykafka_broker.server.link.Link.ask", unreachable)
+    with pytest.raises(TimedOut):
+        with_client(NOBODY, QUICK, list_topics)
+    assert len(attempts) <= 6  # in 300 ms, with pauses of 20, 40, 80 and 160 ms, less a fifth
+
+
+@pytest.mark.parametrize("name", ["retry.backoff.max.ms", "reconnect.backoff.ms", "reconnect.backoff.max.ms"])
+def test_pauses_are_properties(name: str) -> None:
+    with pytest.raises(Unusable, match=f"Invalid value soon for configuration {name}"):
+        Client(NOBODY, {name: "soon"})
 
 
 def test_nobody_is_there() -> None:

@@ -37,3 +37,6 @@ def test_values_are_typed_and_a_bad_one_is_told_under_its_whole_name() -> None:
     assert found.get("ssl.enabled.protocols") == ["TLSv1.2", "TLSv1.3"]
     with pytest.raises(ConfigError, match=r"soon for configuration listener\.name\.outside\.connections\.max\.reauth"):
         found.get("connections.max.reauth.ms")
+    key = "connections.max.reauth.ms"
+    with pytest.raises(ConfigError, match=f"Invalid value {key} for configuration listener.name.outside.{key}"):
+        settings(listener__name__outside__connections__max__reauth__ms=key).get(key)

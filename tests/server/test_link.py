@@ -397,7 +397,7 @@ def test_a_host_in_ascii_needs_no_table_of_all_characters(
 def test_pauses_grow_and_are_not_the_same_for_all() -> None:
     settings = LinkSettings(reconnect_backoff_ms=50, reconnect_backoff_max_ms=1000)
     assert [settings.pause_ms(failures, 0.5) for failures in (1, 2, 3, 5, 6, 1000)] == [50, 100, 200, 800, 1000, 1000]
-    assert (settings.pause_ms(2, 0.0), settings.pause_ms(2, 1.0)) == (80, 120)
+    assert (settings.pause_ms(2, 0.0), settings.pause_ms(2, 1.0), settings.pause_ms(9, 1.0)) == (80, 120, 1000)
 
 
 def test_there_is_a_pause_between_attempts_at_a_peer_that_refuses() -> None:

@@ -269,7 +269,11 @@ def _failure(wanted: FetchedPartition, code: ErrorCode) -> PartitionData:
 @handles(ApiKey.FETCH)
 def fetch(services: Services, context: RequestContext, request: FetchRequest) -> Answer[FetchResponse]:
     if request.isolation_level not in _ISOLATION_LEVELS:
-        return _all_failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)  # which is what a real broker calls it
+        stumbled = ErrorCode.UNKNOWN_SERVER_ERROR  # which is what a real broker calls it
+        refusal = FetchResponse(error_code=stumbled, session_id=request.session_id)
+        if context.api_version < TOPIC_IDS_FROM:
+            refusal.add_failed(request, stumbled)
+        return refusal
     attempts: type[FetchAttempt] = FetchAttempt
     if request.replica_state.replica_id >= 0 or request.replica_id >= 0:
         from pykafka_broker.broker.api.replica_fetch import (
@@ -536,20 +540,3 @@ def _wanted(request: FetchRequest, uses_ids: bool) -> list[FetchedPartition]:
         for topic in request.topics
         for asked in topic.partitions
     ]
-
-
-def _all_failed(request: FetchRequest, code: ErrorCode) -> FetchResponse:
-    return FetchResponse(
-        error_code=code,
-        responses=[
-            FetchableTopicResponse(
-                topic=topic.topic,
-                topic_id=topic.topic_id,
-                partitions=[
-                    PartitionData(partition_index=one.partition, error_code=code, high_watermark=-1, records=b"")
-                    for one in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ],
-    )

@@ -100,10 +100,10 @@ def alter_partition_reassignments(
 def alter_replica_log_dirs(
     services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
-    allowed = services.allows(context, AclOperation.ALTER, AclResourceType.CLUSTER)
+    services.authorise(context, AclOperation.ALTER, AclResourceType.CLUSTER)
     # A partition that is named twice goes to the directory that is named last.
     paths = {(topic.name, each): one.path for one in request.dirs for topic in one.topics for each in topic.partitions}
-    codes = {key: _move(services, *key, path) if allowed else _DENIED for key, path in paths.items()}
+    codes = {key: _move(services, *key, path) for key, path in paths.items()}
     topics = by_topic((topic, AlterReplicaLogDirPartitionResult(index, code)) for (topic, index), code in codes.items())
     return AlterReplicaLogDirsResponse(results=[AlterReplicaLogDirTopicResult(*topic) for topic in topics.items()])
 

@@ -77,7 +77,9 @@ def _written(services: Services, request: WriteTxnMarkersRequest) -> Steps[Answe
     response = WriteTxnMarkersResponse()
     pace = Pace()
     for marker in request.markers:
-        response.markers.append((yield from _result(services, marker, commits, pace)))
+        result = yield from _result(services, marker, commits, pace)
+        if result.topics:  # Kafka answers never if some markers name no partitions and others do
+            response.markers.append(result)
     return when_committed(response, *commits)
 
 
@@ -96,7 +98,8 @@ def _result(
     result = WritableTxnMarkerResult(marker.producer_id)
     for topic in marker.topics:
         partitions: list[WritableTxnMarkerPartitionResult] = []
-        result.topics.append(WritableTxnMarkerTopicResult(topic.name, partitions))
+        if topic.partition_indexes:
+            result.topics.append(WritableTxnMarkerTopicResult(topic.name, partitions))
         for index in topic.partition_indexes:
             code = ErrorCode.NONE
             try:

@@ -295,7 +295,7 @@ def says(response: Message, version: int, code: ErrorCode) -> bool:
         told = type(response).decode(response.encode(version), version)
     except EncodeError:
         return False
-    return any(name == "error_code" and value == code for _, name, value in leaves(told))
+    return any(name.endswith("error_code") and value == code for _, name, value in leaves(told))
 
 
 class PendingReply:

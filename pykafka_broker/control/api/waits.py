@@ -236,7 +236,8 @@ async def assert_no_more(
 async def _wait(control: Control, holds: Callable[[], R | None], instead: Callable[[], str], timeout_ms: int) -> R:
     found = await control.until(holds, timeout_ms / 1000)
     if found is None:
-        raise Problem(NOT_IN_TIME, f"after {timeout_ms} ms {instead()}")
+        state = instead()
+        raise Problem(NOT_IN_TIME, f"after {timeout_ms} ms {state}", more={"state": state})
     return found
 
 

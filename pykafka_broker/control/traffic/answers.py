@@ -67,7 +67,6 @@ OF_SESSIONS = frozenset(
         ErrorCode.INVALID_SHARE_SESSION_EPOCH,
     }
 )
-_NOTHING_THERE = ("base_offset", "high_watermark", "committed_offset")  # -1 beside an error
 _CRC_OF_BATCH, _CRC_OF_MESSAGE = 17, 12  # its position for magic 2, and for older messages
 _MAGIC = 16
 
@@ -212,13 +211,10 @@ def _identity(item: Any) -> tuple[Any, ...]:
 
 
 def _tidy(response: M) -> M:
-    """Set the fields beside an error to Kafka's values."""
+    """Empty the records beside an error, as in Kafka's answers."""
     for struct, name, _ in leaves(response):
-        if getattr(struct, "error_code", 0):
-            if name in _NOTHING_THERE:
-                setattr(struct, name, -1)
-            elif name == "records":
-                struct.records = b""
+        if name == "records" and getattr(struct, "error_code", 0) != 0:
+            struct.records = b""
     return response
 
 

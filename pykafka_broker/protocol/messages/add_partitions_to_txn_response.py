@@ -92,6 +92,21 @@ class AddPartitionsToTxnResponse(Message):
         answer = cls(error_code=code)
         return answer
 
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for add_partitions_to_txn_transaction in request.transactions:
+            answer = AddPartitionsToTxnResult(transactional_id=add_partitions_to_txn_transaction.transactional_id)
+            for add_partitions_to_txn_topic in add_partitions_to_txn_transaction.topics:
+                add_partitions_to_txn_topic_answer = AddPartitionsToTxnTopicResult(name=add_partitions_to_txn_topic.name)
+                for partitions_item in add_partitions_to_txn_topic.partitions:
+                    add_partitions_to_txn_topic_answer.results_by_partition.append(AddPartitionsToTxnPartitionResult(partition_index=partitions_item, partition_error_code=code))
+                answer.topic_results.append(add_partitions_to_txn_topic_answer)
+            self.results_by_transaction.append(answer)
+        for request_add_partitions_to_txn_topic in request.v3_and_below_topics:
+            request_add_partitions_to_txn_topic_answer = AddPartitionsToTxnTopicResult(name=request_add_partitions_to_txn_topic.name)
+            for request_add_partitions_to_txn_topic_partitions_item in request_add_partitions_to_txn_topic.partitions:
+                request_add_partitions_to_txn_topic_answer.results_by_partition.append(AddPartitionsToTxnPartitionResult(partition_index=request_add_partitions_to_txn_topic_partitions_item, partition_error_code=code))
+            self.results_by_topic_v3_and_below.append(request_add_partitions_to_txn_topic_answer)
+
 
 def _write_v0(m: AddPartitionsToTxnResponse, w: Write) -> None:  # versions 0-2
     if m.results_by_transaction:

@@ -69,7 +69,7 @@ class DeleteRecordsResponse(Message):
         for delete_records_topic in request.topics:
             answer = DeleteRecordsTopicResult(name=delete_records_topic.name)
             for delete_records_partition in delete_records_topic.partitions:
-                answer.partitions.append(DeleteRecordsPartitionResult(partition_index=delete_records_partition.partition_index, error_code=code))
+                answer.partitions.append(DeleteRecordsPartitionResult(partition_index=delete_records_partition.partition_index, error_code=code, low_watermark=-1))
             self.topics.append(answer)
 
 

@@ -145,15 +145,13 @@ class DescribeQuorumResponse(Message):
     @classmethod
     def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
         answer = cls(error_code=code, error_message=message)
-        if request is not None:
-            answer.add_failed(request, code, message)
         return answer
 
     def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
         for topic_data in request.topics:
             answer = TopicData(topic_name=topic_data.topic_name)
             for partition_data in topic_data.partitions:
-                answer.partitions.append(PartitionData(partition_index=partition_data.partition_index, error_code=code, error_message=message))
+                answer.partitions.append(PartitionData(partition_index=partition_data.partition_index, error_code=code, high_watermark=-1, error_message=message))
             self.topics.append(answer)
 
 

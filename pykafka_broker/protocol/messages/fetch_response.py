@@ -202,15 +202,13 @@ class FetchResponse(Message):
     @classmethod
     def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
         answer = cls(error_code=code)
-        if request is not None:
-            answer.add_failed(request, code, message)
         return answer
 
     def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
         for fetch_topic in request.topics:
             answer = FetchableTopicResponse(topic=fetch_topic.topic, topic_id=fetch_topic.topic_id)
             for fetch_partition in fetch_topic.partitions:
-                answer.partitions.append(PartitionData(partition_index=fetch_partition.partition, error_code=code))
+                answer.partitions.append(PartitionData(partition_index=fetch_partition.partition, error_code=code, high_watermark=-1))
             self.responses.append(answer)
 
 

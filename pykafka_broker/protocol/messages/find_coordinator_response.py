@@ -72,14 +72,12 @@ class FindCoordinatorResponse(Message):
 
     @classmethod
     def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
-        answer = cls(error_code=code, error_message=message)
-        if request is not None:
-            answer.add_failed(request, code, message)
+        answer = cls(error_code=code, node_id=-1, port=-1, error_message=message)
         return answer
 
     def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
         for coordinator_keys_item in request.coordinator_keys:
-            self.coordinators.append(Coordinator(key=coordinator_keys_item, error_code=code, error_message=message))
+            self.coordinators.append(Coordinator(key=coordinator_keys_item, error_code=code, node_id=-1, port=-1, error_message=message))
 
 
 def _write_v0(m: FindCoordinatorResponse, w: Write) -> None:  # version 0

@@ -44,7 +44,7 @@ class InitProducerIdResponse(Message):
 
     @classmethod
     def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
-        answer = cls(error_code=code)
+        answer = cls(error_code=code, producer_epoch=-1)
         return answer
 
 

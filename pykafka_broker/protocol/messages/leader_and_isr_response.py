@@ -73,8 +73,6 @@ class LeaderAndIsrResponse(Message):
     @classmethod
     def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
         answer = cls(error_code=code)
-        if request is not None:
-            answer.add_failed(request, code, message)
         return answer
 
     def add_failed(self, request: Any, code: int, message: str | None = None) -> None:

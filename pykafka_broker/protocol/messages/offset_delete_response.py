@@ -67,8 +67,6 @@ class OffsetDeleteResponse(Message):
     @classmethod
     def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
         answer = cls(error_code=code)
-        if request is not None:
-            answer.add_failed(request, code, message)
         return answer
 
     def add_failed(self, request: Any, code: int, message: str | None = None) -> None:

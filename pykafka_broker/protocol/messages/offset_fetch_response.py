@@ -136,22 +136,20 @@ class OffsetFetchResponse(Message):
     @classmethod
     def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
         answer = cls(error_code=code)
-        if request is not None:
-            answer.add_failed(request, code, message)
         return answer
 
     def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
         for offset_fetch_request_topic in request.topics or ():
             answer = OffsetFetchResponseTopic(name=offset_fetch_request_topic.name)
             for partition_indexes_item in offset_fetch_request_topic.partition_indexes:
-                answer.partitions.append(OffsetFetchResponsePartition(partition_index=partition_indexes_item, error_code=code))
+                answer.partitions.append(OffsetFetchResponsePartition(partition_index=partition_indexes_item, error_code=code, committed_offset=-1))
             self.topics.append(answer)
         for offset_fetch_request_group in request.groups:
             offset_fetch_request_group_answer = OffsetFetchResponseGroup(group_id=offset_fetch_request_group.group_id, error_code=code)
             for offset_fetch_request_topics in offset_fetch_request_group.topics or ():
                 offset_fetch_request_topics_answer = OffsetFetchResponseTopics(name=offset_fetch_request_topics.name, topic_id=offset_fetch_request_topics.topic_id)
                 for offset_fetch_request_topics_partition_indexes_item in offset_fetch_request_topics.partition_indexes:
-                    offset_fetch_request_topics_answer.partitions.append(OffsetFetchResponsePartitions(partition_index=offset_fetch_request_topics_partition_indexes_item, error_code=code))
+                    offset_fetch_request_topics_answer.partitions.append(OffsetFetchResponsePartitions(partition_index=offset_fetch_request_topics_partition_indexes_item, error_code=code, committed_offset=-1))
                 offset_fetch_request_group_answer.topics.append(offset_fetch_request_topics_answer)
             self.groups.append(offset_fetch_request_group_answer)
 

@@ -152,8 +152,9 @@ class ProduceResponse(Message):
         for topic_produce_data in request.topic_data:
             answer = TopicProduceResponse(name=topic_produce_data.name, topic_id=topic_produce_data.topic_id)
             for partition_produce_data in topic_produce_data.partition_data:
-                answer.partition_responses.append(PartitionProduceResponse(index=partition_produce_data.index, error_code=code, error_message=message))
-            self.responses.append(answer)
+                answer.partition_responses.append(PartitionProduceResponse(index=partition_produce_data.index, error_code=code, base_offset=-1, error_message=message))
+            if answer.partition_responses:
+                self.responses.append(answer)
 
 
 _DEFAULT_LEADER_ID_AND_EPOCH = shared_default(LeaderIdAndEpoch())

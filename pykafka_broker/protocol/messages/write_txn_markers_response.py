@@ -89,7 +89,8 @@ class WriteTxnMarkersResponse(Message):
                 writable_txn_marker_topic_answer = WritableTxnMarkerTopicResult(name=writable_txn_marker_topic.name)
                 for partition_indexes_item in writable_txn_marker_topic.partition_indexes:
                     writable_txn_marker_topic_answer.partitions.append(WritableTxnMarkerPartitionResult(partition_index=partition_indexes_item, error_code=code))
-                answer.topics.append(writable_txn_marker_topic_answer)
+                if writable_txn_marker_topic_answer.partitions:
+                    answer.topics.append(writable_txn_marker_topic_answer)
             self.markers.append(answer)
 
 

@@ -234,7 +234,7 @@ class AsyncClusterData(AsyncClusterTraffic):
                 raise
             return error
         except WaitTimeout as error:
-            raise NotReached(str(error).split(" ms ", 1)[-1]) from None
+            raise NotReached(error.state) from None
 
     # -- groups and transactions
 

@@ -495,7 +495,7 @@ async def _call(control: AsyncControlClient, path: str, body: Mapping[str, Any],
         return await control.call("POST", f"/{path}", body, timeout_s=timeout + _SPARE_S)
     except ControlError as error:
         if error.status == _NOT_IN_TIME:
-            raise WaitTimeout(str(error)) from None
+            raise WaitTimeout(str(error), error.more.get("state", "")) from None
         if error.status == _DOES_NOT_HOLD:
             raise RecordsDiffer(str(error), found=list(map(from_answer, error.more.get("records", ())))) from None
         raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -53,8 +54,10 @@ from pykafka_broker.protocol.messages.write_txn_markers_request import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from pykafka_broker.protocol.runtime import Fields
+from pykafka_broker.protocol.runtime import Fields, leaves
+from tests.broker.requests.refusals import recorded, refused
 
+DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 CODE = ErrorCode.UNKNOWN_SERVER_ERROR
 ID = b"i" * 16
 
@@ -112,7 +115,7 @@ IDENTITIES = (
             [(ID, 0)],
         ),
         (FetchRequest(topics=[FetchTopic("a", partitions=[FetchPartition(3)])]), 4, [("a", 3)]),
-        (FetchRequest(topics=[FetchTopic("a", partitions=[FetchPartition(3)])]), 12, [(), ("a", 3)]),
+        (FetchRequest(topics=[FetchTopic("a", partitions=[FetchPartition(3)])]), 12, [()]),
         (FetchRequest(forgotten_topics_data=[ForgottenTopic("a", partitions=[1])]), 12, [()]),
         (
             ListOffsetsRequest(topics=[ListOffsetsTopic("a", [ListOffsetsPartition(5), ListOffsetsPartition(6)])]),
@@ -152,16 +155,53 @@ IDENTITIES = (
             0,
             [("a",), ("b",)],
         ),
-        (LeaveGroupRequest("g", members=[MemberIdentity("m")]), 3, [(), ("m",)]),
-        (UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey("f", 1)]), 1, [(), ("f",)]),
+        (LeaveGroupRequest("g", members=[MemberIdentity("m")]), 3, [()]),
+        (UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey("f", 1)]), 1, [()]),
         (DescribeLogDirsRequest(), 3, [()]),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Fields) else None,
 )
-def test_every_item_that_was_asked_about_has_the_error(
+def test_the_response_or_every_item_that_was_asked_about_has_the_error(
     request_: Any, version: int, expected: list[tuple[Any, ...]]
 ) -> None:
     assert told(failure(request_, version)) == expected
+
+
+# What of such an answer the handlers make themselves, or what differs for a reason.
+BY_HANDLERS = {
+    ApiKey.ALTER_CLIENT_QUOTAS: "names its entities",
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: "names its users in the order of a hash table",
+    ApiKey.CREATE_DELEGATION_TOKEN: "names the client",
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: "has null entries",
+    ApiKey.DESCRIBE_LOG_DIRS: "has no place for the error below version 3",
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: "lists topics, which a client does not look at beside an error of the group",
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "names nobody, once for each user",
+    ApiKey.FETCH: "names partitions beside an error of the whole, in some versions",
+    ApiKey.JOIN_GROUP: "has no name of a protocol",
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: "names its topics",
+    ApiKey.OFFSET_FETCH: "lists topics, which a client does not look at beside an error of the group",
+}
+
+
+def without_texts(response: Any) -> Any:
+    """Whether the reason goes into the text depends on the API and the error."""
+    for struct, name, _ in leaves(response):
+        if name == "error_message":
+            struct.error_message = ""
+    return response
+
+
+def test_kafka_refuses_in_the_same_way() -> None:
+    differ: dict[ApiKey, int] = {}
+    for key, version, answer in recorded():
+        response_type = SPECS[key].response_class()
+        ours: Any = response_type()
+        with suppress(FrameError):
+            ours = whole_request_failure(response_type, DENIED, None, refused(key, version), version)
+        ours = response_type.decode(ours.encode(version), version)
+        if without_texts(ours) != without_texts(response_type.decode(answer, version)):
+            differ[key] = version
+    assert differ.keys() == BY_HANDLERS.keys(), differ
 
 
 def test_the_message_goes_where_there_is_room_for_one() -> None:
