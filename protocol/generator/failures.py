@@ -1,4 +1,4 @@
-"""Answers to requests that fail as a whole, as Kafka gives them (`tests/broker/requests/refusals.jsonl`).
+"""Answers to requests that fail as a whole, as Kafka gives them (`tests/broker/requests/refusals.txt`).
 
 Rule: the error stands in the field of the response or, without one, in an answer for each topic, partition, group or
 resource that the request names; an answer repeats what tells its item from others. `failed` makes the whole response,
