@@ -265,14 +265,22 @@ class KafkaCluster(ClusterData):
         return self
 
     def _check_directory(self, directory: Path) -> None:
-        """Check for data of another layout: a new controller would know none of its topics. Raises ValueError."""
+        """Check for data of another layout: a new controller would know none of its topics, and what only the brokers
+        have that are left out would be lost. Raises ValueError.
+        """
         check_directory("data_dir", directory)
-        if not any(directory.glob(f"{_NODE}*/{METADATA_FOLDER}")):
+        present = {path.parent.name for path in directory.glob(f"{_NODE}*/{METADATA_FOLDER}")}
+        if not present:
             return
         separate = (directory / f"{_NODE}{FIRST_CONTROLLER}" / METADATA_FOLDER).exists()
         if separate != (self._controller_id == FIRST_CONTROLLER):
             where = "in a process of its own" if separate else "on broker 1"
             raise ValueError(f"data_dir {directory}: it has the data of a cluster with its controller {where}")
+        last = max((each for each in range(1, FIRST_CONTROLLER) if f"{_NODE}{each}" in present), default=0)
+        if last > len(self._ids):
+            raise ValueError(
+                f"data_dir {directory}: it has the data of {last} brokers, which is more than {len(self._ids)}"
+            )
 
     def _make_nodes(self) -> None:
         controller = self._reserve(self._port + len(self._ids) if self._port else 0)

@@ -172,6 +172,10 @@ def test_a_directory_of_another_layout_is_refused(tmp_path: Path) -> None:
     (tmp_path / "node-100" / "__cluster_metadata-0").mkdir(parents=True)
     with pytest.raises(ValueError, match="with its controller in a process of its own"):
         KafkaCluster(brokers=1, controllers=0, data_dir=tmp_path)
+    (tmp_path / "node-3" / "__cluster_metadata-0").mkdir(parents=True)
+    with pytest.raises(ValueError, match="it has the data of 3 brokers, which is more than 2"):
+        KafkaCluster(brokers=2, data_dir=tmp_path)
+    KafkaCluster(brokers=4, data_dir=tmp_path)
     with pytest.raises(ValueError, match=r"a comma separates directories in log\.dirs"):
         KafkaCluster(brokers=1, data_dir=tmp_path / "a,b")
 
