@@ -87,6 +87,8 @@ class _Failures:
             return []
         unknown = (*_UNKNOWN, *_UNKNOWN_IN.get(self.response.name, ()))
         arguments += [f"{name}=-1" for name in unknown if name in names and names[name].default != "-1"]
+        if "records" in names:
+            arguments.append("records=b''")  # none, where the schema's default is null
         if "error_message" in names:
             nullable = names["error_message"].annotation.endswith("None")
             arguments.append("error_message=message" if nullable else "error_message=message or ''")

@@ -34,15 +34,20 @@ class Files:
 
     def names(self, folder: str) -> list[str]:
         """What is in the folder, nothing if there is none."""
-        system, hadoop_path = self._open(folder)
-        if not system.exists(hadoop_path):
-            return []
-        return [str(status.getPath().getName()) for status in system.listStatus(hadoop_path)]
+        return [str(status.getPath().getName()) for status in self._statuses(folder)]
 
     def sizes(self, folder: str) -> dict[str, int]:
-        """Return the names of what is in the folder, and how many bytes each has."""
+        """Return the names of what is in the folder, and how many bytes each has; nothing if there is no folder."""
+        return {str(status.getPath().getName()): int(status.getLen()) for status in self._statuses(folder)}
+
+    def _statuses(self, folder: str) -> list[Any]:
         system, hadoop_path = self._open(folder)
-        return {str(status.getPath().getName()): int(status.getLen()) for status in system.listStatus(hadoop_path)}
+        try:
+            return list(system.listStatus(hadoop_path))
+        except Py4JJavaError:  # another job may remove the folder at any time
+            if system.exists(hadoop_path):
+                raise
+            return []
 
     def root_of(self, path: str) -> str:
         """Return the folder that holds all that a reader finds at `path`, as the path of a URI: the folder itself, that

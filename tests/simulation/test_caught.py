@@ -97,7 +97,7 @@ def takes_the_isr_that_it_wishes_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def never_cuts_what_the_leader_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PartitionFetchState, "_cut", lambda *args: FetchOutcome.DONE)
+    monkeypatch.setattr(PartitionFetchState, "_truncate", lambda *args: FetchOutcome.DONE)
 
 
 def elects_whoever_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

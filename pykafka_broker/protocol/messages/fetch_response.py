@@ -208,7 +208,7 @@ class FetchResponse(Message):
         for fetch_topic in request.topics:
             answer = FetchableTopicResponse(topic=fetch_topic.topic, topic_id=fetch_topic.topic_id)
             for fetch_partition in fetch_topic.partitions:
-                answer.partitions.append(PartitionData(partition_index=fetch_partition.partition, error_code=code, high_watermark=-1))
+                answer.partitions.append(PartitionData(partition_index=fetch_partition.partition, error_code=code, high_watermark=-1, records=b''))
             self.responses.append(answer)
 
 

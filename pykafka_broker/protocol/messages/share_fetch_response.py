@@ -147,7 +147,7 @@ class ShareFetchResponse(Message):
         for fetch_topic in request.topics:
             answer = ShareFetchableTopicResponse(topic_id=fetch_topic.topic_id)
             for fetch_partition in fetch_topic.partitions:
-                answer.partitions.append(PartitionData(partition_index=fetch_partition.partition_index, error_code=code, error_message=message))
+                answer.partitions.append(PartitionData(partition_index=fetch_partition.partition_index, error_code=code, records=b'', error_message=message))
             self.responses.append(answer)
 
 
