@@ -42,14 +42,7 @@ from pykafka_broker.testing.fixtures import (
 )
 
 if TYPE_CHECKING:
-    from pykafka_broker.testing import (
-        AsyncKafkaBroker,
-        AsyncKafkaCluster,
-        AsyncRemoteBroker,
-        KafkaBroker,
-        KafkaCluster,
-        RemoteBroker,
-    )
+    from pykafka_broker.testing import AsyncKafkaBroker, AsyncKafkaCluster, AsyncRemoteBroker, KafkaBroker, KafkaCluster
     from pykafka_broker.testing.chaos import ChaosRun, ChaosSpec, Hit
     from pykafka_broker.testing.controlled import Controlled
 
@@ -86,18 +79,13 @@ TOO_LATE = (
     "@pytest.mark.kafka chooses the broker of a whole test, class or module: for one parameter of a test make a test "
     "of its own or use kafka_broker_factory, for a unittest.TestCase KafkaBrokerTestCase"
 )
-UNUSED = (
-    "@pytest.mark.{marker} has no effect: the test has no {fixture}. kafka_broker takes @pytest.mark.kafka, "
-    "kafka_cluster takes @pytest.mark.kafka_cluster"
-)
+UNUSED = "@pytest.mark.{marker} has no effect: it is for {fixture}, which the test has not"
 HINT = (
     "fixture {fixture} made topics that were deleted when the broker was reset before this test ({topics}): make the "
     "fixture function-scoped, or set kafka_broker_isolation = none, or take a snapshot in it and restore() that"
 )
 _OWN = pytest.StashKey[list["KafkaBroker"]]()  # brokers of one test
-_SHARED = pytest.StashKey[
-    dict["KafkaBroker", int]
-]()  # brokers of many tests, with the size of the log before this test
+_SHARED = pytest.StashKey[dict["KafkaBroker", int]]()  # those of many tests, with their log's size before this test
 _USED = pytest.StashKey[set["Controlled"]]()  # brokers used by a test
 _ASKED = pytest.StashKey["Controlled"]()  # the broker of `kafka_broker` in one test
 _FILLED = pytest.StashKey[dict[str, set[str]]]()  # ids of topics made by fixtures of a wider scope
@@ -355,7 +343,7 @@ def kafka_broker(request: pytest.FixtureRequest, pytestconfig: pytest.Config) ->
         del shared[broker]
 
 
-def _remote(url: str) -> RemoteBroker:
+def _remote(url: str) -> Controlled:
     """Return the broker that runs already. Fails the test if the broker can't be reached."""
     from pykafka_broker.testing import RemoteBroker
 

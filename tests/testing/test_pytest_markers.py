@@ -202,8 +202,8 @@ def test_a_marker_without_its_fixture_is_told(pytester: pytest.Pytester) -> None
     result.assert_outcomes(passed=1, errors=2)
     result.stdout.fnmatch_lines(
         [
-            "@pytest.mark.kafka has no effect: the test has no kafka_broker. *",
-            "@pytest.mark.kafka_cluster has no effect: the test has no kafka_cluster. *",
+            "@pytest.mark.kafka has no effect: it is for kafka_broker, *",
+            "@pytest.mark.kafka_cluster has no effect: it is for kafka_cluster, *",
         ]
     )
 

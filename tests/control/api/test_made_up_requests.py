@@ -1,4 +1,4 @@
-"""What is made up from the document of the control API is answered as it says, and never the broker's defect."""
+"""Requests made up from the document of the control API: each answer is as the document says, and none is a defect."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MADE_UP = schemathesis.openapi.from_dict(document(operations()))
 
 @pytest.fixture(scope="module")
 def own_broker() -> Iterator[KafkaBroker]:
-    """What is made up may do anything to it."""
+    """A broker for these tests alone, as a request may do anything to it."""
     with KafkaBroker(in_process=True) as broker:
         yield broker
         assert broker.control.call("GET", "/healthz") == {"status": "ok"}
