@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from pykafka_broker.testing import AsyncKafkaBroker, AsyncKafkaCluster, AsyncRemoteBroker, KafkaBroker, KafkaCluster
     from pykafka_broker.testing.chaos import ChaosRun, ChaosSpec, Hit
     from pykafka_broker.testing.controlled import Controlled
+    from pykafka_broker.testing.remote import RemoteBroker
 
 SCOPES = ("session", "package", "module", "class", "function")
 ISOLATIONS = ("reset", "none")
@@ -343,7 +344,7 @@ def kafka_broker(request: pytest.FixtureRequest, pytestconfig: pytest.Config) ->
         del shared[broker]
 
 
-def _remote(url: str) -> Controlled:
+def _remote(url: str) -> RemoteBroker:
     """Return the broker that runs already. Fails the test if the broker can't be reached."""
     from pykafka_broker.testing import RemoteBroker
 
