@@ -7,31 +7,29 @@ says; the records give the answer: the first one, in the order of offsets, whose
 
 from __future__ import annotations
 
+import contextlib
 from bisect import bisect_right
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
 from pykafka_broker.log.filesystem import FileSlice
 from pykafka_broker.log.index import NO_TIMESTAMP
-from pykafka_broker.log.scan import scan
+from pykafka_broker.log.scan import DamagedLog, scan
 from pykafka_broker.log.segment import LogSegment
 
 MORE_THAN_A_SEGMENT = 1 << 62  # bytes; the rest is not counted
 _MANY = 16
+_ASKED_AT_ONCE = 8  # segments
 
 
 class LogRead:
-    """Whole batches found by a read, never none (Kafka: FetchDataInfo)."""
+    """Whole batches found by a read, never none, and the offset to read from next (Kafka: FetchDataInfo)."""
 
-    __slots__ = ("_end_offset", "records")
+    __slots__ = ("end_offset", "records")
 
     def __init__(self, records: FileSlice, end_offset: int) -> None:
         self.records = records
-        self._end_offset = end_offset
-
-    def end_offset(self) -> int:
-        """Return the offset to read from next."""
-        return self._end_offset
+        self.end_offset = end_offset
 
 
 class TimestampOffset(NamedTuple):
@@ -166,8 +164,20 @@ class Segments:
 
     # -- find by time (ListOffsets)
 
-    def times_learned(self) -> None:
-        """Note the end of `PartitionLog.learn_times`: every segment knows the greatest timestamp."""
+    def learn_times(self) -> Iterator[None]:
+        """Let the segments read their greatest timestamps, a few at each step, for look-ups by time.
+
+        The segments remember the timestamps: a look-up after that reads in one segment only.
+        """
+        asked = 0
+        for segment in list(self._all):
+            if segment.knows_times or not self.holds(segment):  # may have been deleted meanwhile
+                continue
+            with contextlib.suppress(DamagedLog):  # a look-up that meets the damage reports it
+                _ = segment.max_timestamp
+            asked += 1
+            if asked % _ASKED_AT_ONCE == 0:
+                yield
         self.untimed = False
 
     def offset_for_timestamp(self, timestamp: int, log_start_offset: int, max_record_bytes: int) -> TimeSteps:

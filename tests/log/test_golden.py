@@ -74,7 +74,7 @@ def test_we_serve_what_kafka_wrote(tmp_path: Path, crashed: bool) -> None:
         while (read := log.read(offset, 1 << 14, log.high_watermark)) is not None:
             for header, data in iter_batches(read.records.read()):
                 count += len(list(iter_records(data, header)))
-            offset = read.end_offset()
+            offset = read.end_offset
         assert count == (end if topic != "compacted" else LEFT_BY_COMPACTION)
         assert offset == end
     transactions = logs.get("transactions", 0)
