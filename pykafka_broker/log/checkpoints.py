@@ -10,11 +10,13 @@ The lowest hundred directory ids are reserved: no directory has one of them (KIP
 from __future__ import annotations
 
 import base64
+import contextlib
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
 from pykafka_broker.log.filesystem import FileSystem, read_file, write_file
 from pykafka_broker.log.jobs import Errand, Submit
@@ -42,6 +44,15 @@ UNASSIGNED = (1).to_bytes(16, "big")  # no directory was chosen yet
 LOST = (2).to_bytes(16, "big")  # the directory is offline
 _LAST_RESERVED = (99).to_bytes(16, "big")
 _Offsets = Mapping[tuple[str, int], int]
+
+
+class _Pending(NamedTuple):
+    """Content of a checkpoint that is not written yet, and the folders to sync first, since the content depends on
+    them.
+    """
+
+    offsets: _Offsets = {}
+    folders: frozenset[str] = frozenset()
 
 
 def read_lines(fs: FileSystem, path: str) -> list[list[str]]:
@@ -246,6 +257,7 @@ class LeaderEpochs:
         return last_epoch is None or self.epoch_at(log_end_offset - 1) == last_epoch
 
     def epoch_at(self, offset: int) -> int:
+        """Return the leader epoch of the batch with `offset`, -1 for none."""
         index = bisect_right(self.entries, offset, key=lambda entry: entry[1])
         return self.entries[index - 1][0] if index else UNDEFINED_EPOCH
 
@@ -281,7 +293,7 @@ class CheckpointWriter:
         self._submit = submit
         self._on_error = on_error
         self._lock = threading.Lock()
-        self._pending: dict[str, _Offsets] = {}
+        self._pending: dict[str, _Pending] = {}
         self._known: dict[str, _Offsets] = {}  # by path: the newest content, written or pending
         self._written: dict[str, _Offsets] = {}  # content on disk until the pending content is written
 
@@ -291,7 +303,10 @@ class CheckpointWriter:
 
     def mentions(self, key: tuple[str, int], paths: Sequence[str]) -> bool:
         """Return whether a file on disk, or about to be written, has an entry of the partition."""
-        return any(key in self._written.get(path, ()) or key in self._pending.get(path, ()) for path in paths)
+        nothing = _Pending()
+        return any(
+            key in self._written.get(path, ()) or key in self._pending.get(path, nothing).offsets for path in paths
+        )
 
     def later(self, path: str, offsets: _Offsets, *, folder: str | None = None) -> None:
         """Write new content in a job.
@@ -301,34 +316,34 @@ class CheckpointWriter:
         """
         if folder is None and self._known.get(path) == offsets:
             return
-        self._known[path] = self._pending[path] = offsets
-        self._submit(Errand(partial(self._write_pending, path, folder), partial(self._not_written, path)))
+        unsynced = self._pending.get(path, _Pending()).folders
+        self._known[path] = offsets
+        self._pending[path] = _Pending(offsets, unsynced if folder is None else unsynced | {folder})
+        self._submit(Errand(partial(self._write_pending, path), partial(self._not_written, path)))
 
     def now(self, path: str, offsets: _Offsets) -> None:
         """Write the file and return when the write is done."""
         self._known.pop(path, None)  # for certain only once it is written
         with self._lock:
+            self._write(path, offsets, self._pending.get(path, _Pending()).folders)
             self._pending.pop(path, None)
-            write_offsets(self.fs, path, offsets)
-            self._written[path] = offsets
         self._known[path] = offsets
 
-    def _write_pending(self, path: str, folder: str | None) -> None:
-        if folder is not None:
-            try:
-                self.fs.sync_directory(folder)
-            except FileNotFoundError:
-                return  # the partition was deleted or moved meanwhile
+    def _write_pending(self, path: str) -> None:
         with self._lock:
-            offsets = self._pending.get(path)
-            if offsets is None:
+            pending = self._pending.get(path)
+            if pending is None:
                 return  # another job has written the newest content
-            try:
-                write_offsets(self.fs, path, offsets)
-                self._written[path] = offsets
-            finally:
-                if self._pending.get(path) is offsets:  # otherwise newer content has come meanwhile
-                    del self._pending[path]
+            self._write(path, *pending)
+            if self._pending.get(path) is pending:  # otherwise newer content has come meanwhile
+                del self._pending[path]
+
+    def _write(self, path: str, offsets: _Offsets, folders: frozenset[str]) -> None:
+        for folder in folders:
+            with contextlib.suppress(FileNotFoundError):  # the partition was deleted or moved meanwhile
+                self.fs.sync_directory(folder)
+        write_offsets(self.fs, path, offsets)
+        self._written[path] = offsets
 
     def _not_written(self, path: str, error: OSError) -> None:
         self._known.pop(path, None)  # the next call writes again

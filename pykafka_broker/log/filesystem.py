@@ -409,11 +409,15 @@ def file_system_type(device: int) -> str | None:
 
 
 class FileCache:
-    """At most `limit` open files, closed by second chance: a file used since the hand last passed stays open."""
+    """At most `limit` open files, closed by second chance: a file used since the hand last passed stays open.
 
-    def __init__(self, fs: FileSystem, limit: int = 1024) -> None:
+    writable: whether existing files are opened for writing too.
+    """
+
+    def __init__(self, fs: FileSystem, limit: int = 1024, *, writable: bool = True) -> None:
         self.fs = fs
         self.limit = limit
+        self.writable = writable
         self._open: OrderedDict[CachedFile, None] = OrderedDict()  # a file is forgotten in constant time
         self._lock = threading.Lock()  # recovery, flushing and cleaning open files from their own threads
 
@@ -495,13 +499,14 @@ class CachedFile:
         return handle if handle is not None else self._open(create=True)
 
     def _open(self, create: bool) -> FileHandle:
+        cache = self._cache
         try:
-            handle = self._cache.fs.open(self.path, create=create)
+            handle = cache.fs.open(self.path, create=create, writable=cache.writable)
         except OSError as error:
-            if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._cache.give_way():
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or not cache.give_way():
                 raise
-            handle = self._cache.fs.open(self.path, create=create)
-        self._cache.admit(self, handle)
+            handle = cache.fs.open(self.path, create=create, writable=cache.writable)
+        cache.admit(self, handle)
         return handle
 
     def keep_handle(self, handle: FileHandle) -> None:

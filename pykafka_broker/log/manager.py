@@ -147,7 +147,9 @@ class LogManager:
         self.loaded: dict[TopicPartition, PartitionLog] = {}
         self._refused_ms: dict[LogDirectory, int] = {}  # when the log last told of a directory without room
         self.damaged: dict[TopicPartition, DamagedLog] = {}  # out of service until the next start
-        self.directory_map = DirectoryMap(self.directories, lambda: [*map(os.path.abspath, self.config.cordoned_dirs)])
+        self.directory_map = DirectoryMap(
+            self.directories, lambda: [*map(os.path.abspath, self.config.cordoned_dirs)], self.directory_failed
+        )
         self._where = self.directory_map.where
         self._flushers = Flushers(self._submit)
         self._uncreated = UncreatedLogs(fs, self._submit, self.path_failed)

@@ -225,7 +225,7 @@ class Cleaner:
         self._running: dict[TopicPartition, tuple[Segments, int]] = {}
         self._again = False  # a cleaning has ended, another one may be due
         self._unfinished: dict[TopicPartition, _UnfinishedSwap] = {}  # swaps that a full disk has interrupted
-        self.uncleanable: dict[TopicPartition, PartitionLog] = {}  # can't be cleaned
+        self.uncleanable: dict[TopicPartition, PartitionLog] = {}
 
     def start(self, now: int) -> None:
         if self._config().log_cleaner_enable:
@@ -263,6 +263,8 @@ class Cleaner:
             return
         self._apply_settings()
         self.finish_swaps()
+        # another log of a deleted log's name may be cleanable
+        self.uncleanable = {key: log for key, log in self.uncleanable.items() if self._loaded.get(key) is log}
         tried: set[TopicPartition] = set()
         while len(self._running) < self._config().log_cleaner_threads:
             found = self._filthiest(tried)
@@ -308,11 +310,9 @@ class Cleaner:
 
     def _filthiest(self, tried: set[TopicPartition]) -> LogToClean | None:
         best: LogToClean | None = None
-        excluded = self._running.keys() | self._unfinished.keys() | tried
+        excluded = self._running.keys() | self._unfinished.keys() | self.uncleanable.keys() | tried
         for key, log in list(self._loaded.items()):  # a disk that fails takes its logs away
             if key in excluded or self._is_moving(key) or "compact" not in log.config.cleanup_policy:
-                continue
-            if self.uncleanable.get(key) is log:  # another log of that name may be cleanable
                 continue
             directory = self._where.get(key)
             if directory is None or not directory.online:

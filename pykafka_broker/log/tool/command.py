@@ -269,7 +269,7 @@ def _records(folder: Folder, name: str, batch: ScannedBatch) -> Iterator[Row]:
 
 
 def _indexes(folder: Folder) -> Iterator[Row]:
-    cache = FileCache(folder.fs)
+    cache = FileCache(folder.fs, writable=False)
     for path in folder.files(".index"):
         for first, second in used_entries(OffsetIndex(CachedFile(cache, path), base_of(path), fresh=False)):
             yield _row("offset index", folder, _name(path), offset=base_of(path) + first, position=second)

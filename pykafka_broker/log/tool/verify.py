@@ -77,7 +77,7 @@ class PartitionCheck:
         self._is_written = False  # a broker writes the segment being checked: its indexes come with its end
         self._closed = closed  # shut down cleanly: no torn end, which a start would cut
         self._topic_id = METADATA_TOPIC_ID if folder.is_metadata else topic_id  # None: the metadata has none
-        self._cache = FileCache(folder.fs)
+        self._cache = FileCache(folder.fs, writable=False)
         self._findings: list[Row] = []
         self._producers = ProducerState(folder.name)
         self._markers = AbortMarkers()
