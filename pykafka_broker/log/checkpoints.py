@@ -9,7 +9,6 @@ The lowest hundred directory ids are reserved: no directory has one of them (KIP
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import threading
 from bisect import bisect_right
@@ -20,6 +19,7 @@ from typing import NamedTuple
 
 from pykafka_broker.log.filesystem import FileSystem, read_file, write_file
 from pykafka_broker.log.jobs import Errand, Submit
+from pykafka_broker.protocol.runtime import parse_uuid_text, uuid_text
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
@@ -115,21 +115,9 @@ def write_offsets(fs: FileSystem, path: str, offsets: Mapping[tuple[str, int], i
     write_lines(fs, path, rows, sync=sync)
 
 
-def id_text(uuid: bytes) -> str:
-    """Return Kafka's form of an id: URL-safe base64 without padding."""
-    return base64.urlsafe_b64encode(uuid).decode("ascii").rstrip("=")
-
-
-def id_bytes(text: str) -> bytes:
-    raw = base64.urlsafe_b64decode(text + "==")
-    if len(raw) != 16:
-        raise ValueError(f"{text!r} is not an id")
-    return raw
-
-
 def same_but_damaged(found: bytes, wanted: bytes) -> bool:
     """Return whether the texts of two ids differ by no more than a flipped byte; drawn ids differ nearly everywhere."""
-    pairs = zip(id_text(found), id_text(wanted), strict=True)
+    pairs = zip(uuid_text(found), uuid_text(wanted), strict=True)
     return sum(one != other for one, other in pairs) <= _FLIPPED
 
 
@@ -154,7 +142,7 @@ def write_partition_metadata(fs: FileSystem, path: str, topic_id: bytes) -> None
 
 def partition_metadata(topic_id: bytes) -> bytes:
     """Return the content of the file."""
-    return f"version: 0\ntopic_id: {id_text(topic_id)}".encode("ascii")
+    return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode("ascii")
 
 
 def read_partition_metadata(fs: FileSystem, path: str) -> bytes | None:
@@ -162,7 +150,7 @@ def read_partition_metadata(fs: FileSystem, path: str) -> bytes | None:
     try:
         lines = read_file(fs, path).decode("ascii").splitlines()
         fields = dict(line.split(": ", 1) for line in lines if line)
-        return id_bytes(fields["topic_id"])
+        return parse_uuid_text(fields["topic_id"])
     except (FileNotFoundError, ValueError, KeyError):
         return None
 

@@ -28,7 +28,6 @@ from pykafka_broker.log.checkpoints import (
     MOVED,
     PARTITION_METADATA,
     UNASSIGNED,
-    id_text,
     is_reserved,
     read_partition_metadata,
 )
@@ -42,6 +41,7 @@ from pykafka_broker.log.log_directory import (
     aside_name,
 )
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.runtime import uuid_text
 
 logger = logging.getLogger(__name__)
 
@@ -372,7 +372,7 @@ class DirectoryOpener:
             raise LogDirectoryError(
                 f"{directory.path} is of no cluster yet: `pykafka-broker format -c FILE -t CLUSTER_ID` says of which"
             )
-        self.cluster_id = self.cluster_id or id_text(self._new_uuid())
+        self.cluster_id = self.cluster_id or uuid_text(self._new_uuid())
         directory.identify(self._config.node, self.cluster_id, self._new_uuid)
         for other in self._online():
             if other is not directory and other.id == directory.id:

@@ -35,7 +35,6 @@ from pykafka_broker.log.producer_state import (
     restore_producers,
     take_snapshot,
 )
-from pykafka_broker.log.retention import expired_segments
 from pykafka_broker.log.scan import DamagedLog, remedy
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.segments import LogRead, Segments, TimeSteps
@@ -261,11 +260,11 @@ class PartitionLog:
                 at += self._write(view[at:], header, header.base_offset, epoch, None, now, is_run=True)
 
     def _step_back(self, view: memoryview, now: int, leader_start: int) -> None:
-        """Let the log end where the first batch begins, if nothing is stored from the base offset on, or if the whole
-        log lies below the leader's start: another history, then, whose end happens to be that start.
+        """Move the log's end back to the base offset of the first batch, if the batch lies around that end.
 
-        The leader's log begins within that batch (DeleteRecords), and this one ended there too (Kafka:
-        UnexpectedAppendOffsetException).
+        The leader's log begins within such a batch after DeleteRecords, and a follower that was told to begin at the
+        leader's start has nothing stored from the base offset on (Kafka: UnexpectedAppendOffsetException). A log that
+        lies below the leader's start as a whole is of another history, and ends at that start by chance.
         """
         header = _batch_at(view, 0, 0)
         if header is None or header.last_offset < self.log_end_offset:
@@ -630,8 +629,10 @@ class PartitionLog:
             now: wall clock in ms.
 
         Raises:
-            OSError: the caller goes to `storage_error`. Segments deleted before stay deleted.
+            OSError: the caller calls `storage_error`. Segments deleted before stay deleted.
         """
+        from pykafka_broker.log.retention import expired_segments  # no start waits for the import
+
         reasons = expired_segments(self, now)
         deletable = list(reasons)
         older = [segment for segment in deletable if segment is not self.segments.active]
@@ -688,7 +689,7 @@ class PartitionLog:
         first append failed, and is forgotten wherever the log would be cut.
 
         Raises:
-            OSError: the caller goes to `storage_error`. The log must not be used again then, only loaded anew.
+            OSError: the caller calls `storage_error`. The log must not be used again then, only loaded anew.
         """
         if offset >= self.log_end_offset:
             if self.epochs.truncate_from_end(self.log_end_offset):
@@ -720,7 +721,7 @@ class PartitionLog:
         `offset` if below (Kafka: UnifiedLog.truncateTo, truncateFullyAndStartAt).
 
         Raises:
-            OSError: the caller goes to `storage_error`. The log must not be used again then, only loaded anew.
+            OSError: the caller calls `storage_error`. The log must not be used again then, only loaded anew.
         """
         is_below_start = offset < self.log_start_offset
         self.truncate_to(offset)
@@ -736,7 +737,7 @@ class PartitionLog:
         has lost what was synced.
 
         Raises:
-            OSError: the caller goes to `storage_error`. The call may be repeated.
+            OSError: the caller calls `storage_error`. The call may be repeated.
         """
         if offset < self.log_end_offset:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the end of {self}")

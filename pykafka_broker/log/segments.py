@@ -99,13 +99,6 @@ class Segments:
         """Return the end of the range of the segment with the index."""
         return self._bases[index + 1] if index + 1 < len(self._bases) else log_end_offset
 
-    def _with_end(self, index: int, log_end_offset: int) -> tuple[LogSegment, int] | None:
-        """Return the segment with the index and where the segment's range ends; None after the last segment."""
-        segments, following = self._all, index + 1
-        if following < len(segments):
-            return segments[index], self._bases[following]
-        return (segments[index], log_end_offset) if index < len(segments) else None
-
     # -- change
 
     def add(self, segment: LogSegment) -> None:
@@ -133,8 +126,8 @@ class Segments:
     ) -> LogRead | None:
         """Return the result of `PartitionLog.read` for an offset in the log."""
         index = self.index_of(offset)
-        while (found := self._with_end(index, log_end_offset)) is not None:
-            segment, segment_end = found
+        while index < len(self._all):
+            segment, segment_end = self._all[index], self.upper_offset(index, log_end_offset)
             inside = upper_offset < segment_end
             end = segment.position_of(upper_offset) if inside else segment.size
             records, next_offset = segment.read(offset, max_bytes, end, min_one=min_one)
@@ -151,8 +144,8 @@ class Segments:
     def bytes_between(self, offset: int, upper_offset: int, log_end_offset: int) -> int:
         """Return the result of `PartitionLog.bytes_between` for an offset in the log."""
         index = max(0, self.index_of(offset))
-        while (found := self._with_end(index, log_end_offset)) is not None:
-            segment, segment_end = found
+        while index < len(self._all):
+            segment, segment_end = self._all[index], self.upper_offset(index, log_end_offset)
             start = segment.position_of(offset)
             if upper_offset <= segment_end:
                 end = segment.position_of(upper_offset) if upper_offset < segment_end else segment.size

@@ -21,7 +21,7 @@ from pykafka_broker.log.checkpoints import (
 )
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.jobs import Job, run_inline
-from tests.log.support import TOPIC_ID, FailingFileSystem, kafka_data
+from tests.log.support import FailingFileSystem, kafka_data
 
 FS = OsFileSystem()
 KEY = ("t", 0)
@@ -73,7 +73,6 @@ def test_what_kafka_wrote(tmp_path: Path) -> None:
 def test_partition_metadata_that_says_nothing(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file").write_bytes(content)
     assert checkpoints.read_partition_metadata(FS, f"{tmp_path}/file") is None
-    assert checkpoints.id_bytes(checkpoints.id_text(TOPIC_ID)) == TOPIC_ID
 
 
 def epochs(tmp_path: Path, *entries: tuple[int, int]) -> LeaderEpochs:

@@ -18,6 +18,7 @@ from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.runtime import uuid_text
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager
 
 KEY = "t", 0
@@ -232,7 +233,7 @@ def test_a_directory_of_a_broker_on_zookeeper(tmp_path: Path, broker_id: str) ->
         "version": "0",
         "broker.id": "1",
         "cluster.id": "c",
-        "directory.id": checkpoints.id_text(logs.directories[0].id),
+        "directory.id": uuid_text(logs.directories[0].id),
     }
 
 

@@ -34,7 +34,7 @@ def compacted(path: Path, **more: Any) -> PartitionLog:
 
 
 def swap_in(log: PartitionLog, result: CleanResult, wall: int) -> bool:
-    swap = Swap(log, result, wall)
+    swap = Swap(LogToClean(1.0, ("t", 0), log, 0, 0), result, wall)
     swap.run()
     return swap.possible
 
