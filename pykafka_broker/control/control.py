@@ -23,7 +23,7 @@ from pykafka_broker.control.moving_time import MovableClock, MovingTime
 from pykafka_broker.control.observed_router import BrokerKnows, TrafficObserver
 from pykafka_broker.control.problems import Problem, problem_of
 from pykafka_broker.control.state import BrokerState, DataDirLease
-from pykafka_broker.errors import ApiError
+from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.errors import ErrorCode
@@ -84,7 +84,10 @@ class InProcessClient:
         raise problem_of(ApiError(ErrorCode(found.error_code), f"the coordinator of {what} {key}"))
 
     async def ask(self, request: Message, version: int | None = None) -> Any:
-        """Return the response to a request, by default in the highest version served."""
+        """Return the response to a request, by default in the highest version served.
+
+        Raises `Problem` 503 where a client's connection would end without an answer.
+        """
         spec = SPECS[request.API_KEY]
         if version is None:
             version = served_versions(ApiKey(spec.api_key))[1]
@@ -101,13 +104,20 @@ class InProcessClient:
             pending = found
 
             def on_reply(_: object) -> None:
-                if not answered.done():
+                if answered.done():
+                    return
+                try:
                     answered.set_result(pending.pieces())
+                except FrameError as error:
+                    answered.set_exception(error)
 
             pending.future.add_done_callback(on_reply)
 
-        turns.run(serve)
-        pieces = await answered
+        try:
+            turns.run(serve)
+            pieces = await answered
+        except FrameError as error:
+            raise Problem(503, f"{spec.name} has no answer: {error}") from error
         if not pieces:
             raise Problem(503, f"{spec.name} has no answer")
         if self.on_answer is not None:
