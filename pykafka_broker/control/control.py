@@ -23,6 +23,7 @@ from pykafka_broker.control.moving_time import MovableClock, MovingTime
 from pykafka_broker.control.observed_router import BrokerKnows, TrafficObserver
 from pykafka_broker.control.problems import Problem, problem_of
 from pykafka_broker.control.state import BrokerState, DataDirLease
+from pykafka_broker.control.traffic.exchange import bytes_of
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.enums import CoordinatorType
@@ -54,9 +55,8 @@ class InProcessClient:
         self._running = running
         self._context = ConnectionContext(NO_CONNECTION, first.name, (first.host, first.port), ("control", 0), INSIDE)
         self._router = Router(running.server.broker.services)
-        self.on_answer: Callable[[ConnectionContext, memoryview, Pieces], None] | None = (
-            None  # where all is written down
-        )
+        # Set by a history, which has these requests too.
+        self.on_answer: Callable[[ConnectionContext, memoryview, Pieces], None] | None = None
 
     async def ask_coordinator(self, request: Message, version: int | None, group: str) -> Any:
         """Return the response to a request on a group.
@@ -122,12 +122,7 @@ class InProcessClient:
             raise Problem(503, f"{spec.name} has no answer")
         if self.on_answer is not None:
             self.on_answer(self._context, frame, pieces)
-        return decode_response(memoryview(b"".join(map(_bytes_of, pieces)))[4:], spec, version)
-
-
-def _bytes_of(piece: Any) -> bytes:
-    """Return a piece of an answer as bytes; slices of files are read."""
-    return piece.read() if hasattr(piece, "fileno") else bytes(piece)
+        return decode_response(memoryview(b"".join(map(bytes_of, pieces)))[4:], spec, version)
 
 
 class SchemaSubject(TypedDict):

@@ -14,7 +14,7 @@ from typing import Annotated, cast
 from pykafka_broker.control.answers import Advice, ChaosHit, ChaosState, Connected, FaultAnswer, SeenRequestAnswer
 from pykafka_broker.control.api.incidents import befall
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.problems import Problem, did_you_mean
+from pykafka_broker.control.problems import NOT_IN_TIME, Problem, did_you_mean
 from pykafka_broker.control.schema import Index, TimeoutMs, ValueLimits
 from pykafka_broker.control.traffic.advice import Adviser
 from pykafka_broker.control.traffic.exchange import Exchange, error_name
@@ -30,7 +30,6 @@ Count = Annotated[int, ValueLimits(minimum=1, maximum=1 << 31)]
 Milliseconds = Annotated[int, ValueLimits(minimum=0, maximum=3_600_000)]
 Share = Annotated[float, ValueLimits(minimum=0, maximum=1)]
 Seed = Annotated[int, ValueLimits(minimum=0, maximum=(1 << 53) - 1)]
-NOT_IN_TIME = 408
 _LAST_SHOWN = 10
 _MOST_FAULTS = 1000
 _NOTED_AT_ONCE = 100
@@ -41,9 +40,10 @@ _WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
 
 
 class RequestFilter:
-    """A filter of the request log."""
+    """A filter of the request log. Raises `Problem` for one that no request can fit."""
 
     def __init__(self, control: Control, match: Match, error: str | None, since: int | None) -> None:
+        _check_match(control, match)
         self._rule = Rule(0, match, Action())
         self._known = control.observing.known
         self._error = None if error is None else error_name(error_code(error))
@@ -83,7 +83,6 @@ def requests(
     """
     names = (connection, None, topic, None, group, transactional_id)
     match = Match(api_keys(api), version, client_id, *names, principal=principal)
-    _check_match(control, match)
     asked = RequestFilter(control, match, error, since)
     found: deque[Exchange] = deque(filter(asked.fits, control.observing.log.since(after)), limit)
     if waiting:
@@ -117,7 +116,6 @@ async def wait_for_request(
     """Wait until the log has `n` fitting requests, answered or waiting, and return the requests. 408 otherwise."""
     names = (connection, None, topic, None, group, transactional_id)
     match = Match(api_keys(api), version, client_id, *names, principal=principal)
-    _check_match(control, match)
     asked, log = RequestFilter(control, match, error, since), control.observing.log
     answered: list[Exchange] = []
     looked_at = after

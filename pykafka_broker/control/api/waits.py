@@ -26,14 +26,12 @@ from pykafka_broker.control.api.groups import (
 from pykafka_broker.control.api.records import MOST_AT_ONCE, RecordAnswer, Records, records, shown
 from pykafka_broker.control.comparing import ExpectedMatcher, ExpectedRecord, difference, line_of, missing
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.problems import Problem, did_you_mean
+from pykafka_broker.control.problems import DOES_NOT_HOLD, NOT_IN_TIME, Problem, did_you_mean
 from pykafka_broker.control.reading import IsolationLevel, TopicWatch, no_topic
 from pykafka_broker.control.schema import Index, TimeoutMs, ValueLimits, write
 from pykafka_broker.errors import ApiError, counted
 
-DEFAULT_TIMEOUT_MS = 10_000
-NOT_IN_TIME = 408
-DOES_NOT_HOLD = 417
+_TIMEOUT_MS = 10_000
 _MOST_EXPECTED = 100_000
 _BETWEEN = 1_000  # records read before other requests are served
 _SHOWN = 20  # records in the text of a failure
@@ -52,7 +50,7 @@ async def wait_for_group(
     group: str,
     state: GroupState | None = None,
     members: Index | None = None,
-    timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
+    timeout_ms: TimeoutMs = _TIMEOUT_MS,
 ) -> GroupDetails:
     """Wait until a group exists, in a state, with exactly `members` members."""
     wanted = [state or "", "" if members is None else f"with {counted(members, 'member')}"]
@@ -82,7 +80,7 @@ async def wait_for_records(
     topic: str,
     n: Index,
     isolation_level: IsolationLevel = "read_committed",
-    timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
+    timeout_ms: TimeoutMs = _TIMEOUT_MS,
 ) -> Records:
     """Wait until a topic has at least `n` records. Returns the first records, as a page of at most 5,000."""
     watch = TopicWatch(control, topic, isolation_level)
@@ -99,7 +97,7 @@ async def wait_for_record(
     topic: str,
     record: ExpectedRecord,
     isolation_level: IsolationLevel = "read_committed",
-    timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
+    timeout_ms: TimeoutMs = _TIMEOUT_MS,
 ) -> RecordAnswer:
     """Wait until a topic has a record as expected, and return the first match. Only the named fields of the expected
     record are compared.
@@ -116,7 +114,7 @@ async def wait_for_record(
     return await _wait(control, look, instead, timeout_ms)
 
 
-async def wait_for_lag(control: Control, group: str, lag: Index = 0, timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS) -> Lag:
+async def wait_for_lag(control: Control, group: str, lag: Index = 0, timeout_ms: TimeoutMs = _TIMEOUT_MS) -> Lag:
     """Wait until a group has committed offsets and has at most `lag` records still to read."""
 
     def holds() -> Lag | None:
@@ -143,7 +141,7 @@ async def wait_for_lag(control: Control, group: str, lag: Index = 0, timeout_ms:
 
 
 async def wait_for_transaction(
-    control: Control, transactional_id: str, state: TransactionStateName, timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS
+    control: Control, transactional_id: str, state: TransactionStateName, timeout_ms: TimeoutMs = _TIMEOUT_MS
 ) -> TransactionDetails:
     """Wait until the transaction of a transactional id is in a state."""
 

@@ -20,7 +20,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from pykafka_broker.broker.requests.context import ConnectionContext
-from pykafka_broker.control.traffic.exchange import Exchange, Kept, Mark, decoded_request, encoded_request
+from pykafka_broker.control.traffic.exchange import Exchange, Kept, Mark, bytes_of, decoded_request, encoded_request
 from pykafka_broker.log.filesystem import FileSlice
 from pykafka_broker.platform import allocate, open_file
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -146,7 +146,7 @@ class HistoryFile:
         parts: list[bytes] = []
         for piece in answer:
             if len(piece) <= _WHOLE_BYTES:
-                kept = piece.read() if hasattr(piece, "fileno") else piece
+                kept = bytes_of(piece)
                 parts += (_PIECE.pack(len(kept), 0), kept)
             else:
                 kept = _beginning(piece)
