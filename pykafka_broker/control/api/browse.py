@@ -278,18 +278,16 @@ async def browse_groups(
     """Return a piece of the list of groups, with names containing `search`; with `topic` the groups that have
     committed offsets of the topic.
     """
-    fitting = [
-        each
-        for each in all_groups(control.services)
-        if search.lower() in each.group_id.lower()
-        and (topic is None or any(there["topic"] == topic for there in committed(control.services, each.group_id)))
-    ]
+    fitting, lags = [], {}
+    for number, each in enumerate(all_groups(control.services)):
+        if number % _GROUPS_IN_A_TURN == 0:
+            await asyncio.sleep(0)
+        if search.lower() in each.group_id.lower():
+            offsets = committed(control.services, each.group_id) if topic is not None or sort == "lag" else []
+            if topic is None or any(there["topic"] == topic for there in offsets):
+                fitting.append(each)
+                lags[each.group_id] = total_lag(offsets)
     if sort == "lag":
-        lags = {}
-        for number, each in enumerate(fitting):
-            lags[each.group_id] = total_lag(committed(control.services, each.group_id))
-            if number % _GROUPS_IN_A_TURN == 0:
-                await asyncio.sleep(0)
         fitting.sort(key=lambda group: lags[group.group_id], reverse=descending)
     elif sort == "group":
         fitting.sort(key=lambda group: group.group_id, reverse=descending)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from pykafka_broker.control.api import waits
 from pykafka_broker.testing import ANY, ControlError, KafkaBroker, NewRecord, RecordsDiffer, WaitTimeout
 from tests.control.leaderless import leaderless
 
@@ -328,3 +330,40 @@ def test_a_wait_whose_client_has_gone_is_given_up(broker: KafkaBroker) -> None:
     with pytest.raises(TimeoutError):
         broker.control.call("POST", "/waits/records", body, timeout_s=0.2)
     assert broker.control.call("GET", "/healthz") == {"status": "ok"}
+
+
+class CountedPauses:
+    """The module asyncio, with the pauses counted in which other requests are served."""
+
+    pauses = 0
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses += 1
+        await asyncio.sleep(seconds)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda broker: broker.wait_for_records("many", 101, timeout=0),
+        lambda broker: broker.wait_for_record("many", value="none", timeout=0),
+        lambda broker: broker.assert_records("many", []),
+        lambda broker: broker.assert_contains("many", ["none"]),
+    ],
+    ids=["wait_for_records", "wait_for_record", "assert_records", "assert_contains"],
+)
+def test_clients_are_served_while_many_records_are_looked_at(
+    call: Callable[[KafkaBroker], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = CountedPauses()
+    monkeypatch.setattr(waits, "asyncio", counted)
+    monkeypatch.setattr(waits, "_BETWEEN", 10)
+    with KafkaBroker(in_process=True) as broker:
+        broker.create_topic("many")
+        broker.produce("many", ["v"] * 100)
+        with pytest.raises((WaitTimeout, RecordsDiffer)):
+            call(broker)
+    assert counted.pauses >= 20  # for its records, and for those that it does not see
