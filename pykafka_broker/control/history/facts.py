@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 from pykafka_broker.control.history.entries import HistoryEntry
@@ -369,10 +370,6 @@ def _share_fetched(request: Any, response: Any, common: _Common, topic_name: Top
                 )
 
 
-def _share_acknowledged(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
-    yield from _acknowledged(request, response, common, topic_name, "error_code")
-
-
 def _group_reset(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
     """Yield a reset even where an error was told: another topic's offsets may have been set."""
     for group in getattr(request, "groups_names", None) or [request.group_id]:
@@ -396,7 +393,7 @@ _READERS: dict[ApiKey, Callable[[Any, Any, _Common, TopicName], Iterator[Fact]]]
     ApiKey.INIT_PRODUCER_ID: _registered,
     ApiKey.END_TXN: _ended,
     ApiKey.SHARE_FETCH: _share_fetched,
-    ApiKey.SHARE_ACKNOWLEDGE: _share_acknowledged,
+    ApiKey.SHARE_ACKNOWLEDGE: partial(_acknowledged, error="error_code"),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: _group_reset,
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: _group_reset,
     ApiKey.DELETE_GROUPS: _group_reset,
