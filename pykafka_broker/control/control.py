@@ -10,7 +10,7 @@ is not counted among the requests of clients, and meets no faults.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
@@ -123,6 +123,14 @@ class InProcessClient:
         if self.on_answer is not None:
             self.on_answer(self._context, frame, pieces)
         return decode_response(memoryview(b"".join(map(bytes_of, pieces)))[4:], spec, version)
+
+
+async def in_pauses(items: Iterable[R], at_once: int) -> AsyncIterator[R]:
+    """Yield items, with other requests served after each `at_once` of them."""
+    for number, each in enumerate(items, 1):
+        yield each
+        if number % at_once == 0:
+            await asyncio.sleep(0)
 
 
 class SchemaSubject(TypedDict):

@@ -6,7 +6,6 @@ is looked up for all topics.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
@@ -17,7 +16,7 @@ from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, TRANSACTION_STAT
 from pykafka_broker.control.answers import GroupSummary
 from pykafka_broker.control.api.groups import all_groups, committed, summary, total_lag
 from pykafka_broker.control.api.topics import raise_if, topic_image
-from pykafka_broker.control.control import Control, SchemaSubject
+from pykafka_broker.control.control import Control, SchemaSubject, in_pauses
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.schema import Index, ValueLimits
 from pykafka_broker.log.partition_log import PartitionLog
@@ -279,9 +278,7 @@ async def browse_groups(
     committed offsets of the topic.
     """
     fitting, lags = [], {}
-    for number, each in enumerate(all_groups(control.services)):
-        if number % _GROUPS_IN_A_TURN == 0:
-            await asyncio.sleep(0)
+    async for each in in_pauses(all_groups(control.services), _GROUPS_IN_A_TURN):
         if search.lower() in each.group_id.lower():
             offsets = committed(control.services, each.group_id) if topic is not None or sort == "lag" else []
             if topic is None or any(there["topic"] == topic for there in offsets):

@@ -29,7 +29,7 @@ from typing import Any, Literal
 from pykafka_broker.control.api.groups import all_groups, commit_offsets
 from pykafka_broker.control.api.records import MOST_AT_ONCE, NewRecordInput, produce, shown, stored
 from pykafka_broker.control.api.topics import Partitions, create_topic, topics
-from pykafka_broker.control.control import Control
+from pykafka_broker.control.control import Control, in_pauses
 from pykafka_broker.control.operations import Lines, Text
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import FoundRecord, IsolationLevel, batches_from, count_from, records_of
@@ -208,13 +208,11 @@ async def dumped(control: Control, batches: bool = False) -> AsyncIterator[str]:
         yield _json({"type": "topic", "name": each["name"], "partitions": each["partitions"], "config": each["config"]})
     damaged: Batches = set()
     for each in described:
-        for count, line in enumerate(_records(control, each["name"], each["partitions"], batches, damaged), 1):
+        lines = _records(control, each["name"], each["partitions"], batches, damaged)
+        async for line in in_pauses(lines, _LINES_AT_ONCE):
             yield line
-            if count % _LINES_AT_ONCE == 0:
-                await asyncio.sleep(0)
-    for line in _offsets(control, batches, damaged):
+    async for line in in_pauses(_offsets(control, batches, damaged), 1):
         yield line
-        await asyncio.sleep(0)
 
 
 Batches = set[tuple[str, int, int]]  # by topic, partition and base offset

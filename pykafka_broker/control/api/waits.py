@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Annotated, Literal, TypeVar
 
@@ -25,7 +25,7 @@ from pykafka_broker.control.api.groups import (
 )
 from pykafka_broker.control.api.records import MOST_AT_ONCE, RecordAnswer, Records, records, shown
 from pykafka_broker.control.comparing import ExpectedMatcher, ExpectedRecord, difference, line_of, missing
-from pykafka_broker.control.control import Control
+from pykafka_broker.control.control import Control, in_pauses
 from pykafka_broker.control.problems import DOES_NOT_HOLD, NOT_IN_TIME, Problem, did_you_mean
 from pykafka_broker.control.reading import FoundRecord, IsolationLevel, TopicWatch, no_topic
 from pykafka_broker.control.schema import Index, TimeoutMs, ValueLimits, write
@@ -33,7 +33,7 @@ from pykafka_broker.errors import ApiError, counted
 
 _TIMEOUT_MS = 10_000
 _MOST_EXPECTED = 100_000
-_BETWEEN = 1_000  # records read before other requests are served
+_AT_ONCE = 1_000  # records read before other requests are served
 _SHOWN = 20  # records in the text of a failure
 
 GroupState = Literal[
@@ -108,7 +108,7 @@ async def wait_for_record(
         seen = (shown(topic, index, found) for index, found in watch.fresh())
         return next(filter(wanted.fits, seen), None)
 
-    async for index, found in _in_pauses(watch.fresh()):  # there may be many already
+    async for index, found in in_pauses(watch.fresh(), _AT_ONCE):  # there may be many already
         if wanted.fits(seen := shown(topic, index, found)):
             return seen
 
@@ -267,17 +267,9 @@ def _moved(watch: TopicWatch, ends: dict[int, int]) -> bool | None:
     return watch.ends() != ends or None
 
 
-async def _in_pauses(records: Iterable[R]) -> AsyncIterator[R]:
-    """Yield records, with other requests served in between."""
-    for number, each in enumerate(records, 1):
-        yield each
-        if number % _BETWEEN == 0:
-            await asyncio.sleep(0)
-
-
 async def _all(watch: TopicWatch) -> list[RecordAnswer]:
     """Return all records."""
-    return [shown(watch.topic, index, each) async for index, each in _in_pauses(watch.records())]
+    return [shown(watch.topic, index, each) async for index, each in in_pauses(watch.records(), _AT_ONCE)]
 
 
 def _page(found: list[RecordAnswer]) -> Records:
@@ -291,7 +283,7 @@ async def _described(control: Control, watch: TopicWatch, head: str) -> str:
         return no_topic(control, watch.topic).detail
     last: deque[tuple[int, FoundRecord]] = deque(maxlen=_SHOWN)
     count = 0
-    async for each in _in_pauses(watch.records()):
+    async for each in in_pauses(watch.records(), _AT_ONCE):
         last.append(each)
         count += 1
     return f"{head}{_listing([shown(watch.topic, *each) for each in last], count)}{await _unseen(control, watch)}"
@@ -309,7 +301,8 @@ async def _unseen(control: Control, watch: TopicWatch) -> str:
         return ""
     ends = watch.ends()
     counts: Counter[str] = Counter()
-    async for index, found in _in_pauses(TopicWatch(control, watch.topic, "read_uncommitted").records()):
+    everything = TopicWatch(control, watch.topic, "read_uncommitted")
+    async for index, found in in_pauses(everything.records(), _AT_ONCE):
         if found.transaction in ("aborted", "open"):
             counts[found.transaction] += 1
         elif found.record.offset >= ends.get(index, 0):
