@@ -24,6 +24,7 @@ from pykafka_broker.control.observed_router import BrokerKnows, TrafficObserver
 from pykafka_broker.control.problems import Problem, problem_of
 from pykafka_broker.control.state import BrokerState, DataDirLease
 from pykafka_broker.control.traffic.exchange import bytes_of
+from pykafka_broker.control.traffic.request_log import RequestCounts
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.enums import CoordinatorType
@@ -42,6 +43,7 @@ Decode = Callable[[bytes, bytes | None], Awaitable[tuple[int, str, str] | None]]
 CLIENT_ID = "control"
 _ATTEMPTS = 50
 _PAUSE_S = 0.02
+_COUNTED_AT_ONCE = 100  # requests
 
 
 class InProcessClient:
@@ -180,6 +182,14 @@ class Control:
     @property
     def services(self) -> Services:
         return self.server.broker.services
+
+    async def counted(self) -> RequestCounts:
+        """Return the sums of all requests. Clients are served while the log is counted for the first time."""
+        counts = self.observing.counts
+        while True:
+            if counts.catch_up(_COUNTED_AT_ONCE):
+                return counts
+            await asyncio.sleep(0)
 
     def in_turn(self, step: Callable[[], R]) -> R:
         """Run a step as a turn of the loop: at a new time, with waiting requests answered afterwards."""

@@ -95,7 +95,7 @@ class PartitionRows:
     partitions: list[PartitionRow]
 
 
-def browse_topics(
+async def browse_topics(
     control: Control,
     search: str = "",
     internal: bool = False,
@@ -118,7 +118,7 @@ def browse_topics(
     fitting.sort(key=lambda topic: topic.name, reverse=descending and sort == "name")
     if sort in orders:
         fitting.sort(key=orders[sort], reverse=descending)
-    control.observing.counts.catch_up()
+    await control.counted()
     return TopicRows(len(fitting), [_row(control, each) for each in fitting[offset : offset + limit]])
 
 
@@ -246,10 +246,9 @@ class ConfigRow:
     secret: bool
 
 
-def browse_overview(control: Control) -> Overview:
+async def browse_overview(control: Control) -> Overview:
     """Return totals."""
-    services, counts = control.services, control.observing.counts
-    counts.catch_up()
+    counts, services = await control.counted(), control.services
     topics, sums = services.image.topics.values(), counts.topics.values()
     return Overview(
         services.clock.wall,

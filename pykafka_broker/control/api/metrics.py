@@ -126,6 +126,7 @@ async def metrics(control: Control) -> Text:
     begun = seconds()
     await asyncio.sleep(0)
     delay_s = seconds() - begun
+    await control.counted()
     registry = CollectorRegistry()
     registry.register(_Collected(control, delay_s, await families_of_clients(control.services.client_metrics)))
     return Text(CONTENT_TYPE_LATEST, generate_latest(registry).decode())
@@ -141,7 +142,6 @@ class _Collected:
 
     def collect(self) -> Iterator[Metric]:
         counts = self._control.observing.counts
-        counts.catch_up()
         yield from _of_topics(counts)
         yield from _of_requests(counts)
         yield from _of_ways(self._control)

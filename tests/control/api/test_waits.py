@@ -357,9 +357,18 @@ class CountedPauses:
         lambda broker: broker.assert_records("many", []),
         lambda broker: broker.assert_contains("many", ["none"]),
         lambda broker: broker.requests("Metadata"),
+        lambda broker: broker.metrics(),
         lambda broker: broker.wait_for_request("Metadata", topic="none", timeout=0),
     ],
-    ids=["wait_for_records", "wait_for_record", "assert_records", "assert_contains", "requests", "wait_for_request"],
+    ids=[
+        "wait_for_records",
+        "wait_for_record",
+        "assert_records",
+        "assert_contains",
+        "requests",
+        "metrics",
+        "wait_for_request",
+    ],
 )
 def test_clients_are_served_while_much_is_looked_at(
     call: Callable[[KafkaBroker], Any], monkeypatch: pytest.MonkeyPatch
@@ -368,6 +377,7 @@ def test_clients_are_served_while_much_is_looked_at(
     monkeypatch.setattr(control, "asyncio", counted)
     monkeypatch.setattr(waits, "_AT_ONCE", 10)
     monkeypatch.setattr(traffic, "_AT_ONCE", 1)
+    monkeypatch.setattr(control, "_COUNTED_AT_ONCE", 1)
     with KafkaBroker(in_process=True) as broker:
         broker.create_topic("many")
         broker.produce("many", ["v"] * 100)
