@@ -184,16 +184,13 @@ class TopicWatch:
         for index, end in self.ends().items():
             start = self._counted_to.get(index, self._offsets.get(index, 0))
             if start < end:
-                self.count += self._between(index, start)
+                partition = self._control.services.replicas.leader(self.topic, index)
+                self.count += sum(
+                    count_from(header, batch, max(start, partition.log.log_start_offset))
+                    for header, batch in batches_from(partition, start, self.isolation_level)
+                )
                 self._counted_to[index] = end
         return self.count
-
-    def _between(self, index: int, start: int) -> int:
-        partition = self._control.services.replicas.leader(self.topic, index)
-        total = 0
-        for header, batch in batches_from(partition, start, self.isolation_level):
-            total += count_from(header, batch, max(start, partition.log.log_start_offset))
-        return total
 
     def fresh(self) -> Iterator[tuple[int, FoundRecord]]:
         """Yield records added since the last call of `fresh`, with partitions."""
