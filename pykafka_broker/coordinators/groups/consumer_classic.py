@@ -223,8 +223,7 @@ class Migration:
         return back
 
     def _take_back(self, group: ConsumerGroup, now: int) -> None:
-        self._table.remove(group.group_id)
-        self._table.groups[group.group_id] = group
+        self._table.put_back(group.group_id, group)
         self._consumer.on_loaded(group, now)
 
 

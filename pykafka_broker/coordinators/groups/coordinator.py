@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from pykafka_broker.config import BrokerConfig
@@ -184,11 +185,12 @@ class GroupCoordinator:
             self._check_join(request)
             if isinstance(group, ConsumerGroup) and not group.is_empty:
                 self._classic_members.join(group, join)
-            elif group is None or isinstance(group, ClassicGroup):
+            elif isinstance(group, ClassicGroup):
                 self._classic.join(group, join)
-            elif isinstance(group, ConsumerGroup | StreamsGroup) and group.is_empty:
-                if request.member_id == UNKNOWN_MEMBER:  # another member is refused, and the group stays as it is
+            elif group is None or (isinstance(group, ConsumerGroup | StreamsGroup) and group.is_empty):
+                if group is not None and request.member_id == UNKNOWN_MEMBER:  # any other member is refused
                     result.records += group.tombstones()
+                result.take_back = partial(self.table.put_back, request.group_id, group)
                 self._classic.join(None, join)
             else:
                 raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

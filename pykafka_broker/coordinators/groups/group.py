@@ -159,6 +159,12 @@ class GroupTable:
         if group is not None:
             self.timers.cancel_group(group_id, group.type_name)
 
+    def put_back(self, group_id: str, before: AnyGroup | None) -> None:
+        """Drop a group in favour of the group before, if any, since the log has refused the change."""
+        self.remove(group_id)
+        if before is not None:
+            self.groups[group_id] = before
+
 
 # Deadlines
 
@@ -237,9 +243,6 @@ class Timers:
         kinds = f"{protocol}-"
         for key in [key for key in self._of_group.get(group_id, ()) if key.kind.startswith(kinds)]:
             self.cancel(key)
-
-    def deadline(self, key: TimerKey) -> int | None:
-        return self._deadlines.get(key)
 
     def next_deadline(self) -> int | None:
         """Return the earliest deadline of all."""
