@@ -13,7 +13,6 @@ from typing import Any
 
 from pykafka_broker.coordinators.groups.classic_group import (
     COMPLETING_REBALANCE,
-    DEAD,
     EMPTY,
     PREPARING_REBALANCE,
     STABLE,
@@ -118,8 +117,6 @@ class ClassicRebalance:
         for member in [m for m in group.members.values() if m.join_token is None and m.instance_id is None]:
             group.remove(member.member_id)
             self._timers.cancel(member.session_key)
-        if group.state is DEAD:
-            return
         if not group.elect_joined_leader() and group.members:
             # Only static members are left and none has come: wait until a member comes or the sessions end.
             self._timers.set(group.join_key, now + group.rebalance_timeout_ms)
@@ -333,7 +330,7 @@ class ClassicProtocol(ClassicRebalance):
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         limit = self._table.config.group_max_size
-        if group.state in (EMPTY, DEAD):
+        if group.state is EMPTY:
             return True
         if group.state is PREPARING_REBALANCE:
             # All members have to join again: the first members to come get the places.
@@ -345,9 +342,6 @@ class ClassicProtocol(ClassicRebalance):
 
     def _join_new(self, group: ClassicGroup, join: Join) -> None:
         request = join.request
-        if group.state is DEAD:
-            join.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, UNKNOWN_MEMBER)
-            return
         if not group.supports(request.protocol_type, [name for name, _ in join.protocols]):
             join.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER)
             return
@@ -423,9 +417,7 @@ class ClassicProtocol(ClassicRebalance):
     def _join_existing(self, group: ClassicGroup, join: Join) -> None:
         request = join.request
         member_id = request.member_id
-        if group.state is DEAD:
-            join.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
-        elif not group.supports(request.protocol_type, [name for name, _ in join.protocols]):
+        if not group.supports(request.protocol_type, [name for name, _ in join.protocols]):
             join.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
         elif member_id in group.pending_joins:
             self._add(group, join, member_id)
@@ -513,7 +505,7 @@ class ClassicProtocol(ClassicRebalance):
             member = group.members[request.member_id]
         if request.generation_id != group.generation:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-        if group.state is EMPTY or group.state is DEAD:
+        if group.state is EMPTY:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         self.keep_alive(member, now)
         return ErrorCode.REBALANCE_IN_PROGRESS if group.state is PREPARING_REBALANCE else ErrorCode.NONE
@@ -525,9 +517,6 @@ class ClassicProtocol(ClassicRebalance):
 
         An administrator names instance ids with no member id.
         """
-        if group.state is DEAD:
-            result.reply = LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            return
         members = [
             MemberResponse(
                 identity.member_id, identity.group_instance_id, self._remove_leaving(group, identity, result)

@@ -26,27 +26,24 @@ Protocols = list[tuple[str, bytes]]  # (name, metadata) in the member's order of
 
 
 class ClassicState(Enum):
-    """KIP-62's states, by name as in ListGroups and DescribeGroups."""
+    """KIP-62's states, by name as in ListGroups and DescribeGroups; a group that does not exist is "Dead" there."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
     COMPLETING_REBALANCE = "CompletingRebalance"
     STABLE = "Stable"
-    DEAD = "Dead"
 
 
 EMPTY = ClassicState.EMPTY
 PREPARING_REBALANCE = ClassicState.PREPARING_REBALANCE
 COMPLETING_REBALANCE = ClassicState.COMPLETING_REBALANCE
 STABLE = ClassicState.STABLE
-DEAD = ClassicState.DEAD
 
 ALLOWED_FROM: dict[ClassicState, frozenset[ClassicState]] = {
     EMPTY: frozenset({PREPARING_REBALANCE}),
     PREPARING_REBALANCE: frozenset({EMPTY, STABLE, COMPLETING_REBALANCE}),
     COMPLETING_REBALANCE: frozenset({PREPARING_REBALANCE}),
     STABLE: frozenset({COMPLETING_REBALANCE}),
-    DEAD: frozenset({EMPTY, PREPARING_REBALANCE, COMPLETING_REBALANCE, STABLE, DEAD}),
 }
 
 
@@ -175,8 +172,6 @@ class ClassicGroup:
     def check_offset_commit(
         self, member_id: str, instance_id: str | None, epoch: int, version: int, transactional: bool
     ) -> None:
-        if self.state is DEAD:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if epoch < 0 and self.state is EMPTY:
             return  # an admin client, or a consumer that assigns its partitions itself
         if epoch >= 0 or member_id != UNKNOWN_MEMBER or instance_id is not None:
@@ -189,17 +184,14 @@ class ClassicGroup:
             # The member knows the new generation but not its assignment: it may commit for partitions of others.
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
 
-    def check_offset_fetch(self, member_id: str | None = None, member_epoch: int = -1) -> None:
-        if self.state is DEAD:
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is in dead state.")
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Allow every fetch: classic members do not say who they are."""
 
     def check_offset_delete(self) -> None:
-        self.check_offset_fetch()
         if self.state is not EMPTY and not self.uses_consumer_protocol:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
 
     def check_delete(self) -> None:
-        self.check_offset_fetch()
         if self.state is not EMPTY:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
 
@@ -312,7 +304,7 @@ class ClassicGroup:
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
         """Return whether a member with the protocols `names` fits in: every member must know a common protocol."""
-        if self.state in (EMPTY, DEAD):
+        if self.state is EMPTY:
             return bool(protocol_type) and any(True for _ in names)
         if protocol_type != self.protocol_type_or_none:
             return False

@@ -418,8 +418,7 @@ class OffsetRequests:
             try:
                 group.check_offset_fetch(request.member_id, request.member_epoch)
             except ApiError as error:
-                if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
-                    return OffsetFetchResponseGroup(request.group_id, [], error.code)
+                return OffsetFetchResponseGroup(request.group_id, [], error.code)
         if request.topics is None:
             topics = self._fetch_all(request.group_id, require_stable, version)
         else:
