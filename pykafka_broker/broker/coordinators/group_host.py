@@ -159,7 +159,7 @@ class GroupHost:
 
     def _replay_marker(self, index: int, producer_id: int, committed: bool) -> None:
         index_of = self.shards.index_of
-        self.coordinator.replay_end_txn(producer_id, committed, lambda group_id: index_of(group_id) == index)
+        self.coordinator.offsets.replay_end_txn(producer_id, committed, lambda group_id: index_of(group_id) == index)
 
     # -- what handlers ask
 

@@ -346,15 +346,6 @@ class GroupCoordinator:
                 if kind.takes(key):
                     kind.replay(key, value)
 
-    def replay_end_txn(self, producer_id: int, committed: bool, owns: Callable[[str], bool] | None = None) -> None:
-        """Apply a transaction marker of a log.
-
-        Args:
-            owns: Whether a group belongs to the log; None: all groups.
-        """
-        groups = None if owns is None else frozenset(group_id for group_id in self.offsets.groups if owns(group_id))
-        self.offsets.replay_end_txn(producer_id, committed, groups)
-
     def on_loaded(self, group_ids: Iterable[str], now: int) -> list[CoordinatorResult[None]]:
         """Begin the sessions of loaded groups."""
         if OFFSET_EXPIRY not in self.table.timers:

@@ -135,14 +135,14 @@ class OffsetStore:
             group.pending.setdefault((topic, partition), {})[producer_id] = offset
             self._transactions.setdefault(producer_id, set()).add(group_id)
 
-    def replay_end_txn(self, producer_id: int, committed: bool, group_ids: frozenset[str] | None = None) -> None:
+    def replay_end_txn(self, producer_id: int, committed: bool, owns: Callable[[str], bool]) -> None:
         """Commit or drop the pending offsets of an ended transaction.
 
         Args:
-            group_ids: The groups of the marker's log; None: all groups.
+            owns: Whether a group belongs to the log with the transaction's marker.
         """
         affected = self._transactions.get(producer_id, set())
-        for group_id in list(affected) if group_ids is None else [g for g in affected if g in group_ids]:
+        for group_id in [group_id for group_id in affected if owns(group_id)]:
             affected.discard(group_id)
             group = self.groups[group_id]
             for (topic, partition), offsets in list(group.pending.items()):
