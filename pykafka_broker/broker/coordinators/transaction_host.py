@@ -180,10 +180,6 @@ class TransactionHost:
         transaction = None if coordinator is None else coordinator.transactions.get(transactional_id)
         return self._settings.max_timeout_ms if transaction is None else transaction.timeout_ms
 
-    def all_committed(self) -> Future[None]:
-        """Return the future of all known records being committed."""
-        return self.shards.all_committed()
-
     def transactions(self) -> list[tuple[str, TransactionMetadata]]:
         """Return every transaction by id. Raises COORDINATOR_LOAD_IN_PROGRESS during a load."""
         if self.shards.loading:
@@ -211,7 +207,7 @@ class TransactionHost:
         index, coordinator = self._find(transactional_id)
         effects = coordinator.init_producer_id(transactional_id, timeout_ms, expected, now, **two_phase)
         self.confirm_by_append(transactional_id, effects.reply.error)
-        return self._run(index, coordinator, effects, now)
+        return self._run(index, coordinator, effects)
 
     def add_partitions(
         self,
@@ -228,7 +224,7 @@ class TransactionHost:
             transactional_id, producer_id, producer_epoch, frozenset(partitions), client_version, now
         )
         self.confirm_by_append(transactional_id, effects.reply)
-        return self._run(index, coordinator, effects, now)
+        return self._run(index, coordinator, effects)
 
     def verify_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
@@ -243,7 +239,7 @@ class TransactionHost:
         Only a node that is still the coordinator can commit. ApiError if the log refuses.
         """
         index, coordinator = self._find(transactional_id)
-        if not _FINAL.isdisjoint(verdicts) and len(self.shards.partition(index).state.replicas) > 1:
+        if not _FINAL.isdisjoint(verdicts) and self.shards.has_replicas(index):
             self._commit(index, coordinator, coordinator.as_it_is(transactional_id))
 
     def end_transaction(
@@ -255,7 +251,7 @@ class TransactionHost:
             transactional_id, producer_id, producer_epoch, commit, client_version, now
         )
         self.confirm_by_append(transactional_id, effects.reply.error)
-        return self._run(index, coordinator, effects, now)
+        return self._run(index, coordinator, effects)
 
     def asks_produce(self, producer_id: int, producer_epoch: int, partition: Partition, version: int) -> bool:
         """Return whether transactional records need a verdict (`add_or_verify`) before the write (KIP-890).
@@ -307,7 +303,7 @@ class TransactionHost:
 
     # -- decisions and markers
 
-    def _run(self, index: int, coordinator: TransactionCoordinator, effects: CoordinatorResult[R], now: int) -> R:
+    def _run(self, index: int, coordinator: TransactionCoordinator, effects: CoordinatorResult[R]) -> R:
         if effects.records:
             self._commit(index, coordinator, effects)
             self._markers.write_due(index, coordinator)

@@ -80,10 +80,7 @@ class Directories(NamedTuple):
     cordoned: Sequence[bytes]
 
 
-class Ask(Protocol):
-    """The way to the active controller (`MetadataSource.ask`)."""
-
-    def __call__(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None: ...
+Ask = Callable[[Message, OnReply, int], None]  # the way to the active controller (`MetadataSource.ask`)
 
 
 class Situation(Protocol):

@@ -87,7 +87,7 @@ class AlterPartitionManager:
         key = partition.log.topic_id, partition.index
         return key in self._submitted or (self._asked is not None and key in self._asked)
 
-    def send(self, now: int) -> None:
+    def send(self) -> None:
         """Send a request with all gathered changes."""
         self.due = None
         if self._asked is not None:
@@ -318,7 +318,7 @@ class NodeReplication:
             self._review_due = now + self._review_interval_ms
             self._review(now)
         if self.isr_changes.due is not None and self.isr_changes.due <= now:
-            self.isr_changes.send(now)
+            self.isr_changes.send()
         self.fetchers.on_deadline(now)
 
     def _review(self, now: int) -> None:

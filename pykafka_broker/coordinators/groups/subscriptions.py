@@ -9,7 +9,7 @@ what it has found when topics change.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from pykafka_broker.coordinators.groups.topics import ClusterTopics, TopicHashes, topic_ids
@@ -88,11 +88,6 @@ class Subscriptions:
                 self._patterns[member.topic_regex] -= 1
             else:
                 del self._patterns[member.topic_regex]
-
-    @property
-    def sets(self) -> Iterable[frozenset[str]]:
-        """Return the different sets of names."""
-        return self._sets
 
     def has_name(self, topic: str) -> bool:
         """Return whether a member names the topic."""
