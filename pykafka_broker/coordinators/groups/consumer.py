@@ -20,12 +20,9 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     Owned,
     ResolvedRegex,
     Target,
-    assignment_record,
     frozen_target,
-    member_record,
     partition_metadata_tombstone,
     regex_record,
-    target_record,
 )
 from pykafka_broker.coordinators.groups.epoch_group import (
     JOIN_EPOCH,
@@ -169,19 +166,7 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
             raise group.unreleased(member_id, existing)
         if existing.member_id == member_id:
             return existing
-        return self._replace(group, existing, member_id, result)
-
-    def _replace(
-        self, group: ConsumerGroup, existing: ConsumerGroupMember, member_id: str, result: CoordinatorResult[Any]
-    ) -> ConsumerGroupMember:
-        """Hand subscription, target and assignment of a returning static member to the new member id."""
-        group_id, member = group.group_id, group.in_place_of(existing, member_id, result)
-        result.records += [
-            member_record(group_id, member),
-            target_record(group_id, member_id, group.target_of(existing)),
-            assignment_record(group_id, member),
-        ]
-        return member
+        return group.in_place_of(existing, member_id, result)
 
     # Leaving
 
@@ -199,7 +184,7 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
         away.epoch = LEAVE_STATIC_EPOCH
         away.assigned = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()}
         away.revoking = {}
-        result.records.append(assignment_record(group.group_id, away))
+        result.records.append(group.assignment_record(away))
         self._timers.cancel(TimerKey(self._rebalance, group.group_id, member.member_id))
 
     def fence(
@@ -340,7 +325,7 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
         """Record the member and the patterns, and start a new group epoch if the topics of the group change."""
         group, member, before = self._group, self.member, self.before
         if member.metadata() != before.metadata():
-            self.records.append(member_record(group.group_id, member))
+            self.records.append(group.member_record(member))
         names_changed = member.topic_names != before.topic_names
         regex_changed = (member.topic_regex or None) != (before.topic_regex or None)
         self.subscription_changed = names_changed or regex_changed
@@ -435,7 +420,7 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
         ids = self._table.read.ids(names_read(member, self.regexes))
         Reconciliation(self._group, member, ids, self.target_epoch, target, self.subscription_changed, owned).step()
         if member.current() != before:
-            self.records.append(assignment_record(self._group.group_id, member))
+            self.records.append(self._group.assignment_record(member))
 
 
 def next_target(
@@ -464,14 +449,9 @@ def next_target(
     # As Kafka sees it, names and an expression together make a subscription of no other member's kind.
     differ = len(read) > 1 or any(names and expression for names, expression in read)
     assigned = ASSIGNORS[name](GroupSpec(specs, counts, differ))
-    result: dict[str, Target] = {}
-    for member in members:
-        member_id = member.member_id
-        target = result[member_id] = frozen_target(assigned[member_id])
-        if target != group.targets.get(member_id):
-            records.append(target_record(group.group_id, member_id, target))
-    records.append(group.records.target_epoch(group.group_id, epoch, now))
-    return result
+    targets = {member.member_id: frozen_target(assigned[member.member_id]) for member in members}
+    records += group.target_records(targets, epoch, now)
+    return targets
 
 
 # From a member's partitions to its target

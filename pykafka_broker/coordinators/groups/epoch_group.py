@@ -127,7 +127,15 @@ class EpochGroupMember(ABC):
 
     @abstractmethod
     def metadata(self) -> tuple[object, ...]:
-        """Return the content of the member's metadata record."""
+        """Return what the member's metadata record tells."""
+
+    def stored_metadata(self) -> Iterable[object]:
+        """Return the fields of the member's metadata record."""
+        return (sorted(field) if isinstance(field, frozenset) else field for field in self.metadata())
+
+    @abstractmethod
+    def stored_assignment(self) -> Iterable[object]:
+        """Return the fields of the record of the current assignment, apart from the epochs."""
 
     def take_request(self, request: Any, caller: Caller) -> None:
         """Take over the fields of a heartbeat that all kinds of members have; fields without a value stay."""
@@ -302,6 +310,27 @@ class EpochGroup(ABC, Generic[M, T]):
             f"coordinator ({known}){but}. The member must abandon all its partitions and rejoin.",
         )
 
+    # Records
+
+    def member_record(self, member: M) -> CoordinatorRecord:
+        return self.records.member(self.group_id, member.member_id, *member.stored_metadata())
+
+    def assignment_record(self, member: M) -> CoordinatorRecord:
+        epochs = member.epoch, member.previous_epoch
+        return self.records.assignment(self.group_id, member.member_id, *epochs, *member.stored_assignment())
+
+    def target_record(self, member_id: str, target: T) -> CoordinatorRecord:
+        return self.records.target(self.group_id, member_id, *self.stored_target(target))
+
+    @abstractmethod
+    def stored_target(self, target: T) -> Iterable[object]:
+        """Return the fields of the record of a target."""
+
+    def target_records(self, targets: Mapping[str, T], epoch: int, now: int) -> list[CoordinatorRecord]:
+        """Return the records of the changed targets, and of the group epoch that they are for."""
+        changed = [each for each in targets.items() if each[1] != self.targets.get(each[0])]
+        return [*(self.target_record(*each) for each in changed), self.records.target_epoch(self.group_id, epoch, now)]
+
     # Hard state, by replay alone
 
     def take_epoch(self, value: Any) -> None:
@@ -367,11 +396,16 @@ class ReconciledGroup(EpochGroup[R, T]):
         )
 
     def in_place_of(self, existing: R, member_id: str, result: CoordinatorResult[Any]) -> R:
-        """Return a static member that comes back under another id, and record that the old id is gone."""
+        """Return a static member that comes back under another id, and record that the new id has all of the old."""
         member = existing.copy()
         member.member_id = member_id
         member.epoch = member.previous_epoch = 0
-        result.records += self.records.member_tombstones(self.group_id, existing.member_id)
+        result.records += [
+            *self.records.member_tombstones(self.group_id, existing.member_id),
+            self.member_record(member),
+            self.target_record(member_id, self.target_of(existing)),
+            self.assignment_record(member),
+        ]
         return member
 
     def target_of(self, member: R) -> T:

@@ -56,6 +56,7 @@ Topics = dict[bytes, tuple[str, frozenset[int]]]  # topic id -> name and partiti
 
 
 RECORDS = GroupRecords("ShareGroup")
+_STABLE = 0  # the only state of a member
 
 
 class ShareGroupMember(EpochGroupMember):
@@ -70,6 +71,10 @@ class ShareGroupMember(EpochGroupMember):
 
     def metadata(self) -> tuple[object, ...]:
         return self.rack_id, self.client_id, self.client_host, self.topic_names
+
+    def stored_assignment(self) -> Iterable[object]:
+        topics = [StoredPartitions(topic_id, sorted(partitions)) for topic_id, partitions in self.assigned.items()]
+        return _STABLE, topics
 
     def take_metadata(self, value: Any) -> None:
         super().take_metadata(value)
@@ -136,6 +141,9 @@ class ShareGroup(EpochGroup[ShareGroupMember, Target]):
         states = ShareGroupStatePartitionMetadataKey(self.group_id)
         return RECORDS.tombstones(self, [CoordinatorRecord(states, None)] if self.has_state_record else [])
 
+    def stored_target(self, target: Target) -> Iterable[object]:
+        yield [TopicPartition(topic_id, sorted(partitions)) for topic_id, partitions in target.items()]
+
     def read_target(self, value: Any) -> Target:
         return {bytes(topic.topic_id): frozenset(topic.partitions) for topic in value.topic_partitions}
 
@@ -175,24 +183,6 @@ def _describe_member(member: ShareGroupMember, topics: ClusterTopics) -> Member:
 
 
 # Records in `__consumer_offsets`, as Kafka 4.4 writes them
-
-
-_STABLE = 0  # the only state of a member
-
-
-def member_record(group_id: str, member: ShareGroupMember) -> CoordinatorRecord:
-    client = member.rack_id, member.client_id, member.client_host
-    return RECORDS.member(group_id, member.member_id, *client, sorted(member.topic_names))
-
-
-def target_record(group_id: str, member_id: str, assignment: Target) -> CoordinatorRecord:
-    topics = [TopicPartition(topic_id, sorted(partitions)) for topic_id, partitions in assignment.items()]
-    return RECORDS.target(group_id, member_id, topics)
-
-
-def assignment_record(group_id: str, member: ShareGroupMember) -> CoordinatorRecord:
-    topics = [StoredPartitions(topic_id, sorted(partitions)) for topic_id, partitions in member.assigned.items()]
-    return RECORDS.assignment(group_id, member.member_id, member.epoch, member.previous_epoch, _STABLE, topics)
 
 
 def states_record(
@@ -310,7 +300,7 @@ class ShareMembership(EpochProtocol[ShareGroup]):
         if request.subscribed_topic_names is not None:
             member.topic_names = frozenset(request.subscribed_topic_names)
         if member.metadata() != before.metadata() or member.member_id not in group.members:
-            result.records.append(member_record(group.group_id, member))
+            result.records.append(group.member_record(member))
         settings = self._table.group_settings(group.group_id)
         is_due = at_once or group.may_retarget(settings.share_assignment_interval_ms, now)
         self._reconcile(group, before, member, result, now, is_due)
@@ -370,7 +360,7 @@ class ShareMembership(EpochProtocol[ShareGroup]):
             member.previous_epoch, member.epoch = max(0, member.epoch), target_epoch
             readable = topic_ids(self._table.topics, member.topic_names)
             member.assigned = {topic_id: parts for topic_id, parts in target.items() if topic_id in readable}
-            result.records.append(assignment_record(group.group_id, member))
+            result.records.append(group.assignment_record(member))
 
     def _read(self, members: Iterable[ShareGroupMember]) -> set[str]:
         """Return the existing topics of the members' subscriptions."""
@@ -404,12 +394,11 @@ class ShareMembership(EpochProtocol[ShareGroup]):
         assignable = dict(initialized[name] for name in wanted if name in initialized)
         subscriptions = {frozenset(member.topic_names) for member in members}
         assigned = assign_simple(specs, assignable, len(subscriptions) > 1)
-        targets: dict[str, Target] = {}
-        for member_id, share in assigned.items():
-            targets[member_id] = {topic_id: frozenset(parts) for topic_id, parts in share.items()}
-            if targets[member_id] != group.targets.get(member_id):
-                result.records.append(target_record(group.group_id, member_id, targets[member_id]))
-        result.records.append(RECORDS.target_epoch(group.group_id, epoch, now))
+        targets = {
+            member_id: {topic_id: frozenset(parts) for topic_id, parts in share.items()}
+            for member_id, share in assigned.items()
+        }
+        result.records += group.target_records(targets, epoch, now)
         return targets
 
     # States of partitions

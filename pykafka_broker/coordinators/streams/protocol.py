@@ -30,11 +30,8 @@ from pykafka_broker.coordinators.streams.group import (
     Tasks,
     TasksTuple,
     TasksTupleWithEpochs,
-    assignment_record,
     epoch_record,
-    member_record,
     read_tasks,
-    target_record,
     topology_record,
 )
 from pykafka_broker.coordinators.streams.sticky_assignor import TaskMemberSpec, assign_tasks
@@ -238,13 +235,7 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
             raise group.unreleased(member_id, existing)
         if existing.member_id == member_id:
             return existing
-        member = group.in_place_of(existing, member_id, result)
-        result.records += [
-            member_record(group.group_id, member),
-            target_record(group.group_id, member_id, group.target_of(existing)),
-            assignment_record(group.group_id, member),
-        ]
-        return member
+        return group.in_place_of(existing, member_id, result)
 
     # Leaving
 
@@ -259,7 +250,7 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         away.epoch = LEAVE_STATIC_EPOCH
         active = {name: dict.fromkeys(partitions, 0) for name, partitions in member.assigned.active.items()}
         away.assigned, away.revoking = member.assigned._replace(active=active), away.NOTHING
-        result.records.append(assignment_record(group.group_id, away))
+        result.records.append(group.assignment_record(away))
         self._timers.cancel(TimerKey(self._rebalance, group.group_id, member.member_id))
 
     def fence(
@@ -499,10 +490,7 @@ def next_targets(
     }
     task_counts = configured.task_counts if configured.is_ready else {}
     targets = assign_tasks(specs, task_counts, configured.stateful, int(configs.get(STANDBYS, "0")))
-    for member_id, target in targets.items():
-        if target != group.targets.get(member_id):
-            records.append(target_record(group.group_id, member_id, target))
-    records.append(group.records.target_epoch(group.group_id, epoch, now))
+    records += group.target_records(targets, epoch, now)
     return targets
 
 
@@ -531,7 +519,7 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
             self.member.member_id not in self._group.members
         )
         if is_new or self.member.metadata() != self.before.metadata():
-            self.records.append(member_record(self._group.group_id, self.member))
+            self.records.append(self._group.member_record(self.member))
             self._begins_epoch = is_new or not self._is_static_and_alike()
         self.topology = self._take_topology(request)
         self.configured = self._configure()
@@ -634,7 +622,7 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
         before = member.current()
         TaskReconciliation(self._group, member, epoch, target, has, converts=self._table.config.is_of_4_4).step()
         if member.current() != before:
-            self.records.append(assignment_record(self._group.group_id, member))
+            self.records.append(self._group.assignment_record(member))
 
 
 # Endpoints, by which interactive queries of Kafka Streams find a task
