@@ -30,8 +30,9 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     LEAVE_STATIC_EPOCH,
     EpochChange,
     EpochProtocol,
+    rebalance_key,
 )
-from pykafka_broker.coordinators.groups.group import Caller, GroupTable, TimerKey
+from pykafka_broker.coordinators.groups.group import Caller, GroupTable
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
 from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex
 from pykafka_broker.coordinators.groups.subscriptions import names_read
@@ -76,7 +77,7 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
     """All requests and deadlines of consumer groups, except for members of the classic protocol."""
 
     def __init__(self, table: GroupTable) -> None:
-        super().__init__(table, ConsumerGroup.type_name)
+        super().__init__(table)
         self.downgrade: Downgrade = lambda group, leaving, result, now: False  # Migration sets its own
 
     # Heartbeat
@@ -185,7 +186,7 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
         away.assigned = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()}
         away.revoking = {}
         result.records.append(group.assignment_record(away))
-        self._timers.cancel(TimerKey(self._rebalance, group.group_id, member.member_id))
+        self._timers.cancel(rebalance_key(group, member.member_id))
 
     def fence(
         self, group: ConsumerGroup, leaving: list[ConsumerGroupMember], result: CoordinatorResult[Any], now: int

@@ -530,6 +530,11 @@ class EpochChange(Generic[G, M]):
 # Requests and deadlines
 
 
+def rebalance_key(group: EpochGroup[Any, Any], member_id: str) -> TimerKey:
+    """Return the key of the deadline for a member that has to give something back."""
+    return TimerKey(f"{group.type_name}-rebalance", group.group_id, member_id)
+
+
 class EpochProtocol(ABC, Generic[G]):
     """The requests of a kind of group, and the members' deadlines.
 
@@ -538,10 +543,9 @@ class EpochProtocol(ABC, Generic[G]):
     record that takes the member out, so that a member whose record the log refuses is not forgotten.
     """
 
-    def __init__(self, table: GroupTable, type_name: str) -> None:
+    def __init__(self, table: GroupTable) -> None:
         self._table = table
         self._timers = table.timers
-        self._rebalance = f"{type_name}-rebalance"
 
     @abstractmethod
     def session_ms(self, group: G, member: Any) -> int:
@@ -561,7 +565,7 @@ class EpochProtocol(ABC, Generic[G]):
     ) -> None:
         """Start or stop the rebalance timeout, if the member has moved."""
         if member.current() != before.current():
-            key = TimerKey(self._rebalance, group.group_id, member.member_id)
+            key = rebalance_key(group, member.member_id)
             if member.state is member.UNREVOKED:
                 self._timers.set(key, now + member.rebalance_timeout_ms)
             else:
@@ -570,7 +574,8 @@ class EpochProtocol(ABC, Generic[G]):
     def on_timer(self, key: TimerKey, group: G, result: CoordinatorResult[Any], now: int) -> None:
         """Remove a member after a deadline, unless the member has given back in time."""
         member = group.members.get(key.member_id)
-        if member is not None and (key.kind != self._rebalance or member.state is member.UNREVOKED):
+        is_rebalance = key == rebalance_key(group, key.member_id)
+        if member is not None and (not is_rebalance or member.state is member.UNREVOKED):
             self.fence(group, [member], result, now)
 
     def on_loaded(self, group: G, now: int) -> None:
@@ -578,8 +583,7 @@ class EpochProtocol(ABC, Generic[G]):
         for member in group.members.values():
             self._timers.set_session(group, member.member_id, now + self.session_ms(group, member))
             if member.must_revoke:
-                key = TimerKey(self._rebalance, group.group_id, member.member_id)
-                self._timers.set(key, now + member.rebalance_timeout_ms)
+                self._timers.set(rebalance_key(group, member.member_id), now + member.rebalance_timeout_ms)
 
 
 # Replay: the five types of records that all three kinds have

@@ -115,8 +115,7 @@ class GroupTable:
         self.group_config = group_config  # the overrides of a GROUP config resource
         self.groups: dict[str, AnyGroup] = {}
         self.timers = Timers()
-        self.hashes = TopicHashes(topics)
-        self.read = TopicsRead(topics, self.hashes)
+        self.read = TopicsRead(topics, TopicHashes(topics))
         self.metadata_version = 0  # grows with every change of the cluster's metadata
         self.newest_topic_version = 0  # the metadata version of the last topic's creation
         self._settings: dict[frozenset[tuple[str, str]], GroupConfig] = {}

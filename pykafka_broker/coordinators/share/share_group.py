@@ -25,7 +25,7 @@ from pykafka_broker.coordinators.groups.epoch_group import (
 )
 from pykafka_broker.coordinators.groups.group import Caller, GroupTable
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
-from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing, topic_ids
+from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -250,9 +250,6 @@ MAX_MEMBER_ID = 36
 class ShareMembership(EpochProtocol[ShareGroup]):
     """All requests and deadlines of share groups."""
 
-    def __init__(self, table: GroupTable) -> None:
-        super().__init__(table, ShareGroup.type_name)
-
     def group(self, group_id: str, kind: str = "Group") -> ShareGroup:
         """Return the group. Raises GROUP_ID_NOT_FOUND."""
         return self._table.of_kind(group_id, ShareGroup, kind)
@@ -275,13 +272,13 @@ class ShareMembership(EpochProtocol[ShareGroup]):
                 self.fence(group, [group.member(request.member_id)], result, now)
                 result.reply = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=LEAVE_EPOCH)
             else:
-                self._go_on(request, caller, result, now, at_once)
+                self._join_or_stay(request, caller, result, now, at_once)
         except ApiError as error:
             reply = ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
             return CoordinatorResult(reply, key=request.group_id)
         return result
 
-    def _go_on(
+    def _join_or_stay(
         self,
         request: ShareGroupHeartbeatRequest,
         caller: Caller,
@@ -346,7 +343,7 @@ class ShareMembership(EpochProtocol[ShareGroup]):
         if epoch == target_epoch:
             bump = bump or self._assignable(group, members) != self._assigned(group)
         if bump or group.metadata_stale:
-            new_hash = self._table.hashes.of_group(self._read(members))
+            new_hash = self._table.read.hash(_names(members))
             if bump or new_hash != group.metadata_hash:
                 epoch += 1
                 result.records.append(RECORDS.epoch(group.group_id, epoch, new_hash))
@@ -358,17 +355,12 @@ class ShareMembership(EpochProtocol[ShareGroup]):
             target_epoch = epoch
         if member.epoch != target_epoch or member.member_id not in group.members:
             member.previous_epoch, member.epoch = max(0, member.epoch), target_epoch
-            readable = topic_ids(self._table.topics, member.topic_names)
+            readable = self._table.read.ids(member.topic_names)
             member.assigned = {topic_id: parts for topic_id, parts in target.items() if topic_id in readable}
             result.records.append(group.assignment_record(member))
 
-    def _read(self, members: Iterable[ShareGroupMember]) -> set[str]:
-        """Return the existing topics of the members' subscriptions."""
-        topics = self._table.topics
-        return set[str]().union(*(existing(topics, member.topic_names) for member in members))
-
     def _assignable(self, group: ShareGroup, members: list[ShareGroupMember]) -> Target:
-        wanted = topic_ids(self._table.topics, self._read(members))
+        wanted = self._table.read.ids(_names(members))
         return {topic_id: parts for topic_id, (_, parts) in group.initialized.items() if topic_id in wanted and parts}
 
     def _assigned(self, group: ShareGroup) -> Target:
@@ -382,18 +374,16 @@ class ShareMembership(EpochProtocol[ShareGroup]):
     def _new_targets(
         self, group: ShareGroup, members: list[ShareGroupMember], epoch: int, result: CoordinatorResult[Any], now: int
     ) -> dict[str, Target]:
-        topics = self._table.topics
         specs = {
             member.member_id: MemberSpec(
-                None, topic_ids(topics, member.topic_names), group.targets.get(member.member_id, {})
+                None, self._table.read.ids(member.topic_names), group.targets.get(member.member_id, {})
             )
             for member in group.in_table_order(members)
         }
         initialized = {name: (topic_id, parts) for topic_id, (name, parts) in group.initialized.items()}
-        wanted = in_hash_order(sorted(self._read(members)))
+        wanted = in_hash_order(sorted(existing(self._table.topics, _names(members))))
         assignable = dict(initialized[name] for name in wanted if name in initialized)
-        subscriptions = {frozenset(member.topic_names) for member in members}
-        assigned = assign_simple(specs, assignable, len(subscriptions) > 1)
+        assigned = assign_simple(specs, assignable, len({member.topic_names for member in members}) > 1)
         targets = {
             member_id: {topic_id: frozenset(parts) for topic_id, parts in share.items()}
             for member_id, share in assigned.items()
@@ -409,9 +399,8 @@ class ShareMembership(EpochProtocol[ShareGroup]):
         if not isinstance(group, ShareGroup):
             return {}
         missing: Topics = {}
-        topics = self._table.topics.topics
-        for name in self._read(group.members.values()):
-            topic = topics[name]
+        for name in sorted(existing(self._table.topics, _names(group.members.values()))):
+            topic = self._table.topics.topics[name]
             if topic.id in group.deleting:
                 continue
             _, known = group.initialized.get(topic.id, (name, frozenset[int]()))
@@ -469,7 +458,7 @@ class ShareMembership(EpochProtocol[ShareGroup]):
         for member in leaving:
             result.records += RECORDS.member_tombstones(group.group_id, member.member_id)
         left = [member for member in group.members.values() if member not in leaving]
-        new_hash = self._table.hashes.of_group(self._read(left))
+        new_hash = self._table.read.hash(_names(left))
         result.records.append(RECORDS.epoch(group.group_id, group.epoch + 1, new_hash))
         self.target_of_none(group, leaving, result)
 
@@ -485,6 +474,11 @@ class ShareMembership(EpochProtocol[ShareGroup]):
         group.asked_epoch = group.epoch
         group.initializing, group.deleting = {}, {}
         super().on_loaded(group, now)
+
+
+def _names(members: Iterable[ShareGroupMember]) -> frozenset[str]:
+    """Return the names of all topics to which the members have subscribed."""
+    return frozenset[str]().union(*(member.topic_names for member in members))
 
 
 def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:

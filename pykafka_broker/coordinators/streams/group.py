@@ -13,7 +13,7 @@ another role: a state directory can be open once only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pykafka_broker.coordinators.groups.epoch_group import (
@@ -223,7 +223,7 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
         self.validated_topology_epoch = NO_TOPOLOGY
         self.assignment_configs: dict[str, str] = {}  # the assignor's settings in the last epoch
         self.topology: StreamsGroupTopologyValue | None = None
-        self._required: Set[str] | None = None  # a cache of the topology's topics
+        self._required: frozenset[str] | None = None  # a cache of the topology's topics
         self._read_by: dict[str, str] | None = None
         self.configured: ConfiguredTopology | None = None
         self.shown: ConfiguredTopology | None = None  # as of the last new epoch, except the group's first
@@ -273,7 +273,7 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
 
     # The topology
 
-    def required(self) -> Set[str]:
+    def required(self) -> frozenset[str]:
         """Return all topics needed by the topology."""
         if self._required is None:
             self._required = frozenset() if self.topology is None else required_topics(self.topology)

@@ -15,7 +15,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
-from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, EpochChange, EpochProtocol
+from pykafka_broker.coordinators.groups.epoch_group import (
+    JOIN_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    EpochChange,
+    EpochProtocol,
+    rebalance_key,
+)
 from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable, TimerKey
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
@@ -83,9 +89,6 @@ class StreamsResult(CoordinatorResult[StreamsGroupHeartbeatResponse]):
 
 class StreamsProtocol(EpochProtocol[StreamsGroup]):
     """All requests and deadlines of streams groups."""
-
-    def __init__(self, table: GroupTable) -> None:
-        super().__init__(table, StreamsGroup.type_name)
 
     # Heartbeat
 
@@ -251,7 +254,7 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         active = {name: dict.fromkeys(partitions, 0) for name, partitions in member.assigned.active.items()}
         away.assigned, away.revoking = member.assigned._replace(active=active), away.NOTHING
         result.records.append(group.assignment_record(away))
-        self._timers.cancel(TimerKey(self._rebalance, group.group_id, member.member_id))
+        self._timers.cancel(rebalance_key(group, member.member_id))
 
     def fence(
         self, group: StreamsGroup, leaving: list[StreamsGroupMember], result: CoordinatorResult[Any], now: int
@@ -560,7 +563,7 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
             return configured
         topics = self._table.topics
         required = group.required() if self.topology is group.topology else required_topics(self.topology)
-        self.metadata_hash = self._table.hashes.of_group(required)
+        self.metadata_hash = self._table.read.hash(required)
         self._begins_epoch |= self.metadata_hash != group.metadata_hash
         if configured is None or configured.metadata_hash != self.metadata_hash:
             configured = group.configured = configure(self.topology, topics, self.metadata_hash)
