@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from pykafka_broker.cluster.features import SHARE_VERSION
 from pykafka_broker.cluster.image import NO_LEADER, MetadataDelta
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.config.group import GroupConfig
-from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult, R, decode
+from pykafka_broker.coordinators.record import CoordinatorResult, R, decode
 from pykafka_broker.coordinators.share.sessions import Member, ShareSession, ShareSessions
 from pykafka_broker.coordinators.share.share_group import Topics
 from pykafka_broker.coordinators.share.share_partition import Change
@@ -349,13 +349,9 @@ class ShareHost:
     def apply(self, effects: CoordinatorResult[R]) -> R:
         """Append and replay; returns the reply. ApiError if the log refuses."""
         if effects.records:
-            now = self._node.clock.now
-
-            def written(some: Sequence[CoordinatorRecord], base_offset: int) -> None:
-                for offset, record in enumerate(some, base_offset):
-                    self.coordinator.replay(record, offset, now)
-
-            self.shards.append(self.shards.index_of(effects.key), effects.records, written)
+            now, replay = self._node.clock.now, self.coordinator.replay
+            index = self.shards.index_of(effects.key)
+            self.shards.append(index, effects.records, lambda record, offset: replay(record, offset, now))
             if self._tidy_at is None:
                 self._tidy_at = now + self._node.config.share_coordinator_state_topic_prune_interval_ms
         return effects.reply

@@ -12,7 +12,7 @@ Imported by `Services` with the first transaction, so that a broker without tran
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from pykafka_broker.broker.coordinators.add_partitions_to_txn import (
@@ -40,7 +40,7 @@ from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.waiting.future import DONE, Future, all_of
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
-from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult, R, decode
+from pykafka_broker.coordinators.record import CoordinatorResult, R, decode
 from pykafka_broker.coordinators.transactions.coordinator import (
     ProducerReply,
     TransactionCoordinator,
@@ -313,13 +313,8 @@ class TransactionHost:
     def _commit(self, index: int, coordinator: TransactionCoordinator, effects: CoordinatorResult[Any]) -> None:
         if not effects.records:
             return
-
-        def written(some: Sequence[CoordinatorRecord], base_offset: int) -> None:
-            for record in some:
-                coordinator.replay(record)
-
         try:
-            self.shards.append(index, effects.records, written)
+            self.shards.append(index, effects.records, lambda record, offset: coordinator.replay(record))
         except Exception:
             coordinator.discard(effects)
             raise

@@ -242,10 +242,8 @@ class BrokerLifecycle:
         limit_ms = self._config.broker_session_timeout_ms
         if self.stage is Stage.NEW:
             limit_ms = min(limit_ms, max(1, self._give_up_at - self._now))
-            self._ask(self._registration, self._registered, limit_ms)
-        else:
-            self._amends = False
-            self._ask(self._registration, self._amended, limit_ms)
+        self._amends = False
+        self._ask(self._registration, self._registered, limit_ms)
 
     def _note_failures(self) -> None:
         """Set a limit for each failed directory unknown to the controller, once the broker is registered."""
@@ -261,16 +259,22 @@ class BrokerLifecycle:
         self._due = self._now if self._again else self._now + delay_ms
 
     def _registered(self, reply: Message | LinkError) -> None:
+        """Begin with heartbeats, or go on with them after an amended registration, whose refusal is only logged."""
         self._asking = False
-        if self.stage is not Stage.NEW:
+        if self.stage is Stage.ENDED:
             return
         if isinstance(reply, LinkError):
+            self._amends = self.stage is not Stage.NEW
             self._say(f"no controller can be reached: {reply}")
             self._after(_WHILE_FENCED_MS)
             return
         assert isinstance(reply, BrokerRegistrationResponse)
         code = ErrorCode(reply.error_code)
-        if code is ErrorCode.NONE:
+        if self.stage is not Stage.NEW:
+            if code is not ErrorCode.NONE:
+                self._say(f"the controller does not take the log directories of this broker: {code.name}")
+            self._after(0)
+        elif code is ErrorCode.NONE:
             self.epoch, self.stage, self._trouble = reply.broker_epoch, Stage.FENCED, ""
             logger.info("registered with broker epoch %d", self.epoch)
             self._after(0)
@@ -281,22 +285,6 @@ class BrokerLifecycle:
             level = logging.INFO if usual else logging.WARNING
             self._say(f"the controller does not register this broker yet: {code.name}", level)
             self._after(_RETRY_MS)
-
-    def _amended(self, reply: Message | LinkError) -> None:
-        """Go on with heartbeats. Without an answer the registration is sent again; a refusal is only logged."""
-        self._asking = False
-        if self.stage is Stage.ENDED:
-            return
-        if isinstance(reply, LinkError):
-            self._amends = True
-            self._say(f"no controller can be reached: {reply}")
-            self._after(_WHILE_FENCED_MS)
-            return
-        assert isinstance(reply, BrokerRegistrationResponse)
-        if reply.error_code:
-            code = ErrorCode(reply.error_code).name
-            self._say(f"the controller does not take the log directories of this broker: {code}")
-        self._after(0)
 
     def _heard(self, offline: frozenset[bytes], reply: Message | LinkError) -> None:
         if self.stage is Stage.ENDED:

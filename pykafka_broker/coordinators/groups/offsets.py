@@ -330,15 +330,19 @@ class OffsetRequests:
         partitions: Callable[[], list[tuple[bytes, int]]],
         version: int,
         now: int,
+        transactional: bool = False,
     ) -> ErrorCode:
         group = self._table.groups.get(group_id)
+        knows_epochs = version >= (TXN_TOPIC_IDS_FROM if transactional else CONSUMER_PROTOCOL_FROM)
         if group is None:
             if epoch < 0:
                 return _NONE  # the record makes a simple group
-            return ErrorCode.GROUP_ID_NOT_FOUND if version >= CONSUMER_PROTOCOL_FROM else ErrorCode.ILLEGAL_GENERATION
-        error = _verdict(group, partitions, member_id, instance_id, epoch, version, transactional=False)
-        if error is ErrorCode.STALE_MEMBER_EPOCH and version < CONSUMER_PROTOCOL_FROM:
-            return ErrorCode.UNSUPPORTED_VERSION
+            return ErrorCode.GROUP_ID_NOT_FOUND if knows_epochs else ErrorCode.ILLEGAL_GENERATION
+        error = _verdict(group, partitions, member_id, instance_id, epoch, version, transactional)
+        if error is ErrorCode.STALE_MEMBER_EPOCH and not knows_epochs:
+            return ErrorCode.ILLEGAL_GENERATION if transactional else ErrorCode.UNSUPPORTED_VERSION
+        if transactional:
+            return error
         if error is _NONE and isinstance(group, ClassicGroup) and group.state in (STABLE, PREPARING_REBALANCE):
             self._keep_alive(group, member_id, now)
         return error
@@ -361,7 +365,18 @@ class OffsetRequests:
         result: CoordinatorResult[TxnOffsetCommitResponse] = CoordinatorResult(key=request.group_id)
         by_ids = caller.version >= TXN_TOPIC_IDS_FROM
         there = self._existing_partitions(request, by_ids)
-        verdict = self._check_txn_commit(request, there, caller) if there else ErrorCode.NONE
+        verdict = _NONE
+        if there:
+            verdict = self._check_commit(
+                request.group_id,
+                request.generation_id_or_member_epoch,
+                request.member_id,
+                request.group_instance_id,
+                lambda: there,
+                caller.version,
+                now,
+                transactional=True,
+            )
         topics = []
         for topic in request.topics:
             image = self._find(topic, by_ids)
@@ -388,26 +403,6 @@ class OffsetRequests:
             topics.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
         result.reply = TxnOffsetCommitResponse(topics=topics)
         return result
-
-    def _check_txn_commit(
-        self, request: TxnOffsetCommitRequest, partitions: list[tuple[bytes, int]], caller: Caller
-    ) -> ErrorCode:
-        group = self._table.groups.get(request.group_id)
-        knows_epochs = caller.version >= TXN_TOPIC_IDS_FROM
-        if group is None:
-            if request.generation_id_or_member_epoch < 0:
-                return ErrorCode.NONE
-            return ErrorCode.GROUP_ID_NOT_FOUND if knows_epochs else ErrorCode.ILLEGAL_GENERATION
-        error = _verdict(
-            group,
-            lambda: partitions,
-            request.member_id,
-            request.group_instance_id,
-            request.generation_id_or_member_epoch,
-            caller.version,
-            transactional=True,
-        )
-        return ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH and not knows_epochs else error
 
     # OffsetFetch
 
@@ -541,12 +536,11 @@ def _verdict(
     instance_id: str | None,
     epoch: int,
     version: int,
-    *,
     transactional: bool,
 ) -> ErrorCode:
     """Return the group's error for a commit of the member. A partition of another member spoils the whole request."""
     try:
-        check = group.check_offset_commit(member_id, instance_id, epoch, version, transactional=transactional)
+        check = group.check_offset_commit(member_id, instance_id, epoch, version, transactional)
     except ApiError as refused:
         return refused.code
     if check is None:
