@@ -46,9 +46,7 @@ _TIMEOUT_MS = 30_000
 _RECOVERED = 0
 _REFUSED = (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED)  # for certain: nothing has changed
 
-
 NO_REPLICA = -1
-
 
 Ask = Callable[[Message, OnReply, int], None]
 
@@ -96,7 +94,7 @@ class AlterPartitionManager:
         asked = {
             key: _Asked(each, isr, each.state.partition_epoch, len(each.isr))
             for key, each in submitted.items()
-            if (isr := _proposed_isr(each))
+            if each.followers is not None and (isr := each.followers.proposed_isr)
         }
         if asked:
             self._asked = asked
@@ -177,10 +175,6 @@ class AlterPartitionManager:
     def _withdraw(partition: Partition, epoch: int, now: int) -> None:
         if partition.state.partition_epoch == epoch:
             partition.isr_refused(now)
-
-
-def _proposed_isr(partition: Partition) -> tuple[int, ...] | None:
-    return None if partition.followers is None else partition.followers.proposed_isr
 
 
 _UNKNOWN_EPOCH = -1

@@ -318,7 +318,7 @@ class GroupCoordinator:
         except ApiError as error:
             result.reply = error.code
             return result
-        result.records += self.offset_requests.all_tombstones(group_id)
+        result.records += self.offset_requests.tombstones(group_id)
         result.records += self.groups[group_id].tombstones()
         return result
 
@@ -427,7 +427,7 @@ class GroupCoordinator:
         """Remove deleted topics from groups: committed offsets, and the states of share groups."""
         topics = frozenset(names)
         done: list[CoordinatorResult[None]] = [
-            CoordinatorResult(records=self.offset_requests.topic_tombstones(group_id, topics), key=group_id)
+            CoordinatorResult(records=self.offset_requests.tombstones(group_id, topics), key=group_id)
             for group_id in self.offsets.groups
         ]
         for group in self.groups.values():

@@ -193,9 +193,6 @@ class Timers:
         self._queued: dict[TimerKey, int] = {}  # the earliest heap entry of each key; a key's other entries are stale
         self._heap: list[tuple[int, TimerKey]] = []
 
-    def __len__(self) -> int:
-        return len(self._deadlines)
-
     def __contains__(self, key: TimerKey) -> bool:
         return key in self._deadlines
 

@@ -8,7 +8,7 @@ group is asked; a refusal by the group holds for all other partitions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from pykafka_broker.coordinators.groups.classic_group import PREPARING_REBALANCE, STABLE, ClassicGroup
@@ -515,17 +515,12 @@ class OffsetRequests:
                 left = True
         return tombstones, not left
 
-    def all_tombstones(self, group_id: str) -> list[CoordinatorRecord]:
-        """Return tombstones for a deleted group, pending offsets of open transactions included."""
-        known = [(topic, partition) for topic, partition, _ in self._store.partitions(group_id)]
-        known += self._store.pending(group_id)
-        return [offset_record(group_id, *partition, None) for partition in dict.fromkeys(known)]
-
-    def topic_tombstones(self, group_id: str, topics: frozenset[str]) -> list[CoordinatorRecord]:
-        """Return tombstones for deleted topics."""
-        committed = self._store.committed(group_id)
-        known = [(topic, partition) for topic in committed if topic in topics for partition in committed[topic]]
-        known += [partition for partition in self._store.pending(group_id) if partition[0] in topics]
+    def tombstones(self, group_id: str, topics: Collection[str] | None = None) -> list[CoordinatorRecord]:
+        """Return tombstones for all offsets of a group, or of some topics, those of open transactions included."""
+        committed, pending = self._store.committed(group_id), self._store.pending(group_id)
+        names = committed if topics is None else [topic for topic in committed if topic in topics]
+        known = [(topic, partition) for topic in names for partition in committed[topic]]
+        known += pending if topics is None else [partition for partition in pending if partition[0] in topics]
         return [offset_record(group_id, *partition, None) for partition in dict.fromkeys(known)]
 
 
