@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from pykafka_broker.broker.coordinators.coordinator_log import SenselessRecord, as_its_coordinator_tells, partition_for
+from pykafka_broker.broker.coordinators.coordinator_log import SenselessRecord, coordinator_error, partition_for
 from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.waiting.future import DONE, Answer, Future, R, TooLate, all_of, when_committed
@@ -165,7 +165,7 @@ class CoordinatorShards:
         try:
             partition = self._node.replicas.leader(self.topic, index)
         except ApiError as error:
-            raise as_its_coordinator_tells(error) from error
+            raise coordinator_error(error) from error
         if shard is not None:
             shard.partition = partition
         return partition
@@ -202,7 +202,7 @@ class CoordinatorShards:
                 partition.check_insync(wanted)
             appended = partition.append(batch, wall, header=header, origin=Origin.COORDINATOR)
         except ApiError as error:
-            raise as_its_coordinator_tells(error) from error
+            raise coordinator_error(error) from error
         if replay is not None:
             for offset, record in enumerate(records, appended.base_offset):
                 replay(record, offset)
@@ -384,7 +384,7 @@ class CoordinatorShards:
                     return 0
             self._is_loaded(shard)
         except ApiError as error:
-            self._fail(shard, as_its_coordinator_tells(error))
+            self._fail(shard, coordinator_error(error))
         except Exception as error:
             # Records that make no sense, or a defect of ours: the others must not suffer for either.
             logger.debug("while %s-%d was read", self.topic, shard.index, exc_info=True)

@@ -240,7 +240,7 @@ class TransactionHost:
         """
         index, coordinator = self._find(transactional_id)
         if not _FINAL.isdisjoint(verdicts) and self.shards.has_replicas(index):
-            self._commit(index, coordinator, coordinator.as_it_is(transactional_id))
+            self._commit(index, coordinator, coordinator.known_state(transactional_id))
 
     def end_transaction(
         self, transactional_id: str, producer_id: int, producer_epoch: int, commit: bool, client_version: int, now: int

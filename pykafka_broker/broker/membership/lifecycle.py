@@ -149,7 +149,7 @@ class BrokerLifecycle:
 
     # -- events
 
-    def tell(self) -> None:
+    def heartbeat_now(self) -> None:
         """Send a heartbeat at once: directories have changed, or the controller waits for applied metadata."""
         if self.stage is Stage.ENDED:
             return
@@ -165,7 +165,7 @@ class BrokerLifecycle:
     def amend(self) -> None:
         """Send the registration again: the metadata has room for the log directories from now on."""
         self._amends = True
-        self.tell()
+        self.heartbeat_now()
 
     def leave(self, now: int, left: Callable[[], None]) -> None:
         """Ask to be shut down, after the broker's leaderships have moved.
@@ -180,7 +180,7 @@ class BrokerLifecycle:
         self.stage, self._left = Stage.LEAVING, left
         self._report_by.clear()
         self._goodbye_until = now + _GOODBYE_MS
-        self.tell()
+        self.heartbeat_now()
 
     # -- time
 
@@ -234,7 +234,9 @@ class BrokerLifecycle:
             cordoned_log_dirs=None if self.stage in _NOT_READY else list(directories.cordoned),
         )
         self._ask(
-            heartbeat, partial(self._heard, frozenset(directories.offline)), self._config.broker_session_timeout_ms
+            heartbeat,
+            partial(self._heartbeat_answered, frozenset(directories.offline)),
+            self._config.broker_session_timeout_ms,
         )
 
     def _register(self) -> None:
@@ -265,14 +267,14 @@ class BrokerLifecycle:
             return
         if isinstance(reply, LinkError):
             self._amends = self.stage is not Stage.NEW
-            self._say(f"no controller can be reached: {reply}")
+            self._log_trouble(f"no controller can be reached: {reply}")
             self._after(_WHILE_FENCED_MS)
             return
         assert isinstance(reply, BrokerRegistrationResponse)
         code = ErrorCode(reply.error_code)
         if self.stage is not Stage.NEW:
             if code is not ErrorCode.NONE:
-                self._say(f"the controller does not take the log directories of this broker: {code.name}")
+                self._log_trouble(f"the controller does not take the log directories of this broker: {code.name}")
             self._after(0)
         elif code is ErrorCode.NONE:
             self.epoch, self.stage, self._trouble = reply.broker_epoch, Stage.FENCED, ""
@@ -283,14 +285,14 @@ class BrokerLifecycle:
         else:
             usual = code is ErrorCode.DUPLICATE_BROKER_REGISTRATION  # it was here a moment ago, and its session runs on
             level = logging.INFO if usual else logging.WARNING
-            self._say(f"the controller does not register this broker yet: {code.name}", level)
+            self._log_trouble(f"the controller does not register this broker yet: {code.name}", level)
             self._after(_RETRY_MS)
 
-    def _heard(self, offline: frozenset[bytes], reply: Message | LinkError) -> None:
+    def _heartbeat_answered(self, offline: frozenset[bytes], reply: Message | LinkError) -> None:
         if self.stage is Stage.ENDED:
             return
         if isinstance(reply, LinkError):
-            self._say(f"no controller answers heartbeats: {reply}")
+            self._log_trouble(f"no controller answers heartbeats: {reply}")
         else:
             assert isinstance(reply, BrokerHeartbeatResponse)
             code = ErrorCode(reply.error_code)
@@ -300,7 +302,7 @@ class BrokerLifecycle:
                 self._report_by = {failed: by for failed, by in self._report_by.items() if failed not in offline}
                 self._follow(reply)
             else:
-                self._say(f"the controller refuses the heartbeats of this broker: {code.name}")
+                self._log_trouble(f"the controller refuses the heartbeats of this broker: {code.name}")
         self._asking = False
         steady = self.stage is Stage.UNFENCED or bool(self._trouble)
         self._after(self._config.broker_heartbeat_interval_ms if steady else _WHILE_FENCED_MS)
@@ -319,9 +321,9 @@ class BrokerLifecycle:
     def _ready(self) -> None:
         if self.stage is Stage.OPENING:
             self.stage = Stage.SERVING
-            self.tell()
+            self.heartbeat_now()
 
-    def _say(self, trouble: str, level: int = logging.WARNING) -> None:
+    def _log_trouble(self, trouble: str, level: int = logging.WARNING) -> None:
         """Log a trouble once, until another trouble comes up."""
         if trouble != self._trouble:
             self._trouble = trouble
@@ -381,7 +383,7 @@ class BrokerStartup:
             config,
             self._node.clock.now,
         )
-        self._assignments.on_change = lifecycle.tell
+        self._assignments.on_change = lifecycle.heartbeat_now
         self._node.subscribe(self._on_metadata)
         drive(lifecycle)
 

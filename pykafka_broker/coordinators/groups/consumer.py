@@ -32,7 +32,7 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     EpochProtocol,
     rebalance_key,
 )
-from pykafka_broker.coordinators.groups.group import Caller, GroupTable
+from pykafka_broker.coordinators.groups.group import Caller, GroupTable, invalid_request
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
 from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex
 from pykafka_broker.coordinators.groups.subscriptions import names_read
@@ -253,34 +253,30 @@ def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, assign
     """
     epoch = request.member_epoch
     if not request.member_id and (version >= MEMBER_CHOOSES_ID_FROM or epoch != JOIN_EPOCH):
-        raise _invalid_request("MemberId can't be empty.")
+        raise invalid_request("MemberId can't be empty.")
     values = (request.group_id, request.instance_id, request.rack_id)
     for name, value in zip(("GroupId", "InstanceId", "RackId"), values, strict=True):
         if value == "":
-            raise _invalid_request(f"{name} can't be empty.")
+            raise invalid_request(f"{name} can't be empty.")
     if epoch == JOIN_EPOCH:
         if request.rebalance_timeout_ms == -1:
-            raise _invalid_request("RebalanceTimeoutMs must be provided in first request.")
+            raise invalid_request("RebalanceTimeoutMs must be provided in first request.")
         if request.topic_partitions is None or request.topic_partitions:
-            raise _invalid_request("TopicPartitions must be empty when (re-)joining.")
+            raise invalid_request("TopicPartitions must be empty when (re-)joining.")
         if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-            raise _invalid_request(
+            raise invalid_request(
                 "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
             )
     elif epoch == LEAVE_STATIC_EPOCH:
         if request.instance_id is None:
-            raise _invalid_request("InstanceId can't be null.")
+            raise invalid_request("InstanceId can't be null.")
     elif epoch < LEAVE_EPOCH:
-        raise _invalid_request("MemberEpoch is invalid.")
+        raise invalid_request("MemberEpoch is invalid.")
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise ApiError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}.",
         )
-
-
-def _invalid_request(message: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
 # The change of a member by a request

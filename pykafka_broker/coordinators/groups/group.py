@@ -88,6 +88,11 @@ class AnyGroup(GroupIdentity, Protocol):
         """Return the tombstones of all records of the group, offsets apart."""
 
 
+def invalid_request(message: str) -> ApiError:
+    """Return INVALID_REQUEST with a message, which clients show to people."""
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
+
+
 K = TypeVar("K", bound=AnyGroup)
 WallAt = Callable[[int], int]  # from a time of the steady clock to the wall clock's
 

@@ -23,7 +23,7 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     EpochReplay,
     GroupRecords,
 )
-from pykafka_broker.coordinators.groups.group import Caller, GroupTable
+from pykafka_broker.coordinators.groups.group import Caller, GroupTable, invalid_request
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
 from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
@@ -486,13 +486,13 @@ def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
     if not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     if not request.group_id:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
+        raise invalid_request("GroupId can't be empty.")
     if request.rack_id == "":
-        raise ApiError(ErrorCode.INVALID_REQUEST, "RackId can't be empty.")
+        raise invalid_request("RackId can't be empty.")
     if request.member_epoch < LEAVE_EPOCH:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "MemberEpoch is invalid.")
+        raise invalid_request("MemberEpoch is invalid.")
     if request.member_epoch == JOIN_EPOCH and not request.subscribed_topic_names:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
+        raise invalid_request("SubscribedTopicNames must be set in first request.")
 
 
 def check_epoch(group: ShareGroup, member: ShareGroupMember, epoch: int) -> None:

@@ -22,7 +22,7 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     EpochProtocol,
     rebalance_key,
 )
-from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable, TimerKey
+from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable, TimerKey, invalid_request
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
@@ -328,7 +328,7 @@ def _apply_request(member: StreamsGroupMember, request: StreamsGroupHeartbeatReq
     if request.client_tags is not None:
         member.client_tags = {tag.key: tag.value for tag in request.client_tags}
         if len(member.client_tags) < len(request.client_tags):  # UNKNOWN_SERVER_ERROR with Kafka
-            raise _invalid("ClientTags must not name a key twice.")
+            raise invalid_request("ClientTags must not name a key twice.")
     if request.user_endpoint is not None:
         member.endpoint = Endpoint(request.user_endpoint.host, request.user_endpoint.port)
 
@@ -356,7 +356,7 @@ def _by_task(offsets: list[TaskOffset]) -> dict[Task, int]:
     found: dict[Task, int] = {}
     for each in offsets:
         if (each.subtopology_id, each.partition) in found:
-            raise _invalid(
+            raise invalid_request(
                 f"Task offsets contain a duplicate entry for subtopology {each.subtopology_id} and partition "
                 f"{each.partition}."
             )
@@ -378,49 +378,49 @@ def check_heartbeat(request: StreamsGroupHeartbeatRequest, is_of_4_4: bool) -> N
     if request.topology is not None and any(
         subtopology.source_topic_regex for subtopology in request.topology.subtopologies
     ):
-        raise _invalid("Regular expressions for source topics are not supported yet.")
+        raise invalid_request("Regular expressions for source topics are not supported yet.")
     names = ("MemberId", "GroupId", "InstanceId", "RackId")
     values = (request.member_id, request.group_id, request.instance_id, request.rack_id)
     for name, value in zip(names, values, strict=True):
         if value is not None and not value.strip():
-            raise _invalid(f"{name} can't be empty.")
+            raise invalid_request(f"{name} can't be empty.")
     if request.member_epoch == JOIN_EPOCH:
         _check_join(request)
     elif request.member_epoch == LEAVE_STATIC_EPOCH:
         if request.instance_id is None:
-            raise _invalid("InstanceId can't be null.")
+            raise invalid_request("InstanceId can't be null.")
     elif request.member_epoch < LEAVE_STATIC_EPOCH:
-        raise _invalid(f"MemberEpoch is {request.member_epoch}, but must be greater than or equal to -2.")
+        raise invalid_request(f"MemberEpoch is {request.member_epoch}, but must be greater than or equal to -2.")
     tasks = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
     if any(role is None for role in tasks) and any(role is not None for role in tasks):
-        raise _invalid("If one task-type is non-null, all must be non-null.")
+        raise invalid_request("If one task-type is non-null, all must be non-null.")
     if request.member_epoch != JOIN_EPOCH and request.topology is not None:
-        raise _invalid("Topology can only be provided when (re-)joining.")
+        raise invalid_request("Topology can only be provided when (re-)joining.")
 
 
 def _check_supported_by_4_3(request: StreamsGroupHeartbeatRequest) -> None:
     if request.instance_id is not None:
-        raise _invalid("Static membership is not yet supported.")
+        raise invalid_request("Static membership is not yet supported.")
     if request.task_offsets is not None:
-        raise _invalid("TaskOffsets are not supported yet.")
+        raise invalid_request("TaskOffsets are not supported yet.")
     if request.task_end_offsets is not None:
-        raise _invalid("TaskEndOffsets are not supported yet.")
+        raise invalid_request("TaskEndOffsets are not supported yet.")
     if request.warmup_tasks:
-        raise _invalid("WarmupTasks are not supported yet.")
+        raise invalid_request("WarmupTasks are not supported yet.")
 
 
 def _check_join(request: StreamsGroupHeartbeatRequest) -> None:
     if request.rebalance_timeout_ms == -1:
-        raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+        raise invalid_request("RebalanceTimeoutMs must be provided in first request.")
     for name, tasks in (
         ("ActiveTasks", request.active_tasks),
         ("StandbyTasks", request.standby_tasks),
         ("WarmupTasks", request.warmup_tasks),
     ):
         if tasks is None or tasks:
-            raise _invalid(f"{name} must be empty when (re-)joining.")
+            raise invalid_request(f"{name} must be empty when (re-)joining.")
     if request.topology is None:
-        raise _invalid("Topology must be non-null when (re-)joining.")
+        raise invalid_request("Topology must be non-null when (re-)joining.")
     _check_changelogs(request.topology)
 
 
@@ -441,17 +441,13 @@ def check_tasks(task_counts: Mapping[str, int], *reported: list[TaskIds] | None)
         for role in tasks or ():
             count = task_counts.get(role.subtopology_id)
             if count is None:
-                raise _invalid(f"Subtopology {role.subtopology_id} does not exist in the topology.")
+                raise invalid_request(f"Subtopology {role.subtopology_id} does not exist in the topology.")
             for partition in role.partitions:
                 if not 0 <= partition < count:
-                    raise _invalid(
+                    raise invalid_request(
                         f"Task {partition} for subtopology {role.subtopology_id} is invalid. Number of tasks for this "
                         f"subtopology: {count}"
                     )
-
-
-def _invalid(message: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
 # The change of a member by a heartbeat
@@ -545,7 +541,7 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
             self.records.append(topology_record(self._group.group_id, new))
             return new
         if new is not None and is_other(known, new):
-            raise ApiError(ErrorCode.INVALID_REQUEST, "Topology updates are not supported yet.")
+            raise invalid_request("Topology updates are not supported yet.")
         return known
 
     # The topics
