@@ -21,7 +21,6 @@ from pykafka_broker.coordinators.groups.classic_group import (
     Protocols,
     empty_group_record,
     group_metadata_record,
-    protocols_of,
     restored,
 )
 from pykafka_broker.coordinators.groups.group import UNKNOWN_MEMBER, Caller, GroupTable, TimerKey
@@ -239,7 +238,8 @@ class Join:
         self.token = token
         self.now = now
         self.result = result
-        self.protocols: Protocols = protocols_of(request.protocols)
+        # Copied out of the connection's buffer.
+        self.protocols: Protocols = [(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols]
         # Version 0 has one timeout for session and rebalance.
         self.rebalance_timeout_ms = request.session_timeout_ms if caller.version == 0 else request.rebalance_timeout_ms
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from copy import copy
 from enum import Enum
-from typing import Any
 
 from pykafka_broker.coordinators.groups.consumer_protocol import subscribed_topics
 from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER, TimerKey, WallAt, unchanged
@@ -94,10 +93,6 @@ class ClassicGroupMember:
 
     def metadata(self, protocol_name: str | None) -> bytes:
         return next((metadata for name, metadata in self.protocols if name == protocol_name), b"")
-
-    def vote(self, candidates: set[str]) -> str:
-        """Return the member's first protocol among `candidates`."""
-        return next(name for name, _ in self.protocols if name in candidates)
 
 
 class ClassicGroup:
@@ -311,10 +306,6 @@ class ClassicGroup:
         # All members may have gone while a member with a pending id is awaited: then any protocol will do.
         return any(self._support.get(name, 0) == len(self.members) for name in names)
 
-    def candidates(self) -> set[str]:
-        """Return the protocols with the support of all members."""
-        return {name for name, count in self._support.items() if count == len(self.members)}
-
     def _count_support(self, member: ClassicGroupMember, step: int) -> None:
         for name in {name for name, _ in member.protocols}:
             count = self._support.get(name, 0) + step
@@ -328,10 +319,10 @@ class ClassicGroup:
 
         Each member votes for its first such protocol; the most votes win, and among as many the first in Kafka's order.
         """
-        candidates = self.candidates()
+        candidates = {name for name, count in self._support.items() if count == len(self.members)}
         votes: dict[str, int] = {}
         for member in self.members.values():
-            choice = member.vote(candidates)
+            choice = next(name for name, _ in member.protocols if name in candidates)
             votes[choice] = votes.get(choice, 0) + 1
         return max(in_hash_order(votes), key=lambda name: votes[name])
 
@@ -372,11 +363,6 @@ class ClassicGroup:
 
     def assignments(self) -> dict[str, bytes]:
         return {member.member_id: member.assignment for member in self.members.values()}
-
-
-def protocols_of(request_protocols: Iterable[Any]) -> Protocols:
-    """Return the name and metadata pairs of a JoinGroup request, copied out of the connection's buffer."""
-    return [(protocol.name, bytes(protocol.metadata)) for protocol in request_protocols]
 
 
 # DescribeGroups

@@ -103,7 +103,7 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
         claim = Claim(member_id, request.instance_id, request.member_epoch, request.topic_partitions)
         before = self.find_member(group, claim, result)
         change = ConsumerMemberChange(self._table, group, before, result, now, caller.may_see)
-        _apply_request(change.member, request, caller)
+        change.member.take_request(request, caller)
         change.subscribe()
         change.reconcile(change.retarget(), request.topic_partitions)
         member = change.member
@@ -191,26 +191,21 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
     def fence(
         self, group: ConsumerGroup, leaving: list[ConsumerGroupMember], result: CoordinatorResult[Any], now: int
     ) -> None:
-        """Remove members from the group; the others share the partitions from the next epoch on."""
-        if not leaving or self.downgrade(group, leaving, result, now):
-            return
-        group_id = group.group_id
-        for member in leaving:
-            result.records += group.records.member_tombstones(group_id, member.member_id)
-        if group.regexes:
-            wanted = group.subscriptions.patterns_after(leaving, ())
-            for pattern in group.regexes:
-                if pattern not in wanted:
-                    result.records.append(regex_record(group_id, pattern, None))
+        """Remove members, or turn the group back if only classic members are left."""
+        if leaving and not self.downgrade(group, leaving, result, now):
+            super().fence(group, leaving, result, now)
+
+    def next_epoch(self, group: ConsumerGroup, leaving: list[ConsumerGroupMember]) -> list[CoordinatorRecord]:
+        wanted = group.subscriptions.patterns_after(leaving, ()) if group.regexes else ()
+        unused = [regex_record(group.group_id, pattern, None) for pattern in group.regexes if pattern not in wanted]
         new_hash = self._table.read.hash(group.names_read(leaving, (), group.regexes))
-        result.records.append(group.records.epoch(group_id, group.epoch + 1, new_hash))
-        self.target_of_none(group, leaving, result)
+        return [*unused, group.records.epoch(group.group_id, group.epoch + 1, new_hash)]
 
     # Time
 
-    def session_ms(self, group: ConsumerGroup, member: ConsumerGroupMember | None) -> int:
+    def session_ms(self, group: ConsumerGroup, member: ConsumerGroupMember) -> int:
         """Return the session timeout: a classic member's own, else the group's config."""
-        if member is not None and member.classic is not None:
+        if member.classic is not None:
             return member.classic.session_timeout_ms
         return self._table.group_settings(group.group_id).consumer_session_timeout_ms
 
@@ -219,17 +214,6 @@ def _is_subset(owned: ReportedTopics, assigned: Owned) -> bool:
     return owned is not None and all(
         topic.topic_id in assigned and assigned[topic.topic_id].keys() >= set(topic.partitions) for topic in owned
     )
-
-
-def _apply_request(member: ConsumerGroupMember, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> None:
-    member.take_request(request, caller)
-    if request.server_assignor is not None:
-        member.server_assignor = request.server_assignor
-    if request.subscribed_topic_names is not None:
-        member.topic_names = frozenset(request.subscribed_topic_names)
-    if request.subscribed_topic_regex is not None:
-        member.topic_regex = request.subscribed_topic_regex
-    member.classic = None
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:

@@ -18,7 +18,7 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     ReconciliationState,
     Since,
 )
-from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, GroupTable
+from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, Caller, GroupTable
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
 from pykafka_broker.coordinators.groups.subscriptions import Subscriptions
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
@@ -89,6 +89,16 @@ class ConsumerGroupMember(ReconciledGroupMember):
             self.server_assignor,
             self.classic,
         )
+
+    def take_request(self, request: Any, caller: Caller) -> None:
+        super().take_request(request, caller)
+        if request.server_assignor is not None:
+            self.server_assignor = request.server_assignor
+        if request.subscribed_topic_names is not None:
+            self.topic_names = frozenset(request.subscribed_topic_names)
+        if request.subscribed_topic_regex is not None:
+            self.topic_regex = request.subscribed_topic_regex
+        self.classic = None
 
     def take_metadata(self, value: Any) -> None:
         super().take_metadata(value)

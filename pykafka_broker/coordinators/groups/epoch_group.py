@@ -552,12 +552,16 @@ class EpochProtocol(ABC, Generic[G]):
         """Return the member's session timeout."""
 
     @abstractmethod
+    def next_epoch(self, group: G, leaving: list[Any]) -> list[CoordinatorRecord]:
+        """Return the records of the next group epoch, without some members."""
+
     def fence(self, group: G, leaving: list[Any], result: CoordinatorResult[Any], now: int) -> None:
         """Remove members; the other members share everything from the next epoch on."""
-
-    def target_of_none(self, group: G, leaving: list[Any], result: CoordinatorResult[Any]) -> None:
-        """Record that a group without members has reached the next epoch, which a release before 4.4 leaves open."""
+        for member in leaving:
+            result.records += group.records.member_tombstones(group.group_id, member.member_id)
+        result.records += self.next_epoch(group, leaving)
         if self._table.config.is_of_4_4 and len(leaving) == len(group.members):
+            # Without members the next epoch has its target already, which a release before 4.4 leaves open.
             result.records.append(group.records.target_epoch(group.group_id, group.epoch + 1, 0))
 
     def follow_state(

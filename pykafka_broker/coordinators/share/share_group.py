@@ -72,6 +72,11 @@ class ShareGroupMember(EpochGroupMember):
     def metadata(self) -> tuple[object, ...]:
         return self.rack_id, self.client_id, self.client_host, self.topic_names
 
+    def take_request(self, request: Any, caller: Caller) -> None:
+        super().take_request(request, caller)
+        if request.subscribed_topic_names is not None:
+            self.topic_names = frozenset(request.subscribed_topic_names)
+
     def stored_assignment(self) -> Iterable[object]:
         topics = [StoredPartitions(topic_id, sorted(partitions)) for topic_id, partitions in self.assigned.items()]
         return _STABLE, topics
@@ -294,8 +299,6 @@ class ShareMembership(EpochProtocol[ShareGroup]):
         before = self._member(group, request, joins)
         member = before.copy()
         member.take_request(request, caller)
-        if request.subscribed_topic_names is not None:
-            member.topic_names = frozenset(request.subscribed_topic_names)
         if member.metadata() != before.metadata() or member.member_id not in group.members:
             result.records.append(group.member_record(member))
         settings = self._table.group_settings(group.group_id)
@@ -452,15 +455,9 @@ class ShareMembership(EpochProtocol[ShareGroup]):
 
     # Leaving and time
 
-    def fence(
-        self, group: ShareGroup, leaving: list[ShareGroupMember], result: CoordinatorResult[Any], now: int
-    ) -> None:
-        for member in leaving:
-            result.records += RECORDS.member_tombstones(group.group_id, member.member_id)
+    def next_epoch(self, group: ShareGroup, leaving: list[ShareGroupMember]) -> list[CoordinatorRecord]:
         left = [member for member in group.members.values() if member not in leaving]
-        new_hash = self._table.read.hash(_names(left))
-        result.records.append(RECORDS.epoch(group.group_id, group.epoch + 1, new_hash))
-        self.target_of_none(group, leaving, result)
+        return [RECORDS.epoch(group.group_id, group.epoch + 1, self._table.read.hash(_names(left)))]
 
     def session_ms(self, group: ShareGroup, member: ShareGroupMember) -> int:
         return self._table.group_settings(group.group_id).share_session_timeout_ms

@@ -256,22 +256,9 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         result.records.append(group.assignment_record(away))
         self._timers.cancel(rebalance_key(group, member.member_id))
 
-    def fence(
-        self, group: StreamsGroup, leaving: list[StreamsGroupMember], result: CoordinatorResult[Any], now: int
-    ) -> None:
-        group_id = group.group_id
-        for member in leaving:
-            result.records += group.records.member_tombstones(group_id, member.member_id)
-        result.records.append(
-            epoch_record(
-                group_id,
-                group.epoch + 1,
-                group.metadata_hash,
-                group.validated_topology_epoch,
-                group.assignment_configs,
-            )
-        )
-        self.target_of_none(group, leaving, result)
+    def next_epoch(self, group: StreamsGroup, leaving: list[StreamsGroupMember]) -> list[CoordinatorRecord]:
+        topics = group.metadata_hash, group.validated_topology_epoch
+        return [epoch_record(group.group_id, group.epoch + 1, *topics, group.assignment_configs)]
 
     # Time
 
