@@ -179,7 +179,7 @@ def list_transactions(
             if services.allows(context, AclOperation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID, name)
         ],
     )
-    return when_committed(response, services.transactions.all_committed())
+    return when_committed(response, services.transactions.shards.all_committed())
 
 
 def _matcher(pattern: str | None) -> Callable[[str], bool] | None:
