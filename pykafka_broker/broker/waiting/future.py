@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 
 SLICES_A_TURN = 4
 PARTITIONS_A_SLICE = 16  # the dearest are loaded first, or get their first record: a quarter of a millisecond each
+_FEWEST_PURGED = 1_000  # as in Kafka (`producer.purgatory.purge.interval.requests`)
 R = TypeVar("R")
 S = TypeVar("S")
 G = TypeVar("G")
@@ -306,6 +307,7 @@ class Purgatory:
     def __init__(self) -> None:
         self._watching: dict[Hashable, dict[int, Parked]] = {}
         self._deadlines: list[tuple[int, int, Parked]] = []
+        self._purge_at = _FEWEST_PURGED  # deadlines; then those of answered requests are dropped
         self._sequence = 0
         self._moved: list[Hashable] = []
 
@@ -316,8 +318,17 @@ class Purgatory:
         for key in parked.keys:
             self._watching.setdefault(key, {})[id(parked)] = parked
         if parked.deadline is not None:
+            if len(self._deadlines) >= self._purge_at:
+                self._purge()
             self._sequence += 1
             heapq.heappush(self._deadlines, (parked.deadline, self._sequence, parked))
+
+    def _purge(self) -> None:
+        """Drop answered requests: each would stay in memory, with its answer, until its deadline."""
+        heap = self._deadlines
+        heap[:] = [each for each in heap if not each[2].done]
+        heapq.heapify(heap)
+        self._purge_at = max(_FEWEST_PURGED, 2 * len(heap))
 
     def touch(self, key: Hashable) -> None:
         """Have the requests that watch `key` polled at the next `settle`."""
@@ -372,7 +383,7 @@ class Purgatory:
             self.hurry(parked, now)
 
     def forget(self, parked: Parked) -> None:
-        """Stop watching; the entry in the heap is dropped at the top of the heap."""
+        """Stop watching; the entry in the heap is dropped at the top of the heap, or by `_purge`."""
         for key in parked.keys:
             watchers = self._watching.get(key)
             if watchers is not None:
@@ -409,6 +420,8 @@ class Work(Future[R]):
     def _close(self) -> None:
         if not self._running:  # else the work itself has just closed the connection of its client
             self._steps.close()
+            if self._awaits is not None:
+                self._awaits.leave(self._go_on)
 
     def abandon(self) -> None:
         """End the work where it is."""
