@@ -219,8 +219,16 @@ def test_a_large_produce_without_acks_has_no_answer_and_its_failure_closes(broke
         asked.answer()
 
 
-def test_other_work_ends_with_its_client(broker: TurningBroker) -> None:
-    asked = broker.ask(delete_records(range(MANY)), 2)
+def test_records_are_deleted_though_the_client_has_gone(broker: TurningBroker) -> None:
+    broker.ask(produce(range(MANY)), 9).answer()
+    broker.ask(delete_records(range(MANY)), 2).go_away()
+    while broker.steps:
+        broker.turn()
+    assert {broker.partition_log("t", number).log_start_offset for number in range(MANY)} == {1}
+
+
+def test_a_question_ends_with_its_client(broker: TurningBroker) -> None:
+    asked = broker.ask(list_offsets(range(MANY)), 7)
     asked.go_away()
     while broker.steps:
         broker.turn()

@@ -93,7 +93,7 @@ def cluster_operations(services: Services, context: RequestContext, request: Des
         return NOT_ASKED
     if not services.allows(context, AclOperation.DESCRIBE, AclResourceType.CLUSTER):
         return 0
-    return services.authorized_operations(context, AclResourceType.CLUSTER)
+    return services.rights(context).operations(AclResourceType.CLUSTER)
 
 
 @handles(ApiKey.UPDATE_FEATURES)

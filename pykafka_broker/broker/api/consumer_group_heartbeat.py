@@ -49,7 +49,7 @@ def may_name(services: Services, context: RequestContext, topics: Collection[str
 
 def may_hold(services: Services, texts: Collection[str]) -> None:
     """Raise UNKNOWN_SERVER_ERROR, as Kafka does, where these texts, each once, exceed a record of a group."""
-    most_bytes = services.topic_config(CONSUMER_OFFSETS).max_message_bytes
+    most_bytes = services.node.topic_config(CONSUMER_OFFSETS).max_message_bytes
     if _bytes(texts) > most_bytes and _bytes(set(texts)) > most_bytes:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
 

@@ -35,6 +35,7 @@ from pykafka_broker.broker.requests.encoded_reply import EncodedReply
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Parked, Steps, are_many, shares
+from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -456,7 +457,7 @@ class _Unfinished(NamedTuple):
 def delete_records(
     services: Services, context: RequestContext, request: DeleteRecordsRequest
 ) -> Answer[DeleteRecordsResponse]:
-    return services.slices.reply(_deleted(services, context, request))
+    return services.slices.reply(_deleted(services, context, request), outlives_client=True)
 
 
 def _deleted(
@@ -495,9 +496,10 @@ def _delete(
 ) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=partition, low_watermark=_INVALID_LOW_WATERMARK)
     try:
-        found = services.partition(context, AclOperation.DELETE, topic, partition)
+        services.authorise(context, AclOperation.DELETE, AclResourceType.TOPIC, topic)
+        found = services.replicas.leader(topic, partition)
         log = found.log
-        if services.is_internal(topic):
+        if topic in INTERNAL_TOPICS:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         if log.config.cleanup_policy == ["compact"]:
             raise ApiError(ErrorCode.POLICY_VIOLATION)

@@ -237,7 +237,7 @@ def _altered(
         asked = _each_once(named)
         for each in asked:
             try:
-                services.topic(context, AclOperation.READ, each.topic_name)
+                services.authorise(context, AclOperation.READ, AclResourceType.TOPIC, each.topic_name)
             except ApiError as error:
                 denied[each.topic_name] = error
         allowed = [each for each in asked if each.topic_name not in denied]
@@ -397,7 +397,7 @@ def _delete(
     keys: list[ShareKey],
 ) -> Steps[None]:
     """Delete a group's offsets of the topic in `result`, and add the keys of deleted states to `keys`."""
-    services.topic(context, AclOperation.READ, result.topic_name)
+    services.authorise(context, AclOperation.READ, AclResourceType.TOPIC, result.topic_name)
     topic = services.image.topics.get(result.topic_name)
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_HOSTED)

@@ -131,7 +131,7 @@ def write_state(
 ) -> Answer[written.WriteShareGroupStateResponse]:
     def act(key: ShareKey, asked: Any) -> written.PartitionResult:
         size = len(asked.state_batches) * _STATE_BATCH_BYTES
-        if size > _SMALL_BYTES and size > services.topic_config(SHARE_GROUP_STATE).max_message_bytes:
+        if size > _SMALL_BYTES and size > services.node.topic_config(SHARE_GROUP_STATE).max_message_bytes:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, _TOO_LARGE)
         runs = [
             StateRun(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)

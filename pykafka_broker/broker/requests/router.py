@@ -412,7 +412,9 @@ class Router:
                         endpoint.way_counts[_SHORT] += 1
                         if isinstance(short, list):
                             return endpoint.with_header(short, version, correlation_id) if short else None
-                        return self._short_wait(endpoint, context, short)
+                        if isinstance(short, Parked):
+                            services.purgatory.park(short)
+                        return PendingReply(short, endpoint, context, None)
                 endpoint.way_counts[_GENERAL] += 1
             request = endpoint.decode(frame, body, version) if readable else None
             reply = endpoint.handler(services, context, request)
@@ -432,12 +434,6 @@ class Router:
         if key is not None and isinstance(reply, EncodedReply):
             services.replies.put(services.image, key, reply)
         return endpoint.encode(context, reply)
-
-    def _short_wait(self, endpoint: Endpoint, context: RequestContext, answer: Future[Any]) -> PendingReply:
-        """Let a request of the short way wait."""
-        if isinstance(answer, Parked):
-            self._services.purgatory.park(answer)
-        return PendingReply(answer, endpoint, context, None)
 
     def _remembering(self, key: Hashable, reply: Any) -> Any:
         """Return the answer; keep it, if it is encoded already, for the next request with the same bytes."""
@@ -523,6 +519,10 @@ class EmulatedRouter(Router):
         super().__init__(services)
         self._emulation = emulation
         self._between_brokers = Router(services)
+
+    def serve(self, services: Services) -> None:
+        super().serve(services)
+        self._between_brokers.serve(services)
 
     def dispatch(self, connection: ConnectionContext, frame: memoryview | bytes) -> Pieces | PendingReply | None:
         """Serve a frame, as `Router.dispatch` does."""
