@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Broker:
-    """A node with all parts. The server sets `services.listeners` before `start`."""
+    """A node with all parts."""
 
     def __init__(
         self,
@@ -365,6 +365,7 @@ def _add_startup(broker: Broker) -> None:
 
     broker.startup = BrokerStartup(broker.node, broker.assignments)
     broker.node.logs.topics_are_known = False
+    add_replication(broker)
 
 
 def add_replication(broker: Broker) -> None:
@@ -407,7 +408,6 @@ FEATURES = (
     Feature(lambda broker: broker.services.own.release is not None, _add_emulation),
     Feature(lambda broker: broker.node.roles.broker and broker.node.roles.alone, _add_lone_broker),
     Feature(lambda broker: broker.node.roles.broker and not broker.node.roles.alone, _add_startup),
-    Feature(lambda broker: broker.node.roles.broker and not broker.node.roles.alone, add_replication),
 )
 # Parts of the node that leads the metadata, once the metadata is loaded.
 FEATURES_AT_START = (

@@ -242,9 +242,6 @@ class QuorumController:
             self.tasks.configs_changed()
 
 
-logger = logging.getLogger(__name__)
-
-
 class DelegationTokenExpiry:
     """The removal of expired delegation tokens, every `delegation.token.expiry.check.interval.ms`.
 

@@ -52,6 +52,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import Message
 
 if TYPE_CHECKING:
+    from pykafka_broker.log.flush import Waiter
     from pykafka_broker.peers import LinkError
     from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
     from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult
@@ -61,7 +62,6 @@ logger = logging.getLogger(__name__)
 _BLOCK_TIMEOUT_MS = 30_000
 _LOW_PART = 0.1  # of a block of producer ids: the next block is asked for
 Deliver = Callable[[MetadataDelta], None]
-SyncWaiter = Callable[[OSError | None], None]
 Q = TypeVar("Q")  # a request
 Decide = Callable[[Controller, RequestContext, Q], Decision[R]]
 
@@ -223,7 +223,7 @@ class MetadataLeader(MetadataSource):
         # What the controller decides besides what every one does, by API key: it has sessions of brokers.
         self.decisions: dict[int, Callable[[Controller, Any], Decision[Any]]] = {}
         self.voter_endpoints: Sequence[Address] = ()  # where others reach this controller
-        self.on_synced: SyncWaiter | None = None  # called with the outcome of each sync of the log
+        self.on_synced: Waiter | None = None  # called with the outcome of each sync of the log
         self._undelivered: deque[MetadataDelta] = deque()
         self._later: deque[Callable[[], None]] = deque()
         self._appending = self._delivering = False

@@ -27,7 +27,7 @@ from pykafka_broker.records.header import BatchHeader
 
 
 UNKNOWN_OFFSET = -1
-NO_BROKER_EPOCH = -1
+NO_EPOCH = -1  # of a leader or of a broker
 _STILL_ASKING_MS = 2_000  # a follower asks at least every `replica.fetch.wait.max.ms`, half a second
 
 
@@ -71,7 +71,7 @@ class FollowerProgress:
         """Begin with a follower unheard of; a follower in sync at the begin of the leader counts as caught up then."""
         self.watch: tuple[Watch, Hashable] | None = None
         self.log_end_offset = self.log_start_offset = UNKNOWN_OFFSET  # before its first fetch
-        self.broker_epoch = NO_BROKER_EPOCH
+        self.broker_epoch = NO_EPOCH
         self.caught_up_ms = caught_up_ms
         self.fetched_ms = 0
         self.leader_end_at_fetch = 0
@@ -197,7 +197,7 @@ class Followers:
         starts = [
             each.log_start_offset
             for node_id, each in self._by_id.items()
-            if self._may_join(node_id, NO_BROKER_EPOCH, self._state.directory_of(node_id))
+            if self._may_join(node_id, NO_EPOCH, self._state.directory_of(node_id))
         ]
         return None if UNKNOWN_OFFSET in starts else min([own_start, *starts])
 
@@ -245,7 +245,6 @@ class Followers:
 # -- the partition
 
 
-NO_EPOCH = -1
 _MAX_LAG_MS = 30_000
 
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Key = tuple[str, int]
-_NOBODY = -1
 _DELETED_AT_ONCE = 200  # partitions, in a millisecond or two
 
 
@@ -137,7 +136,7 @@ class Replicas:
 
     def _open(self, topic: str, index: int) -> Partition:
         if self._given_up:
-            raise NotLeader(_NOBODY, NO_EPOCH)
+            raise NotLeader(NO_LEADER, NO_EPOCH)
         image = self._metadata.image
         described = image.topics.get(topic)
         state = None if described is None else described.partitions.get(index)
@@ -380,7 +379,7 @@ class Replicas:
             self._hosted.update({(name, index): each for index, each in going if each is not None})
         self._going.clear()
         for key in list(self._hosted):
-            self._close(key, NotLeader(_NOBODY, NO_EPOCH))
+            self._close(key, NotLeader(NO_LEADER, NO_EPOCH))
 
     def _close(self, key: Key, error: ApiError) -> None:
         partition = self._hosted.pop(key, None)
