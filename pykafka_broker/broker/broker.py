@@ -153,7 +153,7 @@ class Broker:
         self.node.replicas.finish()
         self.node.logs.shutdown(self.clock.now)
 
-    # -- another one in its place
+    # -- a successor
 
     @property
     def successor(self) -> Setup:

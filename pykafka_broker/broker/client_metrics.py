@@ -40,9 +40,7 @@ _MOST_PUSHED_BYTES = 64 << 20  # of these pushes together
 _NEVER_MS = -1 << 62
 # After these errors a client asks for its subscription at once, whatever the interval is.
 _ASK_AGAIN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-
-
-_NOBODY = re.compile("(?!)")
+_NO_CLIENT = re.compile("(?!)")
 
 
 class Subscription(NamedTuple):
@@ -72,7 +70,7 @@ def subscription_of(configs: Mapping[str, str]) -> Subscription:
         try:
             match[name.strip()] = compile_java(expression.strip())
         except JavaRegexError:  # of another broker's log
-            match[name.strip()] = _NOBODY
+            match[name.strip()] = _NO_CLIENT
     return Subscription(values["metrics"], values["interval.ms"], match)
 
 

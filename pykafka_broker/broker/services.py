@@ -104,8 +104,8 @@ class Services:
         self.listeners: Mapping[str, BoundEndpoint] = {}  # by name
         self.own = node.static_config.own
         self.emulation: Emulation | None = None  # of a release of Kafka, where the config names one
-        self.quotas: Counting | None = None  # where nobody has one
-        # What the server does; without one there is nobody to mute or to time, and every request is served alone.
+        self.quotas: Counting | None = None  # while there are none
+        # Set by the server. Without a server no client is muted, no time is measured, and each request is served alone.
         self.mute: Callable[[int, int], None] = lambda connection_id, until_ms: None
         self.time_network: Callable[[int], None] = lambda connection_id: None
         self.nanoseconds: Callable[[], int] = lambda: 0
@@ -140,7 +140,7 @@ class Services:
 
     @cached_property
     def transactions(self) -> TransactionHost:
-        """The transactional ids."""
+        """Return the host of transactional ids and their transactions."""
         from pykafka_broker.broker.coordinators.transaction_host import TransactionHost
 
         return self._add(TRANSACTION_STATE, TransactionHost(self.node, self.offsets_decided))

@@ -27,7 +27,7 @@ from pykafka_broker.cluster import feature_updates, registration
 from pykafka_broker.cluster.authorizer import NOT_ASKED, Rights, denial
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
-from pykafka_broker.errors import ApiError
+from pykafka_broker.errors import NOT_HOSTED, ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
@@ -122,8 +122,8 @@ def describe_quorum(
                 partitions.append(_metadata_partition(services))
                 response.nodes = _nodes(services, context) if context.api_version >= _NODES_FROM else []
             else:
-                code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
-                partitions.append(PartitionData(partition.partition_index, code, message))
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                partitions.append(PartitionData(partition.partition_index, code, NOT_HOSTED))
         response.topics.append(TopicData(topic.topic_name, partitions))
     return response
 

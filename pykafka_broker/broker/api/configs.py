@@ -422,7 +422,7 @@ def _each(
                 raise TooManyRecords
             outcomes.append((0, None, *identity))
         except RequestRefused as error:
-            return [], [(error.code, error.message, one.resource_type, one.resource_name) for one in resources]
+            return [], [(error.code, error.message, each.resource_type, each.resource_name) for each in resources]
         except ApiError as error:
             outcomes.append((error.code, error.message, *identity))
     return records, outcomes

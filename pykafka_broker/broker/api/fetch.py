@@ -359,7 +359,7 @@ class FetchAttempt:
         if request.session_id:
             sessions.close(request.session_id)
         if request.session_epoch == INITIAL_EPOCH:
-            partitions = {(one.topic, one.partition): one for one in wanted}
+            partitions = {(each.topic, each.partition): each for each in wanted}
             self._session = sessions.open(partitions, self._uses_ids, now, privileged=self.PRIVILEGED)
         return wanted
 

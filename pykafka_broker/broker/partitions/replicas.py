@@ -171,13 +171,13 @@ class Replicas:
             log = logs.get(topic.name, index)
             if log.topic_id == topic.id:
                 return log
-        assigned = self._place_for(topic.name, state)
+        assigned = self._directory_for(topic.name, state)
         log = logs.create(topic.name, index, topic.id, self._clock.now, directory_id=assigned, new=False)
         if self.on_made is not None:
             self.on_made((topic.name, index))
         return log
 
-    def _place_for(self, topic: str, state: PartitionImage) -> bytes:
+    def _directory_for(self, topic: str, state: PartitionImage) -> bytes:
         """Return the directory that the metadata names, or UNASSIGNED where any directory will do.
 
         Any directory will do if this node's directory of that id is gone (another disk has its path), and another
@@ -251,7 +251,7 @@ class Replicas:
 
     def _make_again(self, topic: TopicImage, state: PartitionImage, *, had_another: bool) -> bool:
         """Make a missing log; return whether there is a log now. had_another: an earlier topic had the name."""
-        assigned, index = self._place_for(topic.name, state), state.partition
+        assigned, index = self._directory_for(topic.name, state), state.partition
         logs, now = self._logs, self._clock.now
         try:
             if had_another and logs.exists(topic.name, index):
@@ -358,7 +358,7 @@ class Replicas:
             state = image.partition(topic.name, as_created.partition) or as_created
             if topic.id not in image.topics_by_id or node_id not in state.replicas:
                 continue
-            assigned = self._place_for(topic.name, state)
+            assigned = self._directory_for(topic.name, state)
             try:
                 logs.make(topic.name, state.partition, topic.id, self._clock.now, directory_id=assigned)
             except ApiError as error:  # the first request for the log tries again

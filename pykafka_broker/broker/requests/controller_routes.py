@@ -67,10 +67,10 @@ CONTROLLER_ROUTES: dict[ApiKey, Route] = {
     ApiKey.ENVELOPE: Route("controller.envelope"),
     ApiKey.BROKER_REGISTRATION: Route("controller.nodes", when_lost=_LOST),
     ApiKey.BROKER_HEARTBEAT: Route("controller.nodes", when_lost=_LOST),
-    ApiKey.CONTROLLER_REGISTRATION: Route("controller.nodes", when_lost=_LOST, forwarded=True),
-    ApiKey.ALTER_PARTITION: Route("controller.nodes", min_version=2, when_lost=_LOST, forwarded=True),
-    ApiKey.ALLOCATE_PRODUCER_IDS: Route("controller.nodes", when_lost=_LOST, forwarded=True),
-    ApiKey.ASSIGN_REPLICAS_TO_DIRS: Route("controller.nodes", when_lost=_LOST, forwarded=True),
+    ApiKey.CONTROLLER_REGISTRATION: Route("controller.nodes", when_lost=_LOST),
+    ApiKey.ALTER_PARTITION: Route("controller.nodes", min_version=2, when_lost=_LOST),
+    ApiKey.ALLOCATE_PRODUCER_IDS: Route("controller.nodes", when_lost=_LOST),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: Route("controller.nodes", when_lost=_LOST),
 }
 
 CONTROLLERS = Table(CONTROLLER_ROUTES, ChainMap({}, CLIENTS.handlers))

@@ -63,7 +63,7 @@ _CLIENT_ID_LENGTH = Struct(">h")
 _SIZE_AND_CORRELATION = Struct(">ii")
 _WITH_TAGS = Struct(">iiB")  # the same and the count of tagged fields, which is 0
 _UNSERVED = Route("")
-_SHORT, _GENERAL = 0, 1  # ways, by their place in `Endpoint.way_counts`
+_SHORT, _GENERAL = 0, 1  # ways, by their index in `Endpoint.way_counts`
 _REMEMBERED_BYTES = 4096  # the answer to a longer request is not kept: few are longer
 
 
@@ -116,7 +116,7 @@ class Endpoint:
         self.api_key = api_key
         if route.module:
             importlib.import_module(f"pykafka_broker.broker.api.{route.module}")
-            self.handler = _placed(table.handlers[api_key], route)
+            self.handler = _routed(table.handlers[api_key], route)
             self.min_version, self.max_version = served_versions(api_key, table.routes)
         else:
             self.handler = _refuse
@@ -222,20 +222,20 @@ def _out_of_turn(endpoint: Endpoint, context: RequestContext, frame: memoryview 
         return endpoint.response_type()
 
 
-def _placed(handler: Handler, route: Route) -> Handler:
+def _routed(handler: Handler, route: Route) -> Handler:
     """Return the handler, by way of the controller where only the controller decides or knows the answer best."""
     if not (route.forwarded or route.relayed):
         return handler
 
     @wraps(handler)
-    def placed(services: Services, context: RequestContext, request: Any) -> Any:
+    def routed(services: Services, context: RequestContext, request: Any) -> Any:
         if route.forwarded:
             return services.metadata.submit(context, request, handler)
         if services.node.metadata_follower is not None:
             return services.node.metadata_follower.relay(context, request)
         return handler(services, context, request)
 
-    return placed
+    return routed
 
 
 def _refuse(services: Services, context: RequestContext, request: Any) -> Any:

@@ -217,11 +217,7 @@ def all_of(*futures: Future[Any]) -> Future[None]:
         return DONE
     if len(open_ones) == 1:
         return open_ones[0]
-    return _all_of(open_ones)
-
-
-def _all_of(futures: Sequence[Future[Any]]) -> Future[None]:
-    left = len(futures)
+    left = len(open_ones)
     first: Exception | None = None
     whole: Future[None] = Future()
 
@@ -235,11 +231,11 @@ def _all_of(futures: Sequence[Future[Any]]) -> Future[None]:
             whole.complete(None)
 
     def leave() -> None:
-        for future in futures:
+        for future in open_ones:
             future.leave(one_done)
 
     whole.on_cancel = leave
-    for future in futures:
+    for future in open_ones:
         future.add_done_callback(one_done)
     return whole
 
@@ -576,7 +572,6 @@ def shares(groups: Iterable[tuple[G, Sequence[T]]]) -> Iterator[list[tuple[G, Se
 
     A topic without partitions comes too, and counts as a partition.
     """
-
     share: list[tuple[G, Sequence[T]]] = []
     room = PARTITIONS_A_SLICE
     for group, items in groups:
