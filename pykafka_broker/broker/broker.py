@@ -58,7 +58,7 @@ class Broker:
         peers: Peers | None = None,
     ) -> None:
         self.clock = clock
-        self.on_useless: Callable[[], None] | None = None  # the last log directory has failed
+        self.on_useless: Callable[[], None] | None = None  # called when the last log directory has failed
         self.fs = OsFileSystem() if fs is None else fs
         self.node = node = ServerNode(
             config,

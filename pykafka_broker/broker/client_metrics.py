@@ -157,7 +157,7 @@ class ClientPushes:
     """The pushes of a client.
 
     attributes: the client, by selector. bytes: of all pushes, as sent. payload: the last push with metrics, OTLP's
-    MetricsData, or nothing. time_ms: of the last push, epoch. terminating: that was the last one.
+    MetricsData, or nothing. time_ms: of the last push, epoch. terminating: the client has said that it ends.
     """
 
     __slots__ = ("attributes", "bytes", "instance_id", "payload", "pushes", "terminating", "time_ms")

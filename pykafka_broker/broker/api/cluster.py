@@ -13,8 +13,8 @@ DescribeQuorum: the metadata quorum is this node alone, its leader and only vote
 but `__cluster_metadata-0` is UNKNOWN_TOPIC_OR_PARTITION. Versions: 1 times of the last fetch (KIP-836), 2 messages,
 directory ids and nodes (KIP-853); the id is zero as long as kraft.version is 0.
 
-Members: a broker that is its own controller can't unregister itself, where Kafka would let it and be left without a
-broker. This node stays the only voter: with kraft.version 0 voters are neither added nor removed (UNSUPPORTED_VERSION,
+Members: a broker that is its own controller can't unregister itself; Kafka allows that, and is left without a broker.
+This node stays the only voter: with kraft.version 0 voters are neither added nor removed (UNSUPPORTED_VERSION,
 if the request is otherwise right), with 1 no voter can be added, and the last is not removed.
 """
 

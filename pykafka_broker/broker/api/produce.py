@@ -488,7 +488,7 @@ def refusal(
     if found and (transactional_id is None or not services.allows(context, *_WRITE_TRANSACTION, transactional_id)):
         return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if context.api_version < ZSTD_FROM and any(_has_strange_codec(services, *topic) for topic in topics):
-        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "a codec that there is not")
+        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "unknown codec")
     return None
 
 

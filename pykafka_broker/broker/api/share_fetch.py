@@ -445,8 +445,7 @@ def _begun(
     try:
         results = yield from _acknowledge(services, context, member, acks, request.is_renew_ack, taken)
         if session is not None:
-            attempt = ShareFetchAttempt(services, context, member, request, results, session.partitions)
-            attempt.resolve(session)
+            attempt = ShareFetchAttempt(services, context, member, request, results, session)
             first = attempt.at_first_sight() if taken and not has_unknown_mode else None
     finally:
         for show in taken:
@@ -518,7 +517,7 @@ class ShareFetchAttempt:
         member: Member,
         request: ShareFetchRequest,
         results: dict[TopicIdPartition, AckResult],
-        known: Mapping[TopicIdPartition, bool],
+        session: ShareSession,
     ) -> None:
         self._services = services
         self._context = context
@@ -527,17 +526,15 @@ class ShareFetchAttempt:
         self._min_bytes = request.min_bytes
         self._partitions: list[TopicIdPartition] = []
         self._denied: dict[TopicIdPartition, RefusedPartition] = {}
-        wanted = request.min_bytes > 0 and request.max_bytes and request.max_records
-        self._max_wait_ms = request.max_wait_ms if wanted else 0
-        self._reader = ShareReader(services.shares.partitions, services.config.fetch_max_bytes, member, request, known)
-
-    def resolve(self, session: ShareSession) -> None:
-        """Divide the session's partitions into readable and denied partitions."""
         for key in session.in_turn():
-            if _may_read(self._services, self._context, key[0]):
+            if _may_read(services, context, key[0]):
                 self._partitions.append(key)
             else:
                 self._denied[key] = _DENIAL
+        wanted = request.min_bytes > 0 and request.max_bytes and request.max_records
+        self._max_wait_ms = request.max_wait_ms if wanted else 0
+        most_bytes, known = services.config.fetch_max_bytes, session.partitions
+        self._reader = ShareReader(services.shares.partitions, most_bytes, member, request, known)
 
     def begin(self) -> ShareFetchResponse | Parked:
         """Return the answer, or a wait for the answer."""

@@ -78,7 +78,7 @@ def _written(services: Services, request: WriteTxnMarkersRequest) -> Steps[Answe
     pace = Pace()
     for marker in request.markers:
         result = yield from _result(services, marker, commits, pace)
-        if result.topics:  # Kafka answers never if some markers name no partitions and others do
+        if result.topics:  # Kafka never answers if some markers name no partitions and others do
             response.markers.append(result)
     return when_committed(response, *commits)
 

@@ -6,8 +6,9 @@ socket and no clock: fetches of followers and the time come in as arguments.
 
 A record is committed when every replica that is in sync, is proposed for the ISR, or keeps up has the record (KIP-966:
 the maximal ISR), this replica included: where `flush.messages` asks for a sync, after the sync
-(`PartitionLog.durable_end`). No record is while fewer are in sync than `min.insync.replicas`. Only the controller
-decides about the ISR; until it has answered, the replicas of the ISR and of the proposed ISR are required.
+(`PartitionLog.durable_end`). No record is committed while fewer replicas than `min.insync.replicas` are in sync. Only
+the controller decides about the ISR; until it has answered, the replicas of the ISR and of the proposed ISR are
+required.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class FollowerProgress:
     )
 
     def __init__(self, caught_up_ms: int = 0) -> None:
-        """Begin with a follower unheard of; a follower in sync at the begin of the leader counts as caught up then."""
+        """Begin before the first fetch. caught_up_ms: when the leader began, for a follower in sync at that time."""
         self.watch: tuple[Watch, Hashable] | None = None
         self.log_end_offset = self.log_start_offset = UNKNOWN_OFFSET  # before its first fetch
         self.broker_epoch = NO_EPOCH
@@ -97,7 +98,7 @@ class FollowerProgress:
         return self.watch is not None and self.watch[0].asked_ms >= since and self.watch[0].asks(self.watch[1])
 
     def tell_to(self, watch: tuple[Watch, Hashable] | None) -> None:
-        """Replace the watch. A request of long ago may do so, after its connection: the former watch hears of it."""
+        """Replace the watch, and tell the former watch: a late request of an older session may take the partition."""
         former, self.watch = self.watch, watch
         if former is not None and (watch is None or former[0] is not watch[0]):
             former[0].lose(former[1])
@@ -266,14 +267,6 @@ class _Waiting(NamedTuple):
     future: Future[None]
 
 
-def _end(waiting: list[_Waiting], error: ApiError | None) -> None:
-    for each in waiting:
-        if error is None:
-            each.future.complete(None)
-        else:
-            each.future.fail(error)
-
-
 class Replication(Protocol):
     """The node's part in a partition with several replicas."""
 
@@ -358,7 +351,7 @@ class Partition:
             self.followers = None
         if not leads:
             self.log.set_sole_replica(False)
-            self._fail(NotLeader(state.leader, state.leader_epoch))
+            self.fail(NotLeader(state.leader, state.leader_epoch))
             return
         if begins:
             self.log.begin_leader_epoch(state.leader_epoch)
@@ -381,7 +374,7 @@ class Partition:
     def close(self, error: ApiError) -> None:
         """End the service of the partition, with an error for the waiting requests."""
         self.is_leader = False
-        self._fail(error)
+        self.fail(error)
         self.moved()
         self.followers = None
 
@@ -509,17 +502,16 @@ class Partition:
         if self._waiting:
             ready = [each for each in self._waiting if self._is_there(each)]
             self._waiting = [each for each in self._waiting if not self._is_there(each)]
-            _end(ready, None)
+            for each in ready:
+                each.future.complete(None)
         self._touch(self)
 
-    def lost(self, offset: int, error: ApiError) -> None:
-        """Fail the waits for records from `offset` on, which are lost."""
-        self._fail(error, beyond=offset)
-
-    def _fail(self, error: ApiError, beyond: int = -1) -> None:
-        lost = [each for each in self._waiting if each.offset > beyond]
-        self._waiting = [each for each in self._waiting if each.offset <= beyond]
-        _end(lost, error)
+    def fail(self, error: ApiError, offset: int = 0) -> None:
+        """Fail the waits for records from `offset` on."""
+        lost = [each for each in self._waiting if each.offset > offset]
+        self._waiting = [each for each in self._waiting if each.offset <= offset]
+        for each in lost:
+            each.future.fail(error)
 
     # -- followers
 

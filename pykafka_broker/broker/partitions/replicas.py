@@ -408,4 +408,4 @@ class Replicas:
         partition = self._partition_of(log)
         if partition is not None:
             reason = error.strerror or errno.errorcode.get(error.errno or 0, "failed")
-            partition.lost(offset, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason))
+            partition.fail(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason), offset)

@@ -33,7 +33,7 @@ from pykafka_broker.errors import ApiError
 log = logging.getLogger(__name__)
 
 SLICES_A_TURN = 4
-PARTITIONS_A_SLICE = 16  # the dearest are loaded first, or get their first record: a quarter of a millisecond each
+PARTITIONS_A_SLICE = 16  # a quarter of a millisecond each, if the log is loaded or gets its first record
 _FEWEST_PURGED = 1_000  # as in Kafka (`producer.purgatory.purge.interval.requests`)
 R = TypeVar("R")
 S = TypeVar("S")
@@ -344,7 +344,7 @@ class Purgatory:
                         self._answer(parked, reply)
 
     def hurry(self, parked: Parked, now: int) -> None:
-        """Answer a request that yields, with the records at hand."""
+        """Answer a request now, as at its deadline."""
         if not parked.done and parked.expire is not None:
             self._answer(parked, parked.attempt(parked.expire, now))
 
@@ -367,9 +367,7 @@ class Purgatory:
         """Answer all due requests."""
         heap = self._deadlines
         while heap and (heap[0][2].done or heap[0][0] <= now):
-            parked = heapq.heappop(heap)[2]
-            if not parked.done and parked.expire is not None:
-                self._answer(parked, parked.attempt(parked.expire, now))
+            self.hurry(heapq.heappop(heap)[2], now)
 
     def answer_all(self, now: int) -> None:
         """Answer all requests that may be answered early: nothing will happen any more."""
