@@ -14,7 +14,7 @@ import pytest
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Slices, are_many, shares
-from pykafka_broker.errors import FrameError
+from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -216,6 +216,15 @@ def test_a_large_produce_without_acks_has_no_answer_and_its_failure_closes(broke
     assert asked.replies == [None]
     asked = broker.ask(produce([*range(MANY), MANY], acks=0), 9)
     with pytest.raises(FrameError, match=f"t-{MANY} failed: UNKNOWN_TOPIC_OR_PARTITION"):
+        asked.answer()
+
+
+def test_a_produce_without_acks_that_another_broker_ends_closes_the_connection(broker: TurningBroker) -> None:
+    """Answers to a client that waits for none would be taken for the answers to its next requests."""
+    asked = broker.ask(produce(range(MANY), acks=0), 9)
+    assert asked.waits
+    with pytest.raises(FrameError, match="a PRODUCE with acks=0 failed: NOT_LEADER_OR_FOLLOWER"):
+        broker.services.slices.lose(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         asked.answer()
 
 

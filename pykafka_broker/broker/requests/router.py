@@ -37,7 +37,7 @@ from pykafka_broker.broker.requests.context import ConnectionContext, RequestCon
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply, WrittenReply
 from pykafka_broker.broker.requests.routes import ROUTES, Route
 from pykafka_broker.broker.waiting.future import Future, Lost, Parked, Purgatory, caught
-from pykafka_broker.errors import ApiError, FrameError
+from pykafka_broker.errors import ApiError, ClosedOnPurpose, FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import (
@@ -267,6 +267,8 @@ def failure(endpoint: Endpoint, context: RequestContext, request: Any, error: Ex
         code, message = error.code, error.message
     else:
         log.error("a defect while serving %s: %r", endpoint.api_key.name, context, exc_info=error)
+    if getattr(request, "acks", None) == 0:  # such a client takes any answer for that to its next request
+        raise ClosedOnPurpose(f"a {endpoint.api_key.name} with acks=0 failed: {code.name}")
     return whole_request_failure(endpoint.response_type, code, message, request, context.api_version)
 
 
