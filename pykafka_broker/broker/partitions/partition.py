@@ -13,9 +13,9 @@ required.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pykafka_broker.broker.waiting.future import DONE, Future, failed
 from pykafka_broker.cluster.image import PartitionImage
@@ -24,30 +24,15 @@ from pykafka_broker.log.partition_log import AppendInfo, Origin, PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.header import BatchHeader
 
+if TYPE_CHECKING:
+    from pykafka_broker.broker.partitions.fetch_session import Key, SessionWatch
+
 # -- the followers, as the leader knows them
 
 
 UNKNOWN_OFFSET = -1
 NO_EPOCH = -1  # of a leader or of a broker
 _STILL_ASKING_MS = 2_000  # a follower asks at least every `replica.fetch.wait.max.ms`, half a second
-
-
-class Watch(Protocol):
-    """A listener for news of partitions that a follower fetches."""
-
-    @property
-    def asked_ms(self) -> int:
-        """Return the time of the follower's last fetch of any partition."""
-
-    def asks(self, key: Hashable) -> bool:
-        """Return whether the follower still fetches the partition `key`."""
-
-    def note(self, key: Hashable) -> None:
-        """Note that the partition `key` may have news."""
-
-    def lose(self, key: Hashable) -> None:
-        """Note that another listener is told of the partition `key` from now on."""
-
 
 # Whether a broker may be in sync: registered with the broker epoch, not fenced, not in a controlled shutdown, and the
 # directory of its replica not offline.
@@ -70,7 +55,7 @@ class FollowerProgress:
 
     def __init__(self, caught_up_ms: int = 0) -> None:
         """Begin before the first fetch. caught_up_ms: when the leader began, for a follower in sync at that time."""
-        self.watch: tuple[Watch, Hashable] | None = None
+        self.watch: tuple[SessionWatch, Key] | None = None
         self.log_end_offset = self.log_start_offset = UNKNOWN_OFFSET  # before its first fetch
         self.broker_epoch = NO_EPOCH
         self.caught_up_ms = caught_up_ms
@@ -97,7 +82,7 @@ class FollowerProgress:
             return True
         return self.watch is not None and self.watch[0].asked_ms >= since and self.watch[0].asks(self.watch[1])
 
-    def tell_to(self, watch: tuple[Watch, Hashable] | None) -> None:
+    def tell_to(self, watch: tuple[SessionWatch, Key] | None) -> None:
         """Replace the watch, and tell the former watch: a late request of an older session may take the partition."""
         former, self.watch = self.watch, watch
         if former is not None and (watch is None or former[0] is not watch[0]):
@@ -539,7 +524,7 @@ class Partition:
         *,
         broker_epoch: int = NO_EPOCH,
         log_start_offset: int = -1,
-        watch: tuple[Watch, Hashable] | None = None,
+        watch: tuple[SessionWatch, Key] | None = None,
     ) -> None:
         """Note a follower's fetch from `offset`; `watch` tells the follower of news. Raises as `check_follower`."""
         follower = self.check_follower(node_id, broker_epoch)
