@@ -223,8 +223,8 @@ def test_a_produce_without_acks_that_another_broker_ends_closes_the_connection(b
     """Answers to a client that waits for none would be taken for the answers to its next requests."""
     asked = broker.ask(produce(range(MANY), acks=0), 9)
     assert asked.waits
+    broker.services.slices.lose(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     with pytest.raises(FrameError, match="a PRODUCE with acks=0 failed: NOT_LEADER_OR_FOLLOWER"):
-        broker.services.slices.lose(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         asked.answer()
 
 
