@@ -21,7 +21,7 @@ from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @handles(ApiKey.SHARE_GROUP_HEARTBEAT)
@@ -95,6 +95,6 @@ def _initializing(services: Services, group: ShareGroup) -> Steps[None]:
             if host.coordinator.groups.get(group_id) is group:
                 host.apply(share.initialized(group_id, missing, done))
     except ApiError as error:
-        log.warning("share group %s can't initialize partitions: %s", group.group_id, error)
+        logger.warning("share group %s can't initialize partitions: %s", group.group_id, error)
     finally:
         group.attempts -= 1

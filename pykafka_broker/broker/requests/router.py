@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from pykafka_broker.broker.requests.emulation import Emulation
     from pykafka_broker.broker.services import Services
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Handler = Callable[[Any, RequestContext, Any], Any]
 
@@ -143,7 +143,7 @@ class Endpoint:
         try:
             reply.write(version, pieces.append)
         except EncodeError:
-            log.exception("a defect: the answer to %s can't be written: %r", self.api_key.name, context)
+            logger.exception("a defect: the answer to %s can't be written: %r", self.api_key.name, context)
             raise FrameError(f"no answer to {self.api_key.name}") from None
         return self.with_header(pieces, version, context.correlation_id)
 
@@ -266,7 +266,7 @@ def failure(endpoint: Endpoint, context: RequestContext, request: Any, error: Ex
     elif isinstance(error, ApiError):
         code, message = error.code, error.message
     else:
-        log.error("a defect while serving %s: %r", endpoint.api_key.name, context, exc_info=error)
+        logger.error("a defect while serving %s: %r", endpoint.api_key.name, context, exc_info=error)
     if getattr(request, "acks", None) == 0:  # such a client takes any answer for that to its next request
         raise ClosedOnPurpose(f"a {endpoint.api_key.name} with acks=0 failed: {code.name}")
     return whole_request_failure(endpoint.response_type, code, message, request, context.api_version)
@@ -395,8 +395,8 @@ class Router:
         context = RequestContext(api_key, version, correlation_id, client_id, connection, services.clock.now)
         if services.quotas is not None:
             endpoint, context = services.quotas.metered(endpoint, context, len(frame))
-        if log.isEnabledFor(logging.DEBUG):
-            log.debug("%s %r", endpoint.api_key.name, context)
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug("%s %r", endpoint.api_key.name, context)
         if not connection.authenticated and not _admitted(connection, api_key):
             return endpoint.encode(context, _out_of_turn(endpoint, context, frame, body))
         key: Hashable = None  # under which the answer may be kept

@@ -30,7 +30,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from pykafka_broker.errors import ApiError
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 SLICES_A_TURN = 4
 PARTITIONS_A_SLICE = 16  # a quarter of a millisecond each, if the log is loaded or gets its first record
@@ -104,7 +104,7 @@ class Future(Generic[R]):
             try:
                 callback(self)
             except Exception:  # a defect of a callback stops neither the others nor the caller
-                log.exception("a defect while going on after a wait")
+                logger.exception("a defect while going on after a wait")
 
     def add_done_callback(self, callback: Callable[[Future[R]], None]) -> None:
         """Call `callback` with the future when done, at once if done already; never after a cancellation."""
@@ -555,9 +555,9 @@ def _logged(steps: Steps[object]) -> Steps[None]:
     try:
         yield from steps
     except ApiError as error:
-        log.error("what follows from a change was not done: %s", error)
+        logger.error("what follows from a change was not done: %s", error)
     except Exception:
-        log.exception("a defect in what follows from a change")
+        logger.exception("a defect in what follows from a change")
 
 
 def are_many(groups: Iterable[Collection[object]]) -> bool:
