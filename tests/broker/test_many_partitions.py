@@ -224,7 +224,7 @@ def test_a_produce_without_acks_that_another_broker_ends_closes_the_connection(b
     asked = broker.ask(produce(range(MANY), acks=0), 9)
     assert asked.waits
     broker.services.slices.lose(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-    with pytest.raises(FrameError, match="a PRODUCE with acks=0 failed: NOT_LEADER_OR_FOLLOWER"):
+    with pytest.raises(FrameError, match="a produce with acks=0 failed: NOT_LEADER_OR_FOLLOWER"):
         asked.answer()
 
 

@@ -268,7 +268,7 @@ def failure(endpoint: Endpoint, context: RequestContext, request: Any, error: Ex
     else:
         logger.error("a defect while serving %s: %r", endpoint.api_key.name, context, exc_info=error)
     if getattr(request, "acks", None) == 0:  # such a client takes any answer for that to its next request
-        raise ClosedOnPurpose(f"a {endpoint.api_key.name} with acks=0 failed: {code.name}")
+        raise ClosedOnPurpose(f"a produce with acks=0 failed: {code.name}")
     return whole_request_failure(endpoint.response_type, code, message, request, context.api_version)
 
 
