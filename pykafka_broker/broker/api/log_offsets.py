@@ -35,6 +35,7 @@ from pykafka_broker.broker.requests.encoded_reply import EncodedReply
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Parked, Steps, are_many, shares
+from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -162,12 +163,12 @@ class StartsAndEnds(EncodedReply):
     ) -> None:
         """Take the answer apart where offsets stand, each of which is followed by a leader epoch."""
         answers = [answer for topic in response.topics for answer in topic.partitions]
-        for number, answer in enumerate(answers):
-            answer.offset = _MARKED + number
+        for position, answer in enumerate(answers):
+            answer.offset = _MARKED + position
         body, start = response.encode(version), 0
         wanted = ((topic.name, each) for topic in request.topics for each in topic.partitions)
-        for number, (topic, each) in enumerate(wanted):
-            at = body.index((_MARKED + number).to_bytes(8, "big"), start)
+        for position, (topic, each) in enumerate(wanted):
+            at = body.index((_MARKED + position).to_bytes(8, "big"), start)
             partition = replicas.open_leader(topic, each.partition_index)
             self._parts.append((body[start:at], partition, each.timestamp == LATEST))
             start = at + _OFFSET_AND_EPOCH_BYTES
@@ -408,15 +409,11 @@ def offset_for_leader_epoch(
 ) -> OffsetForLeaderEpochResponse:
     # Followers may ask about any topic.
     is_follower = services.allows(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, log=False)
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[_end_offset(services, context, is_follower, topic.topic, one) for one in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+    topics = []
+    for topic in request.topics:
+        found = [_end_offset(services, context, is_follower, topic.topic, asked) for asked in topic.partitions]
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=found))
+    return OffsetForLeaderEpochResponse(topics=topics)
 
 
 def _end_offset(
@@ -456,7 +453,7 @@ class _Unfinished(NamedTuple):
 def delete_records(
     services: Services, context: RequestContext, request: DeleteRecordsRequest
 ) -> Answer[DeleteRecordsResponse]:
-    return services.slices.reply(_deleted(services, context, request))
+    return services.slices.reply(_deleted(services, context, request), outlives_client=True)
 
 
 def _deleted(
@@ -468,8 +465,8 @@ def _deleted(
     offsets = ({each.partition_index: each.offset for each in topic.partitions} for topic in request.topics)
     groups = zip(response.topics, (list(each.items()) for each in offsets), strict=True)
     unfinished: list[_Unfinished] = []
-    for number, share in enumerate(shares(groups)):
-        if number:
+    for turn, share in enumerate(shares(groups)):
+        if turn:
             yield None
         for result, some in share:
             result.partitions += [_delete(services, context, result.name, *each, unfinished) for each in some]
@@ -495,9 +492,10 @@ def _delete(
 ) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=partition, low_watermark=_INVALID_LOW_WATERMARK)
     try:
-        found = services.partition(context, AclOperation.DELETE, topic, partition)
+        services.authorise(context, AclOperation.DELETE, AclResourceType.TOPIC, topic)
+        found = services.replicas.leader(topic, partition)
         log = found.log
-        if services.is_internal(topic):
+        if topic in INTERNAL_TOPICS:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         if log.config.cleanup_policy == ["compact"]:
             raise ApiError(ErrorCode.POLICY_VIOLATION)
