@@ -171,6 +171,10 @@ def test_mistakes_are_told(cluster: KafkaCluster) -> None:
         cluster.trouble(["flood"])
     with pytest.raises(ValueError, match="no trouble is named"):
         cluster.trouble([])
+    with pytest.raises(ValueError, match=r"^kinds of trouble must be a list: \['kill'\]$"):
+        cluster.trouble("kill")
+    with pytest.raises(ValueError, match="n must be at least 1, not 0"):
+        cluster.befall("pause", 2, after_ms=LONG_MS).wait(0)
     with pytest.raises(ValueError, match="9"):
         cluster.befall("kill", 9)
     with pytest.raises(ValueError, match="needs the topic"):

@@ -47,7 +47,7 @@ from pykafka_broker.testing.simulation.loop import APPLICATION, SimulatedLoop
 from pykafka_broker.testing.simulation.node import QUICK_DISK_MS, SimNode
 from pykafka_broker.testing.simulation.shrinking import SimulatedHit
 from pykafka_broker.testing.simulation.timeline import START_MS, Host
-from pykafka_broker.testing.trouble import OF_CLIENTS, Blow
+from pykafka_broker.testing.trouble import OF_CLIENTS, Blow, check_kinds
 
 KINDS = {
     each.__name__: each
@@ -395,11 +395,8 @@ class SimulatedCluster(AsyncClusterData):
             most_down: how many brokers may be away at once.
             only: numbers of faults (`numbers` of the result); no other faults come. The note of a failure has them.
         """
-        kinds = list(kinds)
-        if unknown := [kind for kind in kinds if kind not in KINDS]:
-            raise ValueError(f"there is no fault {unknown[0]}: there are {', '.join(KINDS)}")
+        kinds = check_kinds(kinds, list(KINDS))
         loop = self._loop
-        chosen = [KINDS[kind] for kind in kinds]
         index = len(self._trouble)
         down = f", most_down={most_down}" if most_down != 1 else ""
         self._calls.append(f"cluster.trouble({json.dumps(kinds)}, mean_ms={mean_ms}{down}")
@@ -408,7 +405,7 @@ class SimulatedCluster(AsyncClusterData):
             loop.network,
             [self._nodes[id] for id in self._ids],
             Random(loop.random.getrandbits(64)),
-            chosen,
+            [KINDS[kind] for kind in kinds],
             mean_ms=mean_ms,
             most_down=most_down,
             controller=self._leader_of_metadata,

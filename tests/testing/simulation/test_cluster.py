@@ -316,7 +316,7 @@ def test_mistakes_are_told() -> None:
                 cluster.broker(2)
             with pytest.raises(ValueError, match="no machine"):
                 cluster.cut("app", "elsewhere")
-            with pytest.raises(ValueError, match="no fault"):
+            with pytest.raises(ValueError, match="no trouble flood"):
                 cluster.trouble(["flood"])
             with pytest.raises(ValueError, match="no trouble flood: there are kill, "):
                 cluster.befall("flood", 1)
