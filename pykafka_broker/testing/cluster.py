@@ -631,7 +631,7 @@ class KafkaCluster(ClusterData):
     async def __aenter__(self) -> AsyncKafkaCluster:
         from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
 
-        return await AsyncKafkaCluster.of(self).start()
+        return await AsyncKafkaCluster.of(self).__aenter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

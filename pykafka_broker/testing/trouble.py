@@ -208,6 +208,7 @@ class ClusterTrouble:
         """Return the partition of a group's coordinator."""
         from pykafka_broker.broker.coordinators.coordinator_log import partition_for
 
+        self._cluster.coordinator(group)  # creates the topic, where no client has asked for a coordinator yet
         counts = {each["name"]: each["partitions"] for each in self._topics("move_coordinator")}
         return partition_for(group, counts[_OF_COORDINATORS[0]])
 

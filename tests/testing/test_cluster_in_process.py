@@ -36,6 +36,16 @@ def values(cluster: KafkaCluster) -> list[object]:
     return [record.value for record in cluster.records("orders")]
 
 
+def test_a_cluster_that_runs_is_entered_with_a_loop(cluster: KafkaCluster) -> None:
+    """As with `with`; its nodes end with the block, which is why nothing ends here."""
+
+    async def use() -> str:
+        entered = await cluster.__aenter__()
+        return entered.bootstrap_servers
+
+    assert asyncio.run(use()) == cluster.bootstrap_servers
+
+
 def test_clients_outlive_a_killed_leader(cluster: KafkaCluster) -> None:
     cluster.create_topic("orders")
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, acks="all")

@@ -106,6 +106,15 @@ def test_a_disk_fails_and_is_mended(cluster: KafkaCluster, kind: str) -> None:
     assert sorted(cluster.isr("orders")) == [1, 2, 3]
 
 
+def test_the_coordinator_moves_of_a_group_that_nobody_has_asked_for() -> None:
+    with KafkaCluster(in_process=True) as cluster:
+        cluster.create_topic("orders")
+        trouble = cluster.befall("move_coordinator", 2, group="billing")
+        produce(cluster)
+        trouble.wait()
+        assert cluster.coordinator("billing") == 2
+
+
 def test_trouble_comes_at_a_request_which_waits(cluster: KafkaCluster) -> None:
     """The coordinator has moved when the third commit is carried out, and nothing is lost."""
     cluster.commit("billing", "orders", 0)

@@ -157,13 +157,20 @@ class SimulatedCluster(AsyncClusterData):
         loop.network.on_arrival = self._note
         if self._history:
             self._folder = tempfile.TemporaryDirectory(prefix="pykafka-history-", dir=memory_directory())
+        try:
+            await self._start()
+        except BaseException as error:
+            await self.__aexit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    async def _start(self) -> None:
         for id in self._layout.nodes:
             self._add(id)
         for node in reversed(self._nodes.values()):
             self._layout.put_first_disk(node)
             node.start()
         await self.until(self._all_serve, told="the brokers have not come up")
-        return self
 
     def _add(self, id: int) -> None:
         loop = self._loop

@@ -324,9 +324,8 @@ class SimulatedBlow:
 
         topic, partition = self._blow.topic, self._blow.partition
         if self._blow.group is not None:
-            groups = self._cluster.controller.node.broker.node.image.topics.get(_OF_GROUPS)
-            if groups is None:
-                return
+            await self._cluster.coordinator(self._blow.group)  # creates the topic, where no client has asked yet
+            groups = self._cluster.controller.node.broker.node.image.topics[_OF_GROUPS]
             topic, partition = _OF_GROUPS, partition_for(self._blow.group, len(groups.partitions))
         assert topic is not None
         await self._cluster.controller.move_leader(topic, self._blow.broker, partition)
