@@ -19,6 +19,7 @@ from pykafka_broker.errors import counted
 from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic
 from pykafka_broker.testing.cluster_nodes import WAIT_S, ClusterTraffic
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
+from pykafka_broker.testing.controlled import names_to_keep
 from pykafka_broker.testing.data import (
     AT_ONCE,
     NotReached,
@@ -423,9 +424,7 @@ class ClusterData(ClusterTraffic):
         Args:
             keep: the things to keep, as on a single broker.
         """
-        if isinstance(keep, str):
-            raise TypeError(f"keep must be a list of names: keep=[{keep!r}]")
-        kept = {*keep}
+        kept = {*names_to_keep(keep)}
         if unknown := sorted(kept - _KEEPABLE):
             raise ValueError(f"{unknown[0]} can't be kept; what can is {', '.join(sorted(_KEEPABLE))}")
         for node in (self.controller, *self.brokers):

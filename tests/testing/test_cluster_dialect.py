@@ -62,6 +62,13 @@ def test_what_could_not_fail_is_refused(broker: Any, could_not_fail: Callable[[A
         could_not_fail(broker)
 
 
+def test_what_is_kept_is_a_list() -> None:
+    remote = RemoteBroker("http://127.0.0.1:1")
+    for reset in (remote.reset, remote.reset_settings, KafkaCluster().reset):
+        with pytest.raises(TypeError, match=r"^keep must be a list of names: keep=\['acls'\]$"):
+            reset("acls")
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[KafkaCluster]:
     with KafkaCluster(brokers=3, quick=False, in_process=True, config={"offsets.topic.num.partitions": 3}) as running:

@@ -120,18 +120,6 @@ class Trouble:
             image.brokers[id].epoch > epoch for id, epoch in self._crashed.items() if id in image.brokers
         )
 
-    def take_away(self, node: SimNode) -> None:
-        """Kill a node for good, or let it hang, or cut it off from all others; or do nothing at all."""
-        way = self.random.randrange(4)
-        self.came.append(f"{self.timeline.now}: {node.name} is away, way {way}")
-        if way == 0:
-            node.kill()
-        elif way == 1:
-            node.pause()
-        elif way == 2:
-            others = [name for name in self.network.hosts if name != node.name]
-            self.network.separate(*((node.name, each) for each in others), *((each, node.name) for each in others))
-
     def away_ms(self) -> int:
         """Return how long a node is away."""
         return self.random.randrange(10, MOST_MS)
