@@ -132,6 +132,7 @@ class Checks(Data):
         Raises:
             AnomaliesFound: there is an anomaly.
             ControlError: no history is written.
+            TypeError: an argument would not be used: one of an application without topics, or another beside them.
             ValueError: the history is full, or an argument is wrong.
         """
         if (input is None) != (output is None):

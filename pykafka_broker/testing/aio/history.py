@@ -94,6 +94,7 @@ class AsyncChecks(AsyncData):
         Raises:
             AnomaliesFound: there is an anomaly.
             ControlError: no history is written.
+            TypeError: an argument would not be used: one of an application without topics, or another beside them.
             ValueError: the history is full, or an argument is wrong.
         """
         if (input is None) != (output is None):
