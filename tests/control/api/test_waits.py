@@ -329,6 +329,21 @@ def test_nothing_more_comes_or_it_is_shown(broker: KafkaBroker) -> None:
     step.join()
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "says"),
+    [
+        ("/assertions/contains", {"records": []}, "records must"),
+        ("/assertions/no-more", {"within_ms": 0}, "within_ms must"),
+    ],
+)
+def test_an_assertion_that_could_not_fail_is_refused(
+    broker: KafkaBroker, path: str, body: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(ControlError, match=says) as refused:
+        broker.control.call("POST", path, {"topic": "asserted", **body})
+    assert refused.value.status == 400
+
+
 def test_a_wait_whose_client_has_gone_is_given_up(broker: KafkaBroker) -> None:
     body = {"topic": "never", "n": 1, "timeout_ms": 60_000}
     with pytest.raises(TimeoutError):
