@@ -18,7 +18,8 @@ from pyspark.sql.types import DecimalType, StringType, StructField, StructType, 
 from pipeline import checkpoints, events, tables, topics
 from pipeline.context import Context
 from pipeline.database import SQLITE, Database, open_database
-from pipeline.kafka import COMPACTED
+from pipeline.files import AnyFiles, Files
+from pipeline.kafka import COMPACTED, Kafka
 from pipeline.ledger import LedgerNames
 from pipeline.merged import ledger_of
 from pipeline.offsets import check_table, ensure_tables, owner_of, store_owner, take_table
@@ -138,29 +139,29 @@ def ensure_table(database: Database) -> None:
     database.ensure_table(TABLE, {**kinds, "total": database.type_of(TOTAL)}, KEY)
 
 
+def claimed(files: AnyFiles, settings: Settings, kafka: Kafka) -> checkpoints.Claim:
+    return checkpoints.claim(files, settings, kafka, JOB, output=ledger_path(settings))
+
+
 def run(context: Context) -> dict[str, Any]:
-    settings = context.settings
+    settings, files = context.settings, Files(context.spark)
     schema = events.event_schema(context.spark, settings)
     steps = Steps(context, schema)
     events.require_group_and_value(steps.schema, settings)
-    checkpoint = settings.path(f"checkpoints/{JOB}")
-    claim = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint)
-    checkpoints.check_output(context, claim.id, ledger_path(settings))
-    tables.require_format(context, ledger_path(settings))
+    claim = claimed(files, settings, context.kafka)
     database = open_database(settings.database_url)
     try:
         ensure_tables(database)
         check_table(database, TABLE, claim.id)
         ensure_table(database)
         context.kafka.ensure_topic(settings.windows_topic, COMPACTED)
-        claim.take()
+        claim.take(files)
         take_table(database, TABLE, claim.id)
-        checkpoints.take_output(context, claim.id, ledger_path(settings))
         records = topics.read_stream(context.spark, settings, settings.bronze_topic)
         frame = events.observe_read(events.parse(records, schema, settings), schema, settings).drop(*RAW)
         process, output = Windows(context, database, steps.schema, claim.id), settings.windows_topic
         try:
-            batches = run_stream(context, JOB, frame, process, checkpoint, output=output, steps=steps)
+            batches = run_stream(context, JOB, frame, process, claim.path, output=output, steps=steps)
         finally:
             process.ledger.close()
     finally:

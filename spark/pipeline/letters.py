@@ -19,7 +19,7 @@ from pipeline.errors import SettingsError
 from pipeline.kafka import Kafka
 from pipeline.settings import Settings
 
-MAX_REQUEST_SIZE, BUFFER_MEMORY = 1_048_576, 33_554_432  # what Kafka's Java producer has where nothing is set
+DEFAULTS = {"max.request.size": 1_048_576, "buffer.memory": 33_554_432}  # of Kafka's Java producer
 BATCH_BYTES = 61  # before the first record of a batch
 RECORD_BYTES = 21  # of a record, at most, beside key, value and headers
 HEADER_BYTES = 10  # the two lengths of a header, at most
@@ -32,18 +32,24 @@ def limit(settings: Settings, kafka: Kafka) -> int:
     """Return how many bytes a record of the dead-letter topic may have.
 
     Raises:
-        SettingsError: it is so small that our own headers do not fit.
+        SettingsError: one of the three is no number, or so small that our own headers do not fit.
     """
     topic = settings.dead_letter_topic
     known = {
         f"max.message.bytes of topic {topic}": kafka.max_message_bytes(topic),
-        "kafka max.request.size": int(settings.kafka.get("max.request.size", MAX_REQUEST_SIZE)),
-        "kafka buffer.memory": int(settings.kafka.get("buffer.memory", BUFFER_MEMORY)),
+        **{f"kafka {name}": _number(settings, name, default) for name, default in DEFAULTS.items()},
     }
     name = min(known, key=known.__getitem__)
     if known[name] < SMALLEST_LIMIT:
         raise SettingsError(f"{name} is {known[name]}, and a dead letter needs {SMALLEST_LIMIT}")
     return known[name]
+
+
+def _number(settings: Settings, name: str, default: int) -> int:
+    try:
+        return int(settings.kafka.get(name, default))
+    except ValueError as error:
+        raise SettingsError(f"kafka {name} is {settings.kafka[name]!r}, and has to be a number of bytes") from error
 
 
 def dead_letters(rejected: DataFrame, limit_bytes: int, keep: Sequence[str] = ()) -> DataFrame:

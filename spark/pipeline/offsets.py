@@ -14,12 +14,12 @@ the table can be restored from a backup, and the job goes on from the backup's o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from pipeline import checkpoints, topics
 from pipeline.context import Context
 from pipeline.database import SQLITE, Database
 from pipeline.errors import CheckpointError
+from pipeline.files import Files
 
 JOB = "store"
 PROGRESS, OFFSETS = "pipeline_progress", "pipeline_offsets"
@@ -79,49 +79,31 @@ def take_table(database: Database, table: str, checkpoint_id: str) -> None:
             store_owner(database, table, checkpoint_id, -1)
 
 
-class Strategy(Protocol):
-    """`checkpoint` is where Spark keeps its own, None for a temporary one."""
+class Strategy:
+    """Who remembers. checkpoint: where Spark keeps its own, None for a temporary one; on_conflict: what becomes of a
+    row that the table has."""
 
-    checkpoint: str | None
-    on_conflict: str
-
-    @classmethod
-    def check(cls, context: Context) -> None:
-        """Refuse what can be refused before the database is opened."""
-
-    def starting(self) -> Offsets | None:
-        """Where a run begins, None if it is the first."""
-
-    def is_done(self, batch_id: int) -> bool: ...
-
-    def in_transaction(self, batch_id: int) -> None: ...
-
-    def after_commit(self, offsets: Offsets) -> None: ...
-
-
-class _Base:
     checkpoint: str | None = None
     on_conflict = ""
 
-    @classmethod
-    def check(cls, context: Context) -> None:
-        return None
-
-    def __init__(self, context: Context, database: Database) -> None:
+    def __init__(self, context: Context, database: Database, claim: checkpoints.Claim | None) -> None:
+        """claim: of the checkpoint, where that remembers."""
         self._context, self._database = context, database
         self._table, self._topic = context.settings.table, context.settings.bronze_topic
 
     def starting(self) -> Offsets | None:
+        """Return where a run begins, None if it is the first."""
         return None
 
     def is_done(self, batch_id: int) -> bool:
+        """Return whether the database has the batch."""
         return False
 
     def in_transaction(self, batch_id: int) -> None:
-        return None
+        """Note the batch together with its rows."""
 
     def after_commit(self, offsets: Offsets) -> None:
-        return None
+        """Note the offsets that the committed rows reach."""
 
     def _known(self, offsets: Offsets) -> Offsets | None:
         """Spark wants a place for every partition; one that nobody has read yet begins at its start."""
@@ -130,24 +112,14 @@ class _Base:
         return {p: offsets.get(p, topics.EARLIEST) for p in self._context.kafka.partitions(self._topic)}
 
 
-class ByCheckpoint(_Base):
-    @classmethod
-    def check(cls, context: Context) -> None:
-        cls._claimed(context)
-
-    @staticmethod
-    def _claimed(context: Context) -> checkpoints.Claim:
-        settings = context.settings
-        return checkpoints.claim(
-            context, JOB, settings.bronze_topic, settings.path(f"checkpoints/{JOB}-{settings.table}")
-        )
-
-    def __init__(self, context: Context, database: Database) -> None:
-        super().__init__(context, database)
-        self._claim = self._claimed(context)
-        self.checkpoint = self._claim.path
+class ByCheckpoint(Strategy):
+    def __init__(self, context: Context, database: Database, claim: checkpoints.Claim | None) -> None:
+        super().__init__(context, database, claim)
+        assert claim is not None
+        self._claim = claim
+        self.checkpoint = claim.path
         owner = owner_of(database, self._table)
-        if owner is not None and owner[0] != self._claim.id:
+        if owner is not None and owner[0] != claim.id:
             raise CheckpointError(
                 f"table {self._table} was written with another checkpoint than {self.checkpoint}: bring that one back, "
                 "or go on with --offsets store, which begins where the table ends"
@@ -155,7 +127,7 @@ class ByCheckpoint(_Base):
 
     def starting(self) -> Offsets | None:
         """For the checkpoint's first batch: Spark asks nobody once it has a checkpoint."""
-        self._claim.take()
+        self._claim.take(Files(self._context.spark))
         return self._known(stored_offsets(self._database, self._table, self._topic))
 
     def is_done(self, batch_id: int) -> bool:
@@ -166,7 +138,7 @@ class ByCheckpoint(_Base):
         store_owner(self._database, self._table, self._claim.id, batch_id)
 
 
-class _WithoutCheckpoint(_Base):
+class _WithoutCheckpoint(Strategy):
     def in_transaction(self, batch_id: int) -> None:
         """A checkpoint that was used before knows nothing of these rows: it must not go on from where it was."""
         store_owner(self._database, self._table, "none", batch_id)
@@ -175,8 +147,8 @@ class _WithoutCheckpoint(_Base):
 class ByKafka(_WithoutCheckpoint):
     on_conflict = DROP_DOUBLES
 
-    def __init__(self, context: Context, database: Database) -> None:
-        super().__init__(context, database)
+    def __init__(self, context: Context, database: Database, claim: checkpoints.Claim | None) -> None:
+        super().__init__(context, database, claim)
         self.group = context.settings.group or f"{JOB}-{self._table}"
 
     def starting(self) -> Offsets | None:
@@ -213,8 +185,4 @@ def begin(context: Context, database: Database, strategy: Strategy, topic_id: st
     return known
 
 
-STRATEGIES: dict[str, type[ByCheckpoint] | type[ByKafka] | type[ByStore]] = {
-    "checkpoint": ByCheckpoint,
-    "kafka": ByKafka,
-    "store": ByStore,
-}
+STRATEGIES: dict[str, type[Strategy]] = {"checkpoint": ByCheckpoint, "kafka": ByKafka, "store": ByStore}

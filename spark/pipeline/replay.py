@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pipeline import events, tables, topics
 from pipeline.context import Context
 from pipeline.errors import SettingsError
+from pipeline.files import Files
 from pipeline.parts import parts_of
 from pipeline.settings import PARQUET, Settings
 
@@ -137,7 +138,7 @@ def _to_table(context: Context, ranges: Ranges) -> dict[str, Any]:
     schema, date = events.event_schema(spark, settings), settings.date_column
     events.require_free(schema, [date, PART], "the table is partitioned by (see date_column)")
     path, part = settings.to_path or settings.path(PART), (PART, name_of(source_topic(settings), ranges))
-    tables.require_format(context, path)
+    tables.require_format(Files(spark), settings, path)
     records = topics.read_range(spark, settings, source_topic(settings), ranges)
     parsed = events.parse(records, schema, settings).persist()
     try:

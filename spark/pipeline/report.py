@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.aggregate import TABLE
-from pipeline.database import open_database
+from pipeline.database import SQLITE_URL, open_database
 from pipeline.errors import SettingsError, StoreError
 from pipeline.kafka import Kafka
 from pipeline.settings import Settings, is_local
@@ -305,15 +305,14 @@ def page(batches: Batches, windows: Windows) -> str:
     )
 
 
-def local_database(settings: Settings) -> Path:
-    return Path(settings.database_url.removeprefix("sqlite:///"))
-
-
 def read_windows(settings: Settings) -> Windows:
-    """The aggregation's results; none if it never ran here, or into a database that is not named."""
-    if not settings.database and not (is_local(settings.data_dir) and local_database(settings).exists()):
+    """Return the aggregation's results; none if it never ran here, or into a database that is not named."""
+    if not settings.database and not is_local(settings.data_dir):
         return []
-    database = open_database(settings.database_url)
+    url = settings.database_url
+    if url.startswith(SQLITE_URL) and not Path(url.removeprefix(SQLITE_URL)).exists():  # opening would make the file
+        return []
+    database = open_database(url)
     try:
         if not database.columns(TABLE):
             return []

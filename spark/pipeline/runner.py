@@ -130,11 +130,9 @@ def run_query(
 ) -> list[Metrics]:
     """Run a query as `run_stream` does, with whatever sink it has."""
     listener = listener or MetricsListener(context.settings, context.kafka, job, output)
-    name = f"{job}-{context.settings.path('')}"
-    listener.watch(name)
     context.spark.streams.addListener(listener)
     try:
-        writer = _with_trigger(writer.queryName(name), context.settings.trigger)
+        writer = _with_trigger(writer.queryName(listener.query_name), context.settings.trigger)
         writer = writer.option("checkpointLocation", checkpoint) if checkpoint else writer
         query = writer.start()
         try:
