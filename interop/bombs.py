@@ -19,6 +19,7 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.runtime import uvarint
 
 HEADER_BYTES = 61  # of a batch: its records begin here
 LENGTH_AFTER = 12  # what a batch's length does not count
@@ -49,12 +50,8 @@ def record_of_zeros() -> Iterator[bytes]:
 
 
 def varint(number: int) -> bytes:
-    """Zigzag, as records have them."""
-    left, encoded = number * 2, bytearray()
-    while left > 0x7F:
-        encoded.append(left & 0x7F | 0x80)
-        left >>= 7
-    return bytes([*encoded, left])
+    """Return a number of 0 or more as records have it: zigzag."""
+    return uvarint(2 * number)
 
 
 def bombs() -> Iterator[Giant]:

@@ -14,9 +14,32 @@ from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from interop.cluster_clients import in_sync
+from interop.waiting import eventually
+
 PATIENCE_S = 90.0
+# Brokers of three for the loads: what two have is acknowledged.
+REPLICATED = {
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.state.log.min.isr": "2",
+    "replica.lag.time.max.ms": "5000",
+    "min.insync.replicas": "2",
+}
 MARKERS_S = 10.0
 _QUIET = {"log_level": 0}
+
+
+def all_in_sync(address: str, topic: str, replicas: set[int]) -> None:
+    """Wait until every partition of a topic has all these replicas in sync; brokers that are away answer nothing."""
+
+    def found() -> set[tuple[int, ...]]:
+        try:
+            return {tuple(each) for each in in_sync(address, topic).values()}
+        except KafkaException:
+            return set()
+
+    eventually(found, {tuple(sorted(replicas))}, PATIENCE_S)
 
 
 class Writes:

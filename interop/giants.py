@@ -18,7 +18,7 @@ from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.request_header import RequestHeader
-from pykafka_broker.protocol.runtime import ZERO_UUID, EncodeError, Fields, Message
+from pykafka_broker.protocol.runtime import ZERO_UUID, EncodeError, Fields, Message, uvarint
 
 SIZE = 2_000_000
 ELEMENTS = 10_000  # each may hold two others
@@ -198,16 +198,8 @@ def stretched(one: bytes, two: bytes, *, compact: bool) -> tuple[bytes, int]:
     size = len(two) - len(one)
     at = next(i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b)  # in the count, at its last byte
     elements = min(ELEMENTS, (SIZE - len(one)) // size)
-    before, counted = (one[:at], _varint(elements + 1)) if compact else (one[: at - 3], struct.pack(">i", elements))
+    before, counted = (one[:at], uvarint(elements + 1)) if compact else (one[: at - 3], struct.pack(">i", elements))
     return before + counted + one[at + 1 : at + 1 + size] * elements + one[at + 1 + size :], elements
-
-
-def _varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*encoded, number])
 
 
 def told_apart(body: bytes, as_text: bool) -> bytes:
@@ -231,5 +223,5 @@ def many_tags() -> Giant:
     """A header with as many tags as one may have, none of which anybody knows."""
     body = ApiVersionsRequest("giants", "1").encode(3)
     header = RequestHeader(ApiKey.API_VERSIONS, 3, 1, "raw").encode(2)[:-1]  # without its number of tags
-    tags = [_varint(number) + b"\0" for number in range(1_000, 1_000 + ELEMENTS)]
-    return Giant(f"a header with {len(tags):,} tags", b"".join([header, _varint(len(tags)), *tags, body]), len(tags))
+    tags = [uvarint(number) + b"\0" for number in range(1_000, 1_000 + ELEMENTS)]
+    return Giant(f"a header with {len(tags):,} tags", b"".join([header, uvarint(len(tags)), *tags, body]), len(tags))

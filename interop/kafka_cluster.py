@@ -132,6 +132,11 @@ class Node:
                 raise RuntimeError(f"{self} did not start:\n{self.log[-3000:]}")
             time.sleep(0.02)
 
+    def replica_bytes(self, topic: str, partition: int) -> bytes:
+        """Return all segments of a replica, one after the other."""
+        folder = self.directory / "data-0" / f"{topic}-{partition}"
+        return b"".join(segment.read_bytes() for segment in sorted(folder.glob("*.log")))
+
     @property
     def runs(self) -> bool:
         return self.process is not None and self.process.poll() is None

@@ -87,7 +87,8 @@ def key_of(number: int) -> bytes:
 
 
 def number_in(message: Message) -> int:
-    return int(message.value() or b"-1")
+    """Return the number of a record, or of the one that it is a copy of (`copier`)."""
+    return int((message.value() or b"-1").removeprefix(b"copy of "))
 
 
 def create(bootstrap: str, topics: Mapping[str, Mapping[str, object]]) -> None:
