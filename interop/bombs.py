@@ -29,18 +29,18 @@ LONG_VALUE_BYTES = 256 << 20
 
 
 def sealed(codec: str, packed: bytes) -> bytes:
-    """A batch of one record, it says, whose records are these bytes."""
+    """Return a batch that says to have one record, and whose records are these bytes."""
     header = batch(b"one")[:HEADER_BYTES]
     return patched(header + packed, length=HEADER_BYTES - LENGTH_AFTER + len(packed), attributes=CODECS[codec])
 
 
 def filled_with(piece: bytes) -> bytes:
-    """As often as a batch may hold it: frames and members of these codecs can follow each other."""
+    """Repeat the piece as often as a batch may hold it: frames and members of these codecs can follow each other."""
     return piece * (BATCH_BYTES // len(piece))
 
 
 def record_of_zeros() -> Iterator[bytes]:
-    """One record as it should be, whose value is long."""
+    """Yield a valid record, whose value is long."""
     value_length = varint(LONG_VALUE_BYTES)
     body = b"\0\0\0\x01" + value_length  # attributes, deltas, no key
     yield varint(len(body) + LONG_VALUE_BYTES + 1) + body

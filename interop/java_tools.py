@@ -69,7 +69,7 @@ UNWOUND = "the tool asked to exit"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a tool left behind; `status` is the exit code that the shell would have seen."""
+    """The outcome of a tool; `status` is the exit code that the shell would have seen."""
 
     status: int
     out: str

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType, StringType, StructField, StructType, TimestampType
 
-from pipeline import checkpoints, events, tables, topics
+from pipeline import checkpoints, events, topics
 from pipeline.context import Context
 from pipeline.database import SQLITE, Database, open_database
 from pipeline.files import AnyFiles, Files
@@ -36,14 +36,6 @@ RESULT = "window_start STRING, group_value STRING, window_end STRING, events BIG
 NAMES = LedgerNames("id", "time", "date")
 RAW = ("_key", "_value", "_headers")  # not needed here, and most of a record's bytes
 TOTAL = DecimalType(38, 6)
-
-
-def check(settings: Settings) -> None:
-    tables.require(settings)
-
-
-def reads(settings: Settings) -> list[str]:
-    return [settings.bronze_topic]
 
 
 def writes(settings: Settings) -> list[str]:

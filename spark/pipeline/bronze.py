@@ -22,13 +22,8 @@ JOB = "bronze"
 
 
 def check(settings: Settings) -> None:
-    tables.require(settings)
     if settings.transform or settings.rules:
         raise SettingsError("bronze keeps records as they are: it takes no transform and no rules")
-
-
-def reads(settings: Settings) -> list[str]:
-    return [settings.bronze_topic]
 
 
 def table_path(settings: Settings) -> str:

@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None, stop: threading.Event | None = None) -> int:
-    """The exit code: 0, or that of the error's class."""
+    """Run a job and return the exit code: 0, or that of the error's class."""
     whole = parser()
     options, unknown = whole.parse_known_args(argv)
     if unknown:
@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None, stop: threading.Event | None = None)
 
 
 def stop_at_signals() -> threading.Event:
-    """SIGTERM and Ctrl-C end a stream after the batch that is under way; a second one ends it at once."""
+    """Let SIGTERM and Ctrl-C end a stream after the batch that is under way, and a second one at once."""
     stop = threading.Event()
 
     def on_signal(number: int, _: Any) -> None:
@@ -92,8 +92,8 @@ def with_kafka(job: str, settings: Settings, stop: threading.Event) -> dict[str,
     module = importlib.import_module(f"pipeline.{job}")
     flows = flows_of(settings) if job == "flows" else [Flow(job, job, settings)]
     for flow in flows:
-        flow.asked("check")
-        flow.asked("reads")
+        flow.check()
+        flow.reads()
     kafka = Kafka(settings)
     if job in WITHOUT_BROKER:
         return with_spark(module.run, job, settings, kafka, stop)
@@ -108,8 +108,8 @@ def with_kafka(job: str, settings: Settings, stop: threading.Event) -> dict[str,
 def look_at_brokers(flow: Flow, kafka: Kafka) -> None:
     """Make sure that all is there and nobody else's: the brokers, the topics, and what the job has written before."""
     kafka.check_reachable()
-    require_topics(flow.asked("reads"), flow.settings, kafka)
-    for topic in filter(None, (*flow.asked("writes"), flow.settings.metrics_topic)):
+    require_topics(flow.reads(), flow.settings, kafka)
+    for topic in flow.writes():
         kafka.check_writable(topic)
     flow.check_claim(kafka)
 
@@ -154,6 +154,6 @@ def with_spark(
 
 
 def keep_signals() -> None:
-    """Spark takes Ctrl-C for itself when its context starts; it is ours."""
+    """Take Ctrl-C back from Spark, which takes it for itself when its context starts."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.getsignal(signal.SIGTERM))

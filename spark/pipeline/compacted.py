@@ -19,10 +19,6 @@ from pipeline.parts import parts_of
 from pipeline.settings import Settings
 
 
-def check(settings: Settings) -> None:
-    tables.require(settings)
-
-
 def source_topic(settings: Settings) -> str:
     return settings.topic or settings.windows_topic
 

@@ -52,7 +52,7 @@ def open_database(url: str) -> Database:
 
 
 class Database(ABC):
-    """What both have in common; statements are written with `?` for a value, and a refusal is a StoreError."""
+    """A connection to either database. Statements have `?` for a value, and a refusal is a StoreError."""
 
     dialect: int
     errors: tuple[type[Exception], ...]
@@ -60,15 +60,15 @@ class Database(ABC):
 
     @abstractmethod
     def _execute(self, statement: str, values: Row) -> list[Any]:
-        """The rows that the statement gives."""
+        """Return the rows that the statement gives."""
 
     @abstractmethod
     def _execute_many(self, statement: str, rows: Iterable[Row]) -> None:
-        """The statement once for every row of values."""
+        """Execute the statement once for every row of values."""
 
     @abstractmethod
     def columns(self, table: str) -> dict[str, str]:
-        """Names and types of the columns, empty if there is no such table."""
+        """Return names and types of the columns; nothing if there is no such table."""
 
     def execute(self, statement: str, values: Row = ()) -> list[Any]:
         with self._in_words():
@@ -87,7 +87,7 @@ class Database(ABC):
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of what is executed inside, or nothing."""
+        """Do all of what is executed inside, or nothing."""
         try:
             self.execute("BEGIN")
             yield
@@ -161,7 +161,7 @@ def without_nul(value: Any) -> Any:
 
 
 class PostgreSQLDatabase(Database):
-    """Its text has no NUL: that becomes U+FFFD, as Spark makes it of bytes that are no UTF-8."""
+    """PostgreSQL, whose text has no NUL: that becomes U+FFFD, as Spark makes it of bytes that are no UTF-8."""
 
     dialect = POSTGRESQL
 

@@ -34,7 +34,7 @@ DEFAULT = Settings()
 
 @contextlib.contextmanager
 def broker_for(settings: Settings) -> Iterator[str]:
-    """The broker that the settings name, or one that lives as long as the demo."""
+    """Yield the broker that the settings name, or one that lives as long as the demo."""
     if settings.bootstrap_servers != DEFAULT.bootstrap_servers:
         yield settings.bootstrap_servers
         return

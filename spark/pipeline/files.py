@@ -38,7 +38,7 @@ class Files:
         return str(system.makeQualified(hadoop_path).toString())
 
     def names(self, folder: str) -> list[str]:
-        """What is in the folder, nothing if there is none."""
+        """Return the names of what is in the folder; nothing if there is no folder."""
         return [str(status.getPath().getName()) for status in self._statuses(folder)]
 
     def sizes(self, folder: str) -> dict[str, int]:

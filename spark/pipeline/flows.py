@@ -26,11 +26,12 @@ from pyspark import __version__ as PYSPARK_VERSION
 from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
 
+from pipeline import tables
 from pipeline.context import Context
 from pipeline.errors import PipelineError, SettingsError
 from pipeline.files import LocalFiles
 from pipeline.kafka import Kafka
-from pipeline.settings import Settings, converted, is_local, require_trigger, with_secrets
+from pipeline.settings import Settings, converted, fields_of, is_local, require_trigger, with_secrets
 from pipeline.settings import check as check_settings
 
 JOBS = ("bronze", "silver", "aggregate", "store", "sessions", "route")
@@ -49,9 +50,23 @@ class Flow:
     def module(self) -> ModuleType:
         return importlib.import_module(f"pipeline.{self.job}")
 
-    def asked(self, name: str) -> list[str]:
-        """Return what the job's function of the name says of the settings; nothing where the job has none."""
-        return list(getattr(self.module, name, lambda _: ())(self.settings) or ())
+    def check(self) -> None:
+        """Refuse settings that the job can't use."""
+        if "table_format" in (field.name for field in fields_of(self.job)):
+            tables.require(self.settings)
+        if hasattr(self.module, "check"):
+            self.module.check(self.settings)
+
+    def reads(self) -> list[str]:
+        """Return the topics that have to be there; those of a stream are the raw events, if its module says nothing."""
+        if hasattr(self.module, "reads"):
+            return list(self.module.reads(self.settings))
+        return [self.settings.bronze_topic] if self.job in JOBS else []
+
+    def writes(self) -> list[str]:
+        """Return the topics that the job writes to."""
+        own = self.module.writes(self.settings) if hasattr(self.module, "writes") else []
+        return [topic for topic in (*own, self.settings.metrics_topic) if topic]
 
     def check_claim(self, kafka: Kafka) -> None:
         """Refuse another's checkpoint or table before there is a JVM, where they are on this machine's disk."""

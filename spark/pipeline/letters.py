@@ -53,7 +53,7 @@ def _number(settings: Settings, name: str, default: int) -> int:
 
 
 def dead_letters(rejected: DataFrame, limit_bytes: int, keep: Sequence[str] = ()) -> DataFrame:
-    """The records as they came, or what fits of them; the reason and where they are from are added to their headers.
+    """Return the records as they came, or what fits of them, with the reason and where they are from in their headers.
     `keep`: columns to keep beside those of the letter."""
     room = limit_bytes - BATCH_BYTES - RECORD_BYTES - OWN_BYTES
     key, value, headers = F.col("_key"), F.col("_value"), F.col("_headers")
@@ -84,7 +84,7 @@ def dead_letters(rejected: DataFrame, limit_bytes: int, keep: Sequence[str] = ()
 
 
 def _whole(name: str, whole: Column, is_cut: Column) -> list[Column]:
-    """Headers with the length and the digest of something that is cut; their values are null where it is not."""
+    """Return headers with length and digest of something that is cut; their values are null where nothing is."""
     return [
         topics.header(f"source-{name}-length", F.when(is_cut, F.octet_length(whole))),
         topics.header(f"source-{name}-sha256", F.when(is_cut, F.sha2(whole, 256))),
@@ -105,7 +105,7 @@ def _headers_length(headers: Column) -> Column:
 
 
 def _names_and_values(headers: Column) -> Column:
-    """Names and values of all headers, one after the other."""
+    """Return names and values of all headers, one after the other."""
     texts = F.transform(
         headers, lambda entry: F.concat(F.hex(entry["key"]), F.coalesce(F.hex(entry["value"]), F.lit("")))
     )

@@ -24,7 +24,7 @@ NULL_PREFIX = "null_"
 
 
 def offsets_of(text: Any) -> dict[str, dict[str, int]]:
-    """Offsets as a progress has them: parsed already, as JSON text, or nothing before the first batch."""
+    """Return the offsets of a progress, which are parsed already, JSON text, or nothing before the first batch."""
     if isinstance(text, str):
         text = json.loads(text)
     found = text if isinstance(text, dict) else {}

@@ -35,7 +35,7 @@ def ensure_tables(database: Database) -> None:
 
 
 def require_same_topic(database: Database, table: str, topic: str, topic_id: str) -> None:
-    """Rows are known by topic, partition and offset: those of a later topic of the same name would pass for them."""
+    """Refuse a later topic of the same name: rows are known by topic, partition and offset."""
     statement = f"SELECT DISTINCT topic_id FROM {OFFSETS} WHERE table_name = ? AND topic = ?"
     for (known,) in database.execute(statement, (table, topic)):
         checkpoints.require_same_topic(topic, topic_id, known, f"the table {table}", "set another table")
@@ -53,7 +53,7 @@ def store_offsets(database: Database, table: str, topic: str, topic_id: str, off
 
 
 def owner_of(database: Database, table: str) -> tuple[str, int] | None:
-    """The checkpoint that the table was written with, and the last batch of it that the table has."""
+    """Return the checkpoint that the table was written with, and the last batch of it that the table has."""
     found = database.execute(f"SELECT checkpoint, batch_id FROM {PROGRESS} WHERE table_name = ?", (table,))
     return found[0] if found else None
 
@@ -73,15 +73,15 @@ def check_table(database: Database, table: str, checkpoint_id: str) -> None:
 
 
 def take_table(database: Database, table: str, checkpoint_id: str) -> None:
-    """The table is this checkpoint's from now on. A crash before the checkpoint is taken must leave no owner."""
+    """Note the checkpoint as the table's owner. A crash before the checkpoint is taken must leave no owner."""
     if owner_of(database, table) is None:
         with database.transaction():
             store_owner(database, table, checkpoint_id, -1)
 
 
 class Strategy:
-    """Who remembers. checkpoint: where Spark keeps its own, None for a temporary one; on_conflict: what becomes of a
-    row that the table has."""
+    """A memory of offsets. checkpoint: where Spark keeps its own, None for a temporary one; on_conflict: what
+    becomes of a row that the table has."""
 
     checkpoint: str | None = None
     on_conflict = ""
@@ -106,7 +106,7 @@ class Strategy:
         """Note the offsets that the committed rows reach."""
 
     def _known(self, offsets: Offsets) -> Offsets | None:
-        """Spark wants a place for every partition; one that nobody has read yet begins at its start."""
+        """Return an offset for every partition, as Spark wants; one that nobody has read yet begins at its start."""
         if not offsets:
             return None
         return {p: offsets.get(p, topics.EARLIEST) for p in self._context.kafka.partitions(self._topic)}
@@ -126,7 +126,7 @@ class ByCheckpoint(Strategy):
             )
 
     def starting(self) -> Offsets | None:
-        """For the checkpoint's first batch: Spark asks nobody once it has a checkpoint."""
+        """Return the beginning of the checkpoint's first batch: later ones begin where the checkpoint says."""
         self._claim.take(Files(self._context.spark))
         return self._known(stored_offsets(self._database, self._table, self._topic))
 
@@ -140,7 +140,7 @@ class ByCheckpoint(Strategy):
 
 class _WithoutCheckpoint(Strategy):
     def in_transaction(self, batch_id: int) -> None:
-        """A checkpoint that was used before knows nothing of these rows: it must not go on from where it was."""
+        """Take the table from a checkpoint that was used before: it knows nothing of these rows, and must not go on."""
         store_owner(self._database, self._table, "none", batch_id)
 
 
@@ -152,7 +152,7 @@ class ByKafka(_WithoutCheckpoint):
         self.group = context.settings.group or f"{JOB}-{self._table}"
 
     def starting(self) -> Offsets | None:
-        """A group that the brokers have forgotten (offsets expire), or a new one, begins where the table ends."""
+        """Return the group's offsets; a new or forgotten group begins where the table ends."""
         committed = self._context.kafka.committed(self.group, self._topic)
         return self._known(committed or stored_offsets(self._database, self._table, self._topic))
 
@@ -166,7 +166,7 @@ class ByStore(_WithoutCheckpoint):
 
 
 def begin(context: Context, database: Database, strategy: Strategy, topic_id: str) -> Offsets | None:
-    """Where a run begins, None for the start of the topic.
+    """Return where a run begins, None for the start of the topic.
 
     What `latest`, or a time, means is settled by the first run, for every partition: a later one that asked again
     would leave out what came in between.

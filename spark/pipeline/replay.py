@@ -40,7 +40,6 @@ def writes(settings: Settings) -> list[str]:
 
 
 def check(settings: Settings) -> None:
-    tables.require(settings)
     for end in ("from", "to"):
         if getattr(settings, f"{end}_offsets") and getattr(settings, f"{end}_timestamp"):
             raise SettingsError(f"{end}_offsets and {end}_timestamp are both set, and one of them has to decide")
@@ -62,7 +61,7 @@ def parse_offsets(text: str, name: str) -> dict[int, int] | None:
 
 
 def parse_timestamp(text: str, name: str) -> int | None:
-    """Milliseconds; a time without a zone is UTC."""
+    """Return milliseconds; a time without a zone is UTC."""
     if not text:
         return None
     try:
@@ -73,7 +72,7 @@ def parse_timestamp(text: str, name: str) -> int | None:
 
 
 def resolve(context: Context) -> Ranges:
-    """The offsets that are meant, within what the topic has."""
+    """Return the offsets that are meant, within what the topic has."""
     settings, topic = context.settings, source_topic(context.settings)
     present = context.kafka.ranges(topic)
     first = _bound(context, settings.from_offsets, settings.from_timestamp, "from")

@@ -43,10 +43,6 @@ def check(settings: Settings) -> None:
     source.check(settings.source, settings.bronze_topic, [settings.to_topic])
 
 
-def reads(settings: Settings) -> list[str]:
-    return [settings.bronze_topic]
-
-
 def writes(settings: Settings) -> list[str]:
     return [settings.to_topic, settings.dead_letter_topic]
 

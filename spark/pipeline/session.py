@@ -129,7 +129,7 @@ def launch_settings() -> dict[str, str]:
 
 
 def has_own_log(session: SparkSession) -> bool:
-    """Whether the JVM's log is set up by a file that is not Spark's own."""
+    """Return whether the JVM's log is set up by a file that is not Spark's own."""
     jvm: Any = session.sparkContext._jvm
     source = (
         jvm.org.apache.logging.log4j.LogManager.getContext(False)

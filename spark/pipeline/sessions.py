@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline import checkpoints, events, tables, topics
+from pipeline import checkpoints, events, topics
 from pipeline.context import Context
 from pipeline.errors import SchemaError
 from pipeline.files import AnyFiles, Files
@@ -24,14 +24,6 @@ from pipeline.settings import Settings
 from pipeline.tables import BATCH
 
 JOB = "sessions"
-
-
-def check(settings: Settings) -> None:
-    tables.require(settings)
-
-
-def reads(settings: Settings) -> list[str]:
-    return [settings.bronze_topic]
 
 
 def table_path(settings: Settings) -> str:

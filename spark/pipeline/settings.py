@@ -231,7 +231,7 @@ class Settings:
         return f"{self.data_dir.rstrip('/')}/{name}"
 
     def local_path(self, name: str, instead: str) -> str:
-        """A file that needs a disk of this machine; `instead` is the setting that can name another place."""
+        """Return a file that needs a disk of this machine; `instead` is the setting that can name another place."""
         if not is_local(self.data_dir):
             raise SettingsError(
                 f"{instead} is not set, and {name} can't be in data_dir, {self.data_dir}: not a local disk"
@@ -240,22 +240,22 @@ class Settings:
 
     @property
     def is_realtime(self) -> bool:
-        """Whether Spark's real-time mode is asked for."""
+        """Return whether Spark's real-time mode is asked for."""
         return self.trigger.startswith(REALTIME)
 
     @property
     def unknown_fields(self) -> str:
-        """The column for fields that the schema lacks; empty where they are dropped."""
+        """Return the column for fields that the schema lacks; empty where they are dropped."""
         return self.unknown_column or ("" if self.value_format == JSON else "unknown_fields")
 
     @property
     def java_config(self) -> dict[str, str]:
-        """Configs of Spark's Kafka clients."""
+        """Return the configs of Spark's Kafka clients."""
         return java_config(self.security) | self.kafka
 
     @property
     def client_config(self) -> dict[str, str]:
-        """Configs of the driver's own Kafka client."""
+        """Return the configs of the driver's own Kafka client."""
         return librdkafka_config(self.security) | self.client
 
     @property
@@ -280,7 +280,7 @@ def fields_of(job: str) -> list[Field[Any]]:
 
 
 def add_arguments(parser: argparse.ArgumentParser, job: str) -> None:
-    """One option for every setting of the job."""
+    """Add an option for every setting of the job."""
     parser.add_argument("--config", metavar="FILE", help="settings as TOML")
     for f in fields_of(job):
         option = "--" + f.name.replace("_", "-")
@@ -295,7 +295,7 @@ def add_arguments(parser: argparse.ArgumentParser, job: str) -> None:
 def load(
     job: str, arguments: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
 ) -> Settings:
-    """The settings of one run, from all four places."""
+    """Return the settings of one run, from all four places."""
     environment = os.environ if environment is None else environment
     given = {name: value for name, value in (arguments or {}).items() if value is not None}
     file_name = given.pop("config", None) or environment.get(ENVIRONMENT_PREFIX + "CONFIG")
@@ -480,7 +480,7 @@ def _check_rule(name: str, rule: Mapping[str, Any]) -> None:
 
 
 def _require_different_topics(settings: Settings) -> None:
-    """A job that wrote to the topic that it reads would feed itself."""
+    """Refuse a topic in two roles: a job that wrote to the topic that it reads would feed itself."""
     found: dict[str, str] = {}
     for name in ("bronze_topic", "dead_letter_topic", "windows_topic", "metrics_topic"):
         topic = getattr(settings, name)

@@ -27,10 +27,6 @@ from pipeline.tables import BATCH
 JOB = "silver"
 
 
-def check(settings: Settings) -> None:
-    tables.require(settings)
-
-
 def reads(settings: Settings) -> list[str]:
     return [] if settings.from_bronze else [settings.bronze_topic]
 

@@ -31,10 +31,6 @@ ROWS_AT_ONCE = 10_000
 ISO = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
 
 
-def reads(settings: Settings) -> list[str]:
-    return [settings.bronze_topic]
-
-
 def check(settings: Settings) -> None:
     """Refuse sources whose beginning the table of offsets could not settle."""
     for name in ("subscribePattern", *source.STARTING):
@@ -65,7 +61,7 @@ def ensure_event_tables(database: Database, table: str, schema: StructType) -> N
 
 
 class Writer:
-    """What is done with a batch."""
+    """The step that writes a batch and the offsets that it reaches."""
 
     def __init__(
         self, context: Context, database: Database, strategy: Strategy, schema: StructType, topic_id: str

@@ -126,7 +126,7 @@ def submit(cluster: Cluster, eventually: Callable[..., None], tmp_path: Path) ->
             timeout=240, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-3000:]
-        assert "own log: Bound SparkUI to" in done.stderr, done.stderr[-3000:]
+        assert "own log: Stopped Spark web UI at" in done.stderr, done.stderr[-3000:]
         summary: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return summary
 
