@@ -47,13 +47,15 @@ DEFAULTS = {
     "spark.executor.extraJavaOptions": QUICK_JAVA,
 }
 LOG = """
-rootLogger.level = info
+rootLogger.level = warn
 rootLogger.appenderRef.own.ref = own
 appender.own.type = Console
 appender.own.name = own
 appender.own.target = SYSTEM_ERR
 appender.own.layout.type = PatternLayout
 appender.own.layout.pattern = own log: %m%n
+logger.ui.name = org.apache.spark.ui
+logger.ui.level = info
 """
 
 
@@ -123,7 +125,7 @@ def submit(cluster: Cluster, eventually: Callable[..., None], tmp_path: Path) ->
         # From a folder without the sources: they have to come with the submit.
         done = subprocess.run(
             command, env=os.environ | ENVIRONMENT | {"PYTHONPATH": ""}, cwd=tmp_path, capture_output=True, text=True,
-            timeout=240, check=False,
+            timeout=500, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-3000:]
         assert "own log: Stopped Spark web UI at" in done.stderr, done.stderr[-3000:]
