@@ -73,7 +73,7 @@ def _batches(
             outcome = outcome_of(partition, header, aborted)
             if outcome != "aborted" or isolation_level == "read_uncommitted":
                 yield header, batch, outcome
-        offset = max(found.end_offset(), log.log_start_offset)  # records may have been deleted meanwhile
+        offset = max(found.end_offset, log.log_start_offset)  # records may have been deleted meanwhile
 
 
 def records_of(batch: memoryview, header: BatchHeader) -> Iterator[BatchRecord]:
@@ -107,7 +107,8 @@ def outcome_of(partition: Partition, header: BatchHeader, aborted: AbortedBatche
     if not header.is_control and aborted.has(header):
         return "aborted"
     undecided = not header.is_control and header.base_offset >= partition.log.last_stable_offset
-    return "open" if undecided and partition.log.has_open_transaction(header) else "committed"
+    producer = header.producer_id, header.producer_epoch
+    return "open" if undecided and partition.log.producers.has_open_transaction(*producer) else "committed"
 
 
 # -- a topic

@@ -179,7 +179,7 @@ class PartitionReader:
         if self._committed:
             data.aborted_transactions = [
                 AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-                for aborted in log.aborted_transactions(wanted.fetch_offset, read.end_offset())
+                for aborted in log.aborted_transactions(wanted.fetch_offset, read.end_offset)
             ]
         return data
 

@@ -351,7 +351,7 @@ def _answer(log: PartitionLog, wanted: ListOffsetsPartition, version: int) -> Li
 def _start(log: PartitionLog) -> tuple[int, int]:
     """Return the first offset of a log, and its leader epoch."""
     offset = log.log_start_offset
-    return offset, log.leader_epoch if offset == log.log_end_offset else log.epoch_at(offset)
+    return offset, log.leader_epoch if offset == log.log_end_offset else log.epochs.epoch_at(offset)
 
 
 def _timed_answer(
@@ -364,7 +364,7 @@ def _timed_answer(
         beyond: the error to raise if there is no such record; None: the answer is then offset -1.
     """
     if log.segments.untimed:
-        yield from log.learn_times()
+        yield from log.segments.learn_times()
     timestamp = wanted.timestamp
     if version == 0:
         return ListOffsetsPartitionResponse(wanted.partition_index, 0, _old_style_offsets(log, wanted, end))
@@ -377,7 +377,7 @@ def _timed_answer(
             raise beyond
         return _found(wanted, version, _NONE, _NONE, _NONE)
     # The record may be before the log's start, in a batch that is not deleted yet; its epoch is out of the cache then.
-    leader_epoch = log.epoch_at(max(found.offset, log.log_start_offset))
+    leader_epoch = log.epochs.epoch_at(max(found.offset, log.log_start_offset))
     return _found(wanted, version, found.offset, found.timestamp, leader_epoch)
 
 

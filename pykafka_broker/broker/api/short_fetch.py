@@ -111,7 +111,7 @@ def _look(partition: Partition, wanted: FetchedPartition, max_bytes: int, isolat
         )
         if read is None:
             return b"", 0
-        if committed and log.aborted_transactions(offset, read.end_offset()):
+        if committed and log.aborted_transactions(offset, read.end_offset):
             return None
         size = len(read.records)
         return (read.records.read() if size <= INLINE_BYTES else read.records), size

@@ -260,7 +260,7 @@ class SharePartitions:
             return None
         aborted = []
         if self.settings(key.group_id).share_isolation_level == READ_COMMITTED:
-            aborted = partition_log.aborted_transactions(offset, found.end_offset())
+            aborted = partition_log.aborted_transactions(offset, found.end_offset)
         return ReadBatches(
             found.records.read(),
             lambda producer_id, at: any(

@@ -526,7 +526,7 @@ def put_strays_aside(node: ServerNode) -> None:
                 strays.setdefault(directory, []).append(key)
     for directory, keys in strays.items():
         try:
-            node.logs.drop_checkpoints(directory, *keys)
+            node.logs.maintenance.drop_checkpoints(directory, *keys)
         except OSError as error:
             node.logs.directory_failed(directory, error)
         for key in keys:

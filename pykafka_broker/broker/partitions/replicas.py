@@ -24,10 +24,10 @@ from pykafka_broker.cluster.image import NO_LEADER, MetadataDelta, MetadataImage
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import UNASSIGNED
-from pykafka_broker.log.loading import ZERO_ID
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.runtime import ZERO_UUID
 from pykafka_broker.steps import at_once
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ class Replicas:
         try:
             if had_another and logs.exists(topic.name, index):
                 log = logs.get(topic.name, index)
-                if log.topic_id == ZERO_ID and not log.recovery_point:
+                if log.topic_id == ZERO_UUID and not log.recovery_point:
                     # Nothing in the log was synced, since the topic's id would have been synced too: after a power cut
                     # this may be the log of the earlier topic.
                     logs.delete(topic.name, index, now)

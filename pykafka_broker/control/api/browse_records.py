@@ -228,7 +228,7 @@ async def scan(
             if header.is_control:
                 aborted.ends(header, batch)
         await asyncio.sleep(0)
-        offset = max(found.end_offset(), log.log_start_offset)  # records may have been deleted meanwhile
+        offset = max(found.end_offset, log.log_start_offset)  # records may have been deleted meanwhile
     return Scanned(records, offset, offset >= end)
 
 

@@ -247,7 +247,7 @@ def test_a_new_epoch_is_written_into_batches(broker: LightBroker, alone: Partiti
     append(alone)
     broker.elect_again("t", 2)
     append(alone)
-    assert (alone.leader_epoch, alone.log.epoch_at(0), alone.log.epoch_at(1)) == (2, 0, 2)
+    assert (alone.leader_epoch, alone.log.epochs.epoch_at(0), alone.log.epochs.epoch_at(1)) == (2, 0, 2)
 
 
 def test_what_a_crash_has_left_to_a_leader_is_the_partition(broker: LightBroker, alone: Partition) -> None:
