@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from pykafka_broker.client.acls import AclBinding, ResourcePattern, create_acls, describe_acls
 from pykafka_broker.client.batches import Delivery
-from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.cluster import Backoff, Client
 from pykafka_broker.client.configs import (
     ConfigChange,
     ConfigValueSource,
@@ -270,7 +270,7 @@ def read_position(key: bytes | None, value: bytes | None, source: str) -> tuple[
 
 
 _POLL_MS = 500
-_LOOKS = 100  # until the asked broker knows a new topic
+_LOOKS = 20  # until the asked broker knows a new topic
 _KEPT = 1_000  # records of a partition by which offsets of groups are translated
 
 
@@ -460,11 +460,12 @@ async def ensure_topic(client: Client, name: str, partitions: int, factor: int, 
     except KafkaError as error:
         if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
+    backoff = Backoff(client)
     for _ in range(_LOOKS):
         told = (await client.metadata([name])).topics
         if not any(each.error_code or not each.partitions for each in told):
             return
-        await asyncio.sleep(client.backoff_ms / 1000)
+        await backoff.pause()
 
 
 # -- groups
