@@ -325,11 +325,11 @@ class Client:
             self.controller_id = -1
             await backoff.pause(until)
 
-    async def ask_each(self, make: Callable[[int], Message], **options: Unpack[AskOptions]) -> dict[int, Any]:
+    async def ask_each(self, request: Message, *, versions: Versions, call: str) -> dict[int, Any]:
         """Send a request to each node and return the answers by node id."""
-        await self.refresh(call=options.get("call"))
+        await self.refresh(call=f"{call}(api=METADATA)")
         nodes = sorted(self.nodes)
-        answers = await asyncio.gather(*(self.ask(make(node), node, **options) for node in nodes))
+        answers = await asyncio.gather(*(self.ask(request, node, versions=versions, call=call) for node in nodes))
         return dict(zip(nodes, answers, strict=True))
 
     # -- coordinators

@@ -188,6 +188,15 @@ async def list_offsets(
     return await ask_leaders(client, times, make, _read, call="listOffsets", versions=(lowest, highest))
 
 
+async def offsets_at(client: Client, partitions: Collection[TopicPartition], time: int) -> dict[TopicPartition, int]:
+    """Return the offset of a time in each partition, -1 for none. Raises the first ClientError."""
+    found = await list_offsets(client, dict.fromkeys(partitions, time)) if partitions else {}
+    for each in found.values():
+        if isinstance(each, ClientError):
+            raise each
+    return {partition: each.offset for partition, each in found.items()}
+
+
 def _read(answer: Any) -> Answered:
     found = {}
     for partition, each in partitions_in(answer.topics):
