@@ -37,9 +37,9 @@ logger = logging.getLogger(__name__)
 # -- brokers
 
 
-API_TIMEOUT_MS = 60_000  # Kafka docs, "Admin Configs": default.api.timeout.ms
-REQUEST_TIMEOUT_MS = 30_000
-RETRY_BACKOFF_MS = 100
+_API_TIMEOUT_MS = 60_000  # Kafka docs, "Admin Configs": default.api.timeout.ms
+_REQUEST_TIMEOUT_MS = 30_000
+_RETRY_BACKOFF_MS = 100
 _RECONNECT_BACKOFF_MS = 50
 _BACKOFF_MAX_MS = 1_000
 _CONTROLLERS = 2  # endpoint_type of DescribeCluster (KIP-919)
@@ -107,9 +107,9 @@ class Client:
         self.controller_id = -1
         self.cluster_id: str | None = None
         self.clock = SystemClock()
-        self.api_timeout_ms = number(self.properties, "default.api.timeout.ms", API_TIMEOUT_MS, least=0)
-        self.request_timeout_ms = number(self.properties, "request.timeout.ms", REQUEST_TIMEOUT_MS, least=0)
-        self._backoff_ms = number(self.properties, "retry.backoff.ms", RETRY_BACKOFF_MS, least=0)
+        self.api_timeout_ms = number(self.properties, "default.api.timeout.ms", _API_TIMEOUT_MS, least=0)
+        self.request_timeout_ms = number(self.properties, "request.timeout.ms", _REQUEST_TIMEOUT_MS, least=0)
+        self._backoff_ms = number(self.properties, "retry.backoff.ms", _RETRY_BACKOFF_MS, least=0)
         self._backoff_max_ms = number(self.properties, "retry.backoff.max.ms", _BACKOFF_MAX_MS, least=0)
         for name in ("send.buffer.bytes", "receive.buffer.bytes"):  # nothing else is made of them
             number(self.properties, name, -1, least=-1)

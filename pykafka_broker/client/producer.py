@@ -280,7 +280,15 @@ class Producer:
             self._wake.set()
             await asyncio.sleep(0)
 
-    async def deliver(self, topic: str, value: bytes | None, key: bytes | None = None, **more: object) -> Delivery:
+    async def deliver(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        *,
+        headers: Headers | None = None,
+        partition: int | None = None,
+    ) -> Delivery:
         """Send a single record without lingering and wait for the delivery. Raises ClientError."""
         found: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
 
@@ -290,7 +298,7 @@ class Producer:
 
         self._hurrying += 1
         try:
-            await self.send(topic, value, key, on_delivery=report, **more)  # type: ignore[arg-type]
+            await self.send(topic, value, key, headers=headers, partition=partition, on_delivery=report)
             delivery = await found
         finally:
             self._hurrying -= 1

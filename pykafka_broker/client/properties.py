@@ -28,6 +28,11 @@ _DOUBLE = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][
 _HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
 
 
+def short(text: str) -> int:
+    """Read a number of 16 bits, as `Short.parseShort`. Raises ValueError."""
+    return _within(text, 16)
+
+
 def integer(text: str) -> int:
     """Read a number of 32 bits, as `Integer.parseInt`. Raises ValueError."""
     return _within(text, 32)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from pykafka_broker.client.cluster import Backoff, Client
 from pykafka_broker.client.configs import ConfigChange, Resource, alter_configs
 from pykafka_broker.client.errors import ClientError, KafkaError
-from pykafka_broker.client.properties import integer
+from pykafka_broker.client.properties import integer, java_split
 from pykafka_broker.client.topics import (
     ReplicaDirectories,
     directories_of,
@@ -434,7 +434,7 @@ async def _generate(tool: Tool, client: Client) -> int:
 def _broker_list(text: str) -> list[int]:
     """Read a list of brokers. Raises ClientError."""
     try:
-        brokers = [integer(each) for each in text.split(",")]
+        brokers = [integer(each) for each in java_split(",", text)]
     except ValueError as error:
         raise ClientError(str(error)) from None
     twice = sorted({each for each in brokers if brokers.count(each) > 1})
