@@ -27,7 +27,9 @@ from tests import invariants
 invariants.install()  # of logs, in all tests
 
 # What a machine's own environment says must not decide how a test ends: unbuffered output has hidden a wrong exit code.
-for name in ("PYTHONUNBUFFERED", "PYTHONWARNINGS", "PYKAFKA_BROKER_CONTROL_URL", "PYKAFKA_BROKER_BOOTSTRAP_SERVER"):
+# Nor are options given to this pytest meant for those that tests start.
+FOREIGN = "PYTHONUNBUFFERED PYTHONWARNINGS PYTEST_ADDOPTS PYKAFKA_BROKER_CONTROL_URL PYKAFKA_BROKER_BOOTSTRAP_SERVER"
+for name in FOREIGN.split():
     os.environ.pop(name, None)
 # Nor how long it takes: without bytecode every broker compiles the package anew, and every worker all tests.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -208,6 +208,7 @@ def test_a_client_that_has_gone_is_gone_again(broker: KafkaBroker, tmp_path: Pat
     broker.start_recording()
     for name in ("first", "second"):
         client = Client(broker, name)
+        client.ask(FindCoordinatorRequest("leaving"), 1)
         joined = join(client)
         assert len(joined.members) == 1
         client.ask(SyncGroupRequest("leaving", joined.generation_id, joined.member_id), 1)

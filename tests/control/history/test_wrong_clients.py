@@ -88,7 +88,8 @@ def a_retry_where_the_broker_sets_timestamps(broker: KafkaBroker) -> None:
 
 def a_retry_that_others_overtake(broker: KafkaBroker) -> None:
     broker.create_topic("orders")
-    made = producer(broker, retry_backoff_ms=300, batch_num_messages=1)
+    late_ms = 3000  # later than a busy machine sends the others
+    made = producer(broker, retry_backoff_ms=late_ms, retry_backoff_max_ms=late_ms, batch_num_messages=1)
     write(made, "first")
     broker.faults.add(api="Produce", error="NOT_LEADER_OR_FOLLOWER", times=1)
     for value in "abc":
