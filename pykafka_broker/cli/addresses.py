@@ -12,8 +12,10 @@ from urllib.parse import urlsplit
 from pykafka_broker.cli.settings import UsageError
 
 if TYPE_CHECKING:
+    from pykafka_broker.cli.commands import CommandParser
     from pykafka_broker.control.http import HttpAddress
     from pykafka_broker.registry.decoding import SchemasElsewhere
+    from pykafka_broker.testing.control_client import ControlClient
 
 
 # -- the control API
@@ -34,6 +36,23 @@ def control_address(text: str, token_file: str | None, environment: Mapping[str,
         raise UsageError("the control token must be one line of ASCII without blanks at its ends: a header has it")
     wrong = f"others than this machine can reach it, so it needs --control-token-file or {TOKEN_VARIABLE}"
     return _guarded("--control", text, token, wrong)
+
+
+def control_client(command: CommandParser, url: str | None, *, needs: str = "") -> ControlClient:
+    """Return a client of the control API at a URL, by default at that of the environment.
+
+    Without either the command ends. Raises ValueError for a URL that is none.
+
+    Args:
+        needs: what the command may have instead, for the text of the mistake.
+    """
+    from pykafka_broker.testing.control_client import ControlClient
+
+    url = url or os.environ.get(URL_VARIABLE)
+    if url is None:
+        either = f"--url or {URL_VARIABLE}"
+        command.error(f"{needs}, {either} is needed" if needs else f"{either} must name the control API")
+    return ControlClient(url, os.environ.get(TOKEN_VARIABLE))
 
 
 def control_nodes(text: str) -> dict[int, tuple[str, int]]:

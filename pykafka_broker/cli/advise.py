@@ -6,21 +6,19 @@ printed of a client with good habits. An unreadable source is one line on standa
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
-from pykafka_broker.cli.addresses import TOKEN_VARIABLE, URL_VARIABLE
+from pykafka_broker.cli.addresses import URL_VARIABLE, control_client
 from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.cli.trace import of_packets, read_packets
 from pykafka_broker.control.answers import Advice
 from pykafka_broker.control.traffic.advice import Adviser
 from pykafka_broker.control.traffic.readable import printable
-from pykafka_broker.testing.control_client import ControlClient, ControlError
+from pykafka_broker.testing.control_client import ControlError
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -42,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> CommandParser:
     command = CommandParser(
         prog="pykafka-broker advise",
         description="Say what clients should change: from a broker's last requests, or from a capture.",
@@ -67,8 +65,5 @@ def _of_capture(path: str) -> list[Advice]:
 
 
 def _of_broker(given: str | None) -> list[Advice]:
-    url = given or os.environ.get(URL_VARIABLE)
-    if url is None:
-        parser().error(f"a capture, --url or {URL_VARIABLE} is needed")
-    found: list[Advice] = ControlClient(url, os.environ.get(TOKEN_VARIABLE)).call("GET", "/advice")
+    found: list[Advice] = control_client(parser(), given, needs="a capture").call("GET", "/advice")
     return found

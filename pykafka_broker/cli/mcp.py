@@ -6,16 +6,14 @@ Rule: a tool is an operation, with its name, words and parameters; nothing is ad
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pykafka_broker import __version__
-from pykafka_broker.cli.addresses import TOKEN_VARIABLE, URL_VARIABLE
+from pykafka_broker.cli.addresses import URL_VARIABLE, control_client
 from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.cli.control import call_operation
 from pykafka_broker.control.operations import REQUIRED, Operation, Text, operations
@@ -34,13 +32,10 @@ INSTRUCTIONS = (
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; `arguments` begin with `mcp`. Returns the exit code."""
-    options = parser().parse_args(arguments[1:])
-    url = options.url or os.environ.get(URL_VARIABLE)
-    if url is None:
-        print(f"pykafka-broker mcp: --url or {URL_VARIABLE} must name the control API", file=sys.stderr)
-        return 2
+    own = parser()
+    options = own.parse_args(arguments[1:])
     try:
-        server = _server(ControlClient(url, os.environ.get(TOKEN_VARIABLE)))
+        server = _server(control_client(own, options.url))
     except ValueError as error:
         print(f"pykafka-broker mcp: {error}", file=sys.stderr)
         return 1
@@ -51,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> CommandParser:
     command = CommandParser(
         prog="pykafka-broker mcp",
         description="Offer the operations of a control API as tools for agents, on standard input and output.",

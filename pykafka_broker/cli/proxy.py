@@ -202,8 +202,8 @@ class Upstream:
                 self._turns.run(partial(self._answered, await reader.readexactly(size)))
         except asyncio.IncompleteReadError:
             pass
-        except OSError as error:
-            why = f"{host}:{port}: {error.strerror or error}"
+        except (OSError, UnicodeError) as error:  # UnicodeError: no label of a host name can have this form
+            why = f"{host}:{port}: {getattr(error, 'strerror', None) or error}"
         finally:
             if self._draining is not None:
                 self._draining.cancel()

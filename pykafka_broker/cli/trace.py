@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +24,7 @@ from struct import unpack_from
 from typing import NamedTuple
 
 from pykafka_broker.broker.requests.context import ConnectionContext
-from pykafka_broker.cli.addresses import TOKEN_VARIABLE, URL_VARIABLE
+from pykafka_broker.cli.addresses import URL_VARIABLE, control_client
 from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.control.answers import SeenRequestAnswer
 from pykafka_broker.control.problems import Problem
@@ -33,7 +32,7 @@ from pykafka_broker.control.traffic.exchange import Exchange, decoded_request
 from pykafka_broker.control.traffic.faults import pattern
 from pykafka_broker.control.traffic.readable import api_keys, line, seen
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
-from pykafka_broker.testing.control_client import ControlClient, ControlError
+from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.tools import drop_output
 
 _WAIT_MS = 60_000
@@ -64,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> CommandParser:
     command = CommandParser(
         prog="pykafka-broker trace",
         description="Print the requests of clients and the answers, live or from a capture.",
@@ -113,10 +112,7 @@ def _raw(path: str | None) -> Direction:
 
 def _live(options: argparse.Namespace) -> Iterator[SeenRequestAnswer]:
     """Yield the requests answered from now on."""
-    url = options.url or os.environ.get(URL_VARIABLE)
-    if url is None:
-        parser().error(f"a capture, --url or {URL_VARIABLE} is needed")
-    client = ControlClient(url, os.environ.get(TOKEN_VARIABLE))
+    client = control_client(parser(), options.url, needs="a capture")
     last = client.call("GET", "/requests", query={"limit": 1, "waiting": False})
     after = last[0]["number"] if last else 0
     asked = {"client_id": options.client_id, "api": options.api.split(",") if options.api else None}

@@ -246,16 +246,14 @@ class Batches:
             while queue.waiting:
                 yield queue.waiting.popleft()
 
-    def next_time(self) -> int | None:
-        """Return the time at which the first waiting batch is due, None if no batch waits."""
-        return min(
-            (
-                max(queue.not_before, queue.waiting[0].created + self.linger_ms)
-                for queue in self.queues.values()
-                if queue.waiting
-            ),
-            default=None,
+    def next_time(self, now: int) -> int | None:
+        """Return the next time at which a waiting batch becomes due, None if no batch does."""
+        times = (
+            max(queue.not_before, queue.waiting[0].created + self.linger_ms)
+            for queue in self.queues.values()
+            if queue.waiting
         )
+        return min((each for each in times if each > now), default=None)
 
     def leaderless(self, leader: Callable[[TopicPartition], int]) -> set[str]:
         """Return the topics with records for a partition without a known leader."""

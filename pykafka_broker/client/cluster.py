@@ -10,10 +10,9 @@ looked up anew here.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import random
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypedDict, Unpack
@@ -38,9 +37,9 @@ logger = logging.getLogger(__name__)
 # -- brokers
 
 
-API_TIMEOUT_MS = 60_000  # Kafka docs, "Admin Configs": default.api.timeout.ms
-REQUEST_TIMEOUT_MS = 30_000
-RETRY_BACKOFF_MS = 100
+_API_TIMEOUT_MS = 60_000  # Kafka docs, "Admin Configs": default.api.timeout.ms
+_REQUEST_TIMEOUT_MS = 30_000
+_RETRY_BACKOFF_MS = 100
 _RECONNECT_BACKOFF_MS = 50
 _BACKOFF_MAX_MS = 1_000
 _CONTROLLERS = 2  # endpoint_type of DescribeCluster (KIP-919)
@@ -108,9 +107,9 @@ class Client:
         self.controller_id = -1
         self.cluster_id: str | None = None
         self.clock = SystemClock()
-        self.api_timeout_ms = number(self.properties, "default.api.timeout.ms", API_TIMEOUT_MS, least=0)
-        self.request_timeout_ms = number(self.properties, "request.timeout.ms", REQUEST_TIMEOUT_MS, least=0)
-        self.backoff_ms = number(self.properties, "retry.backoff.ms", RETRY_BACKOFF_MS, least=0)
+        self.api_timeout_ms = number(self.properties, "default.api.timeout.ms", _API_TIMEOUT_MS, least=0)
+        self.request_timeout_ms = number(self.properties, "request.timeout.ms", _REQUEST_TIMEOUT_MS, least=0)
+        self._backoff_ms = number(self.properties, "retry.backoff.ms", _RETRY_BACKOFF_MS, least=0)
         self._backoff_max_ms = number(self.properties, "retry.backoff.max.ms", _BACKOFF_MAX_MS, least=0)
         for name in ("send.buffer.bytes", "receive.buffer.bytes"):  # nothing else is made of them
             number(self.properties, name, -1, least=-1)
@@ -147,13 +146,9 @@ class Client:
         self.clock.tick()
         return self.clock.now + (self.api_timeout_ms if timeout_ms is None else timeout_ms)
 
-    def pauses(self) -> Iterator[int]:
-        """Yield the milliseconds before each repetition: they grow up to `retry.backoff.max.ms` (KIP-580)."""
-        for failures in itertools.count(1):
-            yield growing_pause_ms(failures, self.backoff_ms, self._backoff_max_ms, random.random())
-
-    async def _pause(self, pauses: Iterator[int], until: int) -> None:
-        await asyncio.sleep(min(next(pauses), max(0, until - self.deadline(0))) / 1000)
+    def pause_ms(self, failures: int) -> int:
+        """Return the pause after so many failures in a row: it grows up to `retry.backoff.max.ms` (KIP-580)."""
+        return growing_pause_ms(failures, self._backoff_ms, self._backoff_max_ms, random.random())
 
     # -- requests to a broker
 
@@ -184,7 +179,7 @@ class Client:
         repeatable: bool = True,
         replaceable: bool = False,
     ) -> Any:
-        until, pauses = self.deadline(timeout_ms), self.pauses()
+        until, backoff = self.deadline(timeout_ms), Backoff(self)
         addresses = self._addresses_of(node_id)
         while True:
             for address in addresses:
@@ -201,7 +196,7 @@ class Client:
                     self._log_silence(address, error, until)
                     if replaceable:
                         raise Unreached from error
-            await self._pause(pauses, until)
+            await backoff.pause(until)
             if node_id is not None:
                 with suppress(ClientError):
                     await self.refresh(timeout_ms=max(1, until - self.deadline(0)), call=call)
@@ -316,7 +311,7 @@ class Client:
 
     async def ask_controller(self, request: Message, **options: Unpack[AskOptions]) -> Any:
         """Send a request to the controller, and again if the controller has been replaced."""
-        call, until, pauses = options.get("call"), self.deadline(options.get("timeout_ms")), self.pauses()
+        call, until, backoff = options.get("call"), self.deadline(options.get("timeout_ms")), Backoff(self)
         while True:
             options["timeout_ms"] = left = max(1, until - self.deadline(0))
             if self.controller_id not in self.nodes:
@@ -328,13 +323,13 @@ class Client:
                 if not _is_elsewhere(answer) or self.deadline(0) >= until:
                     return answer
             self.controller_id = -1
-            await self._pause(pauses, until)
+            await backoff.pause(until)
 
-    async def ask_each(self, make: Callable[[int], Message], **options: Unpack[AskOptions]) -> dict[int, Any]:
+    async def ask_each(self, request: Message, *, versions: Versions, call: str) -> dict[int, Any]:
         """Send a request to each node and return the answers by node id."""
-        await self.refresh(call=options.get("call"))
+        await self.refresh(call=f"{call}(api=METADATA)")
         nodes = sorted(self.nodes)
-        answers = await asyncio.gather(*(self.ask(make(node), node, **options) for node in nodes))
+        answers = await asyncio.gather(*(self.ask(request, node, versions=versions, call=call) for node in nodes))
         return dict(zip(nodes, answers, strict=True))
 
     # -- coordinators
@@ -405,12 +400,31 @@ class Client:
         self, once: Callable[[], Awaitable[Any]], until: int | None = None, passing: Collection[int] = ()
     ) -> Any:
         """Repeat a call while the error code passes with the move of a coordinator, or is among `passing`."""
-        until, pauses = self.deadline() if until is None else until, self.pauses()
+        until, backoff = self.deadline() if until is None else until, Backoff(self)
         while True:
             answer = await once()
             if answer.error_code not in {*COORDINATOR_ERRORS, *passing} or self.deadline(0) >= until:
                 return answer
-            await self._pause(pauses, until)
+            await backoff.pause(until)
+
+
+class Backoff:
+    """The pauses between attempts that fail one after the other (Kafka: ExponentialBackoff)."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._failures = 0
+
+    async def pause(self, until: int | None = None) -> None:
+        """Pause after a failure, at most until a time of the steady clock."""
+        self._failures += 1
+        pause_ms = self._client.pause_ms(self._failures)
+        left_ms = pause_ms if until is None else max(0, until - self._client.deadline(0))
+        await asyncio.sleep(min(pause_ms, left_ms) / 1000)
+
+    def reset(self) -> None:
+        """Begin again with the shortest pause, after a success."""
+        self._failures = 0
 
 
 async def wait_for(event: asyncio.Event, timeout_ms: float) -> bool:
@@ -521,7 +535,7 @@ class Leaders:
 
     async def of(self, topic: str, timeout_ms: int) -> list[int]:
         """Wait for the leaders of a topic. Raises TimedOut and KafkaError."""
-        until, pauses = self._client.deadline(timeout_ms), self._client.pauses()
+        until, backoff = self._client.deadline(timeout_ms), Backoff(self._client)
         while topic not in self._known:
             try:
                 await self.ask([topic], max(1, until - self._client.deadline(0)))
@@ -530,7 +544,7 @@ class Leaders:
             if topic not in self._known:
                 if self._client.deadline(0) >= until:
                     raise TimedOut(f"Topic {topic} not present in metadata after {timeout_ms} ms.")
-                await asyncio.sleep(next(pauses) / 1000)
+                await backoff.pause(until)
         return self._known[topic]
 
     async def ask(self, topics: Iterable[str], timeout_ms: int | None = None) -> None:

@@ -15,7 +15,7 @@ from itertools import dropwhile, islice
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from pykafka_broker.client.cluster import LEADER_ERRORS, NOBODY, Client, Leaders, check_topic, wait_for
+from pykafka_broker.client.cluster import LEADER_ERRORS, NOBODY, Backoff, Client, Leaders, check_topic, wait_for
 from pykafka_broker.client.errors import ClientError, KafkaError
 from pykafka_broker.client.leaders import list_offsets
 from pykafka_broker.client.properties import flag, invalid, number
@@ -153,6 +153,7 @@ def damaged(partition: TopicPartition, offset: int, error: CorruptBatch) -> Clie
 
 
 _VERSIONS = (2, 12)  # records in any format since Kafka 0.10, topics by their names
+LOOK_EVERY_MS = 100  # how often a waiting `poll` looks for the end of a pause and for old metadata
 
 
 class Chunk(NamedTuple):
@@ -167,12 +168,12 @@ class Chunk(NamedTuple):
 class _Position:
     """The position in a partition. offset: None until the offset of `time` has been looked up."""
 
-    __slots__ = ("batches", "current", "not_before", "offset", "records", "time")
+    __slots__ = ("batches", "current", "failures", "not_before", "offset", "records", "time")
 
     def __init__(self, time: int | None) -> None:
         self.offset: int | None = None
         self.time = time
-        self.not_before = 0
+        self.failures = self.not_before = 0
         self.drop()
 
     def drop(self) -> None:
@@ -197,6 +198,7 @@ class Consumer:
         self._positions: dict[TopicPartition, _Position] = {}
         self._fetches: dict[int, asyncio.Task[None]] = {}
         self._looking: asyncio.Task[None] | None = None
+        self._backoff = Backoff(client)  # between looks for leaders and positions
         self._error: ClientError | None = None
         self._arrived = asyncio.Event()
 
@@ -257,7 +259,7 @@ class Consumer:
             left = until - self._client.deadline(0)
             if left <= 0:
                 return []
-            await wait_for(self._arrived, min(left, self._client.backoff_ms))
+            await wait_for(self._arrived, min(left, LOOK_EVERY_MS))
 
     def _read(self, most: int) -> list[Chunk]:
         """Return records fetched before."""
@@ -332,7 +334,9 @@ class Consumer:
         finally:
             self._arrived.set()
             if self._is_incomplete():
-                await asyncio.sleep(self._client.backoff_ms / 1000)
+                await self._backoff.pause()
+            else:
+                self._backoff.reset()
             self._looking = None
 
     def _is_incomplete(self) -> bool:
@@ -408,6 +412,7 @@ class Consumer:
             raise KafkaError(code)
         else:
             committed = self.settings.isolation_level == IsolationLevel.READ_COMMITTED
+            position.failures = 0
             aborted: list[Any] = list(data.aborted_transactions or ()) if committed else []
             position.batches.extend(batches_of(partition, data.records, aborted, self.settings.check_crcs))
 
@@ -416,4 +421,5 @@ class Consumer:
         self._leaders.forget(partition.topic)
         position = self._positions.get(partition)
         if position is not None:
-            position.not_before = self._client.deadline(self._client.backoff_ms)
+            position.failures += 1
+            position.not_before = self._client.deadline(self._client.pause_ms(position.failures))

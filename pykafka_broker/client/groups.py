@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from pykafka_broker.client.cluster import BrokerNode, Client, first_error
+from pykafka_broker.client.cluster import Backoff, BrokerNode, Client, first_error
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, check, check_all
 from pykafka_broker.client.leaders import partitions_in, values_by_topic
 from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition, by_topic
@@ -235,7 +235,7 @@ async def committed_offsets(
         lenient: partitions with an error are left out.
         stable: wait for open transactions that may change the offsets (KIP-447).
     """
-    until, pauses = client.deadline(), client.pauses()
+    until, backoff = client.deadline(), Backoff(client)
     while True:
         told = await _offsets_told(client, group_id, partitions, member, stable)
         unstable = any(each.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT for _, each in partitions_in(told.topics))
@@ -243,7 +243,7 @@ async def committed_offsets(
             break
         if client.deadline(0) >= until:
             raise KafkaError(ErrorCode.UNSTABLE_OFFSET_COMMIT)
-        await asyncio.sleep(next(pauses) / 1000)
+        await backoff.pause(until)
     found = {}
     for partition, each in partitions_in(told.topics):
         if not lenient:

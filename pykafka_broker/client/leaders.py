@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from pykafka_broker.client.cluster import LEADER_ERRORS, Client, Unreached
+from pykafka_broker.client.cluster import LEADER_ERRORS, Backoff, Client, Unreached
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut
 from pykafka_broker.peers import Versions
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -58,7 +58,7 @@ async def ask_leaders(
         read: reads error codes and answers from a response.
         call: the name that Kafka's client has for the call, for time-outs.
     """
-    until, pauses, tries = client.deadline(), client.pauses(), 0
+    until, backoff, tries = client.deadline(), Backoff(client), 0
     found: dict[TopicPartition, Any] = {}
     while len(found) < len(set(partitions)):
         tries += 1
@@ -77,7 +77,7 @@ async def ask_leaders(
             )
             found = dict.fromkeys(partitions, late) | found
         elif len(found) < len(set(partitions)):
-            await asyncio.sleep(min(next(pauses), until - now) / 1000)
+            await backoff.pause(until)
     return found
 
 
@@ -186,6 +186,15 @@ async def list_offsets(
 
     highest = SPECS[ApiKey.LIST_OFFSETS].stable_max_version
     return await ask_leaders(client, times, make, _read, call="listOffsets", versions=(lowest, highest))
+
+
+async def offsets_at(client: Client, partitions: Collection[TopicPartition], time: int) -> dict[TopicPartition, int]:
+    """Return the offset of a time in each partition, -1 for none. Raises the first ClientError."""
+    found = await list_offsets(client, dict.fromkeys(partitions, time)) if partitions else {}
+    for each in found.values():
+        if isinstance(each, ClientError):
+            raise each
+    return {partition: each.offset for partition, each in found.items()}
 
 
 def _read(answer: Any) -> Answered:

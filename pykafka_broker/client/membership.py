@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
-from pykafka_broker.client.cluster import COORDINATOR_ERRORS, Client
+from pykafka_broker.client.cluster import COORDINATOR_ERRORS, Backoff, Client
 from pykafka_broker.client.errors import ClientError, KafkaError, Unusable, check
 from pykafka_broker.client.properties import flag, invalid, number
 from pykafka_broker.coordinators.groups.consumer_protocol import read_assignment, read_subscription, write_assignment
@@ -203,13 +203,15 @@ class ClassicMembership:
         self._held: list[TopicPartition] = []
 
     async def run(self) -> None:
+        backoff = Backoff(self._client)
         while True:
             topics = await self._topics()
             joined = await self._join(topics)
             held = None if joined is None else await self._sync(joined, topics)
             if held is None:
-                await asyncio.sleep(self._client.backoff_ms / 1000)
+                await backoff.pause()
                 continue
+            backoff.reset()
             self._held = held
             await self._holder.assign(held)
             lost = await self._heartbeat(topics)
@@ -315,12 +317,11 @@ class ClassicMembership:
             return
         request = LeaveGroupRequest(self._settings.group_id, members=[MemberIdentity(self.member_id)])
         older = LeaveGroupRequest(self._settings.group_id, self.member_id)
-        try:
-            await self._line.ask(request, 5_000, (3, 5))
-        except KafkaError:  # Kafka before 2.4
-            await self._line.ask(older, 5_000, (0, 2))
-        except ClientError:
-            pass  # the coordinator notices soon
+        with suppress(ClientError):  # the coordinator notices soon
+            try:
+                await self._line.ask(request, 5_000, (3, 5))
+            except KafkaError:  # Kafka before 2.4
+                await self._line.ask(older, 5_000, (0, 2))
         self.member_id = ""
 
 
@@ -347,6 +348,7 @@ class HeartbeatMembership:
         self._group_id = group_id
         self._versions = versions
         self._line = CoordinatorChannel(client, group_id)
+        self._unresolved: Any | None = None  # the last assignment, while a topic id of it is unknown
 
     async def _beat(self, request: Message) -> Any | None:
         """Send a heartbeat and return the answer, None if the member has to try again. Raises KafkaError."""
@@ -358,13 +360,23 @@ class HeartbeatMembership:
             check(answer.error_code, answer.error_message)
         return answer
 
-    async def _partitions(self, assignment: Any, topics: list[str] | None) -> set[TopicPartition]:
-        """Return the partitions of an assignment, after a look at `topics` if an id is unknown."""
+    async def _assigned(self, answer: Any, topics: list[str] | None) -> set[TopicPartition] | None:
+        """Return the partitions of the member, None if they are as before.
+
+        The broker that is asked may not know a new topic yet: its id is looked up again after the next heartbeat.
+
+        Args:
+            topics: the topics to look at if an id is unknown, None for all.
+        """
+        assignment = self._unresolved if answer.assignment is None else answer.assignment
+        if assignment is None:
+            return None
         assigned = assignment.topic_partitions
         if any(each.topic_id not in self.names for each in assigned):
-            answer = await self._client.metadata(topics)
-            self.names |= {topic.topic_id: topic.name for topic in answer.topics if topic.name}
-        known = ((self.names[each.topic_id], each.partitions) for each in assigned if each.topic_id in self.names)
+            found = await self._client.metadata(topics)
+            self.names |= {topic.topic_id: topic.name for topic in found.topics if topic.name}
+        known = [(self.names[each.topic_id], each.partitions) for each in assigned if each.topic_id in self.names]
+        self._unresolved = assignment if len(known) < len(assigned) else None
         return {TopicPartition(name, index) for name, partitions in known for index in partitions}
 
     async def _leave(self, request: Message) -> None:
@@ -388,25 +400,27 @@ class ConsumerMembership(HeartbeatMembership):
         self._held: set[TopicPartition] = set()
 
     async def run(self) -> None:
-        wait_ms, changed, subscribed = 0, True, None
+        backoff, changed, subscribed = Backoff(self._client), True, None
         while True:
-            await asyncio.sleep(wait_ms / 1000)
             topics = sorted(await self._topics()) if self.generation == 0 or not changed else subscribed
             answer = await self._heartbeat(topics if topics != subscribed or not self.generation else None, changed)
             if answer is None:
-                wait_ms = self._client.backoff_ms
+                await backoff.pause()
                 continue
+            backoff.reset()
             if answer.error_code in _FENCED:
                 self._holder.lose()
                 self._held.clear()
-                self.generation, wait_ms, changed = 0, 0, True
+                self._unresolved, self.generation, changed = None, 0, True
                 continue
             subscribed = topics
             self.generation = answer.member_epoch
-            changed = answer.assignment is not None
-            if changed:
-                await self._reconcile(await self._partitions(answer.assignment, None))
-            wait_ms = 0 if changed else answer.heartbeat_interval_ms
+            partitions = await self._assigned(answer, None)
+            changed = partitions is not None and (answer.assignment is not None or partitions != self._held)
+            if partitions is not None and changed:
+                await self._reconcile(partitions)
+            if not changed or self._unresolved:  # else the next heartbeat says at once what the member has
+                await asyncio.sleep(answer.heartbeat_interval_ms / 1000)
 
     async def _heartbeat(self, topics: list[str] | None, changed: bool) -> Any | None:
         """Send a heartbeat. changed: the heartbeat names the partitions of the member."""
@@ -455,20 +469,22 @@ class ShareGroupMembership(HeartbeatMembership):
 
     async def run(self) -> None:
         """Send heartbeats until cancelled. Raises KafkaError for a permanent error."""
-        rack = self._client.properties.get("client.rack")
+        rack, backoff = self._client.properties.get("client.rack"), Backoff(self._client)
         while True:
             topics = sorted(self._topics) if self.generation == 0 else None
             request = ShareGroupHeartbeatRequest(self._group_id, self.member_id, self.generation, rack, topics)
             answer = await self._beat(request)
             if answer is None:
-                await asyncio.sleep(self._client.backoff_ms / 1000)
-            elif answer.error_code in _FENCED:
-                self.generation = 0
+                await backoff.pause()
+                continue
+            backoff.reset()
+            if answer.error_code in _FENCED:
+                self._unresolved, self.generation = None, 0
                 self._on_assigned(set())
             else:
                 self.generation = answer.member_epoch
-                if answer.assignment is not None:
-                    self._on_assigned(await self._partitions(answer.assignment, self._topics))
+                if (partitions := await self._assigned(answer, self._topics)) is not None:
+                    self._on_assigned(partitions)
                 await asyncio.sleep(answer.heartbeat_interval_ms / 1000)
 
     async def leave(self) -> None:

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from pykafka_broker.client.batches import Batches, Delivery, OnDelivery, ProducerBatch, ProducerIdentity, size_of
-from pykafka_broker.client.cluster import LEADER_ERRORS, NOBODY, Client, Leaders, PartitionError, wait_for
+from pykafka_broker.client.cluster import LEADER_ERRORS, NOBODY, Backoff, Client, Leaders, PartitionError, wait_for
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable, check
 from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.client.properties import flag, invalid, number
@@ -190,6 +190,7 @@ class ProducerId:
 
 _VERSIONS = (3, 11)  # batches of format v2, topics by their names, transactions as before Kafka 4.0
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+_LOOK_EVERY_MS = 1_000  # how often the sender looks for records whose time is over
 _SENT = PartitionProduceResponse(base_offset=-1)
 _FORGOTTEN = PartitionProduceResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
 
@@ -213,6 +214,7 @@ class Producer:
         self._in_flight: dict[int, int] = {}  # requests, by node
         self._tasks: set[asyncio.Task[None]] = set()
         self._refreshing: asyncio.Task[None] | None = None
+        self._backoff = Backoff(client)  # between looks for leaders
         self._wake = asyncio.Event()
         self._room = asyncio.Event()
         self._settled = asyncio.Event()
@@ -278,7 +280,15 @@ class Producer:
             self._wake.set()
             await asyncio.sleep(0)
 
-    async def deliver(self, topic: str, value: bytes | None, key: bytes | None = None, **more: object) -> Delivery:
+    async def deliver(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        *,
+        headers: Headers | None = None,
+        partition: int | None = None,
+    ) -> Delivery:
         """Send a single record without lingering and wait for the delivery. Raises ClientError."""
         found: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
 
@@ -288,7 +298,7 @@ class Producer:
 
         self._hurrying += 1
         try:
-            await self.send(topic, value, key, on_delivery=report, **more)  # type: ignore[arg-type]
+            await self.send(topic, value, key, headers=headers, partition=partition, on_delivery=report)
             delivery = await found
         finally:
             self._hurrying -= 1
@@ -365,7 +375,7 @@ class Producer:
         now = self._client.deadline(0)
         self._expire(now)
         if not self._batches.count:
-            return 1_000
+            return _LOOK_EVERY_MS
         try:
             if self._renew and not self._tasks:
                 await self._id.begin()
@@ -376,13 +386,11 @@ class Producer:
             self._fail_all(error)
             return 0
         self._refresh()
-        if not self._renew:
-            for node, batches in self._sendable(now).items():
+        while not self._renew and (sendable := self._sendable(now)):
+            for node, batches in sendable.items():
                 self._start(node, batches)
-        due = self._batches.next_time()
-        soonest = 1 if self._hurrying else 0
-        is_woken = self._tasks or self._refreshing is not None  # by the answer that other batches wait for
-        return self._client.backoff_ms if due is None or is_woken else max(soonest, due - now)
+        due = self._batches.next_time(now)  # of the others, an answer that they wait for wakes the sender
+        return _LOOK_EVERY_MS if due is None else due - now
 
     def _sendable(self, now: int) -> dict[int, list[ProducerBatch]]:
         """Return the due batches by node, at most a single batch of each partition."""
@@ -458,7 +466,7 @@ class Producer:
         if (ErrorCode(code).retriable and batch.attempts <= self.settings.retries) or overtaken:
             if code in LEADER_ERRORS or why is not None:
                 self._leaders.forget(batch.target.topic)
-            queue.requeue(batch, now + self._client.backoff_ms)
+            queue.requeue(batch, now + self._client.pause_ms(batch.attempts))
             return
         self._fail(batch, KafkaError(code, answer.error_message or why))
 
@@ -492,9 +500,13 @@ class Producer:
 
     def _refresh(self) -> None:
         """Look up missing and outdated leaders, in a separate task."""
-        topics = self._batches.leaderless(self._leaders.leader) | set(self._leaders.stale())
+        topics = self._outdated()
         if topics and self._refreshing is None:
             self._refreshing = asyncio.create_task(self._look(topics))
+
+    def _outdated(self) -> set[str]:
+        """Return the topics whose leaders are to be looked up."""
+        return self._batches.leaderless(self._leaders.leader) | set(self._leaders.stale())
 
     async def _look(self, topics: Iterable[str]) -> None:
         try:
@@ -503,6 +515,9 @@ class Producer:
             if not isinstance(error, TimedOut):
                 self._fail_all(error)
         finally:
-            await asyncio.sleep(self._client.backoff_ms / 1000)
+            if self._outdated():
+                await self._backoff.pause()
+            else:
+                self._backoff.reset()
             self._refreshing = None
             self._wake.set()

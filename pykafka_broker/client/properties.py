@@ -1,8 +1,8 @@
 """The properties of a client, named as Kafka's Java clients name them (Kafka docs, "Admin Configs").
 
 Rule: the security of a connection is read by the code that secures links between brokers, so that one reader knows
-stores, protocols and login modules: the properties become settings of a listener that is called CLIENT. Numbers are
-read as Java reads them: ASCII digits with a sign, where Python also takes `1_0` and ` 1`.
+stores, protocols and login modules. Numbers are read as Java reads them: ASCII digits with a sign, where Python also
+takes `1_0` and ` 1`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 _DIGITS = re.compile(r"[+-]?[0-9]+")
 _DOUBLE = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
 _HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
+
+
+def short(text: str) -> int:
+    """Read a number of 16 bits, as `Short.parseShort`. Raises ValueError."""
+    return _within(text, 16)
 
 
 def integer(text: str) -> int:
@@ -69,11 +74,6 @@ def _within(text: str, bits: int) -> int:
 # -- properties
 
 
-_LISTENER = "CLIENT"
-# What an error says of the listener, beside the names of the properties.
-_AS_LISTENER = re.compile(
-    rf"listener\.name\.{_LISTENER.lower()}\.[^.]+\.| of listener {_LISTENER}|listener {_LISTENER}: "
-)
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _NOWHERE = "No resolvable bootstrap urls given in bootstrap.servers"
 DEFAULT_PORT_MISSING = "Invalid url in bootstrap.servers"
@@ -124,26 +124,14 @@ def security_of(properties: Mapping[str, str]) -> TransportSecurity | None:
         raise Unusable(f"security.protocol {protocol} is none of {', '.join(_PROTOCOLS)}")
     if protocol == "PLAINTEXT":
         return None
-    from pykafka_broker.config import BrokerConfig, ConfigError  # knows hundreds of keys: a plain client needs none
+    from pykafka_broker.config import ConfigError  # knows hundreds of keys: a plain client needs none
+    from pykafka_broker.security.listener_settings import ClientSettings
     from pykafka_broker.server.link_security import LinkSecurity
 
     try:
-        return LinkSecurity(BrokerConfig(_as_listener(properties, protocol)), _LISTENER)
+        return LinkSecurity(ClientSettings(properties), protocol, properties.get("sasl.mechanism", "GSSAPI"))
     except ConfigError as error:
-        raise Unusable(
-            _AS_LISTENER.sub("", str(error)).replace(f"listener {_LISTENER} has no", "there is no")
-        ) from None
-
-
-def _as_listener(properties: Mapping[str, str], protocol: str) -> dict[str, str]:
-    mechanism = properties.get("sasl.mechanism", "GSSAPI")
-    settings = {name: value for name, value in properties.items() if name.startswith("ssl.")}
-    settings["listener.security.protocol.map"] = f"{_LISTENER}:{protocol},CONTROLLER:PLAINTEXT"
-    settings["sasl.mechanism.inter.broker.protocol"] = mechanism
-    for name, value in properties.items():
-        if name.startswith(("sasl.jaas.", "sasl.kerberos.service", "sasl.login.", "sasl.oauthbearer.")):
-            settings[f"listener.name.{_LISTENER.lower()}.{mechanism.lower()}.{name}"] = value
-    return settings
+        raise Unusable(str(error)) from None
 
 
 def invalid(name: str, value: object, why: str) -> Unusable:

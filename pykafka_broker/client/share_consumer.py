@@ -15,8 +15,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from pykafka_broker.client.cluster import LEADER_ERRORS, NOBODY, Client, Leaders, check_topic, wait_for
-from pykafka_broker.client.consumer import ConsumerSettings, batches_of
+from pykafka_broker.client.cluster import LEADER_ERRORS, NOBODY, Backoff, Client, Leaders, check_topic, wait_for
+from pykafka_broker.client.consumer import LOOK_EVERY_MS, ConsumerSettings, batches_of
 from pykafka_broker.client.errors import ClientError, KafkaError, Unusable
 from pykafka_broker.client.membership import ShareGroupMembership
 from pykafka_broker.peers import LinkError
@@ -69,8 +69,9 @@ class Delivered(NamedTuple):
 class _Session:
     """The share session with a broker."""
 
-    def __init__(self) -> None:
+    def __init__(self, client: Client) -> None:
         self.epoch = _FIRST_EPOCH
+        self.backoff = Backoff(client)
         self.partitions: set[TopicPartition] = set()
         self.acknowledged: dict[TopicPartition, dict[int, int]] = {}  # by offset
 
@@ -145,7 +146,7 @@ class ShareConsumer:
             left = until - self._client.deadline(0)
             if left <= 0:
                 return []
-            await wait_for(self._arrived, min(left, self._client.backoff_ms))
+            await wait_for(self._arrived, min(left, LOOK_EVERY_MS))
         return [self._waiting.popleft() for _ in range(min(max_records, len(self._waiting)))]
 
     def acknowledge(self, delivered: Delivered, kind: int) -> None:
@@ -191,7 +192,7 @@ class ShareConsumer:
             self._fetches[leader] = asyncio.create_task(self._fetch(leader, partitions))
 
     async def _fetch(self, leader: int, partitions: set[TopicPartition]) -> None:
-        session = self._sessions.setdefault(leader, _Session())
+        session = self._sessions.setdefault(leader, _Session(self._client))
         told = session.pop_acknowledgements()
         request = self._request(session, partitions, told)
         refused = True
@@ -212,7 +213,9 @@ class ShareConsumer:
         finally:
             self._arrived.set()
             if refused:  # and the next fetch may be, too
-                await asyncio.sleep(self._client.backoff_ms / 1000)
+                await session.backoff.pause()
+            else:
+                session.backoff.reset()
             del self._fetches[leader]
 
     def _request(self, session: _Session, partitions: set[TopicPartition], told: _Told) -> ShareFetchRequest:

@@ -35,7 +35,7 @@ from pykafka_broker.registry.decoding import Decoder, OwnSchemas
 from pykafka_broker.registry.kinds import KINDS
 from pykafka_broker.registry.problems import Elsewhere, RegistryError
 from pykafka_broker.registry.records import Schema, Version, guid_of, read_schema, with_kind
-from pykafka_broker.registry.registry import LATEST, Registry
+from pykafka_broker.registry.registry import LAST_VERSION, LATEST, Registry
 from pykafka_broker.registry.settings import read_config
 from pykafka_broker.registry.topic import SchemasTopic
 from pykafka_broker.server.serving import ProcessExtension, Running
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 
 Json = Any
-_LAST_VERSION = 2**31 - 1
 _OF_A_SCHEMA = frozenset({"schema", "schemaType", "references", "metadata", "ruleSet", "id", "version", "subject"})
 _NOT_KEPT = frozenset(
     {"deleted", "guid", "ts", "createTs", "schemaTags", "schemaTagsToAdd", "schemaTagsToRemove", "propagateSchemaTags"}
@@ -92,7 +91,7 @@ class Call(NamedTuple):
         text = self.path["version"]
         if text in ("latest", "-1"):
             return LATEST
-        if not (re.fullmatch("[0-9]{1,10}", text) and 1 <= int(text) <= _LAST_VERSION):
+        if not (re.fullmatch("[0-9]{1,10}", text) and 1 <= int(text) <= LAST_VERSION):
             raise problems.INVALID_VERSION(text)
         return int(text)
 

@@ -126,7 +126,7 @@ def _avro(text: str, library: Mapping[str, str], body: bytes) -> str:
 
 def _protobuf(text: str, library: Mapping[str, str], body: bytes) -> str:
     from google.protobuf.json_format import MessageToJson, SerializeToJsonError
-    from google.protobuf.message import DecodeError
+    from google.protobuf.message import DecodeError as ProtobufError
 
     from pykafka_broker.registry.protobuf import message_class
 
@@ -134,7 +134,7 @@ def _protobuf(text: str, library: Mapping[str, str], body: bytes) -> str:
     message = message_class(text, library, indexes)()
     try:
         message.ParseFromString(body[at:])
-    except DecodeError as error:
+    except ProtobufError as error:
         raise ValueError(f"it does not fit the schema: {error}") from None
     try:
         return MessageToJson(message, preserving_proto_field_name=True, indent=None, ensure_ascii=False)
@@ -169,7 +169,6 @@ _TIMEOUT_S = 5.0
 _MOST_BYTES = 8 << 20  # of an answer
 _MOST_KEPT = 1_000
 _LONGEST_KEPT = 64 << 10  # characters; a longer schema is asked for again
-_KINDS = ("AVRO", "PROTOBUF", "JSON")
 _MISSING = 404
 
 
@@ -204,7 +203,7 @@ class SchemasElsewhere:
             if schema is None or schema_id is None:
                 return None
             kind = schema.get("schemaType") or "AVRO"
-            if kind not in _KINDS:
+            if kind not in _READS:
                 raise ValueError(f"the schema registry has a schema of type {kind}, which can't be read here")
             return SchemaText(schema_id, kind, str(schema["schema"]), self._library(schema))
         except (AttributeError, IndexError, KeyError, TypeError):

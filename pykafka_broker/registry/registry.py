@@ -19,7 +19,7 @@ from pykafka_broker.registry.subjects import beside, context_of
 from pykafka_broker.registry.topic import SchemasTopic
 
 LATEST = -1
-_LAST_VERSION = 2**31 - 1
+LAST_VERSION = 2**31 - 1
 
 
 class Registry:
@@ -259,7 +259,7 @@ class Registry:
         following = self.state.next_version(subject)
         if number in (0, LATEST):
             number = following
-        if number > _LAST_VERSION or (number != following and not importing):
+        if number > LAST_VERSION or (number != following and not importing):
             raise problems.INVALID_SCHEMA("Version is not one more than previous version")
         return number
 

@@ -1,4 +1,4 @@
-"""The settings of one listener.
+"""The settings of one listener, or the properties of a client.
 
 Rule: the closest setting wins, as Kafka documents it ("Security, listener configuration"): for a mechanism of this
 listener, for this listener, for all: `listener.name.<name>.<mechanism>.<key>`, `listener.name.<name>.<key>`, `<key>`,
@@ -26,8 +26,10 @@ class ListenerSettings:
 
     def __init__(self, config: BrokerConfig, name: str) -> None:
         self.name = name
+        self.before_error = f"listener {name}: "
+        self.of_listener = f" of listener {name}"
         self._config = config
-        self._extras = config.extras
+        self._extras: Mapping[str, str] = config.extras
         self._prefix = f"listener.name.{name.lower()}."
 
     @property
@@ -51,14 +53,16 @@ class ListenerSettings:
         endpoints = (text.strip().lower().partition("://") for text in self._config["advertised.listeners"] or ())
         return [where.rpartition(":")[0].strip("[]") for name, _, where in endpoints if name == self.name.lower()]
 
+    def full_name(self, key: str, mechanism: str | None = None) -> str:
+        """Return the name of a setting for the listener alone, or for a mechanism of the listener alone."""
+        return f"{self._prefix}{key}" if mechanism is None else f"{self._prefix}{mechanism.lower()}.{key}"
+
     def text(self, key: str, mechanism: str | None = None) -> tuple[str, str] | None:
         """Return the full name and the text of a setting made for the listener alone, or None."""
-        if mechanism is not None:
-            name = f"{self._prefix}{mechanism.lower()}.{key}"
+        for name in (self.full_name(key, mechanism), self.full_name(key)):
             if name in self._extras:
                 return name, self._extras[name]
-        name = self._prefix + key
-        return (name, self._extras[name]) if name in self._extras else None
+        return None
 
     def get(self, key: str, mechanism: str | None = None) -> Any:
         """Return the typed value of a broker key.
@@ -70,3 +74,15 @@ class ListenerSettings:
             return self._config[key]
         name, text = found
         return parse_value(broker_keys()[key]._replace(name=name), text)
+
+
+class ClientSettings(ListenerSettings):
+    """The properties of a client: all of its connections are alike, and it has no listener to speak of in errors."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        super().__init__(BrokerConfig({}), "CLIENT")
+        self.before_error = self.of_listener = ""
+        self._extras = properties
+
+    def full_name(self, key: str, mechanism: str | None = None) -> str:
+        return key

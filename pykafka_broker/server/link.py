@@ -626,6 +626,6 @@ class LinkPeers:
 def _security_at(config: BrokerConfig, listener: str) -> TransportSecurity:
     if security_protocol_of(config, listener) == PLAINTEXT:
         return PLAIN
-    from pykafka_broker.server.link_security import LinkSecurity  # brings OpenSSL
+    from pykafka_broker.server.link_security import security_at  # brings OpenSSL
 
-    return LinkSecurity(config, listener)
+    return security_at(config, listener)

@@ -143,23 +143,18 @@ class LinkLogin:
 
 
 class LinkSecurity:
-    """TLS and login of links to the listener `name`.
+    """TLS and login of links.
 
     Raises ConfigError.
     """
 
-    def __init__(self, config: BrokerConfig, name: str) -> None:
-        settings = ListenerSettings(config, name)
-        protocol = security_protocol_of(config, name)
+    def __init__(self, settings: ListenerSettings, protocol: str, mechanism: str) -> None:
         self._context = client_context(settings) if protocol.endswith("SSL") else None
         self._pace = Unhurried()
-        self._mechanism = ""
+        self._mechanism = mechanism
         self._new_login: NewLogin | None = None
         if protocol.startswith("SASL_"):
-            controllers = [each.upper() for each in config.controller_listener_names or ()]
-            to_brokers: str = config["sasl.mechanism.inter.broker.protocol"]
-            self._mechanism = config["sasl.mechanism.controller.protocol"] if name in controllers else to_brokers
-            self._new_login = login_of(settings, self._mechanism, lambda: secrets.token_urlsafe(18), fetched)
+            self._new_login = login_of(settings, mechanism, lambda: secrets.token_urlsafe(18), fetched)
 
     def transport(self, sock: socket.socket, host: str) -> Transport:
         """Return the transport for a socket connected to `host`."""
@@ -170,3 +165,10 @@ class LinkSecurity:
     def begin(self, wall: int, host: str) -> LinkLogin | None:
         """Return the login at the beginning of a connection to `host`, or None."""
         return None if self._new_login is None else LinkLogin(self._mechanism, self._new_login(wall, host))
+
+
+def security_at(config: BrokerConfig, name: str) -> LinkSecurity:
+    """Return the security of links to the listener `name` of other nodes. Raises ConfigError."""
+    of_controllers = name in [each.upper() for each in config.controller_listener_names or ()]
+    key = "sasl.mechanism.controller.protocol" if of_controllers else "sasl.mechanism.inter.broker.protocol"
+    return LinkSecurity(ListenerSettings(config, name), security_protocol_of(config, name), config[key])

@@ -8,6 +8,7 @@ from typing import Any
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.configs import ConfigChange, Resource, alter_configs, describe_configs, list_resources
 from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.properties import integer
 from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
 from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
@@ -63,9 +64,10 @@ async def run(tool: Tool) -> int:
 
 
 def _changes(tool: Tool) -> list[ConfigChange]:
-    interval = tool.options.interval
-    if interval and not (interval.isascii() and interval.removeprefix("-").isdigit()):
-        raise ToolUsageError("Invalid interval value. Enter an integer, or leave empty to reset.")
+    try:
+        integer(tool.options.interval or "0")
+    except ValueError:
+        raise ToolUsageError("Invalid interval value. Enter an integer, or leave empty to reset.") from None
     found = []
     for flag, key in _KEYS.items():
         text = getattr(tool.options, flag)

@@ -343,9 +343,7 @@ def formatter_of(tool: Tool) -> Text:
     before, package, name = tool.options.formatter.rpartition(_TOOLS)
     if before or not package:
         raise ToolUsageError(f"there is no formatter {tool.options.formatter}")
-    if name == "DefaultMessageFormatter":
-        return RecordFormatter(properties).text
-    if name == "LoggingMessageFormatter":
+    if name in ("DefaultMessageFormatter", "LoggingMessageFormatter"):
         return RecordFormatter(properties).text
     if name == "NoOpMessageFormatter":
         return lambda _: b""
@@ -462,7 +460,7 @@ def as_data(consumed: Consumed) -> dict[str, Any]:
         "partition": consumed.partition.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        "timestamp_type": ("CreateTime", "LogAppendTime")[consumed.timestamp_type],
+        "timestamp_type": _TIMES[consumed.timestamp_type],
         "leader_epoch": consumed.leader_epoch,
         "key": _shown(record.key),
         "value": _shown(record.value),

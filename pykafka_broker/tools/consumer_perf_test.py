@@ -7,43 +7,26 @@ of fetching.
 from __future__ import annotations
 
 import random
-from datetime import datetime
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.group_consumer import GroupConsumer
-from pykafka_broker.client.properties import integer, long
+from pykafka_broker.client.properties import integer
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, subscribed
-from pykafka_broker.tools.java_time import date_form
 from pykafka_broker.tools.progress import Bar
-from pykafka_broker.tools.statistics import print_metrics
+from pykafka_broker.tools.statistics import LATE, MB, add_reading_flags, dates_of, print_metrics, wanted_records
 
-_MB = 1 << 20
 _FIGURES = (
     "data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms, fetch.MB.sec, "
 )
 _LAST_FIGURE = "fetch.nMsg.sec"
-_LATE = "WARNING: Exiting before consuming the expected number of records: timeout ({} ms) exceeded. "
-_HOW = "You can use the --timeout option to increase the timeout."
 
 
 def options(parser: ToolParser) -> None:
-    parser.add_connection()
-    parser.option("--topic TOPIC", "read the records of this topic")
+    add_reading_flags(parser, "consumer")
     parser.option("--include REGEX", "read all topics whose names match")
-    parser.option("--num-records NUMBER", "how many records to read", type=long)
-    parser.option("--messages NUMBER", "the same (deprecated)", type=long)
-    parser.option("--command-property NAME=VALUE ...", "property of the consumer")
-    parser.option("--consumer.config FILE", "the same as --command-config", dest="consumer_config")
     parser.option("--group GROUP", "the group of the consumer")
-    parser.option("--fetch-size BYTES", "most bytes of one partition in a fetch", type=integer, default=_MB)
-    parser.option("--socket-buffer-size BYTES", "has no effect here", type=integer)
+    parser.option("--fetch-size BYTES", "most bytes of one partition in a fetch", type=integer, default=MB)
     parser.option("--from-latest", "begin at the end of the topic, unless the group has offsets")
-    parser.option("--timeout MS", "end when no record comes for this time", type=long, default=10_000)
-    parser.option("--date-format FORMAT", "form of times, in Java's letters", default="yyyy-MM-dd HH:mm:ss:SSS")
-    parser.option("--hide-header", "leave out the names of the columns")
-    parser.option("--show-detailed-stats", "print a line for each --reporting-interval")
-    parser.option("--reporting-interval MS", "time between two lines of figures", type=long, default=5_000)
-    parser.option("--print-metrics", "print figures of the client at the end")
 
 
 async def run(tool: Tool) -> int:
@@ -51,18 +34,14 @@ async def run(tool: Tool) -> int:
     tool.required("bootstrap_server")
     tool.one_of("num_records", "messages")
     tool.one_of("topic", "include")
-    tool.never_with("command_config", "consumer_config")
     if options.reporting_interval <= 0:
         raise ToolUsageError("Reporting interval must be greater than 0.")
     properties = _properties(tool)
-    if tool.given("messages"):
-        tool.print("Warning: --messages is deprecated. Use --num-records instead.")
-    if tool.given("consumer_config"):
-        tool.print("Warning: --consumer.config is deprecated. Use --command-config instead.")
+    count = wanted_records(tool)
     wanted = [options.topic] if options.topic is not None else subscribed(options.include)
     async with Client(options.bootstrap_server, properties) as client:
         _print_header(tool)
-        test = _Test(tool, client)
+        test = _Test(tool, client, count)
         async with GroupConsumer(client, {}, wanted, on_assigned=lambda _: test.assigned()) as consumer:
             await test.read(consumer)
         test.report()
@@ -88,9 +67,10 @@ def _print_header(tool: Tool) -> None:
 class _Test:
     """A run of the test. Times are milliseconds of the steady clock, which starts at the wall clock's time."""
 
-    def __init__(self, tool: Tool, client: Client) -> None:
+    def __init__(self, tool: Tool, client: Client, wanted: int) -> None:
         self._tool = tool
-        self._date_form = date_form(tool.options.date_format)
+        self._wanted = wanted
+        self._date = dates_of(tool)
         self._clock = client.clock
         self._start = client.deadline(0)
         self._joined_in = 0
@@ -104,14 +84,12 @@ class _Test:
             self._joining_since = None
 
     async def read(self, consumer: GroupConsumer) -> None:
-        options = self._tool.options
-        wanted = options.num_records if options.num_records is not None else options.messages
-        with self._tool.progress("reading", wanted, "record") as shown:
-            await self._read(consumer, wanted, shown)
+        with self._tool.progress("reading", self._wanted, "record") as shown:
+            await self._read(consumer, shown)
 
-    async def _read(self, consumer: GroupConsumer, wanted: int, shown: Bar) -> None:
+    async def _read(self, consumer: GroupConsumer, shown: Bar) -> None:
         options, heard = self._tool.options, self._clock.tick()
-        while self._count < wanted:
+        while self._count < self._wanted:
             for chunk in await consumer.poll(100):
                 heard = self._clock.tick()
                 shown.update(len(chunk.records))
@@ -121,7 +99,7 @@ class _Test:
             if options.show_detailed_stats and now - self._last[0] >= options.reporting_interval:
                 self._detail(now)
             if now - heard > options.timeout:
-                self._tool.print(_LATE.format(options.timeout) + _HOW)
+                self._tool.print(LATE.format(options.timeout))
                 return
 
     def _detail(self, now: int) -> None:
@@ -145,12 +123,9 @@ class _Test:
             print_metrics(tool, "consumer", tool.result)
 
     def _line(self, data: int, count: int, elapsed: int, joined_in: int) -> str:
-        total_mb, total, seconds = self._bytes / _MB, self._count, max(1, elapsed) / 1000
+        total_mb, total, seconds = self._bytes / MB, self._count, max(1, elapsed) / 1000
         fetching = max(1, elapsed - joined_in)
         return (
-            f"{total_mb:.4f}, {data / _MB / seconds:.4f}, {total}, {count / seconds:.4f}, {joined_in}, {fetching}, "
-            f"{data / _MB / fetching * 1000:.4f}, {count / fetching * 1000:.4f}"
+            f"{total_mb:.4f}, {data / MB / seconds:.4f}, {total}, {count / seconds:.4f}, {joined_in}, {fetching}, "
+            f"{data / MB / fetching * 1000:.4f}, {count / fetching * 1000:.4f}"
         )
-
-    def _date(self, moment: int) -> str:
-        return self._date_form(datetime.fromtimestamp(moment / 1000).astimezone())

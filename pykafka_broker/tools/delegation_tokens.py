@@ -60,12 +60,15 @@ async def create_token(client: Client, owner: str | None, renewers: Sequence[str
     versions = None if owner is None else (_FOR_OTHERS, _HIGHEST)
     made = await client.ask_controller(request, call="createDelegationToken", versions=versions, repeatable=False)
     check(made.error_code)
-    whose = f"{made.principal_type}:{made.principal_name}"
-    requester = f"{made.token_requester_principal_type}:{made.token_requester_principal_name}"
     times = made.issue_timestamp_ms, made.expiry_timestamp_ms, made.max_timestamp_ms
-    # A broker from before KIP-373 names no requester, which is always the owner.
-    asked_by = whose if requester == ":" else requester
-    return Token(made.token_id, bytes(made.hmac), whose, asked_by, list(renewers), *times)
+    return Token(made.token_id, bytes(made.hmac), *_owner_and_requester(made), list(renewers), *times)
+
+
+def _owner_and_requester(told: Any) -> tuple[str, str]:
+    """Return both principals; a broker before KIP-373 names no requester, which is always the owner."""
+    owner = f"{told.principal_type}:{told.principal_name}"
+    requester = f"{told.token_requester_principal_type}:{told.token_requester_principal_name}"
+    return owner, owner if requester == ":" else requester
 
 
 _Change = type[RenewDelegationTokenRequest] | type[ExpireDelegationTokenRequest]
@@ -85,12 +88,9 @@ async def describe_tokens(client: Client, owners: Sequence[str]) -> list[Token]:
     check(answer.error_code)
     found = []
     for each in answer.tokens:
-        owner = f"{each.principal_type}:{each.principal_name}"
-        requester = f"{each.token_requester_principal_type}:{each.token_requester_principal_name}"
         renewers = [f"{one.principal_type}:{one.principal_name}" for one in each.renewers]
         times = each.issue_timestamp, each.expiry_timestamp, each.max_timestamp
-        asked_by = owner if requester == ":" else requester
-        found.append(Token(each.token_id, bytes(each.hmac), owner, asked_by, renewers, *times))
+        found.append(Token(each.token_id, bytes(each.hmac), *_owner_and_requester(each), renewers, *times))
     return found
 
 

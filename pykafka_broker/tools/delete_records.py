@@ -16,7 +16,7 @@ from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsTopic,
 )
 from pykafka_broker.tools.frame import Tool, ToolParser
-from pykafka_broker.tools.json_file import field, json_array, json_number, json_object, json_text, read_json
+from pykafka_broker.tools.json_file import field, json_array, json_number, json_object, json_partition, read_json
 
 _VERSION = 1  # of the file
 
@@ -55,7 +55,7 @@ def _offsets(path: str) -> dict[TopicPartition, int]:
         raise ClientError("Missing partitions field")
     found: dict[TopicPartition, int] = {}
     for each in map(json_object, json_array(content["partitions"])):
-        partition = TopicPartition(json_text(field(each, "topic")), json_number(field(each, "partition")))
+        partition = json_partition(each)
         if partition in found:
             raise ClientError(f"Offset json file contains duplicate topic partitions: {partition}")
         found[partition] = json_number(field(each, "offset"), long=True)

@@ -6,14 +6,14 @@ Rule: flags have names since Kafka 4.2; the five or six words of older scripts a
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 
 from pykafka_broker.client.cluster import Client, Leaders
 from pykafka_broker.client.consumer import Consumer
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.leaders import ListedOffset, list_offsets
+from pykafka_broker.client.leaders import offsets_at
 from pykafka_broker.client.producer import Producer
+from pykafka_broker.client.properties import integer
 from pykafka_broker.protocol.enums import LATEST, TopicPartition
 from pykafka_broker.records.record import BatchRecord, Headers
 from pykafka_broker.server.event_loop import nanoseconds
@@ -27,7 +27,6 @@ _OLD = (
 )
 _WAIT_MS = 60_000
 _EVERY = 1_000
-_LARGEST = 2**31 - 1
 
 
 def options(parser: ToolParser) -> None:
@@ -87,11 +86,13 @@ def _number(tool: Tool, name: str, least: int) -> int:
     """Return an option as a Java int. Raises ToolUsageError."""
     text = getattr(tool.options, name)
     spelt = name.replace("_", "-")
-    if not re.fullmatch(r"[-+]?\d{1,10}", text, re.ASCII) or abs(int(text)) > _LARGEST:
-        raise ToolUsageError(f"Cannot parse argument '{text}' of option {spelt}")
-    if int(text) < least:
+    try:
+        number = integer(text)
+    except ValueError:
+        raise ToolUsageError(f"Cannot parse argument '{text}' of option {spelt}") from None
+    if number < least:
         raise ToolUsageError(f"Value for --{spelt} must be at least {least}.")
-    return int(text)
+    return number
 
 
 async def _begin(tool: Tool, client: Client, consumer: Consumer) -> None:
@@ -104,10 +105,8 @@ async def _begin(tool: Tool, client: Client, consumer: Consumer) -> None:
     count = len(await Leaders(client, create=True).of(topic, client.api_timeout_ms))
     partitions = [TopicPartition(topic, each) for each in range(count)]
     consumer.assign(partitions)
-    for partition, end in (await list_offsets(client, dict.fromkeys(partitions, LATEST))).items():
-        if not isinstance(end, ListedOffset):
-            raise end
-        consumer.seek(partition, end.offset)
+    for partition, end in (await offsets_at(client, partitions, LATEST)).items():
+        consumer.seek(partition, end)
 
 
 class _Parts:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.properties import integer
+from pykafka_broker.client.properties import integer, short
 from pykafka_broker.client.quorum import api_versions, update_features
 from pykafka_broker.cluster.features import METADATA_VERSION, METADATA_VERSIONS, default_levels
 from pykafka_broker.cluster.formatting import FormatError, KnownLevels
@@ -13,7 +11,6 @@ from pykafka_broker.protocol.enums import UpgradeType
 from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, ToolUsageError
 
 _DONE = {"upgrade": "upgraded", "downgrade": "downgraded", "disable": "disabled"}
-_MAX_LEVEL = 32767
 _LEVELS = KnownLevels()
 
 
@@ -155,8 +152,11 @@ def _level_of(text: str) -> tuple[str, int]:
     name, equals, number = text.partition("=")
     if not equals:
         raise ToolUsageError(f"Can't parse feature=level string {text}: equals sign not found.")
-    if not re.fullmatch("-?[0-9]{1,5}", number) or int(number) > _MAX_LEVEL:
-        raise ToolUsageError(f"Can't parse feature=level string {text}: unable to parse {number} as a short.")
-    if int(number) < 0:
+    try:
+        level = short(number.strip())
+    except ValueError:
+        wrong = f"unable to parse {number.strip()} as a short."
+        raise ToolUsageError(f"Can't parse feature=level string {text}: {wrong}") from None
+    if level < 0:
         raise ToolUsageError("Cannot specify a negative version level.")
-    return name.strip(), int(number)
+    return name.strip(), level

@@ -44,6 +44,7 @@ _HELPING_AT_ONCE = (  # without any flag, with 0
 )
 _BY_ARGPARSE4J = ("cluster", "transactions", *_GLADLY_HELPING, *_HELPING_AT_ONCE)
 _LOG = logging.getLogger("pykafka_broker")
+_SILENT = logging.NullHandler()
 
 
 class ToolUsageError(Exception):
@@ -413,10 +414,6 @@ def parser_of(name: str) -> ToolParser:
 def main(name: str, arguments: Sequence[str]) -> int:
     """Run a tool with the arguments behind the name, and return the exit code."""
     module, parser = _module(name), parser_of(name)
-    if not _LOG.handlers:
-        _LOG.addHandler(logging.NullHandler())  # the error that ends the tool tells about connections
-        if sys.stderr.isatty():  # at a terminal they are logged at once
-            _LOG.getChild("client").addHandler(logging.StreamHandler())
     try:
         if not arguments and name in _HELPING_AT_ONCE:
             parser.print_help()
@@ -450,11 +447,16 @@ def _run(module: Any, tool: Tool) -> int:
             loop.add_signal_handler(signal.SIGTERM, task.cancel)
         return int(await module.run(tool))
 
+    _LOG.addHandler(_SILENT)  # the error that ends the tool tells about connections
+    told = logging.StreamHandler()  # warnings of the client come at once, as with Kafka's scripts
+    _LOG.getChild("client").addHandler(told)
     try:
         with asyncio.Runner(loop_factory=plain_event_loop) as runner:
             return runner.run(run())
     except asyncio.CancelledError:
         return 128 + signal.SIGTERM
+    finally:
+        _LOG.getChild("client").removeHandler(told)
 
 
 # -- topics by a regular expression

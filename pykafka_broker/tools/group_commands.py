@@ -25,7 +25,7 @@ from pykafka_broker.client.groups import (
     delete_offsets,
     list_groups,
 )
-from pykafka_broker.client.leaders import ListedOffset, list_offsets
+from pykafka_broker.client.leaders import offsets_at
 from pykafka_broker.client.properties import integer, java_split, long
 from pykafka_broker.client.topics import describe_topics
 from pykafka_broker.protocol.enums import EARLIEST, LATEST, TopicPartition, by_topic
@@ -449,32 +449,18 @@ async def _since(
     tool: Tool, client: Client, partitions: Collection[TopicPartition], moment: int
 ) -> dict[TopicPartition, int]:
     """Return the first offset with the timestamp or a later timestamp; without any, the end."""
-    found = await _found(client, dict.fromkeys(partitions, moment))
-    empty = [each for each in partitions if found[each].offset < 0]
+    found = await offsets_at(client, partitions, moment)
+    empty = [each for each in partitions if found[each] < 0]
     ends = await offsets_at(client, empty, LATEST)
     for topic, partition in empty:
         tool.print(f"\nWarn: Partition {partition} from topic {topic} is empty. Falling back to latest known offset.")
-    return {each: ends[each] if each in ends else found[each].offset for each in partitions}
+    return {each: ends.get(each, found[each]) for each in partitions}
 
 
 async def within(client: Client, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Return the nearest existing offset of each partition."""
     first, end = await offsets_at(client, offsets, EARLIEST), await offsets_at(client, offsets, LATEST)
     return {partition: min(max(offset, first[partition]), end[partition]) for partition, offset in offsets.items()}
-
-
-async def offsets_at(client: Client, partitions: Collection[TopicPartition], time: int) -> dict[TopicPartition, int]:
-    found = await _found(client, dict.fromkeys(partitions, time))
-    return {partition: each.offset for partition, each in found.items()}
-
-
-async def _found(client: Client, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
-    """Look up offsets by time. Raises the first ClientError."""
-    found = await list_offsets(client, times) if times else {}
-    for each in found.values():
-        if isinstance(each, ClientError):
-            raise each
-    return found
 
 
 # -- plans

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pykafka_broker.client.errors import ClientError
+from pykafka_broker.protocol.enums import TopicPartition
 
 
 def read_json(path: str) -> Any:
@@ -56,6 +57,11 @@ def field(value: dict[str, Any], name: str) -> Any:
     if name not in value:
         raise ClientError(f"No such field exists: `{name}`")
     return value[name]
+
+
+def json_partition(value: dict[str, Any]) -> TopicPartition:
+    """Return the partition of an object. Raises ClientError for a missing field or another value."""
+    return TopicPartition(json_text(field(value, "topic")), json_number(field(value, "partition")))
 
 
 def _shown(value: Any) -> str:

@@ -14,7 +14,7 @@ from pykafka_broker.protocol.enums import TopicPartition, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, ToolUsageError
-from pykafka_broker.tools.json_file import field, json_array, json_number, json_object, json_text, read_json
+from pykafka_broker.tools.json_file import field, json_array, json_object, json_partition, read_json
 
 _TYPES = {"PREFERRED": 0, "UNCLEAN": 1}
 
@@ -104,7 +104,7 @@ def _partitions(tool: Tool) -> list[TopicPartition] | None:
 
 def _in_file(path: str) -> list[TopicPartition]:
     listed = map(json_object, json_array(field(json_object(read_json(path)), "partitions")))
-    found = [TopicPartition(json_text(field(each, "topic")), json_number(field(each, "partition"))) for each in listed]
+    found = list(map(json_partition, listed))
     twice = sorted({each for each in found if found.count(each) > 1})
     if twice:
         raise ToolUsageError(f"Replica election data contains duplicate partitions: [{_listed(twice)}]")

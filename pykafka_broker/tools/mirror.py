@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from pykafka_broker.client.acls import AclBinding, ResourcePattern, create_acls, describe_acls
 from pykafka_broker.client.batches import Delivery
-from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.cluster import Backoff, Client
 from pykafka_broker.client.configs import (
     ConfigChange,
     ConfigValueSource,
@@ -31,11 +31,11 @@ from pykafka_broker.client.configs import (
     source_of,
 )
 from pykafka_broker.client.consumer import Chunk, Consumer
-from pykafka_broker.client.errors import ClientError, KafkaError, Unusable
+from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable
 from pykafka_broker.client.groups import Committed, commit_offsets, committed_offsets, list_groups
-from pykafka_broker.client.leaders import list_offsets
+from pykafka_broker.client.leaders import offsets_at
 from pykafka_broker.client.producer import Producer
-from pykafka_broker.client.properties import invalid, read_properties
+from pykafka_broker.client.properties import integer, invalid, read_properties
 from pykafka_broker.client.topics import create_partitions, create_topic
 from pykafka_broker.config.java_regex import JavaRegexError, compile_java
 from pykafka_broker.protocol.enums import (
@@ -87,7 +87,7 @@ class Flow:
         """Return an integer property. Raises Unusable."""
         text = self.get(name, str(default))
         try:
-            return int(text)
+            return integer(text)
         except ValueError:
             raise invalid(name, text, "Not a number of type INT") from None
 
@@ -270,7 +270,7 @@ def read_position(key: bytes | None, value: bytes | None, source: str) -> tuple[
 
 
 _POLL_MS = 500
-_LOOKS = 100  # until the asked broker knows a new topic
+_LOOKS = 20  # until the asked broker knows a new topic
 _KEPT = 1_000  # records of a partition by which offsets of groups are translated
 
 
@@ -302,15 +302,14 @@ class Mirror:
     async def begin(self) -> None:
         """Create topics and read positions. Raises ClientError."""
         factor = self.flow.number("offset.storage.replication.factor", 3)
-        await ensure_topic(self.target, self._offsets_topic, 25, factor, {"cleanup.policy": "compact"})
+        count = await ensure_topic(self.target, self._offsets_topic, 25, factor, {"cleanup.policy": "compact"})
         factor = self.flow.number("offset-syncs.topic.replication.factor", 3)
         await ensure_topic(self._syncs_at, self._syncs_topic, 1, factor, {"cleanup.policy": "compact"})
-        await self._load_positions()
+        await self._load_positions([TopicPartition(self._offsets_topic, each) for each in range(count)])
         await self._load_syncs()
         await self.refresh()
 
-    async def _load_positions(self) -> None:
-        partitions = [TopicPartition(self._offsets_topic, each) for each in range(25)]
+    async def _load_positions(self, partitions: list[TopicPartition]) -> None:
         for record in await everything(self.target, self.flow.properties(self.flow.target, "consumer"), partitions):
             found = read_position(record.key, record.value, self.flow.source)
             if found is not None:
@@ -437,8 +436,8 @@ class Mirror:
 
 async def everything(client: Client, properties: dict[str, str], partitions: list[TopicPartition]) -> list[BatchRecord]:
     """Read all current records of partitions, each partition in order. Raises ClientError."""
-    ends = await list_offsets(client, dict.fromkeys(partitions, LATEST))
-    left = {partition for partition in partitions if ends[partition].offset > 0}
+    ends = await offsets_at(client, partitions, LATEST)
+    left = {partition for partition in partitions if ends[partition] > 0}
     found: list[BatchRecord] = []
     async with Consumer(client, properties) as consumer:
         consumer.assign(sorted(left))
@@ -447,12 +446,12 @@ async def everything(client: Client, properties: dict[str, str], partitions: lis
         while left:
             for chunk in await consumer.poll(_POLL_MS):
                 found += chunk.records
-            left -= {partition for partition in left if (consumer.position(partition) or 0) >= ends[partition].offset}
+            left -= {partition for partition in left if (consumer.position(partition) or 0) >= ends[partition]}
     return found
 
 
-async def ensure_topic(client: Client, name: str, partitions: int, factor: int, configs: dict[str, str]) -> None:
-    """Create a topic, unless the topic exists. Raises ClientError."""
+async def ensure_topic(client: Client, name: str, partitions: int, factor: int, configs: dict[str, str]) -> int:
+    """Create a topic, unless the topic exists; returns the number of its partitions. Raises ClientError."""
     await client.refresh()
     factor = min(factor, len(client.nodes))
     try:
@@ -460,11 +459,13 @@ async def ensure_topic(client: Client, name: str, partitions: int, factor: int, 
     except KafkaError as error:
         if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
+    backoff = Backoff(client)
     for _ in range(_LOOKS):
-        told = (await client.metadata([name])).topics
-        if not any(each.error_code or not each.partitions for each in told):
-            return
-        await asyncio.sleep(client.backoff_ms / 1000)
+        for told in (await client.metadata([name])).topics:
+            if not told.error_code and told.partitions:
+                return len(told.partitions)
+        await backoff.pause()
+    raise TimedOut(f"Topic {name} is not known to the brokers.")
 
 
 # -- groups

@@ -6,15 +6,15 @@ as soon as no move is left; clearing removes them from all brokers, also throttl
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 from collections.abc import Iterable, Mapping, Sized
 from typing import Any, NamedTuple
 
-from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.cluster import Backoff, Client
 from pykafka_broker.client.configs import ConfigChange, Resource, alter_configs
 from pykafka_broker.client.errors import ClientError, KafkaError
+from pykafka_broker.client.properties import integer, java_split
 from pykafka_broker.client.topics import (
     ReplicaDirectories,
     directories_of,
@@ -157,7 +157,7 @@ _NOT_YET = (ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITIO
 async def start_moves(tool: Tool, client: Client, plan: Plan) -> None:
     """Begin moves between log directories. Raises ClientError for a refused or late move."""
     timeout_ms = _TIMEOUT_MS if tool.options.timeout is None else tool.options.timeout
-    until, left = client.deadline(timeout_ms), dict(plan.directories)
+    until, backoff, left = client.deadline(timeout_ms), Backoff(client), dict(plan.directories)
     while left:
         begun = await _start_possible(client, left)
         if begun:
@@ -169,7 +169,7 @@ async def start_moves(tool: Tool, client: Client, plan: Plan) -> None:
                 f"Timed out before log directory move{_s(left)} could be started for: {_listed_replicas(left)}"
             )
         if left:
-            await asyncio.sleep(client.backoff_ms / 1000)
+            await backoff.pause(until)
 
 
 async def _start_possible(client: Client, wanted: Mapping[Replica, str]) -> list[Replica]:
@@ -433,11 +433,10 @@ async def _generate(tool: Tool, client: Client) -> int:
 
 def _broker_list(text: str) -> list[int]:
     """Read a list of brokers. Raises ClientError."""
-    brokers = []
-    for each in text.split(","):
-        if not each.isdecimal():
-            raise ClientError(f'For input string: "{each}"')
-        brokers.append(int(each))
+    try:
+        brokers = [integer(each) for each in java_split(",", text)]
+    except ValueError as error:
+        raise ClientError(str(error)) from None
     twice = sorted({each for each in brokers if brokers.count(each) > 1})
     if twice:
         raise ClientError(f"Broker list contains duplicate entries: [{', '.join(map(str, twice))}]")

@@ -8,61 +8,40 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from datetime import datetime
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.properties import integer, long
+from pykafka_broker.client.properties import integer
 from pykafka_broker.client.share_consumer import ACCEPT, Delivered, ShareConsumer
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
-from pykafka_broker.tools.java_time import date_form
 from pykafka_broker.tools.progress import INVISIBLE, Bar
-from pykafka_broker.tools.statistics import print_metrics
+from pykafka_broker.tools.statistics import LATE, MB, add_reading_flags, dates_of, print_metrics, wanted_records
 
-_MB = 1 << 20
 _FIGURES = "start.time, end.time, data.consumed.in.MB, MB.sec, nMsg.sec, data.consumed.in.nMsg, fetch.time.ms"
-_LATE = "WARNING: Exiting before consuming the expected number of records: timeout ({} ms) exceeded. "
-_HOW = "You can use the --timeout option to increase the timeout."
 _POLL_MS, _MOST_RECORDS = 100, 500
 
 
 def options(parser: ToolParser) -> None:
-    parser.add_connection()
-    parser.option("--topic TOPIC", "read the records of this topic")
-    parser.option("--num-records NUMBER", "how many records to read", type=long)
-    parser.option("--messages NUMBER", "the same (deprecated)", type=long)
-    parser.option("--command-property NAME=VALUE ...", "property of the share consumers")
-    parser.option("--consumer.config FILE", "the same as --command-config", dest="consumer_config")
+    add_reading_flags(parser, "share consumers")
     parser.option("--group GROUP", "the group of the share consumers", default="perf-share-consumer")
-    parser.option("--fetch-size BYTES", "most bytes in a fetch", type=integer, default=_MB)
-    parser.option("--socket-buffer-size BYTES", "has no effect here", type=integer)
+    parser.option("--fetch-size BYTES", "most bytes in a fetch", type=integer, default=MB)
     parser.option("--threads NUMBER", "how many share consumers read", type=integer, default=1)
-    parser.option("--timeout MS", "end when no record comes for this time", type=long, default=10_000)
-    parser.option("--date-format FORMAT", "form of times, in Java's letters", default="yyyy-MM-dd HH:mm:ss:SSS")
-    parser.option("--hide-header", "leave out the names of the columns")
-    parser.option("--show-detailed-stats", "print a line for each --reporting-interval")
     parser.option("--show-consumer-stats", "print a line for each share consumer")
-    parser.option("--reporting-interval MS", "time between two lines of figures", type=long, default=5_000)
-    parser.option("--print-metrics", "print figures of the clients at the end")
 
 
 async def run(tool: Tool) -> int:
     options = tool.options
     tool.required("bootstrap_server", "topic")
     tool.one_of("messages", "num_records")
-    tool.never_with("command_config", "consumer_config")
     properties = _properties(tool)
-    if tool.given("messages"):
-        tool.print("Warning: --messages is deprecated. Use --num-records instead.")
-    if tool.given("consumer_config"):
-        tool.print("Warning: --consumer.config is deprecated. Use --command-config instead.")
+    wanted = wanted_records(tool)
     if options.threads < 1:
         raise ToolUsageError("--threads has to be at least 1")
     if not options.hide_header:
         tool.print(_FIGURES)
     async with AsyncExitStack() as stack:
         readers: list[_Reader] = []
-        test = _Test(tool)
+        test = _Test(tool, wanted)
         for client_id in _client_ids(properties["client.id"], options.threads):
             client = Client(options.bootstrap_server, properties | {"client.id": client_id})
             await stack.enter_async_context(client)
@@ -94,10 +73,9 @@ class _TooLong(ClientError):
 class _Test:
     """A run of all share consumers."""
 
-    def __init__(self, tool: Tool) -> None:
-        options = tool.options
+    def __init__(self, tool: Tool, wanted: int) -> None:
         self.tool = tool
-        self.wanted: int = options.num_records if options.num_records is not None else options.messages
+        self.wanted = wanted
         self.count = 0
         self.shown: Bar = INVISIBLE
 
@@ -106,11 +84,10 @@ class _Test:
 
         window: the bytes and records since the start.
         """
-        form, elapsed = date_form(self.tool.options.date_format), end - start
-        dates = [form(datetime.fromtimestamp(moment / 1000).astimezone()) for moment in (start, end)]
+        elapsed, dates = end - start, map(dates_of(self.tool), (start, end))
         new_bytes, new_records = window
-        rates = [amount * 1000 / max(1, elapsed) for amount in (new_bytes / _MB, new_records)]
-        return f"{', '.join(dates)}, {data / _MB:.4f}, {rates[0]:.4f}, {rates[1]:.4f}, {count}, {elapsed}"
+        rates = [amount * 1000 / max(1, elapsed) for amount in (new_bytes / MB, new_records)]
+        return f"{', '.join(dates)}, {data / MB:.4f}, {rates[0]:.4f}, {rates[1]:.4f}, {count}, {elapsed}"
 
     def report(self, readers: list[_Reader]) -> None:
         tool = self.tool
@@ -148,7 +125,7 @@ class _Reader:
             if options.show_detailed_stats and now - self._last_line[0] >= options.reporting_interval:
                 self._detail(now)
             if now - heard > options.timeout and not self.count:
-                test.tool.print(_LATE.format(options.timeout) + _HOW)
+                test.tool.print(LATE.format(options.timeout))
                 return
             if now - self.start > options.timeout and self.count and test.count < test.wanted:
                 raise _TooLong("Timeout waiting for results from fetching records")

@@ -6,18 +6,21 @@ Rule: a latency is in milliseconds; percentiles are those of an even sample of a
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.tools.frame import Tool
+from pykafka_broker.client.properties import integer, long
+from pykafka_broker.tools.frame import Tool, ToolParser
+from pykafka_broker.tools.java_time import date_form
 
 # -- figures
 
 
 _SAMPLES = 500_000
 _SHARES = (0.5, 0.95, 0.99, 0.999)
-_MB = 1 << 20
+MB = 1 << 20
 
 
 def percentiles(latencies: list[int], shares: tuple[float, ...] = _SHARES) -> list[int]:
@@ -52,7 +55,7 @@ class Stats:
         count, data, total, most, since = self._window
         self._window = 0, 0, 0, 0, now
         seconds = max(1, now - since) / 1000
-        speed = f"{count / seconds:.1f} records/sec ({data / seconds / _MB:.2f} MB/sec)"
+        speed = f"{count / seconds:.1f} records/sec ({data / seconds / MB:.2f} MB/sec)"
         return (
             f"{count} {self._steady}records sent, {speed}, "
             f"{total / max(1, count):.1f} ms avg latency, {most:.1f} ms max latency."
@@ -65,7 +68,7 @@ class Stats:
         return {
             "records": self.count,
             "records_per_sec": self.count / seconds,
-            "mb_per_sec": self.bytes / seconds / _MB,
+            "mb_per_sec": self.bytes / seconds / MB,
             "avg_latency_ms": self.total / max(1, self.count),
             "max_latency_ms": self.most,
             **dict(zip(names, percentiles(self._samples), strict=True)),
@@ -101,6 +104,48 @@ class ThroughputThrottler:
         if self._per_second <= 0:
             return 0
         return max(0, int(count * 1000 / self._per_second) - (now - self._start))
+
+
+# -- tests that read
+
+
+LATE = (
+    "WARNING: Exiting before consuming the expected number of records: timeout ({} ms) exceeded. You can use the "
+    "--timeout option to increase the timeout."
+)
+
+
+def add_reading_flags(parser: ToolParser, who: str) -> None:
+    """Add the flags of both tests that read. who: the readers."""
+    parser.add_connection()
+    parser.option("--topic TOPIC", "read the records of this topic")
+    parser.option("--num-records NUMBER", "how many records to read", type=long)
+    parser.option("--messages NUMBER", "the same (deprecated)", type=long)
+    parser.option("--command-property NAME=VALUE ...", f"property of the {who}")
+    parser.option("--consumer.config FILE", "the same as --command-config", dest="consumer_config")
+    parser.option("--socket-buffer-size BYTES", "has no effect here", type=integer)
+    parser.option("--timeout MS", "end when no record comes for this time", type=long, default=10_000)
+    parser.option("--date-format FORMAT", "form of times, in Java's letters", default="yyyy-MM-dd HH:mm:ss:SSS")
+    parser.option("--hide-header", "leave out the names of the columns")
+    parser.option("--show-detailed-stats", "print a line for each --reporting-interval")
+    parser.option("--reporting-interval MS", "time between two lines of figures", type=long, default=5_000)
+    parser.option("--print-metrics", f"print figures of the {who} at the end")
+
+
+def wanted_records(tool: Tool) -> int:
+    """Return how many records to read, and warn of deprecated flags."""
+    if tool.given("messages"):
+        tool.print("Warning: --messages is deprecated. Use --num-records instead.")
+    if tool.given("consumer_config"):
+        tool.print("Warning: --consumer.config is deprecated. Use --command-config instead.")
+    options = tool.options
+    return int(options.num_records if options.num_records is not None else options.messages)
+
+
+def dates_of(tool: Tool) -> Callable[[int], str]:
+    """Return the function from milliseconds to a time in the form of `--date-format`. Raises ClientError."""
+    form = date_form(tool.options.date_format)
+    return lambda moment: form(datetime.fromtimestamp(moment / 1000).astimezone())
 
 
 # -- events

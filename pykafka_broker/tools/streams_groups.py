@@ -20,6 +20,7 @@ from pykafka_broker.client.groups import (
     internal_topics,
     tasks_of,
 )
+from pykafka_broker.client.leaders import offsets_at
 from pykafka_broker.client.topics import delete_topics
 from pykafka_broker.protocol.enums import EARLIEST, LATEST, TopicPartition, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
@@ -41,7 +42,6 @@ from pykafka_broker.tools.group_commands import (
     delete_offsets_of_group,
     described_state,
     execute,
-    offsets_at,
     parse_topics,
     partitions_within,
     print_deleted,
@@ -59,8 +59,7 @@ from pykafka_broker.tools.group_commands import (
 
 
 _STATE = {"GROUP": 15, "COORDINATOR (ID)": 25, "ASSIGNOR": 20, "STATE": 25, "GROUP-EPOCH": 15}
-_STATE |= {"TARGET-ASSIGNMENT-EPOCH": 25}
-_STATE |= {"#MEMBERS": 10}
+_STATE |= {"TARGET-ASSIGNMENT-EPOCH": 25, "#MEMBERS": 10}
 _MEMBERS = {"GROUP": 15, "TARGET-ASSIGNMENT-EPOCH": 25, "TOPOLOGY-EPOCH": 15, "MEMBER": 15, "MEMBER-PROTOCOL": 15}
 _MEMBERS |= {"MEMBER-EPOCH": 15, "PROCESS": 15, "CLIENT-ID": 15, "ASSIGNMENTS": 15}
 _OFFSETS = {"GROUP": 15, "TOPIC": 15, "PARTITION": 10, "CURRENT-OFFSET": 15, "LEADER-EPOCH": 15, "LOG-END-OFFSET": 15}
@@ -172,8 +171,8 @@ def _nodes(nodes: Sequence[TopologyDescriptionNode]) -> list[_Node]:
         if each.node_type not in _KINDS:
             raise ClientError(f"java.lang.IllegalStateException: Unknown topology node type: {each.node_type}")
         before = [other.name for other in nodes if each.name in other.successors]
-        node = _Node(_KINDS[each.node_type], each.name, each.source_topics, each.sink_topic, each.stores, [], [])
-        found.append(node._replace(successors=each.successors, predecessors=before))
+        topics = each.source_topics, each.sink_topic
+        found.append(_Node(_KINDS[each.node_type], each.name, *topics, each.stores, each.successors, before))
     return found
 
 
@@ -299,15 +298,11 @@ def _check(tool: Tool, action: str) -> None:
         raise ToolUsageError("--delete-offsets takes one of these options: --all-input-topics, --input-topic")
     if action == "delete_offsets" and len(tool.options.group) > 1:
         raise ToolUsageError("--delete-offsets supports only one --group at a time")
-    _check_internal_topics(tool, action)
-
-
-def _check_internal_topics(tool: Tool, action: str) -> None:
     tool.only_with("delete_all_internal_topics", "delete", "reset_offsets")
     tool.only_with("delete_internal_topic", "reset_offsets")
-    for flag in ("delete_all_internal_topics", "delete_internal_topic"):
-        if action == "reset_offsets":
-            tool.only_with(flag, "execute")
+    if action == "reset_offsets":
+        tool.only_with("delete_all_internal_topics", "execute")
+        tool.only_with("delete_internal_topic", "execute")
 
 
 async def _group_ids(tool: Tool, client: Client) -> list[str]:

@@ -58,12 +58,8 @@ async def list_transactions(
 ) -> list[Listed]:
     """Return the transactions of all coordinators. Raises ClientError."""
     lowest = 2 if pattern is not None else 1 if duration_ms >= 0 else 0
-
-    def make(_: int) -> ListTransactionsRequest:
-        return ListTransactionsRequest([], list(producer_ids), duration_ms, pattern)
-
-    await client.refresh(call="listTransactions(api=METADATA)")
-    answers = await client.ask_each(make, versions=(lowest, _LIST_HIGHEST), call="listTransactions")
+    request = ListTransactionsRequest([], list(producer_ids), duration_ms, pattern)
+    answers = await client.ask_each(request, versions=(lowest, _LIST_HIGHEST), call="listTransactions")
     found = []
     for node, answer in answers.items():
         check(answer.error_code)

@@ -45,7 +45,6 @@ def options(parser: ToolParser) -> None:
 async def run(tool: Tool) -> int:
     options = tool.options
     tool.required("bootstrap_server", "topic", "group_id")
-    tool.never_with("command_config", "consumer_config")
     async with Client(options.bootstrap_server, _properties(tool)) as client:
         reader = _Reader(tool, client)
         told = {"on_assigned": reader.assigned, "on_revoked": reader.revoked}

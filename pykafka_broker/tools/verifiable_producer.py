@@ -40,7 +40,6 @@ def options(parser: ToolParser) -> None:
 async def run(tool: Tool) -> int:
     options = tool.options
     tool.required("bootstrap_server", "topic")
-    tool.never_with("command_config", "producer_config")
     if options.message_create_time > _LATEST_MS:
         raise ToolUsageError(f"--message-create-time has to be at most {_LATEST_MS}")
     properties = tool.properties("command_config", "producer_config") | {"acks": str(options.acks), "retries": "0"}

@@ -166,3 +166,13 @@ def test_a_producer_without_answers_waits_for_a_slow_broker() -> None:
                     arrived += broker.recv(1 << 20)
                 assert arrived == sent[:whole]
         assert proxy.end() == 0
+
+
+def test_a_client_is_not_left_waiting_for_a_host_that_can_not_be() -> None:
+    proxy = Proxy(f"{'x' * 64}:9092")
+    host, _, port = proxy.address.rpartition(":")
+    with socket.create_connection((host, int(port))) as client:
+        client.settimeout(TIMEOUT_S)
+        client.sendall(b"".join(encode_request(ApiVersionsRequest(), 0, 1, "shop")))
+        assert client.recv(1) == b""
+    assert proxy.end() == 0

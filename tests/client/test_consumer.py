@@ -13,6 +13,8 @@ from pykafka_broker.client.consumer import Consumer
 from pykafka_broker.client.errors import ClientError, Unusable
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.protocol.enums import EARLIEST
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from pykafka_broker.testing import KafkaBroker
 
 Work = Callable[[Client], Awaitable[None]]
@@ -161,7 +163,30 @@ def test_a_topic_that_is_missing_is_looked_up_with_pauses(broker: KafkaBroker, m
         async with Consumer(client) as consumer:
             consumer.assign([("nowhere", 0)])
             assert await consumer.poll(1_000) == []
-        assert 0 < len(asked) <= 1 + 1_000 // client.backoff_ms
+        assert 0 < len(asked) <= 5  # after 100, 200, 400 and 800 ms, a fifth more or less
+
+    run(broker, work)
+
+
+def test_a_leader_that_refuses_a_fetch_is_asked_with_growing_pauses(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create_topic("refused")
+
+    async def work(client: Client) -> None:
+        asked: list[int] = []
+
+        async def refused(*request: Any, **options: Any) -> Any:
+            asked.append(1)
+            refusal = PartitionData(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return FetchResponse(responses=[FetchableTopicResponse("refused", partitions=[refusal])])
+
+        monkeypatch.setattr(client, "ask_once", refused)
+        async with Consumer(client) as consumer:
+            consumer.assign([("refused", 0)])
+            consumer.seek(("refused", 0), 0)
+            assert await consumer.poll(1_000) == []
+        assert 0 < len(asked) <= 5  # after 100, 200, 400 and 800 ms, a fifth more or less
 
     run(broker, work)
 

@@ -13,6 +13,7 @@ from pykafka_broker.client.errors import KafkaError, Unusable
 from pykafka_broker.client.group_consumer import GroupConsumer
 from pykafka_broker.client.groups import committed_offsets
 from pykafka_broker.client.producer import ProducerId
+from pykafka_broker.peers import LinkTimeout
 from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
@@ -157,6 +158,49 @@ def test_an_offset_in_an_open_transaction_is_waited_for(run: Callable[[Work], No
             assert await reading == ["c"]
 
     run(work)
+
+
+def test_a_coordinator_that_does_not_answer_is_asked_with_growing_pauses(
+    run: Callable[[Work], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(client: Client, _: Client, settings: dict[str, str]) -> None:
+        asked: list[Any] = []
+
+        async def silent(request: Any, *rest: Any, **options: Any) -> Any:
+            asked.append(request)
+            raise LinkTimeout("no answer", sent=False)
+
+        monkeypatch.setattr(client, "ask_once", silent)
+        async with GroupConsumer(client, settings | {"enable.auto.commit": "false"}, ["t"]) as consumer:
+            assert await consumer.poll(1_000) == []
+            assert 0 < len(asked) <= 5  # after 100, 200, 400 and 800 ms, a fifth more or less
+
+    run(work)
+
+
+def test_a_topic_that_the_asked_broker_does_not_know_yet_is_read_later(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.produce("new", ["a"])
+    settings = {"group.id": "of-new", "group.protocol": "consumer", "auto.offset.reset": "earliest"}
+
+    async def work() -> None:
+        async with Client(broker.bootstrap_servers) as client:
+            plain, asked = client.metadata, list[int]()
+
+            async def behind(topics: Any, **options: Any) -> Any:
+                answer = await plain(topics, **options)
+                if topics is None:
+                    asked.append(len(answer.topics))
+                    answer.topics = answer.topics if len(asked) > 1 else []
+                return answer
+
+            monkeypatch.setattr(client, "metadata", behind)
+            async with GroupConsumer(client, settings, ["new"]) as consumer:
+                assert await values(consumer, 1) == ["a"]
+            assert len(asked) == 2
+
+    asyncio.run(asyncio.wait_for(work(), 20))
 
 
 def test_what_a_group_refuses_is_raised(broker: KafkaBroker) -> None:

@@ -15,6 +15,12 @@ from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from pykafka_broker.protocol.messages.produce_request import ProduceRequest
+from pykafka_broker.protocol.messages.produce_response import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.testing import KafkaBroker
 
@@ -201,6 +207,59 @@ def test_what_is_left_at_an_error_is_told(broker: KafkaBroker) -> None:
 
     run(broker, work)
     assert isinstance(found[0].error, ClientError)
+
+
+def test_a_batch_that_is_refused_again_and_again_is_sent_with_growing_pauses(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Delivery] = []
+
+    async def work(client: Client) -> None:
+        async with Producer(client, {"request.timeout.ms": "100", "delivery.timeout.ms": "1000"}) as producer:
+            await producer.deliver("refused", b"taken")
+            asked: list[Message] = []
+
+            async def refused(request: Message, *rest: Any, **options: Any) -> Any:
+                asked.append(request)
+                error = PartitionProduceResponse(0, ErrorCode.NOT_ENOUGH_REPLICAS)
+                return ProduceResponse([TopicProduceResponse("refused", partition_responses=[error])])
+
+            monkeypatch.setattr(client, "ask_once", refused)
+            await producer.send("refused", b"v", on_delivery=found.append)
+            await producer.flush()
+            assert len(asked) <= 5  # after 100, 200, 400 and 800 ms, a fifth more or less
+
+    run(broker, work)
+    assert isinstance(found[0].error, TimedOut)
+
+
+def test_no_batch_waits_for_the_answer_about_another_one(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker.create_topic("apart", partitions=2)
+    found: list[Delivery] = []
+
+    async def work(client: Client) -> None:
+        async with Producer(client, {"linger.ms": "20"}) as producer:
+            await producer.deliver("apart", b"v", partition=0)
+            ask, sent, later = client.ask_once, asyncio.Event(), asyncio.Event()
+
+            async def late(request: ProduceRequest, *rest: Any, **options: Any) -> Any:
+                if request.topic_data[0].partition_data[0].index == 0:
+                    sent.set()
+                    await later.wait()
+                return await ask(request, *rest, **options)
+
+            def note(delivery: Delivery) -> None:
+                found.append(delivery)
+                later.set()
+
+            monkeypatch.setattr(client, "ask_once", late)
+            await producer.send("apart", b"a", partition=0, on_delivery=note)
+            await sent.wait()
+            await producer.send("apart", b"b", partition=1, on_delivery=note)
+            await later.wait()
+
+    run(broker, work, {"retry.backoff.ms": "60000", "retry.backoff.max.ms": "60000"})
+    assert [each.partition for each in found] == [1, 0]
 
 
 def test_a_node_that_has_just_started_is_asked_again_for_an_id(

@@ -108,6 +108,10 @@ def test_security_that_makes_no_sense_is_told_without_its_secret(properties: dic
     assert "listener" not in str(told.value).lower()  # a client has none
 
 
+def test_a_setting_that_clients_do_not_have_is_ignored() -> None:
+    assert security_of({"security.protocol": "SSL", "ssl.client.auth": "maybe"}) is not None
+
+
 def test_tokens_of_an_endpoint_are_got_as_the_properties_say() -> None:
     package = "org.apache.kafka.common.security.oauthbearer."
     properties = {

@@ -17,7 +17,7 @@ from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.security.sasl.login import Login, LoginFailed
 from pykafka_broker.server.event_loop import EventLoop, SystemClock
 from pykafka_broker.server.link import Link, LinkPeers, LinkState
-from pykafka_broker.server.link_security import LinkSecurity
+from pykafka_broker.server.link_security import security_at
 from pykafka_broker.server.serving import peers_of
 from pykafka_broker.testing import KafkaBroker
 from tests.security.tls.certificates import authority
@@ -135,7 +135,7 @@ class Slow(Login):
 async def linked_by(broker: KafkaBroker, login: Slow) -> AsyncIterator[Link]:
     (listener,) = broker.listeners
     turns = EventLoop(asyncio.get_running_loop(), SystemClock())
-    security = LinkSecurity(BrokerConfig(settings(broker, "PLAIN")), listener)
+    security = security_at(BrokerConfig(settings(broker, "PLAIN")), listener)
     security._new_login = lambda wall, host: login
     link = Link(turns, "127.0.0.1", broker.port, security=security)
     try:

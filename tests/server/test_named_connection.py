@@ -52,7 +52,7 @@ def test_one_that_it_refuses_is_disconnected(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("mechanism", "says"),
     [
-        ("PLAIN", "listener FRONT has no login module for PLAIN: "),
+        ("PLAIN", "listener FRONT: there is no login module for PLAIN: "),
         ("PLAN", "SASL mechanism PLAN of listener FRONT is not served; "),
     ],
 )

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,6 +75,19 @@ def test_a_failure_is_told_on_both_streams_as_kafkas_script_does(capsys: pytest.
         assert err == "org.apache.kafka.common.errors.TopicExistsException: Topic 'orders' already exists.\n"
         assert main("topics", [*where, "--create", "--topic", "orders", "--json"]) == 1
         assert capsys.readouterr().out == ""
+
+
+def test_an_address_without_a_broker_is_told_at_once_and_not_only_at_a_terminal(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text("default.api.timeout.ms=300\n")
+    for _ in range(2):  # and once in each run
+        assert main("topics", ["--bootstrap-server", NOBODY, "--command-config", str(config), "--list"]) == 1
+        first, *rest = capsys.readouterr().err.splitlines()
+        assert first.startswith(f"no connection to {NOBODY}: ")
+        assert "; trying again for" in first
+        assert len(rest) == 1  # the error at the end
 
 
 def test_a_value_that_kafkas_script_reads_late_is_told_as_a_failure(capsys: pytest.CaptureFixture[str]) -> None:

@@ -115,6 +115,14 @@ def test_records_configs_and_group_offsets_go_over_and_a_restart_goes_on(tmp_pat
         assert {"heartbeats", "from.checkpoints.internal"} <= set(there.list_topics(timeout=10).topics)
 
 
+def test_a_topic_of_positions_may_have_any_number_of_partitions(tmp_path: Path) -> None:
+    with KafkaBroker(in_process=True) as source, KafkaBroker(in_process=True) as target:
+        source.create_topic("mirrored", 2)
+        target.create_topic("mm2-offsets.from.internal", 1)
+        with mirroring(tmp_path, source, target):
+            until(lambda: any(each["name"] == "from.mirrored" for each in target.topics()))
+
+
 def test_the_offsets_of_a_group_follow_once_its_members_have_left(tmp_path: Path) -> None:
     more = "to.bootstrap.servers = {0}\nfrom.bootstrap.servers = {0}\nsync.group.offsets.interval.seconds = 1\n"
     with KafkaBroker(in_process=True) as broker:  # one cluster under two names: the group is the same on both sides

@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.cli.commands import is_tool
+from pykafka_broker.client.errors import ClientError
 from pykafka_broker.config.properties import format_properties
 from pykafka_broker.testing import KafkaBroker
-from pykafka_broker.tools.frame import main
+from pykafka_broker.tools.features import _level_of
+from pykafka_broker.tools.frame import ToolUsageError, main
+from pykafka_broker.tools.reassign_partitions import _broker_list
 from tests.tools.asking import Asked
 
 
@@ -172,3 +175,24 @@ def test_a_file_that_is_of_no_controller(
     arguments = ["--bootstrap-server", "127.0.0.1:1", "--command-config", str(file), "add-controller"]
     assert main("metadata-quorum", arguments) == 1
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "level"), [("v=+7", 7), ("v=00000017", 17), ("v= 7", 7)])
+def test_a_level_is_a_short_of_java(text: str, level: int) -> None:
+    assert _level_of(text) == ("v", level)
+    with pytest.raises(ToolUsageError, match="unable to parse 40000 as a short"):
+        _level_of("v=40000")
+
+
+@pytest.mark.parametrize(("text", "taken"), [("+5", True), ("-1", True), ("99999999999", False), (" 5", False)])
+def test_an_interval_is_an_integer_of_java(text: str, taken: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--alter", "--name", "m", "--interval", text]
+    assert main("client-metrics", arguments) == 1
+    assert ("Invalid interval value" not in capsys.readouterr().err) == taken  # an address is missing, too
+
+
+@pytest.mark.parametrize(("text", "brokers"), [("-1", [-1]), ("0,+1", [0, 1]), ("0,", [0])])
+def test_a_list_of_brokers_has_integers_of_java(text: str, brokers: list[int]) -> None:
+    assert _broker_list(text) == brokers
+    with pytest.raises(ClientError, match='For input string: " 1"'):
+        _broker_list("0, 1")

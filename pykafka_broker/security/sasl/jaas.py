@@ -41,10 +41,10 @@ class LoginModule(NamedTuple):
 
 def login_module(settings: ListenerSettings, mechanism: str) -> LoginModule:
     """Return the module of a listener for a mechanism. Raises ConfigError."""
-    name = f"listener.name.{settings.name.lower()}.{mechanism.lower()}.sasl.jaas.config"
+    name = settings.full_name("sasl.jaas.config", mechanism)
     found = settings.text("sasl.jaas.config", mechanism)
     if found is None or found[0] != name:
-        raise ConfigError(f"listener {settings.name} has no login module for {mechanism}: {name} is not set")
+        raise ConfigError(f"{settings.before_error}there is no login module for {mechanism}: {name} is not set")
     try:
         return parse_login_module(found[1])
     except ValueError as error:

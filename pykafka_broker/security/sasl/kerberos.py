@@ -51,7 +51,7 @@ def gssapi_mechanism(realm: Realm) -> NewMechanism:
         raise ConfigError(
             f"sasl.kerberos.service.name of listener {listener} is another one than serviceName of its login module"
         )
-    credentials = key_of(keytab, principal, listener)
+    credentials = key_of(settings, keytab, principal)
     names = KerberosNames(settings.get("sasl.kerberos.principal.to.local.rules"), principal.rpartition("@")[2])
 
     def begin() -> Gssapi:
@@ -105,14 +105,14 @@ class Gssapi:
         return Done(b"", f"User:{name}")
 
 
-def key_of(keytab: str, principal: str, listener: str) -> gssapi.Credentials:
+def key_of(settings: ListenerSettings, keytab: str, principal: str) -> gssapi.Credentials:
     """Return credentials to accept tickets for a principal. Raises ConfigError."""
     try:
         name = gssapi.Name(principal, gssapi.NameType.kerberos_principal)
         return gssapi.Credentials(name=name, usage="accept", store={"keytab": keytab})
     except GSSError as error:
         raise ConfigError(
-            f"{GSSAPI} of listener {listener}: there is no key of {principal} in {keytab}: {error.min_code}"
+            f"{GSSAPI}{settings.of_listener}: there is no key of {principal} in {keytab}: {error.min_code}"
         ) from None
 
 
@@ -126,18 +126,18 @@ def kerberos_login(settings: ListenerSettings, module: LoginModule) -> NewLogin:
     options = module.options
     service = settings.get("sasl.kerberos.service.name", GSSAPI) or options.get("serviceName")
     if not service:
-        raise ConfigError(f"sasl.kerberos.service.name of listener {settings.name} is not set")
+        raise ConfigError(f"sasl.kerberos.service.name{settings.of_listener} is not set")
     keytab, principal = options.get("keyTab"), options.get("principal")
     store: Store | None = None
     if options.get("useTicketCache") == "true" and not keytab:
         store = {"ccache": options["ticketCache"]} if "ticketCache" in options else None
     elif keytab and principal:
-        key_of(keytab, principal, settings.name)
+        key_of(settings, keytab, principal)
         # Tickets are this process's own, and are got anew by the key before they end.
         store = {"client_keytab": keytab, "ccache": f"MEMORY:{settings.name}"}
     else:
         raise ConfigError(
-            f"{GSSAPI} of listener {settings.name}: its login module needs keyTab and principal, or useTicketCache=true"
+            f"{GSSAPI}{settings.of_listener}: its login module needs keyTab and principal, or useTicketCache=true"
         )
     return lambda wall, host: Login(_shown_ticket(f"{service}@{host}", principal, store), waits=True)
 

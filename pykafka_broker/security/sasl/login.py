@@ -54,7 +54,7 @@ def issued_tokens(settings: ListenerSettings, module: LoginModule, fetch: Fetch)
         return None
     if handler not in _HANDLERS:
         raise ConfigError(
-            f"Invalid value {handler} for configuration {_HANDLER} of listener {settings.name}: this node can get its "
+            f"Invalid value {handler} for configuration {_HANDLER}{settings.of_listener}: this node can get its "
             f"tokens by {_HANDLERS[0]}, or make unsecured ones without such a class"
         )
     return IssuedTokens(settings, module, fetch)
@@ -91,16 +91,16 @@ class IssuedTokens:
 def _url(settings: ListenerSettings) -> str:
     url: str | None = settings.get("sasl.oauthbearer.token.endpoint.url", "OAUTHBEARER")
     if not url:
-        raise ConfigError(f"{_URL} of listener {settings.name} is not set: where this node gets its tokens from")
+        raise ConfigError(f"{_URL}{settings.of_listener} is not set: where this node gets its tokens from")
     retriever = settings.get("sasl.oauthbearer.jwt.retriever.class", "OAUTHBEARER")
     is_file = url.lower().startswith("file:")
     if retriever not in (_DEFAULT, _FROM_FILE if is_file else _BY_CREDENTIALS):
         raise ConfigError(
-            f"Invalid value {retriever} for configuration {_RETRIEVER} of listener {settings.name}: this node can get "
+            f"Invalid value {retriever} for configuration {_RETRIEVER}{settings.of_listener}: this node can get "
             f"its tokens by {_FROM_FILE}, from a URL that begins with file:, or else by {_BY_CREDENTIALS}"
         )
     if not is_file and not url.lower().startswith(("http://", "https://")):
-        raise ConfigError(f"{_URL} of listener {settings.name} must begin with file:, http: or https:")
+        raise ConfigError(f"{_URL}{settings.of_listener} must begin with file:, http: or https:")
     return url
 
 
@@ -113,7 +113,7 @@ def _request(settings: ListenerSettings, module: LoginModule) -> tuple[Mapping[s
     )
     if not client_id or not secret:
         raise ConfigError(
-            f"listener {settings.name}: to get tokens this node needs sasl.oauthbearer.client.credentials.client.id "
+            f"{settings.before_error}to get tokens this node needs sasl.oauthbearer.client.credentials.client.id "
             "and .secret, or clientId and clientSecret in its login module for OAUTHBEARER"
         )
     scope = settings.get("sasl.oauthbearer.scope", "OAUTHBEARER") or options.get("scope")
@@ -203,7 +203,7 @@ def login_of(settings: ListenerSettings, mechanism: str, new_nonce: Callable[[],
         return kerberos_login(settings, module)
     if mechanism not in ("PLAIN", *_DIGESTS):
         known = ", ".join((*_DIGESTS, "PLAIN", "OAUTHBEARER", "GSSAPI"))
-        raise ConfigError(f"listener {settings.name}: there is no login by {mechanism}, only by {known}")
+        raise ConfigError(f"{settings.before_error}there is no login by {mechanism}, only by {known}")
     name, password = (_option(settings, mechanism, module, each) for each in ("username", "password"))
     if mechanism == "PLAIN":
         return lambda wall, host: Login(_plain(name, password))
@@ -221,7 +221,7 @@ def _bearer_login(settings: ListenerSettings, module: LoginModule, fetch: Fetch)
 def _option(settings: ListenerSettings, mechanism: str, module: LoginModule, option: str) -> str:
     found = module.options.get(option)
     if not found:
-        raise ConfigError(f"listener {settings.name}: the login module for {mechanism} has no option {option}")
+        raise ConfigError(f"{settings.before_error}the login module for {mechanism} has no option {option}")
     return found
 
 

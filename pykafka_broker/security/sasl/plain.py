@@ -32,7 +32,7 @@ def plain(realm: Realm) -> Callable[[], Plain]:
     module = login_module(realm.settings, "PLAIN")
     hook = plain_login(realm.settings)
     if module.name != _MODULE and not module.name.startswith(_OTHER_MODULES) and hook is None:
-        where = f"listener.name.{realm.settings.name.lower()}.plain.sasl.jaas.config"
+        where = realm.settings.full_name("sasl.jaas.config", "PLAIN")
         missing = f"there is no login module {module.name}; that of PLAIN is {_MODULE}"
         raise ConfigError(f"Invalid value [hidden] for configuration {where}: {missing}")
     options = module.options if module.name == _MODULE else {}

@@ -117,7 +117,7 @@ def _set_versions(context: ssl.SSLContext, settings: ListenerSettings) -> None:
     unknown = [name for name in names if name not in _VERSIONS]
     if unknown or not names:
         known = ", ".join(_VERSIONS)
-        raise invalid(name_of(settings, key), ",".join(names), f"listener {settings.name}: the protocols are {known}")
+        raise invalid(name_of(settings, key), ",".join(names), f"{settings.before_error}the protocols are {known}")
     versions = [_VERSIONS[name] for name in names]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
 
@@ -127,7 +127,7 @@ def _set_suites(context: ssl.SSLContext, settings: ListenerSettings) -> None:
     unknown = choose(context, suites) if suites else None
     if unknown is not None:
         key = name_of(settings, "ssl.cipher.suites")
-        raise invalid(key, ",".join(suites), f"listener {settings.name}: Unsupported CipherSuite: {unknown}")
+        raise invalid(key, ",".join(suites), f"{settings.before_error}Unsupported CipherSuite: {unknown}")
 
 
 def _load_key(context: ssl.SSLContext, settings: ListenerSettings, store: KeyStore) -> None:

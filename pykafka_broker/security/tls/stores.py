@@ -303,7 +303,7 @@ def bad_store(settings: ListenerSettings, key: str, reason: str) -> StoreError:
     location, kind = (settings.get(f"{key.rpartition('.')[0]}.{rest}") for rest in ("location", "type"))
     return StoreError(
         f"Invalid value {shown(settings, key)} for configuration {name_of(settings, key)}: "
-        f"listener {settings.name}: {reason}",
+        f"{settings.before_error}{reason}",
         f"{_INVALID}: Failed to load PEM SSL keystore {location}"
         if kind == "PEM"
         else f"org.apache.kafka.common.KafkaException: Failed to load SSL keystore {location} of type {kind}",
@@ -312,7 +312,7 @@ def bad_store(settings: ListenerSettings, key: str, reason: str) -> StoreError:
 
 def _misused(settings: ListenerSettings, sentence: str) -> StoreError:
     """Return the error for settings in contradiction."""
-    return StoreError(f"listener {settings.name}: {sentence}", f"{_INVALID}: {sentence}")
+    return StoreError(f"{settings.before_error}{sentence}", f"{_INVALID}: {sentence}")
 
 
 def _unknown_type(settings: ListenerSettings, key: str, kind: str) -> StoreError:

@@ -63,7 +63,7 @@ def test_what_is_wrong_is_told_without_a_value(text: str, message: str) -> None:
 def test_the_module_is_looked_for_under_listener_and_mechanism_only() -> None:
     settings = settings_of({"sasl.jaas.config": "M required;", PREFIX + "sasl.jaas.config": "M required;"})
     assert login_module(settings, "PLAIN").options["user_alice"] == "alice-secret"
-    with pytest.raises(ConfigError, match=r"listener OUTSIDE has no login module for DIGEST-MD5"):
+    with pytest.raises(ConfigError, match=r"listener OUTSIDE: there is no login module for DIGEST-MD5"):
         login_module(settings, "DIGEST-MD5")
 
 
