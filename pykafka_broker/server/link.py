@@ -366,7 +366,12 @@ class Link:
     def _connected(self, sock: socket.socket) -> None:
         self._dial = None
         self._enter(LinkState.SECURING)
-        transport = self._security.transport(sock, self._host)
+        try:
+            transport = self._security.transport(sock, self._host)
+        except (OSError, ValueError) as error:  # the peer has gone already, or TLS can't name the host
+            sock.close()
+            self._rest(str(error))
+            return
         self._wire = _Wire(self, self._turns, transport, self._settings.max_response_bytes)
         self._greeting = Greeting()
         self._renew_at = None
