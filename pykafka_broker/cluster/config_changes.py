@@ -34,6 +34,7 @@ from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.describe import base_name
+from pykafka_broker.config.group import limits_of
 from pykafka_broker.config.java_regex import JavaRegexError, compile_java
 from pykafka_broker.config.problems import cordon_problems
 from pykafka_broker.config.registry import (
@@ -302,7 +303,7 @@ def check_group(config: BrokerConfig, name: str, overrides: Overrides) -> None:
 
 def _check_limits(config: BrokerConfig, key: str, value: int) -> None:
     """Refuse a value outside of the broker's limits, which since 4.4 are told by their values and not by their keys."""
-    least, most = _limit_of(key, "min"), _limit_of(key, "max")
+    least, most = limits_of(key)
     is_too_low = least is not None and value < config[least]
     if not is_too_low and (most is None or value <= config[most]):
         return
@@ -311,15 +312,6 @@ def _check_limits(config: BrokerConfig, key: str, value: int) -> None:
     word, limit = ("greater", least) if is_too_low else ("less", most)
     assert limit is not None
     raise _bad(f"{key} must be {word} than or equal to {config[limit] if config.is_of_4_4 else limit}")
-
-
-def _limit_of(key: str, bound: str) -> str | None:
-    """Return the broker's limit for a group config: `share.x` is held within `group.share.min.x` and
-    `group.share.max.x`.
-    """
-    kind, _, rest = key.partition(".")
-    name = f"group.{kind}.{bound}.{rest.removeprefix('num.')}"
-    return name if name in broker_keys() else None
 
 
 def check_client_metrics(name: str, overrides: Overrides) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Self
 
@@ -39,6 +38,7 @@ from pykafka_broker.cluster.scram import (
 )
 from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, Voters, snapshot_name, snapshot_pieces, write_snapshot
 from pykafka_broker.config import BrokerConfig
+from pykafka_broker.config.values import java_integer
 from pykafka_broker.log.checkpoints import (
     META_PROPERTIES,
     id_bytes,
@@ -54,7 +54,6 @@ from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelReco
 from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
 from pykafka_broker.protocol.stored.voters_record import Endpoint, KRaftVersionFeature, Voter, VotersRecord
 
-_NUMBER = re.compile(r"[+-]?[0-9]{1,10}")
 _MAX_PORT = 65535
 MECHANISMS = {"SCRAM-SHA-256": SCRAM_SHA_256, "SCRAM-SHA-512": SCRAM_SHA_512}
 _SCRAM_KEYS = ("name", "password", "salt", "saltedpassword", "iterations")
@@ -210,13 +209,20 @@ def feature_levels(arguments: Sequence[str]) -> dict[str, int]:
     """Return the levels in the arguments of --feature; the last argument for a name holds."""
     levels = {}
     for text in arguments:
-        name, equals, level = text.partition("=")
+        name, equals, level = map(str.strip, text.partition("="))
         if not equals:
             raise FormatError(f"Can't parse feature=level string {text}: equals sign not found.")
-        if not _NUMBER.fullmatch(level):
-            raise FormatError(f"Can't parse feature=level string {text}: unable to parse {level} as a short.")
-        levels[name] = int(level)
+        refusal = f"Can't parse feature=level string {text}: unable to parse {level} as a short."
+        levels[name] = _number(level, refusal, bits=15)
     return levels
+
+
+def _number(text: str, refusal: str, bits: int = 31) -> int:
+    """Return a number as Java reads it. Raises FormatError, with the refusal."""
+    try:
+        return java_integer(text, bits)
+    except ValueError:
+        raise FormatError(refusal) from None
 
 
 def initial_voters(text: str) -> list[InitialVoter]:
@@ -234,10 +240,9 @@ def _initial_voter(text: str) -> InitialVoter:
     node, at, rest = text.partition("@")
     if not at:
         raise FormatError("No @ found in dynamic voter string.")
-    if not _NUMBER.fullmatch(node):
-        raise FormatError("Failed to parse node id in dynamic voter string.")
-    if int(node) < 0:
-        raise FormatError(f"Invalid negative node id {int(node)} in dynamic voter string.")
+    node_id = _number(node, "Failed to parse node id in dynamic voter string.")
+    if node_id < 0:
+        raise FormatError(f"Invalid negative node id {node_id} in dynamic voter string.")
     if rest.startswith("["):
         host, bracket, rest = rest[1:].partition("]")
         if not bracket:
@@ -249,18 +254,17 @@ def _initial_voter(text: str) -> InitialVoter:
         host, colon, rest = rest.partition(":")
         if not colon:
             raise FormatError("No colon following hostname could be found.")
-    port, colon, directory = rest.partition(":")
+    number, colon, directory = rest.partition(":")
     if not colon:
         raise FormatError("No colon following port could be found.")
-    if not _NUMBER.fullmatch(port):
-        raise FormatError("Failed to parse port in dynamic voter string.")
-    if not 0 <= int(port) <= _MAX_PORT:
-        raise FormatError(f"Invalid port {int(port)} in dynamic voter string.")
+    port = _number(number, "Failed to parse port in dynamic voter string.")
+    if not 0 <= port <= _MAX_PORT:
+        raise FormatError(f"Invalid port {port} in dynamic voter string.")
     try:
         directory_id = id_bytes(directory)
     except (binascii.Error, ValueError):
         raise FormatError("Failed to parse directory ID in dynamic voter string.") from None
-    return InitialVoter(int(node), host, int(port), directory_id)
+    return InitialVoter(node_id, host, port, directory_id)
 
 
 # -- users
@@ -316,9 +320,8 @@ def _values(text: str) -> dict[str, str]:
 def _iterations(mechanism: str, text: str | None) -> int:
     if text is None:
         return MIN_ITERATIONS
-    if not _NUMBER.fullmatch(text):
-        raise FormatError(f"Failed to parse iterations count: {text}")
-    found, using = int(text), mechanism.replace("-", "_")
+    found = _number(text, f"Failed to parse iterations count: {text}")
+    using = mechanism.replace("-", "_")
     if found < MIN_ITERATIONS:
         raise FormatError(f"The 'iterations' value must be >= {MIN_ITERATIONS} for add-scram using {using}")
     if found > MAX_ITERATIONS:
