@@ -350,7 +350,6 @@ def _check_match(pattern: str) -> None:
 
 def check_broker(controller: Controller, name: str, changed: Mapping[str, str | None], overrides: Overrides) -> None:
     """Check changes of a broker's configs: `changed` by the request, `overrides` set for the resource afterwards."""
-    check_broker_name(controller, name)
     if not _is_of_this_node(controller, name):  # that broker has checked the change
         return
     keys = controller.config.keys

@@ -17,6 +17,7 @@ import binascii
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Self
 
+from pykafka_broker.cluster.bootstrap import Records, format_records
 from pykafka_broker.cluster.features import (
     DEPENDENCIES,
     KRAFT_VERSION,
@@ -31,8 +32,7 @@ from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.scram import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
-    SCRAM_SHA_256,
-    SCRAM_SHA_512,
+    SCRAM_MECHANISMS,
     credential,
     salted_password,
 )
@@ -55,10 +55,8 @@ from pykafka_broker.protocol.stored.user_scram_credential_record import UserScra
 from pykafka_broker.protocol.stored.voters_record import Endpoint, KRaftVersionFeature, Voter, VotersRecord
 
 _MAX_PORT = 65535
-MECHANISMS = {"SCRAM-SHA-256": SCRAM_SHA_256, "SCRAM-SHA-512": SCRAM_SHA_512}
 _SCRAM_KEYS = ("name", "password", "salt", "saltedpassword", "iterations")
 _SCRAM_FROM = 11
-Records = list[ApiMessageAndVersion]
 
 
 class FormatError(Exception):
@@ -194,11 +192,7 @@ class KnownLevels:
         if name != METADATA_VERSION and not lowest <= level <= highest:
             raise FormatError(f"Feature level {level} is not supported for feature {name}")
         needed = DEPENDENCIES.get(name, {}).get(level, {})
-        first = (
-            f"{self._level_text(name, level)} requires:"
-            if needed
-            else f"{self._level_text(name, level)} has no dependencies."
-        )
+        first = f"{self._level_text(name, level)} {'requires:' if needed else 'has no dependencies.'}"
         return [first, *(f"    {self._level_text(other, least)}" for other, least in needed.items())]
 
     def _level_text(self, name: str, level: int) -> str:
@@ -275,7 +269,7 @@ def scram_user(argument: str, new_salt: Callable[[], bytes]) -> UserScramCredent
     mechanism, equals, rest = argument.strip().partition("=")
     if not equals:
         raise FormatError(f"Failed to find equals sign in SCRAM argument '{argument.strip()}'")
-    if mechanism not in MECHANISMS:
+    if mechanism not in SCRAM_MECHANISMS:
         raise FormatError(f"The add-scram mechanism {mechanism} is not supported.")
     values = _values(rest)
     iterations = _iterations(mechanism, values.get("iterations"))
@@ -289,7 +283,7 @@ def scram_user(argument: str, new_salt: Callable[[], bytes]) -> UserScramCredent
     unknown = sorted(values.keys() - {*_SCRAM_KEYS})
     if unknown:
         raise FormatError(f"Unknown SCRAM configurations: {', '.join(unknown)}")
-    kind = MECHANISMS[mechanism]
+    kind = SCRAM_MECHANISMS[mechanism]
     if "password" in values:
         salted = salted_password(kind, values["password"], salt, iterations) if values["password"] else b""
     else:
@@ -451,8 +445,8 @@ class StorageFormatter:
     def _records(self, levels: dict[str, int]) -> Records:
         if self._request.scram and levels[METADATA_VERSION] < _SCRAM_FROM:
             raise FormatError(f"SCRAM is only supported in metadata.version {METADATA_VERSIONS[_SCRAM_FROM]} or later.")
-        records = [ApiMessageAndVersion(FeatureLevelRecord(name, level), 0) for name, level in levels.items()]
-        return records + [ApiMessageAndVersion(scram_user(text, self._new_salt), 0) for text in self._request.scram]
+        users = (ApiMessageAndVersion(scram_user(text, self._new_salt), 0) for text in self._request.scram)
+        return [*format_records(levels), *users]
 
     def _directories(self) -> tuple[list[str], list[str], list[str]]:
         """Return the directories to format, the formatted directories, and the unreadable directories."""
@@ -590,8 +584,8 @@ def _text_of_record(record: object) -> str:
     """Return a record in the words of kafka-storage, but without a user's keys, which kafka-storage prints."""
     if isinstance(record, FeatureLevelRecord):
         return f"FeatureLevelRecord(name='{record.name}', featureLevel={record.feature_level})"
-    shown = {name: getattr(record, name) for name in ("name", "mechanism", "iterations")}
+    assert isinstance(record, UserScramCredentialRecord)
     return (
-        f"UserScramCredentialRecord(name='{shown['name']}', mechanism={shown['mechanism']}, salt=[hidden], "
-        f"storedKey=[hidden], serverKey=[hidden], iterations={shown['iterations']})"
+        f"UserScramCredentialRecord(name='{record.name}', mechanism={record.mechanism}, salt=[hidden], "
+        f"storedKey=[hidden], serverKey=[hidden], iterations={record.iterations})"
     )

@@ -76,8 +76,7 @@ class Sessions:
         for broker_id in broker_ids:
             broker = image.brokers.get(broker_id)
             if broker is None:
-                self._sessions.pop(broker_id, None)
-                self._watched.pop(broker_id, None)
+                self.remove(broker_id)
             elif broker_id == self._node_id:
                 continue
             elif broker.fenced:
@@ -95,7 +94,7 @@ class Sessions:
         return session
 
     def remove(self, broker_id: int) -> None:
-        """Remove a session: another incarnation has registered, and the first heartbeat begins the next session."""
+        """Remove a session; the first heartbeat of another incarnation begins the next session."""
         self._sessions.pop(broker_id, None)
         self._watched.pop(broker_id, None)
 

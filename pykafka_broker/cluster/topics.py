@@ -24,7 +24,7 @@ from pykafka_broker.cluster.controller import (
     unlimited,
 )
 from pykafka_broker.cluster.partition_change import active
-from pykafka_broker.cluster.placement import check_assignment, directories_of, drawing, place
+from pykafka_broker.cluster.placement import check_assignment, directory_of, drawing, place
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, check_topic_name, may_collide, unified
 from pykafka_broker.config.describe import describe_topic
@@ -212,8 +212,7 @@ class _Creation:
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                     f"Found multiple manual partition assignments for partition {assignment.partition_index}",
                 )
-            is_of_4_4 = self.controller.config.is_of_4_4
-            check_assignment(self.controller.image, assignment.broker_ids, expected, is_of_4_4=is_of_4_4)
+            check_assignment(self.controller, assignment.broker_ids, expected)
             expected = len(assignment.broker_ids)
             assignments[assignment.partition_index] = assignment.broker_ids
         if sorted(assignments) != list(range(len(assignments))):
@@ -249,7 +248,7 @@ def _partition_records(controller: Controller, topic_id: bytes, first: int, assi
         epoch = controller.first_leader_epoch
         record = PartitionRecord(partition, topic_id, replicas, in_sync, [], [], in_sync[0], 0, epoch, 0)
         if version > 0:
-            record.directories = directories_of(image, replicas)
+            record.directories = [directory_of(image, replica) for replica in replicas]
         records.append(ApiMessageAndVersion(record, version))
     return records
 
@@ -395,7 +394,6 @@ def _added_partitions(controller: Controller, topic: CreatePartitionsTopic) -> R
                 "were specified.",
             )
         for assignment in topic.assignments:
-            is_of_4_4 = controller.config.is_of_4_4
-            check_assignment(controller.image, assignment.broker_ids, factor, is_of_4_4=is_of_4_4)
+            check_assignment(controller, assignment.broker_ids, factor)
         assignments = [assignment.broker_ids for assignment in topic.assignments]
     return _partition_records(controller, image.id, present, assignments)

@@ -39,7 +39,7 @@ _SCRATCH_BYTES = 64 << 10
 
 
 class Unhurried:
-    """The `Pace` of links: few exist, and each was asked for, so nothing is delayed."""
+    """The `HandshakePace` of links: few exist, and each was asked for, so nothing is delayed."""
 
     def __init__(self) -> None:
         self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
