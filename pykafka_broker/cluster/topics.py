@@ -21,6 +21,7 @@ from pykafka_broker.cluster.controller import (
     TooManyRecords,
     check_creation,
     check_time,
+    invalid_request,
     unlimited,
 )
 from pykafka_broker.cluster.partition_change import active
@@ -200,10 +201,7 @@ class _Creation:
     def _manual_assignments(self, topic: CreatableTopic) -> list[list[int]]:
         for value, what in ((topic.replication_factor, "replication factor"), (topic.num_partitions, "numPartitions")):
             if value != -1:
-                raise ApiError(
-                    ErrorCode.INVALID_REQUEST,
-                    f"A manual partition assignment was specified, but {what} was not set to -1.",
-                )
+                raise invalid_request(f"A manual partition assignment was specified, but {what} was not set to -1.")
         assignments: dict[int, list[int]] = {}
         expected = None
         for assignment in topic.assignments:
