@@ -31,7 +31,7 @@ from pykafka_broker.cluster.controller import (
 from pykafka_broker.cluster.features import ELR_VERSION, METADATA_VERSIONS
 from pykafka_broker.cluster.image import MetadataImage, TopicImage
 from pykafka_broker.cluster.partition_change import still_eligible
-from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.records import ApiMessageAndVersion, Records
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.describe import base_name
@@ -64,7 +64,6 @@ _KEYS = {
     ConfigResourceType.GROUP: group_keys,
     ConfigResourceType.CLIENT_METRICS: client_metrics_keys,
 }
-Records = list[ApiMessageAndVersion]
 Permit = Callable[[], None]
 Overrides = Mapping[str, str]
 MIN_INSYNC_REPLICAS = "min.insync.replicas"

@@ -17,7 +17,7 @@ import binascii
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Self
 
-from pykafka_broker.cluster.bootstrap import Records, format_records
+from pykafka_broker.cluster.bootstrap import format_records
 from pykafka_broker.cluster.features import (
     DEPENDENCIES,
     KRAFT_VERSION,
@@ -28,7 +28,7 @@ from pykafka_broker.cluster.features import (
     supported_features,
 )
 from pykafka_broker.cluster.features import bootstrap_levels as levels_of_release
-from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.records import ApiMessageAndVersion, Records
 from pykafka_broker.cluster.scram import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,

@@ -26,7 +26,7 @@ from pykafka_broker.cluster.controller import (
 )
 from pykafka_broker.cluster.partition_change import active
 from pykafka_broker.cluster.placement import check_assignment, directory_of, drawing, place
-from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.records import ApiMessageAndVersion, Records
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, check_topic_name, may_collide, unified
 from pykafka_broker.config.describe import describe_topic
 from pykafka_broker.errors import ApiError
@@ -53,8 +53,6 @@ from pykafka_broker.protocol.stored.topic_record import TopicRecord
 MAX_PARTITIONS_PER_REQUEST = 10_000
 # The configs of a created topic are in the answer since KIP-525.
 CONFIGS_FROM_VERSION = 5
-
-Records = list[ApiMessageAndVersion]
 
 
 def create_topics(

@@ -210,10 +210,10 @@ class Server:
         self._drained = asyncio.Event()
         self.stopping = False
         self.killed = False
-        self._hold_up(broker)
+        self._attach(broker)
 
-    def _hold_up(self, broker: Broker) -> None:
-        """Let the broker mute clients above the quota, and know of the turns."""
+    def _attach(self, broker: Broker) -> None:
+        """Give the broker what only sockets and turns have: muting of clients, fine time, and the end of a turn."""
         broker.services.mute, broker.services.nanoseconds = self.mute, nanoseconds
         broker.services.time_network = self._time_network
         broker.services.at_end_of_turn = self.turns.at_end
@@ -241,7 +241,7 @@ class Server:
         self._router.serve(broker.services)
         if self._controllers is not None:
             self._controllers.router.serve(broker.services)
-        self._hold_up(broker)
+        self._attach(broker)
         broker.check_listeners_by(self._checks)
         self._muting.release_all()
 
