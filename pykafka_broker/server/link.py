@@ -531,12 +531,8 @@ class Link:
     def _on_timer(self) -> None:
         self._timer = None
         now = self._clock.now
-        self._expire_waiting(now)
-        late = [exchange for exchange in self._in_flight if exchange.deadline <= now]
-        if late:
-            self._in_flight = deque(exchange for exchange in self._in_flight if exchange.deadline > now)
-            for exchange in late:
-                self._fail([exchange], LinkTimeout(self._too_late(exchange), sent=True))
+        self._expire(self._waiting, now, sent=False)
+        if self._expire(self._in_flight, now, sent=True):
             self._drop("an answer before this one did not come in time")
         elif self.state in _SETTING_UP and now >= self._setup_until:
             self._give_up_setup()
@@ -544,12 +540,13 @@ class Link:
         if (deadline := self._next_deadline()) is not None and self.state is not LinkState.CLOSED:
             self._arm(deadline)
 
-    def _expire_waiting(self, now: int) -> None:
-        late = [exchange for exchange in self._waiting if exchange.deadline <= now]
-        if late:
-            self._waiting = deque(exchange for exchange in self._waiting if exchange.deadline > now)
-            for exchange in late:
-                self._fail([exchange], LinkTimeout(self._too_late(exchange), sent=False))
+    def _expire(self, exchanges: deque[_Exchange], now: int, *, sent: bool) -> bool:
+        """Fail the exchanges whose time is over; return whether there were any."""
+        late = [exchange for exchange in exchanges if exchange.deadline <= now]
+        for exchange in late:
+            exchanges.remove(exchange)
+            self._fail([exchange], LinkTimeout(self._too_late(exchange), sent))
+        return bool(late)
 
     def _too_late(self, exchange: _Exchange) -> str:
         trouble = f"; {self._trouble}" if self._trouble and self.state is not LinkState.READY else ""
