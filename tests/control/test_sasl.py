@@ -39,6 +39,7 @@ SETTINGS = {
 def shared() -> Iterator[KafkaBroker]:
     with KafkaBroker(SETTINGS, log_level="debug") as broker:
         yield broker
+        assert "-secret" not in broker.log_path.read_text()  # whatever the tests have sent
 
 
 @pytest.fixture
@@ -162,7 +163,6 @@ def test_clients_stay_logged_in_through_a_reset(broker: KafkaBroker, client: Raw
 
 
 def test_no_password_that_was_sent_or_set_is_in_the_log(broker: KafkaBroker, client: RawClient) -> None:
-    """The last of this file: the log is that of all the others."""
     log_in(client)
     bad = [AlterableConfig(LINE, 0, "Module required user_alice=bad-secret")]
     client.call(IncrementalAlterConfigsRequest([AlterConfigsResource(4, "1", bad)]), 1)
