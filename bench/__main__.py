@@ -34,7 +34,7 @@ def arguments() -> argparse.Namespace:
 
 
 def import_ms() -> float:
-    """All that a start imports before it listens, each time in a process of its own."""
+    """Return how long the imports of a start take, the median of processes that do nothing else."""
     command = [sys.executable, "-c", IMPORT]
     return statistics.median(float(subprocess.check_output(command, text=True)) for _ in range(7))
 

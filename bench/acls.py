@@ -21,7 +21,7 @@ Load = Callable[..., dict[str, float]]
 
 
 def make_acls(bootstrap: str) -> None:
-    """The load's client may read and write topics that begin with `load-`; the other ACLs are of other users."""
+    """Let the load's client read and write topics that begin with `load-`; the other ACLs are of other users."""
     me = ("User:ANONYMOUS", "*")
     acls = [
         AclCreation(AclResourceType.CLUSTER, CLUSTER_NAME, _LITERAL, *me, _ALL, _ALLOW),

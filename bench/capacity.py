@@ -53,21 +53,21 @@ def resident_bytes() -> int:
 
 
 def replay(image: MetadataImage, data: Any) -> None:
-    """What stands in these batches is applied."""
+    """Apply the records of batches to an image."""
     applied = Replay(image, MetadataDelta())
     for header, batch in iter_batches(data):
         applied.checked("here", header, batch)
 
 
 def read_by_broker(snapshot: Path) -> tuple[float, float]:
-    """CPU in ms, and the bytes by which the process has grown."""
+    """Return the CPU in ms, and the bytes by which the process has grown."""
     data, image, before = snapshot.read_bytes(), MetadataImage(), resident_bytes()
     spent = cpu_ms(lambda: replay(image, data))
     return spent, resident_bytes() - before
 
 
 class Capacity:
-    """A controller with so many brokers and partitions."""
+    """A controller with brokers and partitions, and what it costs."""
 
     def __init__(self, directory: Path, brokers: int, partitions: int) -> None:
         self._directory, self._brokers, self._topics = directory, brokers, partitions // OF_A_TOPIC
@@ -129,7 +129,7 @@ class Capacity:
         yield "a heartbeat, at the controller", cpu_ms(beats) / ROUNDS * 1000, "µs"
 
     def fetches(self) -> Iterator[Row]:
-        """Of an observer: one small batch of the metadata."""
+        """Measure the fetch of an observer: one small batch of the metadata."""
         log = self._node.metadata.log
         end = log.log.log_end_offset
         self._node.ask(create(new_topic("small", 1, 3)), 7)
@@ -169,7 +169,7 @@ class Capacity:
         yield "the same, read by a broker", cpu_ms(lambda: replay(image, data.records.read())), "ms"
 
     def fence(self) -> None:
-        """A portion of its partitions at a time, as the controller does it between heartbeats."""
+        """Fence broker 1, a portion of its partitions at a time, as the controller does it between heartbeats."""
         for _ in range(1_000):
             if self._node.image.brokers[1].fenced:
                 return
@@ -187,7 +187,7 @@ class Capacity:
         return b"".join(bytes(piece) for piece in snapshot_pieces(records, now=self._now))
 
     def loading(self) -> Iterator[Row]:
-        """In a process of its own, as a broker is one."""
+        """Measure a snapshot, read in a process of its own as by a broker."""
         count = self._topics * OF_A_TOPIC
         file = self._directory / "snapshot"
         yield "a snapshot written, in slices", cpu_ms(lambda: file.write_bytes(self.snapshot())), "ms"
@@ -209,7 +209,7 @@ class Capacity:
 
 
 def logs(partitions: int) -> Iterator[Row]:
-    """A partition with a log, of a broker that is a process of its own: each has a record, so each is open."""
+    """Measure the memory of a partition, in the process of a broker: before its first record, and with its log open."""
     with KafkaBroker() as broker:
         broker.create_topic("warm", 1)
         broker.produce("warm", ["x"])

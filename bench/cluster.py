@@ -25,7 +25,7 @@ Figures = dict[str, float]
 
 
 class Nodes:
-    """A cluster of that peer."""
+    """A cluster of one peer."""
 
     def __init__(self, peer: str, config: Mapping[str, str] | None = None) -> None:
         kind = _KINDS[peer]
@@ -42,7 +42,7 @@ class Nodes:
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     def await_brokers(self) -> None:
-        """Until all of them are there for clients."""
+        """Wait until clients are told of all brokers."""
         deadline = time.monotonic() + _WITHIN_S
         while time.monotonic() < deadline:
             with contextlib.suppress(Exception):
@@ -61,7 +61,7 @@ class Nodes:
         return list(self.admin().list_topics(topic, timeout=10).topics[topic].partitions.values())
 
     def await_isr(self, topic: str, size: int) -> float:
-        """Until so many are in sync of each partition; when that was."""
+        """Wait until each partition has `size` replicas in sync; return when that was."""
         deadline = time.monotonic() + _WITHIN_S
         while time.monotonic() < deadline:
             found = self.partitions(topic)
@@ -92,7 +92,7 @@ def nodes(peer: str, config: Mapping[str, str] | None = None) -> Iterator[Nodes]
 
 
 def load(run: Nodes, mode: str, topic: str, count: int, size: int, *settings: str) -> Figures:
-    """One run of the load generator, with the CPU time of all nodes."""
+    """Run the load generator once; return its figures and the CPU time of all nodes."""
     before = run.cpu_s()
     command = [build_load(), mode, run.bootstrap, topic, 4 if mode != "latency" else 1, count, size, *settings]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=320, check=False)
@@ -103,7 +103,7 @@ def load(run: Nodes, mode: str, topic: str, count: int, size: int, *settings: st
 
 
 def replicated(peer: str, records: int, round_trips: int) -> Figures:
-    """Start, memory, 1 KiB records in and out, one record in flight."""
+    """Measure the start, memory, records of 1 KiB in and out, and one record in flight."""
     begun = time.monotonic()
     with nodes(peer) as run:
         figures = {"cluster_start_s": time.monotonic() - begun, "cluster_mb": run.memory_mb()}
@@ -124,7 +124,7 @@ def replicated(peer: str, records: int, round_trips: int) -> Figures:
 
 
 def failover(peer: str, megabytes: int) -> Figures:
-    """kill -9 of a leader, and a follower's way back."""
+    """Measure how long a killed leader stops a producer, and how fast a follower catches up."""
     figures: Figures = {}
     for name, config in (("short", {}), ("default", _DEFAULT_TIMES)):
         with nodes(peer, config) as run:
@@ -137,18 +137,13 @@ def failover(peer: str, megabytes: int) -> Figures:
         run.await_isr("catch-up", 2)
         load(run, "produce", "catch-up", megabytes * 1000, 1000, "linger.ms=5", "acks=all")
         away.launch()
-        begun = _asks_again(run, away)
+        run.await_brokers()  # the node follows from then on
+        begun = time.monotonic()
         figures["catch_up_mb_s"] = megabytes / (run.await_isr("catch-up", 3) - begun)
     return figures
 
 
 _DEFAULT_TIMES = {"broker.session.timeout.ms": "9000", "broker.heartbeat.interval.ms": "2000"}
-
-
-def _asks_again(run: Nodes, node: Node) -> float:
-    """Until the node is among the brokers for clients; when that was. From then on it follows."""
-    run.await_brokers()
-    return time.monotonic()
 
 
 def _acknowledged_again(run: Nodes) -> float:
@@ -176,7 +171,7 @@ def _acknowledged_again(run: Nodes) -> float:
 
 
 def many_partitions(peer: str, count: int) -> Figures:
-    """Start with so many partitions of three replicas each, in three brokers."""
+    """Measure a start with `count` partitions of three replicas each."""
     with nodes(peer) as run:
         begun = time.monotonic()
         run.create("many", count)

@@ -35,12 +35,12 @@ def _recorded(directory: Path, port: int, settings: Mapping[str, str]) -> list[s
 
 
 def _on_cpu_ns(run: Running) -> int:
-    """Of all threads; what `cpu_s` tells comes in hundredths of a second."""
+    """Return the CPU time of all threads, finer than the hundredths of a second of `cpu_s`."""
     return sum(int(one.read_text().split()[0]) for one in Path(f"/proc/{run.pid}/task").glob("*/schedstat"))
 
 
 def pairs(each: Asked, runs: list[Running], connections: int, rounds: int, measured_ms: int) -> Iterator[float]:
-    """The CPU of a request with the control API, times that without, by rounds."""
+    """Yield for each round the CPU of a request with the control API, divided by that without."""
     for number in range(rounds):
         spent = {}
         for run in runs if number % 2 else reversed(runs):
@@ -51,7 +51,7 @@ def pairs(each: Asked, runs: list[Running], connections: int, rounds: int, measu
 
 
 class Way(NamedTuple):
-    """One run of the load generator, and the figure of it that says how long a client takes."""
+    """A run of the load generator, and the figure of it that says how long a client takes."""
 
     mode: str
     topic: str
@@ -80,7 +80,7 @@ WAYS = {
 
 
 def pairs_on_the_way(way: Way, runs: list[Running], rounds: int) -> Iterator[tuple[float, float]]:
-    """Time and CPU with the control API, each times that without, by rounds."""
+    """Yield for each round time and CPU with the control API, each divided by that without."""
     for number in range(rounds):
         spent = {}
         for run in runs if number % 2 else reversed(runs):
@@ -109,7 +109,7 @@ def _both(pair: Pair) -> Iterator[list[Running]]:
 
 
 def on_the_way(pair: Pair, rounds: int) -> None:
-    """Produce, consume and latency."""
+    """Compare produce, consume and latency."""
     with _both(pair) as runs:
         for run in runs:
             workloads.create(run, *{way.topic for way in WAYS.values()})
@@ -121,7 +121,7 @@ def on_the_way(pair: Pair, rounds: int) -> None:
 
 
 def small(pair: Pair, rounds: int, measured_ms: int, connections: int) -> None:
-    """Requests of a few bytes."""
+    """Compare requests of a few bytes."""
     figures = []
     with _both(pair) as runs:
         for run in runs:

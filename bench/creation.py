@@ -42,7 +42,7 @@ def _create(client: RawClient, names: list[str], partitions_each: int) -> None:
 
 
 def _produce_into(client: RawClient, topic: str, partitions: range) -> None:
-    """One record into each, again into those that are not there yet."""
+    """Write a record into each partition, again into those that are not there yet."""
     missing = list(partitions)
     deadline = time.monotonic() + WITHIN_S
     while missing:

@@ -46,7 +46,7 @@ _PREPARED_WITHIN_S = 30
 
 
 def prepare(client: RawClient) -> bytes:
-    """The coordinators' topics are there, and a share partition has a state; returns its topic's id."""
+    """Make the coordinators' topics and the state of a share partition; return the id of its topic."""
     topic = client.call(create(new_topic(_SHARED, 1)), 7).topics[0]
     assert not topic.error_code, topic
     client.call(FindCoordinatorRequest("g"), 2)
@@ -63,7 +63,10 @@ def prepare(client: RawClient) -> bytes:
 
 
 def group_giants(size: float, topic_id: bytes) -> dict[str, Callable[[], bytes]]:
-    """Frames by name; `size` divides the number of their elements, and that topic's share partition has a state."""
+    """Return frames by name.
+
+    size: multiplies the number of their elements. topic_id: of a share partition with a state.
+    """
 
     def frame(request: Message, version: int) -> bytes:
         return framed(request_bytes(request, version))
@@ -91,19 +94,19 @@ def group_giants(size: float, topic_id: bytes) -> dict[str, Callable[[], bytes]]
 
 
 def consumer(group: str, epoch: int, names: list[str]) -> ConsumerGroupHeartbeatRequest:
-    """The heartbeat of its only member."""
+    """Return the heartbeat of a consumer group's only member."""
     return ConsumerGroupHeartbeatRequest(
         group, _MEMBER, epoch, rebalance_timeout_ms=_REBALANCE_MS, subscribed_topic_names=names, topic_partitions=[]
     )
 
 
 def share(group: str, names: list[str] | None, epoch: int = 0) -> ShareGroupHeartbeatRequest:
-    """The same of a share group."""
+    """Return the heartbeat of a share group's only member."""
     return ShareGroupHeartbeatRequest(group, _MEMBER, epoch, subscribed_topic_names=names)
 
 
 def streams(group: str, parts: list[Subtopology], epoch: int = 0) -> StreamsGroupHeartbeatRequest:
-    """The same of a streams group, which is a short one after the first."""
+    """Return the heartbeat of a streams group's only member, a short one after the first."""
     request = StreamsGroupHeartbeatRequest(group, _MEMBER, epoch)
     if not epoch:
         request.rebalance_timeout_ms, request.topology, request.process_id = _REBALANCE_MS, Topology(0, parts), "p"

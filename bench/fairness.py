@@ -95,7 +95,7 @@ _BOMB_BYTES = 400 << 20  # what one of them says
 
 @dataclass(frozen=True)
 class Felt:
-    """By the other client, and the memory that the peer had at most beyond what it had before."""
+    """The waits of the other client, and the memory that the peer needed at most beyond that before."""
 
     p99_ms: float
     worst_ms: float
@@ -103,7 +103,7 @@ class Felt:
 
 
 def giants(size: float) -> dict[str, Callable[[], bytes]]:
-    """Frames by name; `size` divides the number of their elements."""
+    """Return frames by name. size: multiplies the number of their elements."""
 
     def frame(request: Message, version: int) -> bytes:
         return framed(request_bytes(request, version))
@@ -203,15 +203,16 @@ _RECORD = batch(bytes(100))
 
 
 def _with_tags(request: bytes, count: int) -> bytes:
-    """With fields in its header that nobody knows, in the place of none."""
+    """Return the frame of a request with unknown tagged fields in its header."""
     (client_id,) = struct.unpack_from(">h", request, 8)
     end = 10 + max(client_id, 0)
     return framed(request[:end] + uvarint(count) + b"\x7d\0" * count + request[end + 1 :])
 
 
 def _bombs(codec: str, payload: bytes, size: int = 0) -> ProduceRequest:
-    """Batches of one record that says it is as long as the payload is when it is decompressed; so many bytes of them,
-    each for a partition of its own, or one.
+    """Return a Produce of batches with one record, which says that it is as long as the decompressed payload.
+
+    size: the bytes of all batches, each for a partition of its own; 0 for one batch.
     """
     head = bytearray(_RECORD[:61])
     struct.pack_into(">h", head, 21, CODECS[codec])
@@ -236,8 +237,10 @@ def _gzip_bomb(size: int) -> bytes:
 
 
 def beside_giants(run: Running, size: float) -> dict[str, float]:
-    """A peer that does not answer in time, hangs up on everybody or dies of one giant has no figures of that one; what
-    it did is told, and the next one is sent once it answers again.
+    """Return what another client feels beside each giant.
+
+    A peer that does not answer in time, closes all connections or dies has no figures of that giant, and a line says
+    why. The next giant is sent once the peer answers again.
     """
     make_topics(run)
     with RawClient(run.bootstrap, timeout_s=WITHIN_S) as client:
@@ -261,7 +264,7 @@ def beside_giants(run: Running, size: float) -> dict[str, float]:
 
 
 def make_topics(run: Running) -> None:
-    """What the giants ask for."""
+    """Make the topics that the giants ask for."""
     with RawClient(run.bootstrap, timeout_s=WITHIN_S) as client:
         for name in _NAMES:
             answer = client.call(create(new_topic(name, PARTITIONS_EACH)), 5)
@@ -270,7 +273,7 @@ def make_topics(run: Running) -> None:
 
 
 def _revive(run: Running) -> None:
-    """Go on with a peer that may have died, or that may work still at what nobody waits for any more."""
+    """Wait for a peer that may have died, or may still work for a client that has gone."""
     deadline = time.perf_counter() + WITHIN_S
     while time.perf_counter() < deadline:
         if not run.is_alive():
@@ -282,7 +285,7 @@ def _revive(run: Running) -> None:
 
 
 def _wait_until_led(run: Running, topic: str, partition: int) -> None:
-    """A real Kafka's broker comes to lead a partition only some time after the answer that it has been made."""
+    """Wait until a partition is led, which a real Kafka's broker begins some time after the topic was made."""
     asked = ListOffsetsRequest(-1, topics=[ListOffsetsTopic(topic, [ListOffsetsPartition(partition, timestamp=-1)])])
     deadline = time.perf_counter() + WITHIN_S
     with RawClient(run.bootstrap, timeout_s=WITHIN_S) as client:
@@ -292,7 +295,7 @@ def _wait_until_led(run: Running, topic: str, partition: int) -> None:
 
 
 def _make_segments(run: Running, count: int) -> None:
-    """A log in which each record has a segment of its own, a millisecond after the one before."""
+    """Write a log in which each record has a segment of its own."""
     with RawClient(run.bootstrap, timeout_s=WITHIN_S) as client:
         answer = client.call(create(new_topic(_SEGMENTED, 1, configs={"segment.ms": "1", "retention.ms": "-1"})), 5)
         assert not answer.topics[0].error_code, answer
@@ -303,14 +306,14 @@ def _make_segments(run: Running, count: int) -> None:
 
 
 def _write_segment(client: RawClient, number: int) -> int:
-    """The error code."""
+    """Write a record; return the error code."""
     one = [PartitionProduceData(0, batch(Rec(bytes(100), timestamp=_FIRST_MS + 2 * number)))]
     written = client.call(ProduceRequest(None, 1, 30_000, [TopicProduceData(_SEGMENTED, partition_data=one)]), 9)
     return int(written.responses[0].partition_responses[0].error_code)
 
 
 def beside(run: Running, frame: bytes) -> Felt:
-    """What another client feels beside this."""
+    """Return what another client feels while a frame is served."""
     other = _Other(run.bootstrap)
     for _ in range(50):
         other.asked()
@@ -330,7 +333,7 @@ def beside(run: Running, frame: bytes) -> Felt:
 
 
 class _Other:
-    """The client that is measured. One that had no answer in time asks on a new connection."""
+    """The client that is measured. After a time-out it asks on a new connection."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
@@ -360,7 +363,7 @@ def _times(hostile: threading.Thread) -> Iterator[float]:
 
 
 def ask(port: int, frame: bytes) -> None:
-    """Send it, and read the answer away."""
+    """Send a frame, and read and drop the answer."""
     thrown_away = bytearray(1 << 20)
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), WITHIN_S) as sock:
         sock.sendall(frame)
@@ -383,7 +386,7 @@ def _reset_peak(pid: int) -> None:
 
 
 def _peak_mb(pid: int) -> float:
-    """The most that the process itself had since then."""
+    """Return the most memory that the process itself had since `_reset_peak`."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024

@@ -39,7 +39,7 @@ NOT_YET = {
 
 
 class Connection:
-    """One request at a time, in versions that every peer has."""
+    """A connection with one request at a time, in versions that every peer has."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -49,7 +49,7 @@ class Connection:
         return cls(*await asyncio.open_connection("127.0.0.1", port))
 
     async def call(self, request: Message, version: int) -> Any:
-        """The answer, once there is a coordinator to give it."""
+        """Return the answer, once there is a coordinator to give it."""
         for _ in range(600):
             answer = await self._exchange(request, version)
             if answer.error_code not in NOT_YET:
@@ -76,10 +76,10 @@ class Member:
         self.member_id, self.epoch, self.steady = "", 0, False
 
     async def enter(self) -> None:
-        """Whatever has to be done before the first heartbeat, and again when the group moves."""
+        """Do what comes before the first heartbeat, and again when the group moves."""
 
     async def beat(self) -> None:
-        """One heartbeat."""
+        """Send a heartbeat."""
 
     async def run(self) -> None:
         await self.enter()
@@ -90,7 +90,7 @@ class Member:
 
 
 class ClassicMember(Member):
-    """JoinGroup, SyncGroup, Heartbeat; the leader gives everybody one partition."""
+    """A member of the classic protocol; the leader gives each member one partition."""
 
     async def enter(self) -> None:
         metadata = ConsumerProtocolSubscription([self.topic]).encode(VERSION)
@@ -123,7 +123,7 @@ class ClassicMember(Member):
 
 
 class ConsumerMember(Member):
-    """ConsumerGroupHeartbeat: says once what it wants, then what it has whenever that changes."""
+    """A member of the protocol of KIP-848, which says once what it wants, then what it has whenever that changes."""
 
     async def enter(self) -> None:
         self.steady = await self._send(
@@ -148,7 +148,7 @@ class ConsumerMember(Member):
 
 
 async def _heartbeats(run: Running, kind: type[Member], groups: int, topic: str) -> float:
-    """The broker's share of a core while every member does nothing but send heartbeats."""
+    """Return the broker's share of a core while all members only send heartbeats."""
     opener = await Connection.open(run.port)
     await opener.call(FindCoordinatorRequest("bench-0"), 0)  # which creates the topic
     opener.close()
@@ -185,12 +185,12 @@ async def _settled(members: list[Member], tasks: list[asyncio.Task[None]]) -> No
 
 
 def heartbeats(run: Running, kind: type[Member], groups: int, topic: str) -> float:
-    """Percent of a core; groups of ten members each, a heartbeat every three seconds."""
+    """Return percent of a core, for groups of ten members each and a heartbeat every three seconds."""
     return 100 * asyncio.run(_heartbeats(run, kind, groups, topic))
 
 
 def first_message(run: Running, repeats: int, topic: str) -> float:
-    """Milliseconds from subscribe() to the first message, each time in a new group; the median."""
+    """Return the median of milliseconds from subscribe() to the first message, each time in a new group."""
     producer = Producer({"bootstrap.servers": run.bootstrap, "log_level": 0})
     producer.produce(topic, b"the first")
     if producer.flush(20):
@@ -210,7 +210,7 @@ def first_message(run: Running, repeats: int, topic: str) -> float:
 
 
 def transactions(run: Running, commits: int, topic: str) -> dict[str, float]:
-    """One producer that commits every hundred records."""
+    """Measure one producer that commits every hundred records."""
     producer = Producer(
         {"bootstrap.servers": run.bootstrap, "transactional.id": "bench", "linger.ms": 0, "log_level": 0}
     )

@@ -56,7 +56,7 @@ LIST_OFFSETS_VERSION = 7
 
 
 def create(run: Running, topic: str, partitions: int = 1, **config: object) -> None:
-    """A topic with settings; underscores stand for the dots of their names."""
+    """Create a topic with settings; underscores stand for the dots of their names."""
     wanted = NewTopic(topic, partitions, 1, config={key.replace("_", "."): str(value) for key, value in config.items()})
     client = admin(run)  # its requests end with it
     client.create_topics([wanted])[topic].result(120)
@@ -77,7 +77,7 @@ def load(run: Running, mode: str, topic: str, partitions: int, count: int) -> No
 
 
 def end_offsets(run: Running, topic: str, partitions: int) -> list[int] | None:
-    """None while the broker can't tell for every partition."""
+    """Return the end of each partition; None while the broker can't tell every end."""
     asked = [ListOffsetsPartition(number, -1, LATEST) for number in range(partitions)]
     try:
         with RawClient(run.bootstrap, timeout_s=RECOVER_WITHIN_S) as client:
@@ -91,7 +91,7 @@ def end_offsets(run: Running, topic: str, partitions: int) -> list[int] | None:
 
 
 def checkpoint(path: Path) -> dict[tuple[str, int], int]:
-    """One of Kafka's files of offsets: a version, a count, then a topic, a partition and an offset in each line."""
+    """Read a file of offsets, Kafka's or ours: a version, a count, then topic, partition and offset in each line."""
     with contextlib.suppress(FileNotFoundError):
         rows = [line.split() for line in path.read_text().splitlines()[2:]]
         return {(topic, int(partition)): int(offset) for topic, partition, offset in rows}
@@ -99,7 +99,7 @@ def checkpoint(path: Path) -> dict[tuple[str, int], int]:
 
 
 def settle(folder: Path) -> None:
-    """All on disk and all in the page cache, whoever wrote it."""
+    """Sync all files, and read all logs into the page cache."""
     os.sync()
     for path in sorted(folder.rglob("*.log")):
         with path.open("rb", buffering=0) as file:
@@ -111,7 +111,7 @@ def settle(folder: Path) -> None:
 
 
 def recovery(run: Running, records: int) -> Figures:
-    """From the spawn after kill -9 until every partition tells its end, and the same after a clean shutdown."""
+    """Measure a start after kill -9 until every partition tells its end, and a start after a clean shutdown."""
     create(run, "recovery", RECOVERY_PARTITIONS)
     load(run, "produce", "recovery", RECOVERY_PARTITIONS, records)
     ends = end_offsets(run, "recovery", RECOVERY_PARTITIONS)
@@ -137,7 +137,7 @@ def recovery(run: Running, records: int) -> Figures:
 
 
 def _start(run: Running, ends: list[int]) -> tuple[float, int]:
-    """Seconds until every partition is there again, and what was read for it."""
+    """Start; return the seconds until every partition is there again, and the bytes read for it."""
     settle(run.data)
     begun = time.perf_counter()
     run.start()
@@ -152,9 +152,10 @@ def _start(run: Running, ends: list[int]) -> tuple[float, int]:
 
 
 def position(run: Running, small: int, large: int, rounds: int) -> Figures:
-    """A fetch by offset, and one by time (ListOffsets and then a fetch), in a small and a large log in turns. A second
-    small log shows what the difference between two logs of the same size is: nothing but noise. The records have times
-    of their own, since a search by time takes longer the more records share a millisecond.
+    """Measure a fetch by offset, and one by time (ListOffsets and then a fetch), in a small and a large log in turns.
+
+    A second small log shows what the difference between two logs of the same size is: nothing but noise. The records
+    have times of their own, since a search by time takes longer the more records share a millisecond.
     """
     logs = {"large": large, "small": small, "twin": small}
     for name, count in logs.items():
@@ -183,7 +184,7 @@ def position(run: Running, small: int, large: int, rounds: int) -> Figures:
 
 
 def _places(client: RawClient, topic: str, count: int, rounds: int) -> list[tuple[int, int]]:
-    """Offsets and timestamps all over the log, the same ones for every peer as far as they can be."""
+    """Return offsets and timestamps all over the log, the same ones for every peer as far as they can be."""
     first, last = (_timestamp(client, topic, asked) for asked in (0, MAX_TIMESTAMP))
     chance = random.Random(count)
     return [(chance.randrange(count), chance.randint(first, last)) for _ in range(rounds)]
@@ -205,7 +206,7 @@ def _listed(client: RawClient, topic: str, asked: int) -> Any:
 
 
 def _fetch(client: RawClient, topic: str, offset: int) -> None:
-    """One batch."""
+    """Fetch one batch."""
     found = client.call(fetch([fetch_topic(topic, offset)], max_bytes=1), BY_NAME).responses[0].partitions[0]
     if found.error_code or not len(found.records or b""):
         raise RuntimeError(f"fetch at {offset} of {topic}: error {found.error_code}")
@@ -215,7 +216,7 @@ def _fetch(client: RawClient, topic: str, offset: int) -> None:
 
 
 def compaction(run: Running, records: int, idle_records: int) -> Figures:
-    """Keys that occur twice each. Another topic's producer has one record in flight before, during and after it."""
+    """Measure the compaction of keys that occur twice each, with another topic's producer beside it."""
     create(run, "beside")
     config: dict[str, Any] = {
         "cleanup_policy": "compact",
@@ -254,7 +255,7 @@ def compaction(run: Running, records: int, idle_records: int) -> Figures:
 
 
 def _closed_segments(run: Running) -> dict[int, int]:
-    """Base offset to size, that of the active segment too."""
+    """Return the sizes of segments by base offset, the active one among them."""
     return {int(path.stem): path.stat().st_size for path in (run.data / "compacted-0").glob("*.log")}
 
 
@@ -272,14 +273,14 @@ def _latency_command(run: Running, count: int) -> list[str]:
 
 
 def _latency(run: Running, count: int) -> float:
-    """p99 in milliseconds."""
+    """Return the p99 in milliseconds of one record in flight."""
     done = subprocess.run(_latency_command(run, count), capture_output=True, timeout=300, check=True)
     return float(json.loads(done.stdout)["p99_ms"])
 
 
 @contextlib.contextmanager
 def _latency_beside(run: Running) -> Iterator[list[float]]:
-    """The p99 of the time inside, appended when that is over."""
+    """Append the p99 of the block to the list, when the block is over."""
     found: list[float] = []
     worker = subprocess.Popen(_latency_command(run, 10_000_000), stdout=subprocess.PIPE)
     try:
@@ -295,7 +296,7 @@ def _latency_beside(run: Running) -> Iterator[list[float]]:
 
 @contextlib.contextmanager
 def _watched(run: Running) -> Iterator[list[float]]:
-    """Memory of the whole process tree, looked at five times a second."""
+    """Gather the memory of the whole process tree five times a second."""
     over = threading.Event()
     found = [run.memory_mb()]
 
@@ -317,7 +318,7 @@ def _watched(run: Running) -> Iterator[list[float]]:
 
 
 def group_commit(run: Running, commits: int) -> Figures:
-    """flush.messages=1 and fifty connections with one record in flight each: all to one partition, then one each."""
+    """Measure fifty connections with one synced record in flight each: into one partition, then into one each."""
     create(run, "together", flush_messages=1)
     create(run, "apart", COMMITTERS, flush_messages=1)
     return {
@@ -327,7 +328,7 @@ def group_commit(run: Running, commits: int) -> Figures:
 
 
 def commits_per_s(run: Running, topic: str, partitions: int, commits: int) -> float:
-    """One record in flight on each of fifty connections."""
+    """Return the records a second of fifty connections with one record in flight each."""
     data = batch(b"x" * 100)
     requests = [produce(topic, data, partition=number % partitions) for number in range(COMMITTERS)]
     frames = [framed(request_bytes(request, PRODUCE_VERSION)) for request in requests]

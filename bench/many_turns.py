@@ -72,7 +72,7 @@ Asked = tuple[str, Message, int]  # what it is called, the request, its version
 
 
 def life(each: int) -> Iterator[Asked]:
-    """Of a node whose topics have so many partitions."""
+    """Yield the requests in the life of a node whose topics have `each` partitions."""
     every = range(each)
     for name in _NAMES:
         yield "create", create(new_topic(name, each)), 5
@@ -108,7 +108,7 @@ def _questions(every: range) -> Iterator[Asked]:
 
 
 def _groups(every: range) -> Iterator[Asked]:
-    """Each twice: with the second one comes what the first has made necessary."""
+    """Yield requests of groups, heartbeats twice: with the second one comes what the first has made necessary."""
     for _ in range(2):
         yield "a consumer", consumer("many-consumers", 0, _NAMES), 1
         yield "a share consumer", share("many-shares", _NAMES), 1

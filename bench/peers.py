@@ -18,8 +18,10 @@ BUILT = HERE.parent / ".cache" / "bench"
 
 @dataclass(frozen=True)
 class Peer:
-    """A name, a function from a directory, a port and settings to the command that serves them, and the name of the
-    folder in that directory where its logs are.
+    """A broker under comparison.
+
+    command: from a directory, a port and settings to the command that serves them.
+    data: the folder in that directory where its logs are.
     """
 
     name: str
@@ -58,13 +60,13 @@ def build_kfake() -> Path:
 
 
 def build_load() -> Path:
-    """The load generator, linked against the librdkafka inside confluent-kafka's wheel."""
+    """Build the load generator, linked against the librdkafka inside confluent-kafka's wheel."""
     library = librdkafka()
     return _compiled("load", str(library), f"-Wl,-rpath,{library.parent}")
 
 
 def build_requests() -> Path:
-    """The generator of small requests."""
+    """Build the generator of small requests."""
     return _compiled("requests")
 
 
@@ -84,7 +86,7 @@ def librdkafka() -> Path:
 
 
 def missing(name: str) -> str | None:
-    """Why a peer can't take part on this machine."""
+    """Return why a peer can't take part on this machine, or None."""
     if name == "kfake" and not (BUILT / "kfake").exists() and shutil.which("go") is None:
         return "no go to build it with"
     return None

@@ -82,9 +82,10 @@ def of_bytes(quotas: Quotas) -> Measured:
 
 
 def of_request_time(quotas: Quotas) -> Measured:
-    """Requests a second without a quota and with one percent of a thread, and the one in percent of the other. What a
-    request costs is each program's own, and without a quota the client may be what is slow: neither figure is the share
-    of the thread that a quota grants (tests/broker/requests/test_metering.py looks at that).
+    """Measure requests a second without a quota and with one percent of a thread.
+
+    What a request costs is each program's own, and without a quota the client may be what is slow: neither figure is
+    the share of the thread that a quota grants (tests/broker/requests/test_metering.py looks at that).
     """
     for connections in (1, 8):
         for label, size in (("small", 0), ("middle", 50_000), ("large", 900_000)):
@@ -154,7 +155,7 @@ def connecting(quotas: Quotas, source: str, threads: int) -> float:
 
 
 def of_replication(kind: Kind) -> Measured:
-    """Bytes a second to a broker that gets a replica: what is beyond the free burst, by the time that it takes."""
+    """Measure the bytes a second to a broker that gets a replica."""
     with (
         tempfile.TemporaryDirectory() as folder,
         KafkaCluster(Path(folder), controllers=[kind], brokers=[kind] * 2, config=WINDOWS) as cluster,

@@ -24,7 +24,7 @@ BATCH_BYTES = 64 << 10
 
 
 def seconds(work: Callable[[], Any]) -> float:
-    """One call of `work`, each round long enough for the clock."""
+    """Return the seconds of one call of `work`; each round is long enough for the clock."""
     start = time.perf_counter()
     work()
     repeats = max(1, int(0.01 / (time.perf_counter() - start)))

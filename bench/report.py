@@ -10,7 +10,7 @@ Rounds = dict[str, list[dict[str, float]]]  # peer -> one dict of figures for ea
 
 @dataclass(frozen=True)
 class Goal:
-    """What ours should reach: at least or at most so much, absolutely or times a peer's figure."""
+    """A goal for our figure: at least or at most `factor`, or `factor` times a peer's figure."""
 
     peer: str | None
     factor: float
@@ -169,7 +169,7 @@ METRICS: dict[str, tuple[str, list[Goal]]] = {
 
 
 def medians(rounds: Rounds) -> dict[str, dict[str, float]]:
-    """Metric to peer to median, in the order of METRICS."""
+    """Return the medians by metric and peer, in the order of METRICS."""
     found: dict[str, dict[str, float]] = {}
     for metric in METRICS:
         for peer, figures in rounds.items():
@@ -188,7 +188,7 @@ def ratio(values: dict[str, float], of: str, peer: str) -> str:
 
 
 def table(rounds: Rounds, of: str = "ours") -> str:
-    """Markdown."""
+    """Return the table in Markdown."""
     peers = list(rounds)
     others = [peer for peer in peers if peer != of]
     lines = [

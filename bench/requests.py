@@ -56,7 +56,7 @@ class Asked:
 
 
 def _error_of(*path: str) -> Callable[[Any], Any]:
-    """The first error code on the way down those lists that is not zero."""
+    """Return a function from an answer to its first error code, on the way down nested lists."""
 
     def find(answer: Any) -> Any:
         level = [answer]
@@ -103,7 +103,7 @@ def _one_record() -> bytes:
 
 
 def small_requests(run: Running, warm_ms: int, measured_ms: int) -> dict[str, float]:
-    """Requests a second and CPU of a request, by kind and number of connections."""
+    """Return requests a second and CPU of a request, by kind and number of connections."""
     prepare(run)
     kinds = asked()
     figures: dict[str, float] = {}
@@ -124,7 +124,7 @@ def small_requests(run: Running, warm_ms: int, measured_ms: int) -> dict[str, fl
 
 
 def prepare(run: Running) -> None:
-    """What the requests ask for is there."""
+    """Make what the requests ask for."""
     for topic in TOPICS:
         create(run, topic, PARTITIONS)
     _with_coordinator(run)
@@ -133,7 +133,7 @@ def prepare(run: Running) -> None:
 
 
 def _with_coordinator(run: Running) -> None:
-    """Offsets can be committed: the internal topic is made and loaded."""
+    """Wait until offsets can be committed."""
     commit = asked()["offset_commit"]
     deadline = time.monotonic() + COORDINATOR_WITHIN_S
     with RawClient(run.bootstrap) as client:

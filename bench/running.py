@@ -72,7 +72,7 @@ class Running:
         self._release()
 
     def kill(self) -> None:
-        """As `kill -9`."""
+        """Kill the process, without a shutdown."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
@@ -88,11 +88,11 @@ class Running:
         self.start()
 
     def cpu_s(self) -> float:
-        """Of the processes that are there and of those children that have ended."""
+        """Return the CPU time of all processes, of ended children too."""
         return float(sum(sum(p.cpu_times()[:4]) for p in self._tree()))
 
     def read_bytes(self) -> int:
-        """What the process has asked the system to read since it began, from the page cache too."""
+        """Return the bytes that the process has read since it began, from the page cache too."""
         return int(self._tree()[0].io_counters().read_chars)
 
     def memory_mb(self) -> float:

@@ -15,7 +15,7 @@ UNCOUNTED = 5  # the first batches of a query begin its connections
 
 
 def micro_batch_latency(bootstrap: str, topic: str) -> float:
-    """The median in milliseconds, one record at a time with pauses of irregular length."""
+    """Return the median in milliseconds, one record at a time with pauses of irregular length."""
     warm_up("micro-batches", lambda: median_ms(bootstrap, topic, "warm", WARM_UP_RECORDS))
     return median_ms(bootstrap, topic, "measured", RECORDS)
 

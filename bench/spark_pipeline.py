@@ -34,7 +34,7 @@ def settings_for(bootstrap: str, folder: str, topic: str, records: int, table_fo
 
 
 def fill(spark: SparkSession, settings: Settings, kafka: Kafka, records: int) -> int:
-    """Writes events, a hundredth of them twice and a thousandth broken; their size in bytes."""
+    """Write events, a hundredth of them twice and a thousandth broken; return their size in bytes."""
     kafka.ensure_topic(settings.bronze_topic)
     number = F.expr(f"IF(id % {EVERY['duplicate']} = 1, id - 1, id)")
     event = F.struct(
@@ -57,7 +57,7 @@ def fill(spark: SparkSession, settings: Settings, kafka: Kafka, records: int) ->
 
 
 def silver_s(spark: SparkSession, settings: Settings, kafka: Kafka, records: int) -> float:
-    """Seconds of the job; that it did what it should is checked."""
+    """Return the seconds of the job, after a check of its result."""
     begun = time.perf_counter()
     done = silver.run(Context(spark, settings, kafka))
     took = time.perf_counter() - begun
@@ -69,7 +69,7 @@ def silver_s(spark: SparkSession, settings: Settings, kafka: Kafka, records: int
 
 
 def mb_per_s(bootstrap: str, records: int, table_format: str = PARQUET) -> float:
-    """Megabytes of values per second, from the topic into the table."""
+    """Return megabytes of values per second, from the topic into the table."""
     warm_up(f"pipeline {table_format}", lambda: measured(bootstrap, "warm-up", records // 10, table_format))
     return measured(bootstrap, "events", records, table_format)
 

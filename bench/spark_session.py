@@ -26,7 +26,7 @@ def session() -> SparkSession:
 
 
 def warm_up(what: str, work: Callable[[], object]) -> None:
-    """Does the work if nobody has done it before: whose broker it is done with doesn't matter to the JVM."""
+    """Do the work if it was not done before: to the JVM all brokers are the same."""
     if what not in _warm:
         work()
         _warm.add(what)

@@ -49,7 +49,7 @@ def _median(measured: Callable[[], object], before: Callable[[], object] = lambd
 
 
 def _fill(broker: KafkaBroker) -> None:
-    """A hundred topics with a record each, and twenty groups with an offset each."""
+    """Make a hundred topics with a record each, and twenty groups with an offset each."""
     for number in range(TOPICS):
         broker.create_topic(f"t{number}")
         broker.produce(f"t{number}", ["v"])

@@ -49,7 +49,7 @@ def traced(pid: int, path: Path) -> Iterator[None]:
 
 
 def calls(lines: Iterator[str]) -> Iterator[Call]:
-    """Those that were interrupted in the trace come when they end."""
+    """Yield the calls of a trace; an interrupted one comes when it ends."""
     open_calls: dict[str, tuple[float, str, str]] = {}
     for line in lines:
         if resumed := RESUMED.match(line):
@@ -69,7 +69,7 @@ def calls(lines: Iterator[str]) -> Iterator[Call]:
 
 
 def verdict(found: list[Call], topic: str, port: int, records: int) -> str:
-    """What the calls say of the topic's commits."""
+    """Return in a line what the calls say of the topic's commits."""
     log_file = re.compile(rf"/{topic}-(\d+)/\d+\.log>")
     written: dict[str, list[float]] = {}
     synced: list[float] = []

@@ -28,7 +28,7 @@ class TlsRunning(Running):
 
     @property
     def client_settings(self) -> list[str]:
-        """Of librdkafka."""
+        """Return librdkafka's settings."""
         return ["security.protocol=ssl", f"ssl.ca.location={self.directory / 'ca.pem'}"]
 
     def _command_of(self, directory: Path, port: int, _: Mapping[str, str]) -> list[str]:
@@ -54,7 +54,7 @@ class TlsRunning(Running):
 
 
 def handshakes(run: TlsRunning, seconds: int) -> dict[str, float]:
-    """One client, one handshake after the other, each with keys of its own."""
+    """Measure one client that makes one handshake after the other, each with keys of its own."""
     command = ["openssl", "s_time", "-connect", run.bootstrap, "-new", "-time", str(seconds)]
     subprocess.run(
         [*command[:-1], str(max(1, seconds // 2))], capture_output=True, check=True

@@ -55,7 +55,7 @@ class Longest:
 
 
 class Looks:
-    """What one turn after the other does, and what the longest has done, in a file beside its length."""
+    """The stacks of the present turn; those of the longest turn go into a file beside its length."""
 
     def __init__(self, path: Path) -> None:
         self._told = path.with_suffix(".where")
@@ -84,7 +84,7 @@ class Looks:
             self._found[f"gc of generation {info['generation']}"] += int((time.thread_time() - self._collecting) * 1e6)
 
     def end(self, *, tell: bool) -> None:
-        """Of a turn."""
+        """End a turn. tell: it is the longest so far."""
         if tell:
             lines = [f"    {micros / 1000:7.1f} ms {where}" for where, micros in self._found.most_common(_TOLD)]
             self._told.write_text("\n".join(lines))
@@ -93,7 +93,7 @@ class Looks:
 
 
 def serve(path: Path, arguments: list[str]) -> int:
-    """The broker, which notes its longest turn there."""
+    """Run the broker, which notes its longest turn in the file."""
     looks = Looks(path) if path.with_suffix(".where").exists() else None
     longest, begun, tick = Longest(path), time.thread_time(), SystemClock.tick
     if looks is not None:
@@ -123,7 +123,7 @@ def command(path: Path) -> Callable[[Path, int, Mapping[str, str]], list[str]]:
 
 
 def longest_turns(size: float, wanted: list[str], *, where: bool) -> dict[str, float]:
-    """By the names of the giants, those that are wanted or all."""
+    """Return the longest turn of each giant that is wanted, or of all."""
     found: dict[str, float] = {}
     with contextlib.ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -150,7 +150,7 @@ def longest_turns(size: float, wanted: list[str], *, where: bool) -> dict[str, f
 
 
 def noted(run: Running) -> None:
-    """A turn is noted by the next one."""
+    """Let turns pass, so that the last one is noted: each notes the one before it."""
     time.sleep(0.2)
     with RawClient(run.bootstrap) as client:
         for _ in range(2):

@@ -47,7 +47,7 @@ def pytest_sessionfinish(session):
 
 
 def waits() -> dict[str, float]:
-    """Milliseconds from an event to the answer of who waits for it."""
+    """Measure the milliseconds from an event to the answer of a wait for it."""
     took = []
     with KafkaBroker() as broker, RawClient(broker.bootstrap_servers) as client:
         broker.create_topic("awaited")
@@ -73,7 +73,7 @@ def waits() -> dict[str, float]:
 
 
 def isolation() -> dict[str, float]:
-    """Milliseconds that a clean broker costs each test after the first."""
+    """Measure the milliseconds that a clean broker costs each test after the first."""
     with tempfile.TemporaryDirectory(prefix="bench-isolation-") as directory:
         (Path(directory) / "test_it.py").write_text(_TESTS)
         (Path(directory) / "conftest.py").write_text(_PLUGIN)

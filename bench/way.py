@@ -35,7 +35,7 @@ Step = Callable[[], Any]
 
 
 def least_us(step: Step) -> float:
-    """Of many rounds, each of as many repetitions as three milliseconds have."""
+    """Return the least of many rounds, each of as many repetitions as three milliseconds have."""
     begun = time.process_time()
     step()
     times = max(1, int(ROUND_S / (time.process_time() - begun)))

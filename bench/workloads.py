@@ -27,7 +27,7 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything; `--quick` divides it."""
+    """The sizes of all workloads; `--quick` divides them by ten."""
 
     records_100: int = 2_000_000
     records_1k: int = 500_000
@@ -69,7 +69,7 @@ def create(run: Running, *topics: str, partitions: int = 1) -> None:
 
 
 def load(run: Running, mode: str, topic: str, partitions: int, count: int, size: int, *settings: str) -> Figures:
-    """One run of the load generator, with the broker's CPU time beside its own figures."""
+    """Run the load generator once; return its figures and the broker's CPU time."""
     before = run.cpu_s()
     command = [build_load(), mode, run.bootstrap, topic, partitions, count, size, *settings]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=320, check=False)
@@ -80,7 +80,7 @@ def load(run: Running, mode: str, topic: str, partitions: int, count: int, size:
 
 
 def idle(run: Running, sizes: Sizes) -> Figures:
-    """Start, memory, what a connection costs."""
+    """Measure the start, memory and the cost of a connection."""
     time.sleep(1)
     memory = run.memory_mb()
     connections = [RawClient(run.bootstrap) for _ in range(sizes.connections)]
@@ -94,19 +94,19 @@ def idle(run: Running, sizes: Sizes) -> Figures:
 
 
 def latency(run: Running, sizes: Sizes) -> Figures:
-    """One record in flight, linger 0, acks=all."""
+    """Measure one record in flight, linger 0, acks=all."""
     create(run, "latency")
     found = load(run, "latency", "latency", 1, sizes.round_trips, 100, "linger.ms=0", "acks=all")
     return {"latency_p50_ms": found["p50_ms"], "latency_p99_ms": found["p99_ms"]}
 
 
 def small_requests(run: Running, sizes: Sizes) -> Figures:
-    """Eight and a hundred connections with one request in flight each."""
+    """Measure eight and a hundred connections with one request in flight each."""
     return requests.small_requests(run, sizes.warm_ms, sizes.measured_ms)
 
 
 def pipelined_requests(run: Running, sizes: Sizes) -> Figures:
-    """What an idle Spark or consumer asks all day, a hundred in flight on one connection."""
+    """Measure what an idle Spark or consumer asks all day, a hundred in flight on one connection."""
     create(run, "pipelined", partitions=4)
     asked: dict[str, tuple[Message, int]] = {
         "list_offsets": (list_offsets("pipelined", LATEST), 7),
@@ -128,7 +128,7 @@ def pipelined_requests(run: Running, sizes: Sizes) -> Figures:
 
 
 def throughput(run: Running, sizes: Sizes) -> Figures:
-    """Four partitions, acks=all, linger 5 ms, one producer and then one consumer."""
+    """Measure one producer and then one consumer of four partitions, acks=all, linger 5 ms."""
     figures: Figures = {}
     for label, size, count in (("100b", 100, sizes.records_100), ("1k", 1024, sizes.records_1k)):
         topic = f"load-{label}"
@@ -144,7 +144,7 @@ def throughput(run: Running, sizes: Sizes) -> Figures:
 
 
 def partitions(run: Running, sizes: Sizes) -> Figures:
-    """Ten thousand partitions: what it takes to make them and to start with them."""
+    """Measure how ten thousand partitions are made, and a start with them."""
     names = [f"many-{i}" for i in range(sizes.topics)]
     begun = time.perf_counter()
     for name in names:
@@ -159,66 +159,66 @@ def partitions(run: Running, sizes: Sizes) -> Figures:
 
 
 def create_partitions(run: Running, sizes: Sizes) -> Figures:
-    """Ten thousand partitions in two requests, and a first record into each of them."""
+    """Measure ten thousand partitions in two requests, and a first record into each of them."""
     return creation.create_partitions(run, sizes.topics, sizes.partitions_each)
 
 
 def many_partitions(run: Running, sizes: Sizes) -> Figures:
-    """Forty thousand partitions: a first record into each at once, a stop and a start."""
+    """Measure forty thousand partitions: a first record into each at once, a stop and a start."""
     return forty_thousand(run, sizes.many_topics, sizes.partitions_each)
 
 
 def heartbeats(run: Running, sizes: Sizes) -> Figures:
-    """A thousand members in a hundred groups, a heartbeat every three seconds, in the classic protocol."""
+    """Measure a thousand members of the classic protocol in a hundred groups, a heartbeat every three seconds."""
     create(run, "beats", partitions=groups.MEMBERS_EACH)
     return {"heartbeats_core_pct": groups.heartbeats(run, groups.ClassicMember, sizes.groups, "beats")}
 
 
 def consumer_heartbeats(run: Running, sizes: Sizes) -> Figures:
-    """The same in that of KIP-848."""
+    """Measure the same with the protocol of KIP-848."""
     create(run, "beats", partitions=groups.MEMBERS_EACH)
     return {"heartbeats_848_core_pct": groups.heartbeats(run, groups.ConsumerMember, sizes.groups, "beats")}
 
 
 def first_message(run: Running, sizes: Sizes) -> Figures:
-    """From subscribe() to the first message, each time in a new group."""
+    """Measure the time from subscribe() to the first message, each time in a new group."""
     create(run, "first")
     return {"first_message_ms": groups.first_message(run, sizes.new_groups, "first")}
 
 
 def transactions(run: Running, sizes: Sizes) -> Figures:
-    """One producer that commits every hundred records."""
+    """Measure one producer that commits every hundred records."""
     create(run, "committed")
     return groups.transactions(run, sizes.commits, "committed")
 
 
 def recovery(run: Running, sizes: Sizes) -> Figures:
-    """kill -9 with 4 GB in 100 partitions, none of it synced."""
+    """Measure the recovery from kill -9 with 4 GB in 100 partitions, none of it synced."""
     return log.recovery(run, sizes.recovered_records)
 
 
 def position(run: Running, sizes: Sizes) -> Figures:
-    """Fetch by offset and by time in logs of 10 MB and of 10 GB."""
+    """Measure fetches by offset and by time in logs of 10 MB and of 10 GB."""
     return log.position(run, sizes.small_log, sizes.large_log, sizes.lookups)
 
 
 def compaction(run: Running, sizes: Sizes) -> Figures:
-    """1 GB with every key twice, and what a producer beside it feels."""
+    """Measure the compaction of 1 GB with every key twice, and what a producer beside it feels."""
     return log.compaction(run, sizes.compacted_records, sizes.beside_compaction)
 
 
 def group_commit(run: Running, sizes: Sizes) -> Figures:
-    """Fifty connections that wait for the disk with every record."""
+    """Measure fifty connections that wait for the disk with every record."""
     return log.group_commit(run, sizes.synced_commits)
 
 
 def fairness(run: Running, sizes: Sizes) -> Figures:
-    """What another client feels beside requests that ask for very much."""
+    """Measure what another client feels beside requests that ask for very much."""
     return beside_giants(run, sizes.hostile_percent / 100)
 
 
 def state(run: Running, sizes: Sizes) -> Figures:
-    """A broker for tests: started, emptied, restored, waited for. No other peer can do that."""
+    """Measure what a test does with its broker: start, reset, restore, waits. No other peer can do that."""
     from bench.state import state as measured
     from bench.waits import isolation, waits
 
@@ -226,7 +226,7 @@ def state(run: Running, sizes: Sizes) -> Figures:
 
 
 def tls(run: Running, sizes: Sizes) -> Figures:
-    """Records of 1 KiB over TLS 1.3, as in `throughput`, and handshakes."""
+    """Measure records of 1 KiB over TLS 1.3, as in `throughput`, and handshakes."""
     figures: Figures = {}
     with TlsRunning(run.name) as secured:
         create(secured, "load-tls", partitions=4)
@@ -245,14 +245,14 @@ def spark(run: Running, sizes: Sizes) -> Figures:
 
 
 def spark_pipeline(run: Running, sizes: Sizes) -> Figures:
-    """The pipeline's job bronze -> silver, from its start to its end."""
+    """Measure the pipeline's job bronze -> silver, from its start to its end."""
     from bench.spark_pipeline import mb_per_s
 
     return {"spark_pipeline_mb_s": mb_per_s(run.bootstrap, sizes.pipeline_records)}
 
 
 def spark_delta(run: Running, sizes: Sizes) -> Figures:
-    """The same job with a table of Delta, which PySpark 4.2 alone has."""
+    """Measure the same job with a table of Delta, which PySpark 4.2 alone has."""
     from bench.spark_pipeline import mb_per_s
     from pipeline.settings import DELTA
     from pipeline.tables import formats
@@ -263,14 +263,14 @@ def spark_delta(run: Running, sizes: Sizes) -> Figures:
 
 
 def spark_realtime(run: Running, sizes: Sizes) -> Figures:
-    """The pipeline's job from topic to topic, in Spark's real-time mode."""
+    """Measure the pipeline's job from topic to topic, in Spark's real-time mode."""
     from bench.spark_realtime import realtime_latency
 
     return realtime_latency(run.bootstrap)
 
 
 def spark_failover(run: Running, sizes: Sizes) -> Figures:
-    """Leaders that die under a stream: three brokers in the place of the one that was started."""
+    """Measure leaders that die under a stream, of three brokers in the place of the started one."""
     from bench.spark_failover import standstill
 
     name = run.name
@@ -279,7 +279,7 @@ def spark_failover(run: Running, sizes: Sizes) -> Figures:
 
 
 def acls(run: Running, sizes: Sizes) -> Figures:
-    """A thousand of them against none."""
+    """Compare a thousand ACLs with none."""
     with Running(PEERS[run.name]) as without:
         topics = [f"load-{number}" for number in range(rights.ROUNDS)]
         for each in (run, without):
@@ -289,21 +289,21 @@ def acls(run: Running, sizes: Sizes) -> Figures:
 
 
 def cluster(run: Running, sizes: Sizes) -> Figures:
-    """Three brokers in the place of the one that was started."""
+    """Measure three brokers in the place of the started one."""
     name = run.name
     run.stop()
     return brokers.replicated(name, sizes.records_1k, sizes.round_trips)
 
 
 def failover(run: Running, sizes: Sizes) -> Figures:
-    """A dead leader, and a follower that was away."""
+    """Measure a dead leader, and a follower that was away."""
     name = run.name
     run.stop()
     return brokers.failover(name, sizes.replicated_mb)
 
 
 def cluster_partitions(run: Running, sizes: Sizes) -> Figures:
-    """Five thousand partitions of three replicas."""
+    """Measure five thousand partitions of three replicas."""
     name = run.name
     run.stop()
     return brokers.many_partitions(name, sizes.replicated_partitions)

@@ -26,7 +26,7 @@ from interop.cluster_clients import (
 )
 from interop.kafka_cluster import OURS, THEIRS, KafkaCluster
 from interop.waiting import eventually
-from pykafka_broker.log.checkpoints import id_bytes
+from pykafka_broker.protocol.runtime import parse_uuid_text
 
 pytestmark = [pytest.mark.ours_only, pytest.mark.java]
 ALL = [1, 2, 3]
@@ -210,4 +210,4 @@ def test_controllers_that_came_later_are_found_too(tmp_path: Path) -> None:
 
 def directory_id(folder: Path) -> bytes:
     lines = (folder / "meta.properties").read_text().splitlines()
-    return id_bytes(next(line.partition("=")[2] for line in lines if line.startswith("directory.id=")))
+    return parse_uuid_text(next(line.partition("=")[2] for line in lines if line.startswith("directory.id=")))

@@ -59,7 +59,7 @@ class BareRootFailed(Exception):
 
 @contextlib.contextmanager
 def bare_root() -> Iterator[Path]:
-    """Make the root, and remove it in the end."""
+    """Make the root, and remove it after the block."""
     missing = [name for name in NEEDED if shutil.which(name) is None]
     if sys.platform == "win32" or missing or os.geteuid() != 0:
         raise BareRootFailed(f"a bare root needs root's rights{''.join(f', {name}' for name in missing)}")
@@ -77,7 +77,7 @@ def python_of(root: Path) -> str:
 
 
 def use(root: Path, index: str, package: str) -> str:
-    """Install the package from an index, start the broker, and run a first test. Returns what has run where."""
+    """Install the package from an index, start the broker, and run a first test; return what has run where."""
     home = root / HOME
     for name, text in {
         "test_first.py": FIRST_TEST,
@@ -93,7 +93,7 @@ def use(root: Path, index: str, package: str) -> str:
 
 
 def inside(root: Path, script: str) -> str:
-    """Run a script as the ordinary user, in the root's own tree of processes. Returns what it prints."""
+    """Run a script as the ordinary user, in the root's own tree of processes; return what it prints."""
     clean = (
         "env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/home/stranger PIP_DISABLE_PIP_VERSION_CHECK=1 LC_ALL=C.UTF-8"
     )

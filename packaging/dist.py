@@ -61,7 +61,7 @@ def failed(why: str) -> int:
 
 
 def build(out: Path) -> list[Path]:
-    """Wheel and sdist of what the commit has, whatever else lies in the working tree."""
+    """Build wheel and sdist of the last commit, whatever else lies in the working tree."""
     out.mkdir(parents=True, exist_ok=True)
     for old in [*out.glob(f"{PACKAGE}-*.whl"), *out.glob(f"{PACKAGE}-*.tar.gz")]:
         old.unlink()
@@ -87,7 +87,7 @@ def digest(path: Path) -> str:
 
 
 def wrong_with(path: Path) -> list[str]:
-    """What is in it that should not be, and what is not in it that should."""
+    """Return a line for each file that a package should not have, or lacks."""
     names = names_in(path)
     wanted = {each for each in said("git", "ls-files", PACKAGE).splitlines() if not each.endswith(".md")}
     ours = (f"{PACKAGE}/", f"{PACKAGE}-")  # the package, and what a wheel says of it
@@ -100,7 +100,7 @@ def wrong_with(path: Path) -> list[str]:
 
 
 def names_in(path: Path) -> set[str]:
-    """Of the files, without the folder that an sdist has around them."""
+    """Return the names of the files, without the folder that an sdist has around them."""
     if path.suffix == ".whl":
         with zipfile.ZipFile(path) as wheel:
             return set(wheel.namelist())
@@ -109,7 +109,7 @@ def names_in(path: Path) -> set[str]:
 
 
 def pythons() -> list[str]:
-    """Those that this machine has, of the versions that are served."""
+    """Return the Pythons of this machine, of the versions that are served."""
     found = []
     homes = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     for version in VERSIONS:
@@ -123,7 +123,7 @@ def pythons() -> list[str]:
 
 
 def try_in(python: str, path: Path) -> None:
-    """Install it into a new environment, and start a broker there."""
+    """Install a package into a new environment, and start a broker there."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([python, "-m", "venv", folder], check=True)
         own = str(Path(folder) / ("Scripts" if os.name == "nt" else "bin") / "python")

@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def carried(broker: KafkaBroker, codec: str) -> None:
-    """Batches are compressed by one tool, opened by the other, and looked through by the broker between them."""
+    """Write records with one tool and read them with another: the one compresses, the broker looks, the other opens."""
     written = [f"apples {number} {LETTERS}" for number in range(COUNT)]
     at = ["--bootstrap-server", broker.bootstrap_servers, "--topic", codec]
     tool("topics", "--create", *at)

@@ -35,17 +35,19 @@ PAGES: dict[str, Callable[[], str]] = {
 
 
 def text_of(name: str) -> str:
-    """A page as the code makes it now."""
+    """Return a page as the code makes it now."""
     return MARK + PAGES[name]()
 
 
 def outdated() -> list[str]:
-    """The files that are missing, not what the code says, or made by nobody; of the pages, once the code is right."""
-    if modules := asynchronous.outdated():
+    """Return the files that are missing, out of date or left over; pages are compared once modules are right."""
+    if modules := asynchronous.outdated(asynchronous.twins()):
         return modules
     there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
     wrong = [name for name in PAGES.keys() | there.keys() if name not in PAGES or there.get(name) != text_of(name)]
-    return sorted([*(f"docs/reference/{name}" for name in wrong), *languages.outdated(), *figures.outdated()])
+    return sorted(
+        [*(f"docs/reference/{name}" for name in wrong), *asynchronous.outdated(languages.files()), *figures.outdated()]
+    )
 
 
 def main() -> int:
@@ -55,8 +57,8 @@ def main() -> int:
         for name in (wrong := outdated()):
             print(f"differs: {name} (make generate)", file=sys.stderr)
         return 1 if wrong else 0
-    asynchronous.write()
-    languages.write()
+    asynchronous.write(asynchronous.twins())
+    asynchronous.write(languages.files())
     figures.write()
     for name in PAGES:
         (FOLDER / name).write_text(text_of(name), encoding="utf-8")

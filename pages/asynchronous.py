@@ -13,7 +13,7 @@ comes out.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -85,7 +85,7 @@ class Twins:
             pass
 
     def _grow(self) -> bool:
-        """Add what uses something that is awaited or renamed. Returns whether there was any."""
+        """Add what uses something that is awaited or renamed; return whether there was any."""
         before = len(self.awaited) + len(self.properties) + len(self.modules)
         for source in self._sources:
             for function in (node for node in ast.walk(source.tree) if isinstance(node, Function)):
@@ -105,7 +105,7 @@ class Twins:
         )
 
     def is_awaited(self, node: ast.AST) -> bool:
-        """Whether the node is a call, or a property, that is awaited in the twin."""
+        """Return whether the node is a call, or a property, that is awaited in the twin."""
         if isinstance(node, ast.Call):
             called = node.func
             return (called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")) in self.awaited
@@ -116,7 +116,7 @@ class Twins:
         return function.name in names or function.name in _CONTEXT
 
     def is_entered(self, node: ast.AST) -> bool:
-        """Whether the node is an awaited function that returns something to be used with `with`."""
+        """Return whether the node is an awaited function that returns something to be used with `with`."""
         return (
             isinstance(node, Function)
             and node.name in self.awaited
@@ -127,7 +127,7 @@ class Twins:
     # -- one module
 
     def text(self, source: Source) -> str:
-        """The twin of a module."""
+        """Return the twin of a module."""
         kept = [node for node in source.definitions if node.name in self.modules and node.name not in WELDS]
         body = "\n\n\n".join(self._edited(source, node) for node in kept)
         if HIDDEN in _top_level(source.tree):
@@ -147,7 +147,7 @@ class Twins:
         return (text + source.text[place:end]).decode()
 
     def _edits(self, source: Source, definition: ast.AST) -> Iterator[tuple[int, int, str]]:
-        """Places in the text and what stands there in the twin."""
+        """Yield places in the text, and what stands there in the twin."""
         bound = {id(child) for node in ast.walk(definition) for child in _binds_tighter(node)}
         passed_on: set[int] = set()  # calls that are the whole of a lambda: its caller awaits what it returns
         for node in ast.walk(definition):
@@ -209,7 +209,7 @@ class Twins:
 
 
 def own_nodes(function: Function) -> Iterator[ast.AST]:
-    """The nodes of a function without those of the functions and lambdas in it."""
+    """Yield the nodes of a function without those of the functions and lambdas in it."""
     waiting: list[ast.AST] = [*function.body]
     while waiting:
         node = waiting.pop()
@@ -242,7 +242,7 @@ def _called(item: ast.withitem) -> str:
 
 
 def _top_level(tree: ast.Module) -> Iterator[str]:
-    """The names that a module defines."""
+    """Yield the names that a module defines."""
     for node in tree.body:
         if isinstance(node, Function | ast.ClassDef):
             yield node.name
@@ -251,23 +251,23 @@ def _top_level(tree: ast.Module) -> Iterator[str]:
 
 
 def twins() -> dict[str, str]:
-    """The text of each generated module, by its path below the root."""
+    """Return the text of each generated module, by its path below the root."""
     sources = [Source(name, (ROOT / "pykafka_broker" / "testing" / f"{name}.py").read_bytes()) for name in SOURCES]
     made = Twins(sources)
     folder = "pykafka_broker/testing/aio"
     return {f"{folder}/__init__.py": INIT} | {f"{folder}/{source.name}.py": made.text(source) for source in sources}
 
 
-def write() -> None:
-    """Write the generated modules."""
-    for name, text in twins().items():
+def write(files: Mapping[str, str]) -> None:
+    """Write generated files, by path below the root."""
+    for name, text in files.items():
         (ROOT / name).write_text(text, encoding="utf-8")
 
 
-def outdated() -> list[str]:
-    """The paths of the generated modules that are not what their source says."""
+def outdated(files: Mapping[str, str]) -> list[str]:
+    """Return the paths of the generated files that are missing or have another text."""
     return [
         name
-        for name, text in twins().items()
+        for name, text in files.items()
         if not (ROOT / name).exists() or (ROOT / name).read_text(encoding="utf-8") != text
     ]

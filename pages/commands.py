@@ -65,7 +65,7 @@ def _told(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 
 
 def _words(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
-    """What stands without a flag before it."""
+    """Yield the rows of arguments without a flag."""
     for action in parser._actions:
         hidden = action.help == argparse.SUPPRESS or isinstance(action, argparse._SubParsersAction)
         if not action.option_strings and not hidden:

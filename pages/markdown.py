@@ -11,12 +11,12 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def code(text: str) -> str:
-    """The text as it stands, or nothing where there is none."""
+    """Return the text as code, and nothing for none."""
     return f"`{text}`" if text else ""
 
 
 def plain(text: str) -> str:
-    """A sentence of the code, in which no character means anything to Markdown; what stands in `` `...` `` stays."""
+    """Return a sentence in which no character means anything to Markdown; what stands in `` `...` `` stays."""
     parts = " ".join(text.split()).split("`")
     for place in range(0, len(parts), 2):
         for character in "<*_":

@@ -21,7 +21,7 @@ are in [First test](../first-test.md); what a test does with all this, [in tests
 
 
 def _classes() -> dict[str, type]:
-    """The public classes by the way to them. Imported here: the asynchronous form may be out of date."""
+    """Return the public classes by the way to them. Imported here: the asynchronous form may be out of date."""
     from pykafka_broker.testing.simulation.broker import SimulatedBroker
 
     return {
@@ -64,7 +64,7 @@ def python() -> str:
 
 
 def _answers() -> str:
-    """The dicts that calls return."""
+    """Return the section about the dicts that calls return."""
     told = [
         f"- `{name}`: {_told(kind)} Keys: {', '.join(f'`{key}`' for key in kind.__annotations__)}."
         for name in answers.__all__
@@ -103,7 +103,7 @@ def _members(kind: type, *, own: bool) -> Iterator[tuple[str, str]]:
 
 
 def _with_text(kind: type, name: str) -> Any:
-    """The member, of the class next in line that says something about it."""
+    """Return the member, of the class next in line that says something about it."""
     found = [vars(each)[name] for each in kind.__mro__ if name in vars(each)]
     return next((each for each in found if each.__doc__), found[0])
 
@@ -155,7 +155,7 @@ def _items(part: str) -> list[str]:
 
 
 def _is_example(part: str) -> bool:
-    """Tell whether a paragraph is code: each line is indented, or a call."""
+    """Return whether a paragraph is code: each line is indented, or a call."""
     return all(line.startswith("    ") or line.rstrip().endswith((")", "...")) for line in part.splitlines())
 
 
@@ -165,7 +165,7 @@ def _result(function: Any) -> str:
 
 
 def _signature(function: Any, *, wide: bool = False) -> str:
-    """As it is written, without `self`; `wide`: a line for each parameter."""
+    """Return the signature without `self`. wide: with a line for each parameter."""
     shown = []
     starred = False
     for each in list(inspect.signature(function).parameters.values())[1:]:

@@ -42,7 +42,7 @@ _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Whatever page arrives can be found, also before somebody has thought of its place."""
+    """Put pages that no section names under "More"."""
     nav: list[Any] = config.nav or []
     named = _named(nav)
     pages = {path.relative_to(config.docs_dir).as_posix() for path in Path(config.docs_dir).rglob("*.md")}
@@ -106,7 +106,7 @@ def first_sentence(markdown: str) -> str:
 
 
 def relinked(markdown: str, page: str) -> str:
-    """The text of a page with its links as the site has them; blocks of code stay as they are."""
+    """Return the text of a page with its links as the site has them; blocks of code stay as they are."""
     parts, end = [], 0
     for block in _FENCED.finditer(markdown):
         parts += [_relinked(markdown[end : block.start()], page), block[0]]
@@ -131,7 +131,7 @@ def _relinked(text: str, page: str) -> str:
 
 
 def _named(nav: Any) -> set[str]:
-    """All pages that a navigation names."""
+    """Return all pages that a navigation names."""
     if isinstance(nav, str):
         return {nav}
     parts = nav.values() if isinstance(nav, dict) else nav

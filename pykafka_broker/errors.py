@@ -15,6 +15,9 @@ MALFORMED = (
     "incompatible broker. See the broker logs for more details."
 )
 
+# The text of UNKNOWN_TOPIC_OR_PARTITION where an answer has one.
+NOT_HOSTED = "This server does not host this topic-partition."
+
 
 class ApiError(Exception):
     """An error reply for a topic, partition, group or request.

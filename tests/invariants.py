@@ -117,7 +117,7 @@ def _read(
         except OSError:  # the disk has failed: whoever sends these records meets that
             return found
         assert header.last_offset >= offset, f"{log}: {header.base_offset} to {header.last_offset} for {offset}"
-        assert offset < found.end_offset() <= min(upper, log.log_end_offset) or header.last_offset < upper
+        assert offset < found.end_offset <= min(upper, log.log_end_offset) or header.last_offset < upper
         assert header.last_offset < log.log_end_offset
         _check_epoch(log, header)
     return found

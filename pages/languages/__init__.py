@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pages.asynchronous import ROOT
 from pages.languages import dotnet, go, java, node
 from pages.languages.model import Api, api
 
@@ -20,18 +19,3 @@ def files() -> dict[str, str]:
     """Return the text of each generated file, by its path below the root."""
     read = api()
     return {f"packaging/languages/{name}": text for make in LANGUAGES for name, text in make(read).items()}
-
-
-def write() -> None:
-    """Write the generated files."""
-    for name, text in files().items():
-        (ROOT / name).write_text(text, encoding="utf-8")
-
-
-def outdated() -> list[str]:
-    """Return the paths of the generated files that are not what the document says."""
-    return [
-        name
-        for name, text in files().items()
-        if not (ROOT / name).exists() or (ROOT / name).read_text(encoding="utf-8") != text
-    ]

@@ -64,7 +64,7 @@ def _given_type(field: Field) -> str:
 
 
 def _zero_means_something(field: Field, plain: str) -> bool:
-    """Whether a zero value is another one than the default, and allowed."""
+    """Return whether a zero value is another one than the default, and allowed."""
     if plain == "bool":
         return bool(field.default)
     if plain in ("int", "int32", "int64", "float64"):

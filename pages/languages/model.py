@@ -58,12 +58,12 @@ class Field:
 
     @property
     def is_duration(self) -> bool:
-        """Whether the value is a duration, and no point in time."""
+        """Return whether the value is a duration, and no point in time."""
         return self.name == "ms" or (self.name.endswith("_ms") and self.name != "now_ms")
 
     @property
     def without_unit(self) -> str:
-        """The name, for languages whose durations have their unit with them."""
+        """Return the name, for languages whose durations have their unit with them."""
         return ("by" if self.name == "ms" else self.name.removesuffix("_ms")) if self.is_duration else self.name
 
 
@@ -95,12 +95,12 @@ class ApiOperation:
 
     @property
     def text_body(self) -> bool:
-        """Whether the body is a text."""
+        """Return whether the body is a text."""
         return any(each.place == "text" for each in self.parameters)
 
     @property
     def is_page(self) -> bool:
-        """Whether the method returns the records of a page, without the page."""
+        """Return whether the method returns the records of a page, without the page."""
         return self.answer.ref == PAGE and self.name not in RENAMED.values()
 
 
@@ -193,7 +193,7 @@ def _union(schemas: list[Mapping[str, Any]] | list[dict[str, Any]]) -> Kind:
 
 
 def is_long(name: str) -> bool:
-    """Tell whether integers of that name may need more than 32 bits, which the document does not say of answers."""
+    """Return whether integers of that name may need more than 32 bits, which the document does not say of answers."""
     return _LONG.search(name) is not None
 
 

@@ -11,7 +11,9 @@ RESERVED = {
     "range", "len", "list", "str", "bytes", "memoryview", "pack", "unpack_from",
 }  # fmt: skip
 
-_FORMAT_LETTERS = str.maketrans({"?": "o"})
+# Of a struct format that is compiled once: the beginning of its name, and what is done with it.
+PACK, UNPACK, ITER, STRUCT = "PACK", "UNPACK", "ITER", "STRUCT"
+_USES = {PACK: ".pack", UNPACK: ".unpack_from", ITER: ".iter_unpack", STRUCT: ""}
 
 
 class ModuleCode:
@@ -21,10 +23,7 @@ class ModuleCode:
         self.runtime: set[str] = set()
         self.struct_functions: set[str] = set()
         self.typing: set[str] = set()
-        self.packers: dict[str, str] = {}
-        self.unpackers: dict[str, str] = {}
-        self.iterators: dict[str, str] = {}
-        self.structures: dict[str, str] = {}
+        self._formats: dict[str, set[str]] = {use: set() for use in _USES}
 
     def use(self, name: str) -> str:
         self.runtime.add(name)
@@ -34,25 +33,18 @@ class ModuleCode:
         self.struct_functions.add(name)
         return name
 
-    def packer(self, fmt: str) -> str:
-        return self.packers.setdefault(fmt, "_PACK_" + fmt.translate(_FORMAT_LETTERS))
-
-    def unpacker(self, fmt: str) -> str:
-        return self.unpackers.setdefault(fmt, "_UNPACK_" + fmt.translate(_FORMAT_LETTERS))
-
-    def iterator(self, fmt: str) -> str:
-        return self.iterators.setdefault(fmt, "_ITER_" + fmt.translate(_FORMAT_LETTERS))
-
-    def structure(self, fmt: str) -> str:
-        return self.structures.setdefault(fmt, "_STRUCT_" + fmt.translate(_FORMAT_LETTERS))
+    def format(self, use: str, fmt: str) -> str:
+        """Return the name of a precompiled format: of its method, or for `STRUCT` of the format itself."""
+        self._formats[use].add(fmt)
+        return f"_{use}_{fmt.replace('?', 'o')}"
 
     def definitions(self) -> list[str]:
         """Return the precompiled formats, a line each."""
-        lines = [f'{name} = Struct(">{fmt}").pack' for fmt, name in sorted(self.packers.items())]
-        lines += [f'{name} = Struct(">{fmt}").unpack_from' for fmt, name in sorted(self.unpackers.items())]
-        lines += [f'{name} = Struct(">{fmt}").iter_unpack' for fmt, name in sorted(self.iterators.items())]
-        lines += [f'{name} = Struct(">{fmt}")' for fmt, name in sorted(self.structures.items())]
-        return lines
+        return [
+            f'{self.format(use, fmt)} = Struct(">{fmt}"){_USES[use]}'
+            for use, formats in self._formats.items()
+            for fmt in sorted(formats)
+        ]
 
     def imports(self) -> list[str]:
         names = sorted(self.struct_functions | ({"Struct"} if self.definitions() else set()))

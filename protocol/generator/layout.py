@@ -23,17 +23,11 @@ class Item:
         """Return the fewest bytes of the field."""
         if self.field.array:
             return 1 if self.compact else 4
-        if self.child is not None:
-            return 1 if self.nullable else self.child.min_size
-        if self.field.type in FIXED:
-            return struct.calcsize(">" + FIXED[self.field.type])
-        if self.compact:
-            return 1
-        return 2 if self.field.type == "string" else 4
+        return 1 if self.child is not None and self.nullable else self.element_min_size
 
     @property
     def element_min_size(self) -> int:
-        """Return the fewest bytes of an element of the array."""
+        """Return the fewest bytes of an element of the array, or of the field if it is no array."""
         if self.child is not None:
             return self.child.min_size
         if self.field.type in FIXED:

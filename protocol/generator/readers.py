@@ -9,8 +9,10 @@ cost more than all of its fields.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from protocol.generator.code import FunctionCode, ModuleCode
+from protocol.generator.code import ITER, UNPACK, FunctionCode, ModuleCode
 from protocol.generator.hot import bound
 from protocol.generator.layout import Item, Layout
 from protocol.generator.schema import FIXED, Field, Message, snake
@@ -43,20 +45,16 @@ class _Reader:
         names = ", ".join(name for _, name in self.pending)
         if fmt == "B":
             self.code.line(f"{names} = buffer[at]")
-        elif len(self.pending) == 1:
-            self.code.line(f"({names},) = {self.module.unpacker(fmt)}(buffer, at)")
         else:
-            self.code.line(f"{names} = {self.module.unpacker(fmt)}(buffer, at)")
+            targets = f"({names},)" if len(self.pending) == 1 else names
+            self.code.line(f"{targets} = {self.module.format(UNPACK, fmt)}(buffer, at)")
         self.code.line(f"at += {struct.calcsize('>' + fmt)}")
         self.pending = []
 
     def struct(self, layout: Layout, var: str) -> None:
         """Make the object `var` and read all fields."""
         self.code.line(f"{var} = {self.module.use('new')}({layout.struct.name})")
-        read = {item.field.name for item in layout.items}
-        for field in layout.struct.fields:
-            if field.name not in read:
-                self.code.line(f"{var}.{field.python} = {default_value(field, self.module)}")
+        set_missing(layout, var, self.code)
         for item in layout.items:
             self.into(item, var)
         if layout.flexible:
@@ -92,13 +90,19 @@ class _Reader:
         """Read a string, bytes or records."""
         field = item.field
         self.length("h" if field.type == "string" else "i", item.compact)
-        if item.nullable:
-            with self.code.block("if count == -1:"):
-                self.code.line(f"{var} = None")
-            with self.code.block("else:"):
-                self.slice(field, var, item.compact)
-        else:
+        with self.unless("count == -1" if item.nullable else None, var):
             self.slice(field, var, item.compact)
+
+    @contextmanager
+    def unless(self, is_null: str | None, target: str) -> Iterator[None]:
+        """Read in the block what is not null. is_null: the condition for null, which sets `target`; None without."""
+        if is_null is None:
+            yield
+            return
+        with self.code.block(f"if {is_null}:"):
+            self.code.line(f"{target} = None")
+        with self.code.block("else:"):
+            yield
 
     def slice(self, field: Field, var: str, compact: bool) -> None:
         limit = " or count > 32767" if field.type == "string" and compact else ""
@@ -114,29 +118,19 @@ class _Reader:
         self.code.line("at = stop")
 
     def nested(self, item: Item, child: Layout, target: str, owner: str) -> None:
-        var = self.code.local(item.field.python, _inside(owner))
-        if not item.nullable:
-            self.struct(child, var)
-            self.code.line(f"{target} = {var}")
-            return
-        marker = self.code.local(f"{item.field.python}_marker", _inside(owner))
-        self.pending.append(("b", marker))
-        self.flush()
-        null = "<= 0" if item.tagged else "< 0"
-        with self.code.block(f"if {marker} {null}:"):
-            self.code.line(f"{target} = None")
-        with self.code.block("else:"):
+        var, is_null = self.code.local(item.field.python, _inside(owner)), None
+        if item.nullable:
+            marker = self.code.local(f"{item.field.python}_marker", _inside(owner))
+            self.pending.append(("b", marker))
+            self.flush()
+            is_null = f"{marker} {'<= 0' if item.tagged else '< 0'}"
+        with self.unless(is_null, target):
             self.struct(child, var)
             self.code.line(f"{target} = {var}")
 
     def array(self, item: Item, target: str, owner: str) -> None:
         self.length("i", item.compact)
-        if item.nullable:
-            with self.code.block("if count == -1:"):
-                self.code.line(f"{target} = None")
-            with self.code.block("else:"):
-                self.elements(item, target, owner)
-        else:
+        with self.unless("count == -1" if item.nullable else None, target):
             self.elements(item, target, owner)
 
     def elements(self, item: Item, target: str, owner: str) -> None:
@@ -179,15 +173,12 @@ class _Reader:
 
     def fixed_elements(self, child: Layout, var: str, fmt: str, needed: str) -> None:
         element = self.code.local(snake(child.struct.name), var)
-        read = {item.field.name for item in child.items}
         self.code.line(f"stop = at + {needed}")
-        with self.code.block(f"for values in {self.module.iterator(fmt)}(buffer[at:stop]):"):
+        with self.code.block(f"for values in {self.module.format(ITER, fmt)}(buffer[at:stop]):"):
             self.code.line(f"{element} = {self.module.use('new')}({child.struct.name})")
             targets = ", ".join(f"{element}.{item.field.python}" for item in child.items)
             self.code.line(f"{targets}{',' if len(child.items) == 1 else ''} = values")
-            for field in child.struct.fields:
-                if field.name not in read:
-                    self.code.line(f"{element}.{field.python} = {default_value(field, self.module)}")
+            set_missing(child, element, self.code)
             self.code.line(f"{var}.append({element})")
         self.code.line("at = stop")
 
@@ -228,6 +219,14 @@ class _Reader:
                         with self.code.block(f"if at != {end}:"):
                             self.code.line(f"{self.module.use('refuse_tag')}({item.field.python!r}, at, {end})")
                 self.code.line(f"at = {end}")
+
+
+def set_missing(layout: Layout, var: str, code: FunctionCode) -> None:
+    """Give the fields of the object `var` that are not in the layout, or tagged, the values that they have then."""
+    read = {item.field.name for item in layout.items}
+    for field in layout.struct.fields:
+        if field.name not in read:
+            code.line(f"{var}.{field.python} = {default_value(field, code.module)}")
 
 
 def default_value(field: Field, module: ModuleCode) -> str:

@@ -146,6 +146,3 @@ def config_attributes_module(path: Path) -> str:
         optional = " | None" if fact["default"] is None else ""
         lines.append(f"    {name.replace('.', '_')}: {CONFIG_TYPES.get(fact['type'], 'str')}{optional}")
     return "\n".join(lines) + "\n"
-
-
-__all__ = ["api_keys_module", "config_attributes_module", "errors_module", "stored_keys_module"]

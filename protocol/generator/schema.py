@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from protocol.generator.versions import NONE, Versions
+from protocol.generator.versions import Versions
 
 # struct format of the types whose size doesn't depend on their value
 FIXED = {
@@ -170,6 +170,3 @@ def load_messages(schemas: Path) -> list[Message]:
     """Return the messages of the committed schemas, by name."""
     paths = sorted(schemas.glob("*/*.json"), key=lambda path: path.stem)
     return [parse_message(json.loads(path.read_text()), path.parent.name) for path in paths]
-
-
-__all__ = ["FIXED", "NONE", "Field", "Message", "StructType", "load_messages", "parse_message", "snake"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 
-from protocol.generator.code import FunctionCode, ModuleCode
+from protocol.generator.code import PACK, UNPACK, FunctionCode, ModuleCode
 from protocol.generator.hot import AT_MOST_ONE, DEFAULT, NONE, ONE, SINGLES
 from protocol.generator.layout import Item, Layout
 from protocol.generator.readers import default_value
@@ -82,7 +82,11 @@ class _Reader(_Single):
         self.code.depth = 2
         self.struct(self.layout)
         self.flush()
-        missing = [f"        {name} = {self.default(field)}" for name, field in self.values if name not in self.read]
+        missing = [
+            f"        {name} = {default_value(field, self.module)}"
+            for name, field in self.values
+            if name not in self.read
+        ]
         values = ", ".join(name for name, _ in self.values)
         self.module.use_struct("error as StructError")
         self.module.typing.add("Any")
@@ -98,9 +102,6 @@ class _Reader(_Single):
             f"    return {values}",
         ]
 
-    def default(self, field: Field) -> str:
-        return default_value(field, self.module)
-
     def flush(self) -> None:
         if self.pending:
             fmt = "".join(part for part, _ in self.pending)
@@ -109,7 +110,7 @@ class _Reader(_Single):
                 self.code.line(f"{names} = buffer[at]")
             else:
                 comma = "," if len(self.pending) == 1 else ""
-                self.code.line(f"{names}{comma} = {self.module.unpacker(fmt)}(buffer, at)")
+                self.code.line(f"{names}{comma} = {self.module.format(UNPACK, fmt)}(buffer, at)")
             self.code.line(f"at += {struct.calcsize('>' + fmt)}")
             self.pending = []
         if self.checks:
@@ -184,7 +185,7 @@ class _Reader(_Single):
         with self.code.block(f"elif {array} == {one - 1}:"):
             for name, field in inner:
                 if name in self.read - before:
-                    self.code.line(f"{name} = {self.default(field)}")
+                    self.code.line(f"{name} = {default_value(field, self.module)}")
         with self.code.block("else:"):
             self.code.line("return None")
         if item.compact:
@@ -216,7 +217,7 @@ class _Writer(_Single):
         if self.pending:
             fmt = "".join(part for part, _ in self.pending)
             values = ", ".join(value for _, value in self.pending)
-            self.parts.append(f"{self.module.packer(fmt)}({values})")
+            self.parts.append(f"{self.module.format(PACK, fmt)}({values})")
             self.pending = []
 
     def end_piece(self) -> None:

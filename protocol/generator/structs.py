@@ -4,10 +4,10 @@ and places share it; lengths, counts and tags are the business of `MessageReader
 
 from __future__ import annotations
 
-from protocol.generator.code import FunctionCode, ModuleCode
+from protocol.generator.code import STRUCT, FunctionCode, ModuleCode
 from protocol.generator.hot import bound, flat_reader, flat_writer
 from protocol.generator.layout import Item, Layout
-from protocol.generator.readers import default_value
+from protocol.generator.readers import set_missing
 from protocol.generator.schema import FIXED, Message, snake
 from protocol.generator.writers import Writer
 
@@ -106,10 +106,7 @@ class _StructReader:
 
     def struct(self, layout: Layout) -> None:
         self.code.line(f"m = {self.module.use('new')}({layout.struct.name})")
-        read = {item.field.name for item in layout.items}
-        for field in layout.struct.fields:
-            if field.name not in read:
-                self.code.line(f"m.{field.python} = {default_value(field, self.module)}")
+        set_missing(layout, "m", self.code)
         for item in layout.items:
             self.into(item)
         self.flush()
@@ -122,9 +119,9 @@ class _StructReader:
         """Read the pending fields of fixed size, with a single call."""
         if self.pending:
             fmt = "".join(part for part, _ in self.pending)
-            names = ", ".join(name for _, name in self.pending) + ("," if len(self.pending) == 1 else "")
-            target = f"({names})" if len(self.pending) == 1 else names
-            self.code.line(f"{target} = r.fixed({self.module.structure(fmt)})")
+            names = ", ".join(name for _, name in self.pending)
+            targets = f"({names},)" if len(self.pending) == 1 else names
+            self.code.line(f"{targets} = r.fixed({self.module.format(STRUCT, fmt)})")
             self.pending = []
 
     def into(self, item: Item) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 
-from protocol.generator.code import FunctionCode, ModuleCode
+from protocol.generator.code import PACK, FunctionCode, ModuleCode
 from protocol.generator.layout import Item, Layout
 from protocol.generator.schema import FIXED, Field, Message, snake
 
@@ -33,9 +33,6 @@ class Writer:
         self.sink = "w"
         self.pending: list[tuple[str, str | None]] = []
 
-    def fixed(self, fmt: str, expression: str | None) -> None:
-        self.pending.append((fmt, expression))
-
     def flush(self, *tail: str) -> None:
         """Write the pending fields, then the expressions of `tail`, which are bytes."""
         parts = []
@@ -45,7 +42,7 @@ class Writer:
             if fmt == "x":
                 parts.append(self.module.use("NO_TAGS"))
             else:
-                parts.append(f"{self.module.packer(fmt)}({values})")
+                parts.append(f"{self.module.format(PACK, fmt)}({values})")
             self.pending = []
         parts += tail
         if len(parts) > 1:
@@ -63,7 +60,7 @@ class Writer:
         if layout.tagged:
             self.tags(layout, var, owner)
         elif layout.flexible:
-            self.fixed("x", None)
+            self.pending.append(("x", None))
 
     def is_set(self, field: Field, expression: str) -> str:
         """Return the condition for a field with another value than the default."""
@@ -95,7 +92,7 @@ class Writer:
         elif item.child is not None:
             self.nested(item, item.child, expression, owner)
         elif field.type in FIXED:
-            self.fixed(FIXED[field.type], expression)
+            self.pending.append((FIXED[field.type], expression))
         elif field.type == "string":
             self.string(item, expression, owner)
         else:
@@ -118,14 +115,14 @@ class Writer:
                 self.flush(f"{null} if {var} is None else {compact}({var})")
                 return
             self.code.line(f'raw = b"" if {var} is None else {var}.encode()')
-            self.fixed("h", f"-1 if {var} is None else len(raw)")
+            self.pending.append(("h", f"-1 if {var} is None else len(raw)"))
             self.flush("raw")
             return
         self.code.line(f"raw = {expression}.encode()")
         if item.compact:
             self.compact_length("len(raw)", "string_length", "raw")
         else:
-            self.fixed("h", "len(raw)")
+            self.pending.append(("h", "len(raw)"))
             self.flush("raw")
 
     def compact_length(self, length: str, long_form: str, *tail: str) -> None:
@@ -141,7 +138,7 @@ class Writer:
             length = f"(-1 if {var} is None else len({var}))" if item.nullable else f"len({var})"
             self.compact_length(length, "uvarint")
         else:
-            self.fixed("i", f"-1 if {var} is None else len({var})" if item.nullable else f"len({var})")
+            self.pending.append(("i", f"-1 if {var} is None else len({var})" if item.nullable else f"len({var})"))
             self.flush()
         with self.code.block(f"if {var}:"):
             self.code.line(f"{self.sink}({var})")
@@ -172,7 +169,7 @@ class Writer:
         if item.compact:
             self.compact_length(length, "uvarint")
         else:
-            self.fixed("i", length)
+            self.pending.append(("i", length))
             self.flush()
         self.elements(item, var, owner)
 
@@ -182,7 +179,7 @@ class Writer:
         if item.compact:
             self.compact_length(f"len({var})", "uvarint", numbers)
         else:
-            self.fixed("i", f"len({var})")
+            self.pending.append(("i", f"len({var})"))
             self.flush(numbers)
 
     def numbers(self, field: Field, var: str) -> str:
@@ -220,7 +217,7 @@ class Writer:
         if item.compact:
             self.compact_length("len(raw)", "string_length", "raw")
         else:
-            self.fixed("h", "len(raw)")
+            self.pending.append(("h", "len(raw)"))
             self.flush("raw")
 
     def tags(self, layout: Layout, var: str, owner: str) -> None:

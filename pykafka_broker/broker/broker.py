@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Broker:
-    """A node with all parts. The server sets `services.listeners` before `start`."""
+    """A node with all parts."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Broker:
         peers: Peers | None = None,
     ) -> None:
         self.clock = clock
-        self.on_useless: Callable[[], None] | None = None  # the last log directory has failed
+        self.on_useless: Callable[[], None] | None = None  # called when the last log directory has failed
         self.fs = OsFileSystem() if fs is None else fs
         self.node = node = ServerNode(
             config,
@@ -153,7 +153,7 @@ class Broker:
         self.node.replicas.finish()
         self.node.logs.shutdown(self.clock.now)
 
-    # -- another one in its place
+    # -- a successor
 
     @property
     def successor(self) -> Setup:
@@ -365,6 +365,7 @@ def _add_startup(broker: Broker) -> None:
 
     broker.startup = BrokerStartup(broker.node, broker.assignments)
     broker.node.logs.topics_are_known = False
+    add_replication(broker)
 
 
 def add_replication(broker: Broker) -> None:
@@ -407,7 +408,6 @@ FEATURES = (
     Feature(lambda broker: broker.services.own.release is not None, _add_emulation),
     Feature(lambda broker: broker.node.roles.broker and broker.node.roles.alone, _add_lone_broker),
     Feature(lambda broker: broker.node.roles.broker and not broker.node.roles.alone, _add_startup),
-    Feature(lambda broker: broker.node.roles.broker and not broker.node.roles.alone, add_replication),
 )
 # Parts of the node that leads the metadata, once the metadata is loaded.
 FEATURES_AT_START = (

@@ -40,9 +40,7 @@ _MOST_PUSHED_BYTES = 64 << 20  # of these pushes together
 _NEVER_MS = -1 << 62
 # After these errors a client asks for its subscription at once, whatever the interval is.
 _ASK_AGAIN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-
-
-_NOBODY = re.compile("(?!)")
+_NO_CLIENT = re.compile("(?!)")
 
 
 class Subscription(NamedTuple):
@@ -72,7 +70,7 @@ def subscription_of(configs: Mapping[str, str]) -> Subscription:
         try:
             match[name.strip()] = compile_java(expression.strip())
         except JavaRegexError:  # of another broker's log
-            match[name.strip()] = _NOBODY
+            match[name.strip()] = _NO_CLIENT
     return Subscription(values["metrics"], values["interval.ms"], match)
 
 
@@ -159,7 +157,7 @@ class ClientPushes:
     """The pushes of a client.
 
     attributes: the client, by selector. bytes: of all pushes, as sent. payload: the last push with metrics, OTLP's
-    MetricsData, or nothing. time_ms: of the last push, epoch. terminating: that was the last one.
+    MetricsData, or nothing. time_ms: of the last push, epoch. terminating: the client has said that it ends.
     """
 
     __slots__ = ("attributes", "bytes", "instance_id", "payload", "pushes", "terminating", "time_ms")

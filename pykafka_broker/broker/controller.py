@@ -43,8 +43,8 @@ from pykafka_broker.protocol.stored.no_op_record import NoOpRecord
 logger = logging.getLogger(__name__)
 
 _AGAIN_MS = 1_000  # between two balances of which the first has not done all
-_AWAY = 2  # a deadline missed by this part of a session: this controller did not run
-_SIGN = 4  # after this part of a session the controller looks whether it runs
+_PAUSE_PART = 2  # a deadline missed by this part of a session: this controller did not run
+_SIGN_PART = 4  # after this part of a session the controller looks whether it runs
 
 
 class PeriodicTasks:
@@ -62,9 +62,9 @@ class PeriodicTasks:
         self._seen_offset = -1
         # A controller that was killed may have left portions of changes, and this one may elect unclean leaders.
         self._look_for_leaders = self._look_at_directories = True
-        self._sign_ms = max(1, sessions.timeout_ms // _SIGN)
+        self._sign_ms = max(1, sessions.timeout_ms // _SIGN_PART)
         self._next_sign = clock.now + self._sign_ms
-        self._fencing: dict[int, int] = {}  # brokers of which portions are left, with when they were last heard of
+        self._fencing: dict[int, int] = {}  # last contact with brokers whose fencing is not written whole
         self._retry_at = 0  # portions are written from then on
 
     def configs_changed(self) -> None:
@@ -77,13 +77,13 @@ class PeriodicTasks:
         return min(self._retry_at, self._next_look()) if busy else self._next_look()
 
     def _next_look(self) -> int:
-        due, silent, note = self._next_balance, self._sessions.next_deadline(), self._next_no_op
+        due, silent = self._next_balance, self._sessions.next_deadline()
         if silent is not None:
             due = min(due, silent, self._next_sign)
-        return note if note is not None and note < due else due
+        return due if self._next_no_op is None else min(due, self._next_no_op)
 
     def on_deadline(self, now: int) -> None:
-        if now - self._next_look() > self._sessions.timeout_ms // _AWAY:
+        if now - self._next_look() > self._sessions.timeout_ms // _PAUSE_PART:
             logger.warning("this controller was not running for a while: brokers have time to be heard of")
             self._sessions.reset_all(now)
         self._next_sign = now + self._sign_ms
@@ -206,8 +206,11 @@ class QuorumController:
         node.subscribe(self._follow)
         metadata.on_synced = self._synced
         metadata.controller.alone = False
-        metadata.decisions[ApiKey.BROKER_REGISTRATION] = self.register_broker
-        metadata.decisions[ApiKey.BROKER_HEARTBEAT] = self.heartbeat
+        metadata.decisions = {
+            ApiKey.BROKER_REGISTRATION: self.register_broker,
+            ApiKey.BROKER_HEARTBEAT: self.heartbeat,
+            ApiKey.CONTROLLER_REGISTRATION: registration.register_controller,
+        }
         metadata.voter_endpoints = self.quorum.endpoints
         if node.image.features.get(METADATA_VERSION, 0) >= CONTROLLERS_FROM:
             metadata.commit([controller_registration(node.config, node.new_uuid(), self._listeners)])
@@ -227,10 +230,8 @@ class QuorumController:
 
     def heartbeat(self, controller: Controller, request: BrokerHeartbeatRequest) -> Decision[BrokerHeartbeatResponse]:
         """Decide on a broker's heartbeat. Raises STALE_BROKER_EPOCH for an unknown registration."""
-        next_offset = self._metadata.applied_offset + 1
-        return heartbeats.broker_heartbeat(
-            controller, self.sessions, request, next_offset=next_offset, now=self._node.clock.now
-        )
+        now, next_offset = self._node.clock.now, self._metadata.applied_offset + 1
+        return heartbeats.broker_heartbeat(controller, self.sessions, request, next_offset=next_offset, now=now)
 
     def _synced(self, error: OSError | None) -> None:
         self._node.purgatory.touch(METADATA)
@@ -240,9 +241,6 @@ class QuorumController:
             self.sessions.follow(self._node.image, delta.brokers, self._node.clock.now)
         if delta.configs:
             self.tasks.configs_changed()
-
-
-logger = logging.getLogger(__name__)
 
 
 class DelegationTokenExpiry:

@@ -12,13 +12,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.metadata.metadata_source import MetadataLeader, MetadataSource, ProducerIdManager
+from pykafka_broker.broker.partitions.partition import NO_EPOCH
 from pykafka_broker.broker.partitions.replicas import Replicas
 from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.broker.waiting.future import Later, Purgatory, Slices
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.authorizer import AllowAll, Authorizer
 from pykafka_broker.cluster.controller import Spend, unlimited, usable_brokers
-from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
+from pykafka_broker.cluster.image import NO_LEADER, MetadataDelta, MetadataImage
 from pykafka_broker.cluster.topic_names import creatable_topic
 from pykafka_broker.config import BrokerConfig, TopicConfig
 from pykafka_broker.config.roles import roles_of
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-NO_EPOCH = -1
-NO_LEADER = -1
 Subscriber = Callable[[MetadataDelta], None]
 
 

@@ -15,22 +15,14 @@ from pykafka_broker.broker.coordinators.coordinator_log import partition_for
 from pykafka_broker.broker.metadata.metadata_source import MetadataSource
 from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.fetch_session import FetchSessionCache
-from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.requests.encoded_reply import ReplyCache
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Authorizer, Rights, allows, authorise, who_may_see
+from pykafka_broker.cluster.authorizer import AllowAll, Authorizer, Rights, allows, authorise, who_may_see
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
-from pykafka_broker.cluster.topic_names import (
-    CONSUMER_OFFSETS,
-    INTERNAL_TOPICS,
-    SHARE_GROUP_STATE,
-    TRANSACTION_STATE,
-)
-from pykafka_broker.config import BrokerConfig, TopicConfig
+from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import ApiError
-from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.runtime import ZERO_UUID
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.client_metrics import ClientMetricsManager
@@ -112,8 +104,8 @@ class Services:
         self.listeners: Mapping[str, BoundEndpoint] = {}  # by name
         self.own = node.static_config.own
         self.emulation: Emulation | None = None  # of a release of Kafka, where the config names one
-        self.quotas: Counting | None = None  # where nobody has one
-        # What the server does; without one there is nobody to mute or to time, and every request is served alone.
+        self.quotas: Counting | None = None  # while there are none
+        # Set by the server. Without a server no client is muted, no time is measured, and each request is served alone.
         self.mute: Callable[[int, int], None] = lambda connection_id, until_ms: None
         self.time_network: Callable[[int], None] = lambda connection_id: None
         self.nanoseconds: Callable[[], int] = lambda: 0
@@ -148,7 +140,7 @@ class Services:
 
     @cached_property
     def transactions(self) -> TransactionHost:
-        """The transactional ids."""
+        """Return the host of transactional ids and their transactions."""
         from pykafka_broker.broker.coordinators.transaction_host import TransactionHost
 
         return self._add(TRANSACTION_STATE, TransactionHost(self.node, self.offsets_decided))
@@ -206,19 +198,19 @@ class Services:
 
     @property
     def config(self) -> BrokerConfig:
-        """Return the current settings."""
+        """The present settings."""
         return self.node.config
 
     @property
     def image(self) -> MetadataImage:
-        """Return the current metadata image."""
+        """The present metadata."""
         return self.node.metadata.image
 
     @property
     def cluster_id(self) -> str:
         return self.node.cluster_id
 
-    # -- resolve and authorise
+    # -- rights
 
     def authorize_by(self, authorizer: Authorizer) -> None:
         """Let handlers ask `authorizer` about the rights of clients."""
@@ -241,34 +233,6 @@ class Services:
         """Return the rights of a request's sender, for handlers with several questions."""
         return Rights(self.authorizer, context)
 
-    def authorized_operations(
-        self, context: RequestContext, resource: AclResourceType, name: str = CLUSTER_NAME
-    ) -> int:
-        """Return the bit set of operations allowed to a request's sender (KIP-430)."""
-        return self.rights(context).operations(resource, name)
-
-    def topic(self, context: RequestContext, operation: AclOperation, name: str, topic_id: bytes = ZERO_UUID) -> str:
-        """Return the name of a topic, given by name or id, after the check of the client's rights.
-
-        Raises:
-            ApiError: UNKNOWN_TOPIC_ID or TOPIC_AUTHORIZATION_FAILED. Whether a topic of the name exists is not checked.
-        """
-        if topic_id != ZERO_UUID:
-            name = self.topic_name(topic_id)
-        self.authorise(context, operation, AclResourceType.TOPIC, name)
-        return name
-
-    def partition(
-        self, context: RequestContext, operation: AclOperation, topic: str, index: int, epoch: int = NO_EPOCH
-    ) -> Partition:
-        """Return a partition led by the node, after the check of the client's rights.
-
-        Raises:
-            ApiError: TOPIC_AUTHORIZATION_FAILED, and what `Replicas.leader` raises.
-        """
-        self.authorise(context, operation, AclResourceType.TOPIC, topic)
-        return self.replicas.leader(topic, index, epoch)
-
     # -- topics
 
     def topic_name(self, topic_id: bytes) -> str:
@@ -277,14 +241,6 @@ class Services:
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         return topic.name
-
-    def topic_config(self, topic: str) -> TopicConfig:
-        """Return the topic's settings over the broker's defaults."""
-        return self.node.topic_config(topic)
-
-    def is_internal(self, topic: str) -> bool:
-        """Return whether a topic is internal."""
-        return topic in INTERNAL_TOPICS
 
     def emulation_for(self, connection: ConnectionContext) -> Emulation | None:
         """Return the emulation for a connection; brokers of a cluster see none on the inter-broker listener."""

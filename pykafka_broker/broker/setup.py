@@ -1,6 +1,6 @@
 """Settings of a broker's start that are no config key of Kafka.
 
-Rule: every one may be left out; the broker does what Kafka does then.
+Rule: each setting may be left out; the broker then does what Kafka does.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ class Setup(NamedTuple):
     cluster_id: the cluster of the data directories; new ones get this id.
     absent_member_ms: how long a member of a group may stay away whose connection has closed; None: as long as its
         session timeout.
-    leader_epoch: the highest that clients were told by the broker whose place this one takes while they stay connected;
-        below zero if there is no such broker.
-    producer_id: the first that the other broker has not handed out.
+    leader_epoch: the highest leader epoch that clients know from the broker that this broker replaces while they stay
+        connected; below zero if this broker replaces none.
+    producer_id: the first producer id that the replaced broker has not handed out.
     """
 
     cluster_id: str = ""

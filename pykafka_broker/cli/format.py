@@ -28,8 +28,8 @@ from pykafka_broker.cluster.formatting import (
 )
 from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors
 from pykafka_broker.config.extensions import EMULATE
-from pykafka_broker.log.checkpoints import id_text
 from pykafka_broker.log.filesystem import OsFileSystem
+from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.tools import OptionParser
 
 REFUSED = 1
@@ -121,7 +121,7 @@ def _info(options: argparse.Namespace) -> int:
 def _random_uuid(options: argparse.Namespace) -> int:
     from pykafka_broker.server.serving import new_uuid
 
-    print(id_text(new_uuid()))
+    print(uuid_text(new_uuid()))
     return 0
 
 

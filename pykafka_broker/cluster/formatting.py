@@ -13,7 +13,6 @@ for controllers.
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Self
 
@@ -41,8 +40,6 @@ from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.values import java_integer
 from pykafka_broker.log.checkpoints import (
     META_PROPERTIES,
-    id_bytes,
-    id_text,
     is_reserved,
     read_properties,
     write_properties,
@@ -50,6 +47,7 @@ from pykafka_broker.log.checkpoints import (
 from pykafka_broker.log.filesystem import FileSystem, write_file
 from pykafka_broker.log.log_directory import METADATA_TOPIC
 from pykafka_broker.peers import Address
+from pykafka_broker.protocol.runtime import parse_uuid_text, uuid_text
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
 from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
 from pykafka_broker.protocol.stored.voters_record import Endpoint, KRaftVersionFeature, Voter, VotersRecord
@@ -255,8 +253,8 @@ def _initial_voter(text: str) -> InitialVoter:
     if not 0 <= port <= _MAX_PORT:
         raise FormatError(f"Invalid port {port} in dynamic voter string.")
     try:
-        directory_id = id_bytes(directory)
-    except (binascii.Error, ValueError):
+        directory_id = parse_uuid_text(directory)
+    except ValueError:
         raise FormatError("Failed to parse directory ID in dynamic voter string.") from None
     return InitialVoter(node_id, host, port, directory_id)
 
@@ -326,7 +324,7 @@ def _iterations(mechanism: str, text: str | None) -> int:
 def _decoded(text: str, what: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         hint = f": {text}" if what == "salt" else ""  # the salted password is as good as a password
         raise FormatError(f"Failed to decode given {what}{hint}") from None
 
@@ -510,7 +508,7 @@ class StorageFormatter:
             write_snapshot(fs, f"{path}/{BOOTSTRAP_FILE}", records, now=self._now)
         properties = {
             "cluster.id": self._request.cluster_id,
-            "directory.id": id_text(directory_id),
+            "directory.id": uuid_text(directory_id),
             "node.id": str(node.id),
             "version": "1",
         }

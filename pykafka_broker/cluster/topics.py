@@ -29,7 +29,7 @@ from pykafka_broker.cluster.placement import check_assignment, directory_of, dra
 from pykafka_broker.cluster.records import ApiMessageAndVersion, Records
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, check_topic_name, may_collide, unified
 from pykafka_broker.config.describe import describe_topic
-from pykafka_broker.errors import ApiError
+from pykafka_broker.errors import NOT_HOSTED, ApiError
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType, ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
@@ -330,7 +330,7 @@ def _find_doomed(controller: Controller, rights: Rights, name: str | None, topic
         rights.require(AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
         topic = controller.image.topics.get(name)
         if topic is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HOSTED)
     return topic.name, topic.id
 
 

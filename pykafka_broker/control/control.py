@@ -10,7 +10,7 @@ is not counted among the requests of clients, and meets no faults.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
@@ -23,7 +23,9 @@ from pykafka_broker.control.moving_time import MovableClock, MovingTime
 from pykafka_broker.control.observed_router import BrokerKnows, TrafficObserver
 from pykafka_broker.control.problems import Problem, problem_of
 from pykafka_broker.control.state import BrokerState, DataDirLease
-from pykafka_broker.errors import ApiError
+from pykafka_broker.control.traffic.exchange import bytes_of
+from pykafka_broker.control.traffic.request_log import RequestCounts
+from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.errors import ErrorCode
@@ -41,6 +43,7 @@ Decode = Callable[[bytes, bytes | None], Awaitable[tuple[int, str, str] | None]]
 CLIENT_ID = "control"
 _ATTEMPTS = 50
 _PAUSE_S = 0.02
+_COUNTED_AT_ONCE = 100  # requests
 
 
 class InProcessClient:
@@ -54,9 +57,8 @@ class InProcessClient:
         self._running = running
         self._context = ConnectionContext(NO_CONNECTION, first.name, (first.host, first.port), ("control", 0), INSIDE)
         self._router = Router(running.server.broker.services)
-        self.on_answer: Callable[[ConnectionContext, memoryview, Pieces], None] | None = (
-            None  # where all is written down
-        )
+        # Set by a history, which has these requests too.
+        self.on_answer: Callable[[ConnectionContext, memoryview, Pieces], None] | None = None
 
     async def ask_coordinator(self, request: Message, version: int | None, group: str) -> Any:
         """Return the response to a request on a group.
@@ -84,7 +86,10 @@ class InProcessClient:
         raise problem_of(ApiError(ErrorCode(found.error_code), f"the coordinator of {what} {key}"))
 
     async def ask(self, request: Message, version: int | None = None) -> Any:
-        """Return the response to a request, by default in the highest version served."""
+        """Return the response to a request, by default in the highest version served.
+
+        Raises `Problem` 503 where a client's connection would end without an answer.
+        """
         spec = SPECS[request.API_KEY]
         if version is None:
             version = served_versions(ApiKey(spec.api_key))[1]
@@ -101,23 +106,33 @@ class InProcessClient:
             pending = found
 
             def on_reply(_: object) -> None:
-                if not answered.done():
+                if answered.done():
+                    return
+                try:
                     answered.set_result(pending.pieces())
+                except FrameError as error:
+                    answered.set_exception(error)
 
             pending.future.add_done_callback(on_reply)
 
-        turns.run(serve)
-        pieces = await answered
+        try:
+            turns.run(serve)
+            pieces = await answered
+        except FrameError as error:
+            raise Problem(503, f"{spec.name} has no answer: {error}") from error
         if not pieces:
             raise Problem(503, f"{spec.name} has no answer")
         if self.on_answer is not None:
             self.on_answer(self._context, frame, pieces)
-        return decode_response(memoryview(b"".join(map(_bytes_of, pieces)))[4:], spec, version)
+        return decode_response(memoryview(b"".join(map(bytes_of, pieces)))[4:], spec, version)
 
 
-def _bytes_of(piece: Any) -> bytes:
-    """Return a piece of an answer as bytes; slices of files are read."""
-    return piece.read() if hasattr(piece, "fileno") else bytes(piece)
+async def in_pauses(items: Iterable[R], at_once: int) -> AsyncIterator[R]:
+    """Yield items, with other requests served after each `at_once` of them."""
+    for number, each in enumerate(items, 1):
+        yield each
+        if number % at_once == 0:
+            await asyncio.sleep(0)
 
 
 class SchemaSubject(TypedDict):
@@ -167,6 +182,14 @@ class Control:
     @property
     def services(self) -> Services:
         return self.server.broker.services
+
+    async def counted(self) -> RequestCounts:
+        """Return the sums of all requests. Clients are served while the log is counted for the first time."""
+        counts = self.observing.counts
+        while True:
+            if counts.catch_up(_COUNTED_AT_ONCE):
+                return counts
+            await asyncio.sleep(0)
 
     def in_turn(self, step: Callable[[], R]) -> R:
         """Run a step as a turn of the loop: at a new time, with waiting requests answered afterwards."""

@@ -65,11 +65,11 @@ _GUARDS = (
 
 
 class PageFile(NamedTuple):
-    """A file of the page, with the ETag."""
+    """A file of the page. tag: its ETag."""
 
     content: bytes
     content_type: str
-    tag: str  # its ETag
+    tag: str
 
 
 @cache

@@ -28,7 +28,7 @@ from pykafka_broker.control.traffic.exchange import (
     Exchange,
     Kept,
     Mark,
-    kept_part,
+    bytes_of,
     thinned,
 )
 from pykafka_broker.control.traffic.faults import Action, FaultTable, Rule
@@ -324,7 +324,7 @@ class ObservedRouter:
 
         Raises FrameError where the connection is lost.
         """
-        exchange.answer = answer if answer is None else list(map(_bytes_of, answer))
+        exchange.answer = answer if answer is None else list(map(bytes_of, answer))
         if made is not None:
             exchange.answer = change(exchange, made)
             exchange.__dict__.pop("response", None)
@@ -396,7 +396,7 @@ class ObservedRouter:
             self._log.recorder.add(exchange, answer)
         if exchange.mark is not None:
             self._log.mark(exchange.mark)
-        frame = kept_part(exchange.frame)
+        frame = exchange.frame[:KEPT_REQUEST_BYTES]
         seen = None if answer is None else thinned(answer)
         took_ns = perf_counter_ns() - exchange.duration_ns
         self._note((exchange.wall_ms, exchange.connection, frame, seen, took_ns))
@@ -440,7 +440,7 @@ class ObservedReply(PendingReply):
 
     def so_far(self) -> Exchange:
         of = self.exchange
-        frame, waited_ns = kept_part(of.frame), perf_counter_ns() - of.duration_ns
+        frame, waited_ns = of.frame[:KEPT_REQUEST_BYTES], perf_counter_ns() - of.duration_ns
         return Exchange((of.wall_ms, of.connection, frame, None, waited_ns), mark=of.mark)
 
 
@@ -458,11 +458,6 @@ class HeldReply(PendingReply):
 
 def _mark(request_bytes: int) -> Mark | None:
     return Mark(request_bytes, None) if request_bytes >= KEPT_REQUEST_BYTES else None
-
-
-def _bytes_of(piece: Any) -> Any:
-    """Return a piece; of a slice of a file, the content."""
-    return piece.read() if hasattr(piece, "fileno") else piece
 
 
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing resets the connection

@@ -26,6 +26,10 @@ _NOT_NOW = {
 }
 
 
+NOT_IN_TIME = 408  # status of a wait that is over
+DOES_NOT_HOLD = 417  # status of an assertion that fails
+
+
 class Problem(Exception):
     """An answer with an error status; `detail` names the mistake and the allowed values.
 

@@ -73,7 +73,7 @@ def _batches(
             outcome = outcome_of(partition, header, aborted)
             if outcome != "aborted" or isolation_level == "read_uncommitted":
                 yield header, batch, outcome
-        offset = max(found.end_offset(), log.log_start_offset)  # records may have been deleted meanwhile
+        offset = max(found.end_offset, log.log_start_offset)  # records may have been deleted meanwhile
 
 
 def records_of(batch: memoryview, header: BatchHeader) -> Iterator[BatchRecord]:
@@ -107,7 +107,8 @@ def outcome_of(partition: Partition, header: BatchHeader, aborted: AbortedBatche
     if not header.is_control and aborted.has(header):
         return "aborted"
     undecided = not header.is_control and header.base_offset >= partition.log.last_stable_offset
-    return "open" if undecided and partition.log.has_open_transaction(header) else "committed"
+    producer = header.producer_id, header.producer_epoch
+    return "open" if undecided and partition.log.producers.has_open_transaction(*producer) else "committed"
 
 
 # -- a topic
@@ -183,16 +184,13 @@ class TopicWatch:
         for index, end in self.ends().items():
             start = self._counted_to.get(index, self._offsets.get(index, 0))
             if start < end:
-                self.count += self._between(index, start)
+                partition = self._control.services.replicas.leader(self.topic, index)
+                self.count += sum(
+                    count_from(header, batch, max(start, partition.log.log_start_offset))
+                    for header, batch in batches_from(partition, start, self.isolation_level)
+                )
                 self._counted_to[index] = end
         return self.count
-
-    def _between(self, index: int, start: int) -> int:
-        partition = self._control.services.replicas.leader(self.topic, index)
-        total = 0
-        for header, batch in batches_from(partition, start, self.isolation_level):
-            total += count_from(header, batch, max(start, partition.log.log_start_offset))
-        return total
 
     def fresh(self) -> Iterator[tuple[int, FoundRecord]]:
         """Yield records added since the last call of `fresh`, with partitions."""

@@ -38,7 +38,6 @@ from typing import (
 from pykafka_broker.control.problems import Problem
 
 _PLAIN: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
-_TRUE, _FALSE = "true", "false"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,8 +113,8 @@ def _from_text(kind: Any, text: str) -> Any:
         return int(text)
     if kind is float and re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", text, re.ASCII):
         return float(text)
-    if kind is bool and text in (_TRUE, _FALSE):
-        return text == _TRUE
+    if kind is bool and text in ("true", "false"):
+        return text == "true"
     return text
 
 
@@ -157,17 +156,13 @@ def _read_plain(kind: Any, value: Any, where: str) -> Any:
 
 
 def _text(value: str, where: str) -> str:
-    if not _is_text(value):
+    if not value.isascii() and any(0xD800 <= ord(each) < 0xE000 for each in value):
         raise _Wrong(f"{where} has half of a surrogate pair, which is no text")
     return value
 
 
 def _article(noun: str) -> str:
     return noun if noun == "null" else f"an {noun}" if noun[0] in "aio" else f"a {noun}"
-
-
-def _is_text(value: str) -> bool:
-    return not any(0xD800 <= ord(each) < 0xE000 for each in value) if not value.isascii() else True
 
 
 def _read_one_of(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
@@ -286,15 +281,15 @@ def schema_name(kind: type) -> str:
 
 
 def _limits_schema(limits: ValueLimits) -> dict[str, Any]:
-    names = {"minimum": "minimum", "maximum": "maximum", "min_length": "minLength", "max_length": "maxLength"}
-    schema: dict[str, Any] = {
-        word: getattr(limits, name) for name, word in names.items() if getattr(limits, name) is not None
+    schema = {
+        "minimum": limits.minimum,
+        "maximum": limits.maximum,
+        "minLength": limits.min_length,
+        "maxLength": limits.max_length,
+        "pattern": limits.pattern,
+        "description": limits.says or None,
     }
-    if limits.pattern is not None:
-        schema["pattern"] = limits.pattern
-    if limits.says:
-        schema["description"] = limits.says
-    return schema
+    return {name: value for name, value in schema.items() if value is not None}
 
 
 def in_words(schema: Mapping[str, Any], word: Callable[[str], str] = str, text: Callable[[str], str] = str) -> str:

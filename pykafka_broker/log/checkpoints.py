@@ -9,15 +9,17 @@ The lowest hundred directory ids are reserved: no directory has one of them (KIP
 
 from __future__ import annotations
 
-import base64
+import contextlib
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
 from pykafka_broker.log.filesystem import FileSystem, read_file, write_file
 from pykafka_broker.log.jobs import Errand, Submit
+from pykafka_broker.protocol.runtime import parse_uuid_text, uuid_text
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
@@ -42,6 +44,15 @@ UNASSIGNED = (1).to_bytes(16, "big")  # no directory was chosen yet
 LOST = (2).to_bytes(16, "big")  # the directory is offline
 _LAST_RESERVED = (99).to_bytes(16, "big")
 _Offsets = Mapping[tuple[str, int], int]
+
+
+class _Pending(NamedTuple):
+    """Content of a checkpoint that is not written yet, and the folders to sync first, since the content depends on
+    them.
+    """
+
+    offsets: _Offsets = {}
+    folders: frozenset[str] = frozenset()
 
 
 def read_lines(fs: FileSystem, path: str) -> list[list[str]]:
@@ -104,21 +115,9 @@ def write_offsets(fs: FileSystem, path: str, offsets: Mapping[tuple[str, int], i
     write_lines(fs, path, rows, sync=sync)
 
 
-def id_text(uuid: bytes) -> str:
-    """Return Kafka's form of an id: URL-safe base64 without padding."""
-    return base64.urlsafe_b64encode(uuid).decode("ascii").rstrip("=")
-
-
-def id_bytes(text: str) -> bytes:
-    raw = base64.urlsafe_b64decode(text + "==")
-    if len(raw) != 16:
-        raise ValueError(f"{text!r} is not an id")
-    return raw
-
-
 def same_but_damaged(found: bytes, wanted: bytes) -> bool:
     """Return whether the texts of two ids differ by no more than a flipped byte; drawn ids differ nearly everywhere."""
-    pairs = zip(id_text(found), id_text(wanted), strict=True)
+    pairs = zip(uuid_text(found), uuid_text(wanted), strict=True)
     return sum(one != other for one, other in pairs) <= _FLIPPED
 
 
@@ -143,7 +142,7 @@ def write_partition_metadata(fs: FileSystem, path: str, topic_id: bytes) -> None
 
 def partition_metadata(topic_id: bytes) -> bytes:
     """Return the content of the file."""
-    return f"version: 0\ntopic_id: {id_text(topic_id)}".encode("ascii")
+    return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode("ascii")
 
 
 def read_partition_metadata(fs: FileSystem, path: str) -> bytes | None:
@@ -151,7 +150,7 @@ def read_partition_metadata(fs: FileSystem, path: str) -> bytes | None:
     try:
         lines = read_file(fs, path).decode("ascii").splitlines()
         fields = dict(line.split(": ", 1) for line in lines if line)
-        return id_bytes(fields["topic_id"])
+        return parse_uuid_text(fields["topic_id"])
     except (FileNotFoundError, ValueError, KeyError):
         return None
 
@@ -246,6 +245,7 @@ class LeaderEpochs:
         return last_epoch is None or self.epoch_at(log_end_offset - 1) == last_epoch
 
     def epoch_at(self, offset: int) -> int:
+        """Return the leader epoch of the batch with `offset`, -1 for none."""
         index = bisect_right(self.entries, offset, key=lambda entry: entry[1])
         return self.entries[index - 1][0] if index else UNDEFINED_EPOCH
 
@@ -281,7 +281,7 @@ class CheckpointWriter:
         self._submit = submit
         self._on_error = on_error
         self._lock = threading.Lock()
-        self._pending: dict[str, _Offsets] = {}
+        self._pending: dict[str, _Pending] = {}
         self._known: dict[str, _Offsets] = {}  # by path: the newest content, written or pending
         self._written: dict[str, _Offsets] = {}  # content on disk until the pending content is written
 
@@ -291,7 +291,10 @@ class CheckpointWriter:
 
     def mentions(self, key: tuple[str, int], paths: Sequence[str]) -> bool:
         """Return whether a file on disk, or about to be written, has an entry of the partition."""
-        return any(key in self._written.get(path, ()) or key in self._pending.get(path, ()) for path in paths)
+        nothing = _Pending()
+        return any(
+            key in self._written.get(path, ()) or key in self._pending.get(path, nothing).offsets for path in paths
+        )
 
     def later(self, path: str, offsets: _Offsets, *, folder: str | None = None) -> None:
         """Write new content in a job.
@@ -301,34 +304,34 @@ class CheckpointWriter:
         """
         if folder is None and self._known.get(path) == offsets:
             return
-        self._known[path] = self._pending[path] = offsets
-        self._submit(Errand(partial(self._write_pending, path, folder), partial(self._not_written, path)))
+        unsynced = self._pending.get(path, _Pending()).folders
+        self._known[path] = offsets
+        self._pending[path] = _Pending(offsets, unsynced if folder is None else unsynced | {folder})
+        self._submit(Errand(partial(self._write_pending, path), partial(self._not_written, path)))
 
     def now(self, path: str, offsets: _Offsets) -> None:
         """Write the file and return when the write is done."""
         self._known.pop(path, None)  # for certain only once it is written
         with self._lock:
+            self._write(path, offsets, self._pending.get(path, _Pending()).folders)
             self._pending.pop(path, None)
-            write_offsets(self.fs, path, offsets)
-            self._written[path] = offsets
         self._known[path] = offsets
 
-    def _write_pending(self, path: str, folder: str | None) -> None:
-        if folder is not None:
-            try:
-                self.fs.sync_directory(folder)
-            except FileNotFoundError:
-                return  # the partition was deleted or moved meanwhile
+    def _write_pending(self, path: str) -> None:
         with self._lock:
-            offsets = self._pending.get(path)
-            if offsets is None:
+            pending = self._pending.get(path)
+            if pending is None:
                 return  # another job has written the newest content
-            try:
-                write_offsets(self.fs, path, offsets)
-                self._written[path] = offsets
-            finally:
-                if self._pending.get(path) is offsets:  # otherwise newer content has come meanwhile
-                    del self._pending[path]
+            self._write(path, *pending)
+            if self._pending.get(path) is pending:  # otherwise newer content has come meanwhile
+                del self._pending[path]
+
+    def _write(self, path: str, offsets: _Offsets, folders: frozenset[str]) -> None:
+        for folder in folders:
+            with contextlib.suppress(FileNotFoundError):  # the partition was deleted or moved meanwhile
+                self.fs.sync_directory(folder)
+        write_offsets(self.fs, path, offsets)
+        self._written[path] = offsets
 
     def _not_written(self, path: str, error: OSError) -> None:
         self._known.pop(path, None)  # the next call writes again

@@ -146,14 +146,14 @@ class Deletions:
         new_uuid: Callable[[], bytes],
         submit: Submit,
         directory_failed: Callable[[LogDirectory, OSError], object],
-        fresh: UncreatedLogs,
+        uncreated: UncreatedLogs,
         remover: Remover,
     ) -> None:
         self._files = files
         self._new_uuid = new_uuid
         self._submit = submit
         self._directory_failed = directory_failed
-        self._uncreated = fresh
+        self._uncreated = uncreated
         self._remover = remover
         self._waiting: dict[TopicPartition, list[_Folder]] = {}  # folders not tried yet
         self._waiting_since = 0

@@ -28,7 +28,6 @@ from pykafka_broker.log.checkpoints import (
     MOVED,
     PARTITION_METADATA,
     UNASSIGNED,
-    id_text,
     is_reserved,
     read_partition_metadata,
 )
@@ -42,6 +41,7 @@ from pykafka_broker.log.log_directory import (
     aside_name,
 )
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.runtime import uuid_text
 
 logger = logging.getLogger(__name__)
 
@@ -49,15 +49,22 @@ _METADATA = METADATA_TOPIC, 0
 
 
 class DirectoryMap:
-    def __init__(self, directories: list[LogDirectory], cordoned: Callable[[], Collection[str]]) -> None:
+    def __init__(
+        self,
+        directories: list[LogDirectory],
+        cordoned: Callable[[], Collection[str]],
+        directory_failed: Callable[[LogDirectory, OSError], object],
+    ) -> None:
         """Make an empty map.
 
         Args:
             directories: the broker's log directories; the list may grow.
             cordoned: returns the paths of directories that take new partitions only when they are named (KIP-1066).
+            directory_failed: is called with a directory that refused to put a copy aside.
         """
         self.directories = directories
         self._cordoned = cordoned
+        self._directory_failed = directory_failed
         self.where: dict[TopicPartition, LogDirectory] = {}
         # Out of service: there are copies in these directories, and which of them is the log is unknown.
         self.ambiguous: dict[TopicPartition, list[LogDirectory]] = {}
@@ -188,8 +195,13 @@ class DirectoryMap:
         del self.ambiguous[partition]
         self.put(partition, chosen)
         for directory in held:
-            if directory is not chosen and directory.online:
+            if directory is chosen or not directory.online:
+                continue
+            try:
                 aside = quarantine(partition, directory, new_uuid)
+            except OSError as error:  # the next start tries again
+                self._directory_failed(directory, error)
+            else:
                 logger.warning("%s-%d is in %s; put aside in %s: %s", *partition, chosen.path, directory.path, aside)
 
     def _withhold_ambiguous(self, assigned: Callable[[TopicPartition], bytes | None]) -> None:
@@ -360,7 +372,7 @@ class DirectoryOpener:
             raise LogDirectoryError(
                 f"{directory.path} is of no cluster yet: `pykafka-broker format -c FILE -t CLUSTER_ID` says of which"
             )
-        self.cluster_id = self.cluster_id or id_text(self._new_uuid())
+        self.cluster_id = self.cluster_id or uuid_text(self._new_uuid())
         directory.identify(self._config.node, self.cluster_id, self._new_uuid)
         for other in self._online():
             if other is not directory and other.id == directory.id:

@@ -147,6 +147,15 @@ def write_file(fs: FileSystem, path: str, data: bytes, *, sync: bool = True) -> 
         fs.sync_directory(os.path.dirname(path))
 
 
+def copy_from(source: FileHandle, position: int, target: FileHandle) -> None:
+    """Copy the bytes from `position` on to the begin of another file, and sync the copy."""
+    written = 0
+    while piece := source.read_at(_COPIED_AT_ONCE_BYTES, position + written):
+        target.write_at(piece, written)
+        written += len(piece)
+    target.sync()
+
+
 class OsFile:
     """A file descriptor, closed with the last reference."""
 
@@ -285,7 +294,11 @@ class DisposableFiles(OsFileSystem):
         self.hasty = False
         self.refuses_writes = False  # as `pretend_full` and `pretend_broken` say
         self._revoked = False
-        self._new_file = _own_class()
+
+        class OwnFile(_File):  # for this broker alone: `pretend_full` exchanges a method
+            __slots__ = ()
+
+        self._new_file: type[_File] = OwnFile
         self._turn = threading.Lock()  # no call may be between its check of `_revoked` and the disk
 
     def revoke(self) -> None:
@@ -351,15 +364,6 @@ class _File(OsFile):
             super().sync()
 
 
-def _own_class() -> type[_File]:
-    """Return a class of files for one broker, whose methods change for that broker alone."""
-
-    class OwnFile(_File):
-        __slots__ = ()
-
-    return OwnFile
-
-
 def sync_file_system(path: str) -> bool:
     """Sync a whole file system (see `FileSystem.sync_all`)."""
     if sys.platform != "linux" or _kernel_release() < _FIRST_TO_REPORT:
@@ -409,11 +413,15 @@ def file_system_type(device: int) -> str | None:
 
 
 class FileCache:
-    """At most `limit` open files, closed by second chance: a file used since the hand last passed stays open."""
+    """At most `limit` open files, closed by second chance: a file used since the hand last passed stays open.
 
-    def __init__(self, fs: FileSystem, limit: int = 1024) -> None:
+    writable: whether existing files are opened for writing too.
+    """
+
+    def __init__(self, fs: FileSystem, limit: int = 1024, *, writable: bool = True) -> None:
         self.fs = fs
         self.limit = limit
+        self.writable = writable
         self._open: OrderedDict[CachedFile, None] = OrderedDict()  # a file is forgotten in constant time
         self._lock = threading.Lock()  # recovery, flushing and cleaning open files from their own threads
 
@@ -467,7 +475,7 @@ class FileCache:
 class CachedFile:
     """A file of a log under the current path.
 
-    is_held: somebody reads parts of it later, and the file under the path is replaced before these are cut off.
+    is_held: a reader comes back for parts of the file, which `own` leaves to the reader before bytes change.
     """
 
     __slots__ = ("_cache", "_handle", "is_held", "path", "recent")
@@ -495,13 +503,14 @@ class CachedFile:
         return handle if handle is not None else self._open(create=True)
 
     def _open(self, create: bool) -> FileHandle:
+        cache = self._cache
         try:
-            handle = self._cache.fs.open(self.path, create=create)
+            handle = cache.fs.open(self.path, create=create, writable=cache.writable)
         except OSError as error:
-            if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._cache.give_way():
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or not cache.give_way():
                 raise
-            handle = self._cache.fs.open(self.path, create=create)
-        self._cache.admit(self, handle)
+            handle = cache.fs.open(self.path, create=create, writable=cache.writable)
+        cache.admit(self, handle)
         return handle
 
     def keep_handle(self, handle: FileHandle) -> None:
@@ -527,8 +536,8 @@ class CachedFile:
         self.path = path
 
     def own(self) -> None:
-        """Put a copy in the place of a file that a snapshot has a link to, or that is held: what was written shall
-        change now. A missing file is left alone.
+        """Replace the file by a copy before written bytes change, if a snapshot has a link to the file or a reader
+        holds it. A missing file is left alone.
         """
         fs, temporary = self._cache.fs, self.path + ".tmp"
         try:
@@ -538,12 +547,9 @@ class CachedFile:
             return
         if old is None:
             return
-        new, position = fs.open(temporary, create=True), 0
+        new = fs.open(temporary, create=True)
         new.truncate(0)
-        while piece := old.read_at(_COPIED_AT_ONCE_BYTES, position):
-            new.write_at(piece, position)
-            position += len(piece)
-        new.sync()
+        copy_from(old, 0, new)
         self.close()
         fs.rename(temporary, self.path)
         self.is_held = False

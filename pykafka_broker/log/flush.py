@@ -29,7 +29,7 @@ class FlushJob:
         self._flusher = flusher
         self._now = now
         self._fs = flusher.log.files.fs
-        self._files = flusher.log.begin_sync(closed=closed)
+        self._files = flusher.log.unsynced.collect(flusher.log, closed=closed)
 
     def run(self) -> None:
         for handle in self._files.handles:
@@ -46,7 +46,8 @@ class FlushJob:
         self._flusher.done(self._files.end_offset if same else 0, self._now)
 
     def failed(self, error: OSError) -> None:
-        self._flusher.log.revert_sync(self._files)
+        log = self._flusher.log
+        log.unsynced.put_back(log, self._files)
         self._flusher.failed(error)
 
 
@@ -112,7 +113,7 @@ class Flusher:
             self._syncing.append(_SyncWaiter(log.log_end_offset, waiter))
         if not self._running:
             self._start(now)
-        elif log.log_end_offset > self._target or log.has_unsynced_segments:
+        elif log.log_end_offset > self._target or log.unsynced.has_segments:
             self._again = True
 
     def catch_up(self, now: int) -> None:

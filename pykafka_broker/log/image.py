@@ -31,7 +31,7 @@ FORMATTED = (checkpoints.META_PROPERTIES, BOOTSTRAP)  # the files of a directory
 _ASIDE = f"{SNAPSHOTS}-0."
 _COPIED_BYTES = 256 << 10  # a longer active segment is completed, and then needs no copy
 _LOG = ".log"
-_PASSING_BY = (DELETED, CLEANED, SWAP, checkpoints.MOVED, ".tmp", ".part")
+_TEMPORARY = (DELETED, CLEANED, SWAP, checkpoints.MOVED, ".tmp", ".part")
 # EINVAL: Windows, on a file system without hard links
 _NO_LINK = frozenset({errno.EPERM, errno.EMLINK, errno.EXDEV, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL})
 _PIECE_BYTES = 8 << 20
@@ -61,7 +61,7 @@ def take_image(manager: LogManager, directory: LogDirectory, target: str) -> Non
             _link(directory.file(name), f"{target}/{name}")
     fs = OsFileSystem()
     for name in checkpoints.OFFSET_FILES:
-        offsets = manager.checkpoint(directory, name)
+        offsets = manager.maintenance.offsets(directory, name)
         kept = {**offsets, **ends} if name == checkpoints.RECOVERY_POINTS else offsets
         checkpoints.write_offsets(fs, f"{target}/{name}", kept, sync=False)
     if directory.whole:
@@ -105,7 +105,7 @@ def _lay_folder(source: str, target: str) -> None:
     for name in names:
         if name in written_to:
             _copy(f"{source}/{name}", f"{target}/{name}")
-        elif not name.endswith(_PASSING_BY):
+        elif not name.endswith(_TEMPORARY):
             _link(f"{source}/{name}", f"{target}/{name}")
 
 

@@ -98,19 +98,10 @@ class SparseIndex:
     def last_entry(self) -> tuple[int, int] | None:
         """Return the last entry as stored (with a relative offset), or None."""
         if self._last is None and self.count:
-            self._last = self.entry(self.count - 1)
+            size = self.ENTRY.size  # appended entries are known, so the last one is in the file
+            first, second = self.ENTRY.unpack(self.file.handle().read_at(size, (self._written - 1) * size))
+            self._last = first, second
         return self._last
-
-    def entry(self, index: int) -> tuple[int, int]:
-        size = self.ENTRY.size
-        total = self.count
-        if index >= self._written:
-            values = self.ENTRY.unpack_from(self._tail, (index - self._written) * size)
-        elif index < total:
-            values = self.ENTRY.unpack(self.file.handle().read_at(size, index * size))
-        else:
-            raise IndexError(index)
-        return values[0], values[1]
 
     def entries(self) -> Iterator[tuple[int, ...]]:
         """Yield every entry as stored."""

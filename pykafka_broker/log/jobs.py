@@ -8,6 +8,7 @@ arises. `in_threads` is for a start and a stop alone, when no request waits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -21,34 +22,20 @@ ThreadPool = Callable[[int], "Executor"]  # makes an executor with so many threa
 class Job(Protocol):
     """Work for a thread. `run` may raise OSError; then `failed` is called in the place of `apply`."""
 
-    def run(self) -> None: ...
+    def run(self) -> object: ...
 
-    def apply(self) -> None: ...
+    def apply(self) -> object: ...
 
-    def failed(self, error: OSError) -> None: ...
+    def failed(self, error: OSError) -> object: ...
 
 
+@dataclass(slots=True, eq=False)
 class Errand:
     """A job of functions. Without `apply` no caller waits for the end."""
 
-    def __init__(
-        self,
-        run: Callable[[], object],
-        failed: Callable[[OSError], object],
-        apply: Callable[[], object] = lambda: None,
-    ) -> None:
-        self._run = run
-        self._failed = failed
-        self._apply = apply
-
-    def run(self) -> None:
-        self._run()
-
-    def apply(self) -> None:
-        self._apply()
-
-    def failed(self, error: OSError) -> None:
-        self._failed(error)
+    run: Callable[[], object]
+    failed: Callable[[OSError], object]
+    apply: Callable[[], object] = lambda: None
 
 
 Submit = Callable[[Job], None]

@@ -49,11 +49,11 @@ from pykafka_broker.log.producer_state import (
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
 from pykafka_broker.log.segment import CLEANED, DELETED, SWAP, LogSegment, segment_name
 from pykafka_broker.log.segments import Segments
+from pykafka_broker.protocol.runtime import ZERO_UUID
 from pykafka_broker.records.header import NO_PRODUCER_ID
 
 logger = logging.getLogger(__name__)
 
-ZERO_ID = bytes(16)
 _LOG_SUFFIX = ".log"
 _SEGMENT = re.compile(r"[0-9]{20}\.log")
 _INDEXES = (".index", ".timeindex", ".txnindex")
@@ -87,7 +87,7 @@ def create_log(
     """
     if not has_folder:
         files.fs.make_directory(directory)
-        if topic_id != ZERO_ID:
+        if topic_id != ZERO_UUID:
             write_partition_metadata(files.fs, f"{directory}/{PARTITION_METADATA}", topic_id)
     segment = LogSegment(files, directory, 0, size=0, created_ms=clock.wall, fresh=True)
     log = PartitionLog(
@@ -143,7 +143,7 @@ def load_log(
     log = PartitionLog(
         topic=topic,
         partition=partition,
-        topic_id=read_partition_metadata(fs, f"{directory}/{PARTITION_METADATA}") or ZERO_ID,
+        topic_id=read_partition_metadata(fs, f"{directory}/{PARTITION_METADATA}") or ZERO_UUID,
         directory=directory,
         config=config,
         files=files,

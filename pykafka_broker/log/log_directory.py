@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable
 
 from pykafka_broker.log import checkpoints
-from pykafka_broker.log.checkpoints import id_bytes, id_text, is_reserved
+from pykafka_broker.log.checkpoints import is_reserved
 from pykafka_broker.log.filesystem import FileLock, FileSystem, read_file, write_file
 from pykafka_broker.log.flush import close_log
 from pykafka_broker.log.jobs import ThreadPool, in_threads
@@ -26,6 +26,7 @@ from pykafka_broker.log.loading import Offsets
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_state import QUICKLY_READ_BYTES
 from pykafka_broker.log.scan import remedy
+from pykafka_broker.protocol.runtime import parse_uuid_text, uuid_text
 
 logger = logging.getLogger(__name__)
 
@@ -139,7 +140,7 @@ class LogDirectory:
         self.id = _directory_id(path, properties.get("directory.id"), new_uuid)
         wanted = {
             "cluster.id": self.cluster_id,
-            "directory.id": id_text(self.id),
+            "directory.id": uuid_text(self.id),
             node_key: str(node_id),
             "version": version,
         }
@@ -270,7 +271,7 @@ def _directory_id(path: str, known: str | None, new_uuid: Callable[[], bytes]) -
     """Return the id in `meta.properties`, or a new id outside the reserved range (KIP-858)."""
     if known:
         try:
-            found = id_bytes(known)
+            found = parse_uuid_text(known)
         except ValueError as error:
             reason = f"{path} is damaged: directory.id: {error}"
             raise LogDirectoryError(f"{reason}; {remedy(os.path.dirname(path))}") from None

@@ -32,7 +32,7 @@ from pykafka_broker.log.directory_map import DirectoryMap, DirectoryOpener, quar
 from pykafka_broker.log.filesystem import FileCache, FileSystem, is_passing
 from pykafka_broker.log.flush import Flushers, Waiter
 from pykafka_broker.log.jobs import Job, Submit, ThreadPool, in_threads, run_inline
-from pykafka_broker.log.loading import ZERO_ID, FolderRecovery, create_log, load_log, recover_folder
+from pykafka_broker.log.loading import FolderRecovery, create_log, load_log, recover_folder
 from pykafka_broker.log.log_directory import (
     METADATA_TOPIC,
     LogDirectory,
@@ -48,6 +48,7 @@ from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.uncreated_logs import UncreatedLogs
 from pykafka_broker.platform import open_files_limit
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.runtime import ZERO_UUID
 
 logger = logging.getLogger(__name__)
 
@@ -112,7 +113,7 @@ class LogManager:
         config: BrokerConfig,
         *,
         new_uuid: Callable[[], bytes],
-        clock: Clock | None = None,
+        clock: Clock,
         topic_config: Callable[[str], TopicConfig] | None = None,
         submit: Submit = run_inline,
         thread_pool: ThreadPool | None = None,
@@ -122,7 +123,6 @@ class LogManager:
         """Make the manager of `log.dirs`; `start` reads the directories.
 
         Args:
-            clock: the broker's; None for a clock that shows the time of the last call.
             topic_config: returns a topic's settings.
             cluster_id: the cluster that the directories must belong to, and new ones get; empty for the one that the
                 directories name, or a new one.
@@ -131,8 +131,7 @@ class LogManager:
         self.fs = fs
         self.config = config
         self.new_uuid = new_uuid
-        self.clock = Clock() if clock is None else clock
-        self._owns_clock = clock is None
+        self.clock = clock
         self.topic_config = topic_config or (lambda topic: config.topic_defaults)
         self.submit = submit
         self.thread_pool = thread_pool
@@ -147,7 +146,9 @@ class LogManager:
         self.loaded: dict[TopicPartition, PartitionLog] = {}
         self._refused_ms: dict[LogDirectory, int] = {}  # when the log last told of a directory without room
         self.damaged: dict[TopicPartition, DamagedLog] = {}  # out of service until the next start
-        self.directory_map = DirectoryMap(self.directories, lambda: [*map(os.path.abspath, self.config.cordoned_dirs)])
+        self.directory_map = DirectoryMap(
+            self.directories, lambda: [*map(os.path.abspath, self.config.cordoned_dirs)], self.directory_failed
+        )
         self._where = self.directory_map.where
         self._flushers = Flushers(self._submit)
         self._uncreated = UncreatedLogs(fs, self._submit, self.path_failed)
@@ -162,7 +163,7 @@ class LogManager:
             self._remover,
         )
         self.checkpoints = CheckpointWriter(fs, self._submit, self.path_failed)
-        self._maintenance = LogMaintenance(
+        self.maintenance = LogMaintenance(
             lambda: self.config,
             self.clock,
             self.directories,
@@ -184,9 +185,8 @@ class LogManager:
             may_clean=lambda: self.topics_are_known,
             is_moving=lambda key: key in self.moves,
         )
-        self._timed = self._flushers, self._maintenance, self._deletions, self._remover, self.cleaner
+        self._timed = self._flushers, self.maintenance, self._deletions, self._remover, self.cleaner
         self.moves = Moves(self)
-        self.drop_checkpoints = self._maintenance.drop_checkpoints
 
     # -- life
 
@@ -196,7 +196,6 @@ class LogManager:
         Raises:
             LogDirectoryError: no directory can be used; or, `with_metadata`, the metadata log is missing.
         """
-        self._tick(now)
         opener = DirectoryOpener(
             self.directory_map,
             self.config,
@@ -212,7 +211,7 @@ class LogManager:
         if with_metadata:
             self.directory_of_metadata_log()
         opener.recover(self._recover)
-        self._maintenance.start(now)
+        self.maintenance.start(now)
         self.cleaner.start(now)
 
     def _recover(self, directory: LogDirectory) -> None:
@@ -266,7 +265,7 @@ class LogManager:
 
     def _close(self, directory: LogDirectory, now: int) -> None:
         logs = [log for partition, log in self.loaded.items() if self._where.get(partition) is directory]
-        close_directory(directory, logs, self.thread_pool, self._maintenance.write_checkpoints, now)
+        close_directory(directory, logs, self.thread_pool, self.maintenance.write_checkpoints, now)
 
     def hand_over(self) -> None:
         """Leave the directories to another broker: no path in a directory is used any more.
@@ -284,14 +283,6 @@ class LogManager:
         self._flushers.fail_all(_HANDED_OVER)
         self.loaded.clear()
         self.files.forget_all()
-
-    def checkpoint(self, directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
-        """Return the content of a checkpoint as of now."""
-        return self._maintenance.offsets(directory, name)
-
-    def write_checkpoints(self, directory: LogDirectory) -> None:
-        """Write every checkpoint of a directory and return when the writes are done."""
-        self._maintenance.write_checkpoints(directory)
 
     @property
     def partition_directories(self) -> list[LogDirectory]:
@@ -404,9 +395,9 @@ class LogManager:
         key = topic, partition
         if key in self._where:
             log = self.get(topic, partition)
-            if topic_id in (log.topic_id, ZERO_ID):
+            if topic_id in (log.topic_id, ZERO_UUID):
                 return log
-            if log.topic_id == ZERO_ID or same_but_damaged(log.topic_id, topic_id):
+            if log.topic_id == ZERO_UUID or same_but_damaged(log.topic_id, topic_id):
                 self._name(log, topic_id)
                 return log
             self.delete(topic, partition, now)  # a log of an earlier topic of that name
@@ -455,13 +446,13 @@ class LogManager:
         if lost and directory_id == directory.id:  # otherwise the partition was deleted here and assigned again since
             logger.error("%s-%d had been synced up to %d in %s and is missing now", *key, lost, directory.path)
         try:
-            self.drop_checkpoints(directory, key)
+            self.maintenance.drop_checkpoints(directory, key)
         except OSError as error:
             raise self.directory_failed(directory, error) from error
         return directory
 
     def _name(self, log: PartitionLog, topic_id: bytes) -> None:
-        if log.topic_id != ZERO_ID:
+        if log.topic_id != ZERO_UUID:
             logger.warning("%s/%s has a damaged topic id and is rewritten", log.directory, PARTITION_METADATA)
         try:
             log.assign_topic_id(topic_id)
@@ -612,9 +603,9 @@ class LogManager:
         key, directory = (log.topic, log.partition), self._where[log.topic, log.partition]
         if directory.cleaner_offsets.get(key, 0) > offset:  # the log will have other records there, to be cleaned too
             directory.cleaner_offsets[key] = offset
-            self.checkpoints.now(directory.file(CLEANER_OFFSETS), self.checkpoint(directory, CLEANER_OFFSETS))
+            self.checkpoints.now(directory.file(CLEANER_OFFSETS), self.maintenance.offsets(directory, CLEANER_OFFSETS))
         if offset <= log.recovery_point:
-            self.checkpoints.now(directory.file(RECOVERY_POINTS), self.checkpoint(directory, RECOVERY_POINTS))
+            self.checkpoints.now(directory.file(RECOVERY_POINTS), self.maintenance.offsets(directory, RECOVERY_POINTS))
 
     def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
         due = self.clock.now + log.config.file_delete_delay_ms
@@ -675,18 +666,13 @@ class LogManager:
         return earliest
 
     def on_deadline(self, now: int) -> None:
-        self._tick(now)
         for each in self._timed:
             each.on_deadline(now)
 
     def look_now(self, now: int) -> None:
         """Let retention, expiry of producers and compaction be due now."""
-        self._maintenance.look_now(now)
+        self.maintenance.look_now(now)
         self.cleaner.look_now(now)
 
     def _submit(self, job: Job) -> None:
         self.submit(job)
-
-    def _tick(self, now: int) -> None:
-        if self._owns_clock:
-            self.clock.set(now)

@@ -273,13 +273,13 @@ class Move:
             pieces.append(_whole_file(fs, f"{log.directory}/{snapshot_name(offset)}"))
         for name in {EPOCHS_FILE, GAP} & {*names}:
             pieces.append(_whole_file(fs, f"{log.directory}/{name}"))
-        self._drop_what_left()
+        self._remove_obsolete_copies()
         _copy_pieces(fs, self.folder, pieces)
         write_file(fs, f"{self.folder}/{MOVED}", b"")
         fs.sync_directory(self.target.path)
         self._moves.exchange(self)
 
-    def _drop_what_left(self) -> None:
+    def _remove_obsolete_copies(self) -> None:
         """Remove copies of segments which retention or a cleaning has taken from the log since."""
         present = {segment.base_offset for segment in self.log.segments}
         for name in self.fs.list_directory(self.folder):
@@ -323,14 +323,11 @@ class Move:
 
     def _on_withdrawn(self, error: OSError | None) -> None:
         if error is None:  # after an error the next start removes the folder
-            self._drop_folder()
+            if not self.needed:
+                with contextlib.suppress(OSError):
+                    self.fs.remove_tree(self.folder)
             if self._anew and self.key not in self._moves and self._manager.loaded.get(self.key) is self.log:
                 self._moves.start(self.key, self.target)
-
-    def _drop_folder(self) -> None:
-        if not self.needed:
-            with contextlib.suppress(OSError):
-                self.fs.remove_tree(self.folder)
 
 
 class Moves:
@@ -404,7 +401,7 @@ class Moves:
         the copy for the log, and without the start the records that DeleteRecords took away would be back.
         """
         log, target, writer = move.log, move.target, self.manager.checkpoints
-        self.manager.drop_checkpoints(target, move.key)
+        self.manager.maintenance.drop_checkpoints(target, move.key)
         if log.log_start_offset > log.segments.first.base_offset:
             target.log_start_offsets[move.key] = log.log_start_offset
             writer.now(target.file(LOG_START_OFFSETS), dict(target.log_start_offsets))

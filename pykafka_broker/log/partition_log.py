@@ -7,7 +7,8 @@ asks for a sync the high watermark waits for the sync, so that no reader sees re
 
 Segments that leave the log are first taken out of memory, then renamed, and removed only after `file.delete.delay.ms`,
 so that readers that hold their files can finish. The log does its own work and asks nobody: what concerns its
-directory, threads or other logs, its `LogKeeper` is told.
+directory, threads or other logs, its `LogKeeper` is told. `Unsynced` knows what a sync has to bring to disk,
+`expired_segments` what retention takes.
 """
 
 from __future__ import annotations
@@ -16,15 +17,14 @@ import contextlib
 import logging
 import os
 import struct
-from collections.abc import Callable, Iterator
 from dataclasses import InitVar, dataclass, field
 from enum import IntEnum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import EPOCHS_FILE, GAP, PARTITION_METADATA, LeaderEpochs, write_partition_metadata
-from pykafka_broker.log.filesystem import Buffer, FileCache, FileHandle
+from pykafka_broker.log.filesystem import Buffer, FileCache
 from pykafka_broker.log.index import AbortedTransaction, CorruptTransactionIndex
 from pykafka_broker.log.producer_state import (
     BatchMetadata,
@@ -33,12 +33,12 @@ from pykafka_broker.log.producer_state import (
     forget_snapshots,
     rebuild_transactions,
     restore_producers,
-    snapshot_name,
     take_snapshot,
 )
 from pykafka_broker.log.scan import DamagedLog, remedy
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.segments import LogRead, Segments, TimeSteps
+from pykafka_broker.log.unsynced import Unsynced
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.control import EndTransactionMarker, read_end_transaction_marker
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord
@@ -47,8 +47,6 @@ from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, check_crc, r
 logger = logging.getLogger(__name__)
 
 _PATCH = struct.Struct(">qii").pack_into  # base offset, length and leader epoch, which the CRC does not cover
-_UNLIMITED = -1
-_ASKED_AT_ONCE = 8  # segments
 _NO_HEADERS: list[BatchHeader] = []
 
 
@@ -107,21 +105,6 @@ class LogKeeper(Protocol):
         """Remove the files of segments later, which are renamed already."""
 
 
-class UnsyncedFiles(NamedTuple):
-    """Everything to be brought to disk by a sync of a log.
-
-    end_offset: the log's end when the files were collected. truncations: the log's count of truncations then. segments:
-    complete segments whose indexes are not on disk for certain. directories: folders to sync last.
-    """
-
-    end_offset: int
-    truncations: int
-    handles: list[FileHandle]
-    paths: list[str]
-    segments: list[LogSegment]
-    directories: list[str]
-
-
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class PartitionLog:
     """The log of a partition (Kafka: UnifiedLog), made by `loading.create_log` and `loading.load_log`.
@@ -162,11 +145,8 @@ class PartitionLog:
     leader_epoch: int = field(init=False)
     sole_replica: bool = field(init=False, default=True)
     truncations: int = field(init=False, default=0)
-    # complete, but their indexes are not on disk for certain
-    _unsynced_segments: list[LogSegment] = field(init=False, default_factory=list)
+    unsynced: Unsynced = field(init=False, default_factory=Unsynced)
     _reported: set[str] = field(init=False, default_factory=set)  # damage that was logged already
-    # files came, went or were replaced since the folder was synced
-    _directory_dirty: bool = field(init=False, default=True)
 
     def __post_init__(self, known_high_watermark: int | None) -> None:
         end = self.log_end_offset
@@ -280,11 +260,11 @@ class PartitionLog:
                 at += self._write(view[at:], header, header.base_offset, epoch, None, now, is_run=True)
 
     def _step_back(self, view: memoryview, now: int, leader_start: int) -> None:
-        """Let the log end where the first batch begins, if nothing is stored from the base offset on, or if the whole
-        log lies below the leader's start: another history, then, whose end happens to be that start.
+        """Move the log's end back to the base offset of the first batch, if the batch lies around that end.
 
-        The leader's log begins within that batch (DeleteRecords), and this one ended there too (Kafka:
-        UnexpectedAppendOffsetException).
+        The leader's log begins within such a batch after DeleteRecords, and a follower that was told to begin at the
+        leader's start has nothing stored from the base offset on (Kafka: UnexpectedAppendOffsetException). A log that
+        lies below the leader's start as a whole is of another history, and ends at that start by chance.
         """
         header = _batch_at(view, 0, 0)
         if header is None or header.last_offset < self.log_end_offset:
@@ -304,7 +284,8 @@ class PartitionLog:
             duplicate = self.producers.find_duplicate(header)
             if duplicate is not None:
                 return duplicate
-        if not verified and header.is_transactional and not self.has_open_transaction(header):
+        producer = header.producer_id, header.producer_epoch
+        if not verified and header.is_transactional and not self.producers.has_open_transaction(*producer):
             raise ApiError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
         self.producers.check(header, base_offset, check_sequence=origin is Origin.CLIENT)
         return None
@@ -433,8 +414,7 @@ class PartitionLog:
         if self.config.preallocate:
             with contextlib.suppress(OSError):
                 segment.preallocate(self.config.segment_bytes)
-        self._directory_dirty = True
-        self._unsynced_segments.append(active)
+        self.unsynced.segment_completed(active)
         self.segments.add(segment)
         self.keeper.rolled(self)
         return segment
@@ -468,7 +448,7 @@ class PartitionLog:
 
     def _write_epochs(self) -> None:
         self.epochs.write(sync=False)
-        self._directory_dirty = True
+        self.unsynced.folder_changed()
 
     def forget_gap(self) -> None:
         """Forget the gap of a crash: the records are fetched again, or the log stays unchanged."""
@@ -560,13 +540,6 @@ class PartitionLog:
             logger.error("%s; %s", error, remedy(os.path.dirname(self.directory)))
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
-    def has_open_transaction(self, header: BatchHeader) -> bool:
-        """Return whether the batch continues an open transaction of the producer.
-
-        If not, the coordinator must verify the batch.
-        """
-        return self.producers.has_open_transaction(header.producer_id, header.producer_epoch)
-
     def leader_epoch_end(self, epoch: int) -> tuple[int, int]:
         """Return the largest epoch at or below `epoch` and the epoch's end offset; (-1, -1) if unknown (KIP-101,
         KIP-279).
@@ -583,10 +556,6 @@ class PartitionLog:
         """Return whether the newest epoch begins at the log's end: the first append of the epoch has failed."""
         entries = self.epochs.entries
         return bool(entries) and entries[-1][1] >= self.log_end_offset
-
-    def epoch_at(self, offset: int) -> int:
-        """Return the leader epoch of the batch with `offset`, -1 for none."""
-        return self.epochs.epoch_at(offset)
 
     def offset_for_timestamp(self, timestamp: int) -> TimeSteps:
         """Find the first record at or after `timestamp`, in steps of about a millisecond.
@@ -625,22 +594,6 @@ class PartitionLog:
         except (OSError, DamagedLog) as error:
             raise self._storage_or_damage(error) from error
 
-    def learn_times(self) -> Iterator[None]:
-        """Ask the segments for the greatest timestamps, a few at each step, for look-ups by time.
-
-        The segments remember the timestamps: a look-up after that reads in one segment only.
-        """
-        asked = 0
-        for segment in list(self.segments):
-            if segment.knows_times or not self.segments.holds(segment):  # may have been deleted meanwhile
-                continue
-            with contextlib.suppress(DamagedLog):  # a look-up that meets the damage reports it
-                _ = segment.max_timestamp
-            asked += 1
-            if asked % _ASKED_AT_ONCE == 0:
-                yield
-        self.segments.times_learned()
-
     # -- cut, from the start (retention, DeleteRecords)
 
     def delete_records_before(self, offset: int) -> None:
@@ -676,9 +629,11 @@ class PartitionLog:
             now: wall clock in ms.
 
         Raises:
-            OSError: the caller goes to `storage_error`. Segments deleted before stay deleted.
+            OSError: the caller calls `storage_error`. Segments deleted before stay deleted.
         """
-        reasons = dict(self._deletable(now))
+        from pykafka_broker.log.retention import expired_segments  # no start waits for the import
+
+        reasons = expired_segments(self, now)
         deletable = list(reasons)
         older = [segment for segment in deletable if segment is not self.segments.active]
         if older:
@@ -698,38 +653,6 @@ class PartitionLog:
                     "%s-%d: the records before offset %d are deleted: %s", self.topic, self.partition, begin, by
                 )
             self.raise_log_start(begin)
-
-    def _deletable(self, now: int) -> Iterator[tuple[LogSegment, str]]:
-        """Yield the segments that go, oldest first, each with the reason."""
-        why_expired = self._expired(now)
-        for index, segment in enumerate(self.segments):
-            upper = self.segments.upper_offset(index, self.log_end_offset)
-            is_last = index == len(self.segments) - 1
-            if upper > self.high_watermark or (is_last and not segment.size):
-                return
-            if not (reason := why_expired(segment, upper, is_last)):
-                return
-            yield segment, reason
-
-    def _expired(self, now: int) -> Callable[[LogSegment, int, bool], str]:
-        """Return a function telling why a segment has expired ("" of one that has not), for the segments in order."""
-        config = self.config
-        by_policy = "delete" in config.cleanup_policy
-        excess = self.size_bytes - config.retention_bytes if by_policy and config.retention_bytes != _UNLIMITED else -1
-        retention_ms = config.retention_ms if by_policy else _UNLIMITED
-
-        def why_expired(segment: LogSegment, upper: int, is_last: bool) -> str:
-            nonlocal excess
-            too_old = 0 <= retention_ms < now - segment.largest_timestamp
-            too_much = excess >= segment.size
-            excess -= segment.size
-            if too_old:
-                return f"retention.ms is {retention_ms}"
-            if too_much:
-                return f"retention.bytes is {config.retention_bytes}"
-            return "they are below the log's start" if upper <= self.log_start_offset and not is_last else ""
-
-        return why_expired
 
     def _delete_segments(self, segments: list[LogSegment], kept_snapshot: int | None = None) -> None:
         """Take segments out of the log, in the given order. Segments stay in the log if the disk refuses to rename
@@ -752,7 +675,7 @@ class PartitionLog:
 
     def segments_deleted(self, segments: list[LogSegment]) -> None:
         """Have the renamed files of segments outside the log removed later."""
-        self._directory_dirty = True
+        self.unsynced.folder_changed()
         self.keeper.segments_deleted(self, segments)
 
     # -- cut, from the end (another leader's history)
@@ -766,7 +689,7 @@ class PartitionLog:
         first append failed, and is forgotten wherever the log would be cut.
 
         Raises:
-            OSError: the caller goes to `storage_error`. The log must not be used again then, only loaded anew.
+            OSError: the caller calls `storage_error`. The log must not be used again then, only loaded anew.
         """
         if offset >= self.log_end_offset:
             if self.epochs.truncate_from_end(self.log_end_offset):
@@ -798,7 +721,7 @@ class PartitionLog:
         `offset` if below (Kafka: UnifiedLog.truncateTo, truncateFullyAndStartAt).
 
         Raises:
-            OSError: the caller goes to `storage_error`. The log must not be used again then, only loaded anew.
+            OSError: the caller calls `storage_error`. The log must not be used again then, only loaded anew.
         """
         is_below_start = offset < self.log_start_offset
         self.truncate_to(offset)
@@ -814,7 +737,7 @@ class PartitionLog:
         has lost what was synced.
 
         Raises:
-            OSError: the caller goes to `storage_error`. The call may be repeated.
+            OSError: the caller calls `storage_error`. The call may be repeated.
         """
         if offset < self.log_end_offset:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the end of {self}")
@@ -859,35 +782,13 @@ class PartitionLog:
             self.keeper.synced(self)
 
     @property
-    def has_unsynced_segments(self) -> bool:
-        """Return whether complete segments wait for a sync."""
-        return bool(self._unsynced_segments)
-
-    @property
     def is_unsynced(self) -> bool:
         """Return whether the log needs a sync to be as a clean shutdown leaves a log."""
         return (
             self.recovery_point < self.log_end_offset
             or not self.segments.active.is_complete
-            or bool(self._unsynced_segments)
+            or self.unsynced.has_segments
         )
-
-    def begin_sync(self, *, closed: bool = False) -> UnsyncedFiles:
-        """Collect everything not on disk. The log counts all as synced until `revert_sync`.
-
-        Args:
-            closed: whether to add what a clean shutdown promises: the active segment's indexes and the snapshot.
-        """
-        handles, paths = self._unsynced_files(closed)
-        segments, self._unsynced_segments = self._unsynced_segments, []
-        directories = [self.directory, os.path.dirname(self.directory)] if self._directory_dirty else []
-        self._mark_files_synced(True)
-        return UnsyncedFiles(self.log_end_offset, self.truncations, handles, paths, segments, directories)
-
-    def revert_sync(self, unsynced: UnsyncedFiles) -> None:
-        """Take back `begin_sync`: the sync has failed."""
-        self._mark_files_synced(False)
-        self._unsynced_segments += unsynced.segments
 
     def sync_failed(self, error: OSError) -> None:
         """Tell the keeper of the possible loss of unsynced records."""
@@ -908,35 +809,8 @@ class PartitionLog:
 
     def synced_with_all(self, now: int) -> None:
         """Count a sealed log as synced, after a sync of the whole file system."""
-        self._unsynced_segments = []
-        self._mark_files_synced(True)
+        self.unsynced.clear(self)
         self.synced_to(self.log_end_offset, now)
-
-    def _mark_files_synced(self, is_synced: bool) -> None:
-        self._directory_dirty = self.segments.active.transactions.unsynced = not is_synced
-
-    def _unsynced_files(self, closed: bool) -> tuple[list[FileHandle], list[str]]:
-        """Return the handles of segments and indexes, and the paths of the small files."""
-        handles, paths = [], []
-        for segment in self.segments.starting_from(self.recovery_point):
-            handles.append(segment.log.create())
-            if segment is not self.segments.active or closed:
-                handles += [file.handle() for file in segment.files()[1:] if file.exists()]
-            elif segment.transactions.unsynced and segment.transactions.file.exists():
-                handles.append(segment.transactions.file.handle())
-            if segment.base_offset > self.recovery_point:
-                paths.append(f"{self.directory}/{snapshot_name(segment.base_offset)}")
-        first_synced = self.segments.floor(self.recovery_point).base_offset
-        for segment in self._unsynced_segments:
-            if segment.base_offset < first_synced and segment in self.segments:
-                # its batches were synced while it was active, but not the cut of its preallocated room
-                handles += [file.handle() for file in segment.files() if file.exists()]
-                paths.append(f"{self.directory}/{snapshot_name(self.segments.after(segment).base_offset)}")
-        if closed:
-            paths.append(f"{self.directory}/{snapshot_name(self.log_end_offset)}")
-        if self._directory_dirty:
-            paths += [f"{self.directory}/{PARTITION_METADATA}", f"{self.directory}/{EPOCHS_FILE}"]
-        return handles, paths
 
     # -- folder and end of life
 
@@ -948,7 +822,7 @@ class PartitionLog:
         """
         write_partition_metadata(self.files.fs, f"{self.directory}/{PARTITION_METADATA}", topic_id)
         self.topic_id = topic_id
-        self._directory_dirty = True  # a running sync may have synced the old file already
+        self.unsynced.folder_changed()  # a running sync may have synced the old file already
 
     def folder_renamed(self, directory: str) -> None:
         """Go by the folder's new name. Readers keep the open files."""
@@ -966,14 +840,14 @@ class PartitionLog:
         self.directory = directory
         self.epochs.rename(f"{directory}/{EPOCHS_FILE}")
         self.segments = Segments([segment.copied_to(self.files, directory) for segment in self.segments])
-        self._unsynced_segments.clear()
+        self.unsynced = Unsynced()
         self.synced_to(self.log_end_offset, now)
 
     def seal(self) -> None:
         """Complete the index files and the producer snapshot."""
         take_snapshot(self.files.fs, self.directory, self.producers, self.log_end_offset)
         self.segments.active.seal()
-        self._directory_dirty = True
+        self.unsynced.folder_changed()
 
     def close(self) -> None:
         """Leave the files as after a clean shutdown, synced or not."""

@@ -114,6 +114,10 @@ class ProducerState:
         self.ended = deque(ended for ended in self.ended if ended[1] >= high_watermark)
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Return whether a batch of the producer continues an open transaction.
+
+        If not, the coordinator must verify the batch.
+        """
         entry = self.entries.get(producer_id)
         return entry is not None and entry.txn_first_offset != NO_OFFSET and entry.epoch == epoch
 

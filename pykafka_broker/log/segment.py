@@ -34,7 +34,7 @@ _INDEX_INTERVAL_BYTES = 4096
 _REMEMBERED = 16
 _LOOK_AHEAD = 16  # batches
 _NOT_WRITTEN = -1
-MAX_RELATIVE_OFFSET = 0x7FFFFFFF
+MAX_RELATIVE_OFFSET = 0x7FFFFFFF  # an index counts offsets with 32 bits
 # base offset, length of what follows, leader epoch, magic, CRC, attributes, last offset delta, first and max timestamp
 _HEAD = struct.Struct(">qiibihiqq")
 _MAGIC = 2

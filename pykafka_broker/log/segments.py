@@ -7,31 +7,29 @@ says; the records give the answer: the first one, in the order of offsets, whose
 
 from __future__ import annotations
 
+import contextlib
 from bisect import bisect_right
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
 from pykafka_broker.log.filesystem import FileSlice
 from pykafka_broker.log.index import NO_TIMESTAMP
-from pykafka_broker.log.scan import scan
+from pykafka_broker.log.scan import DamagedLog, scan
 from pykafka_broker.log.segment import LogSegment
 
 MORE_THAN_A_SEGMENT = 1 << 62  # bytes; the rest is not counted
 _MANY = 16
+_ASKED_AT_ONCE = 8  # segments
 
 
 class LogRead:
-    """Whole batches found by a read, never none (Kafka: FetchDataInfo)."""
+    """Whole batches found by a read, never none, and the offset to read from next (Kafka: FetchDataInfo)."""
 
-    __slots__ = ("_end_offset", "records")
+    __slots__ = ("end_offset", "records")
 
     def __init__(self, records: FileSlice, end_offset: int) -> None:
         self.records = records
-        self._end_offset = end_offset
-
-    def end_offset(self) -> int:
-        """Return the offset to read from next."""
-        return self._end_offset
+        self.end_offset = end_offset
 
 
 class TimestampOffset(NamedTuple):
@@ -101,13 +99,6 @@ class Segments:
         """Return the end of the range of the segment with the index."""
         return self._bases[index + 1] if index + 1 < len(self._bases) else log_end_offset
 
-    def _with_end(self, index: int, log_end_offset: int) -> tuple[LogSegment, int] | None:
-        """Return the segment with the index and where the segment's range ends; None after the last segment."""
-        segments, following = self._all, index + 1
-        if following < len(segments):
-            return segments[index], self._bases[following]
-        return (segments[index], log_end_offset) if index < len(segments) else None
-
     # -- change
 
     def add(self, segment: LogSegment) -> None:
@@ -135,8 +126,8 @@ class Segments:
     ) -> LogRead | None:
         """Return the result of `PartitionLog.read` for an offset in the log."""
         index = self.index_of(offset)
-        while (found := self._with_end(index, log_end_offset)) is not None:
-            segment, segment_end = found
+        while index < len(self._all):
+            segment, segment_end = self._all[index], self.upper_offset(index, log_end_offset)
             inside = upper_offset < segment_end
             end = segment.position_of(upper_offset) if inside else segment.size
             records, next_offset = segment.read(offset, max_bytes, end, min_one=min_one)
@@ -153,8 +144,8 @@ class Segments:
     def bytes_between(self, offset: int, upper_offset: int, log_end_offset: int) -> int:
         """Return the result of `PartitionLog.bytes_between` for an offset in the log."""
         index = max(0, self.index_of(offset))
-        while (found := self._with_end(index, log_end_offset)) is not None:
-            segment, segment_end = found
+        while index < len(self._all):
+            segment, segment_end = self._all[index], self.upper_offset(index, log_end_offset)
             start = segment.position_of(offset)
             if upper_offset <= segment_end:
                 end = segment.position_of(upper_offset) if upper_offset < segment_end else segment.size
@@ -166,8 +157,20 @@ class Segments:
 
     # -- find by time (ListOffsets)
 
-    def times_learned(self) -> None:
-        """Note the end of `PartitionLog.learn_times`: every segment knows the greatest timestamp."""
+    def learn_times(self) -> Iterator[None]:
+        """Let the segments read their greatest timestamps, a few at each step, for look-ups by time.
+
+        The segments remember the timestamps: a look-up after that reads in one segment only.
+        """
+        asked = 0
+        for segment in list(self._all):
+            if segment.knows_times or not self.holds(segment):  # may have been deleted meanwhile
+                continue
+            with contextlib.suppress(DamagedLog):  # a look-up that meets the damage reports it
+                _ = segment.max_timestamp
+            asked += 1
+            if asked % _ASKED_AT_ONCE == 0:
+                yield
         self.untimed = False
 
     def offset_for_timestamp(self, timestamp: int, log_start_offset: int, max_record_bytes: int) -> TimeSteps:

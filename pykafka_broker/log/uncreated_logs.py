@@ -13,6 +13,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from pykafka_broker.log.checkpoints import PARTITION_METADATA, partition_metadata
@@ -24,18 +25,11 @@ logger = logging.getLogger(__name__)
 _MADE_AT_ONCE = 200
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class CreateFoldersJob(Errand):
     """A job that makes some folders. decline: called instead of the job, leaves each folder to the log's first use."""
 
-    def __init__(
-        self,
-        run: Callable[[], object],
-        failed: Callable[[OSError], object],
-        apply: Callable[[], object],
-        decline: Callable[[], None],
-    ) -> None:
-        super().__init__(run, failed, apply)
-        self.decline = decline
+    decline: Callable[[], object]
 
 
 class UncreatedLogs:
@@ -72,7 +66,7 @@ class UncreatedLogs:
         if topic_id is None:
             return None
         if self._withdraw(path):
-            self._try(path, topic_id)
+            self._make(path, topic_id)
         del self._topic_ids[path]
         return topic_id
 
@@ -96,7 +90,7 @@ class UncreatedLogs:
         for path, topic_id in self._topic_ids.items():
             if self._withdraw(path):
                 try:
-                    self._try(path, topic_id)
+                    self._make(path, topic_id)
                 except OSError as error:
                     failed.append((path, error))
         self._report(failed)
@@ -120,7 +114,7 @@ class UncreatedLogs:
             def run() -> None:  # errors of the disk are noted where a folder is made
                 failed.extend(self._make_some())
 
-            self._submit(CreateFoldersJob(run, lambda error: done(), done, self._decline))
+            self._submit(CreateFoldersJob(run, lambda error: done(), done, decline=self._decline))
 
     def _decline(self) -> None:
         self._declined = True
@@ -135,7 +129,7 @@ class UncreatedLogs:
                     break
                 topic_id, self._in_hand = self._waiting.pop(path), path
             try:
-                self._try(path, topic_id)
+                self._make(path, topic_id)
             except OSError as error:
                 failed.append((path, error))
             finally:
@@ -158,25 +152,18 @@ class UncreatedLogs:
         for path, error in failed:
             self._on_error(path, error)
 
-    def _try(self, path: str, topic_id: bytes) -> None:
-        """Make a folder; after a failure a load of the log or the shutdown tries again."""
-        try:
-            self._make(path, topic_id)
-        except OSError:
-            self._refused[path] = topic_id
-            raise
-
     def _make(self, path: str, topic_id: bytes) -> None:
-        """Make a folder and the file with the topic id.
+        """Make a folder and the file with the topic id; after a failure a load of the log or the shutdown tries again.
 
         Nobody reads the file before it is whole, so there is nothing to replace. A failed write is removed: Kafka takes
         a directory offline for an empty file.
         """
-        self._fs.make_directory(path)
         file = f"{path}/{PARTITION_METADATA}"
         try:
+            self._fs.make_directory(path)
             self._fs.open(file, create=True).write_at(partition_metadata(topic_id), 0)
         except OSError:
+            self._refused[path] = topic_id
             with contextlib.suppress(OSError):
                 self._fs.remove(file)
             raise

@@ -437,7 +437,7 @@ def _delta(read: int | Bytes) -> int:
 
 
 def _headers_end(data: Bytes, position: int) -> int:
-    """Return the end of the headers counted at `at`; -1 if a header's varint is longer than common."""
+    """Return the end of the headers counted at `position`; -1 if a header's varint is longer than common."""
     if position < 0:
         return -1
     count = data[position]

@@ -125,15 +125,13 @@ def _compressor(codec: int, level: int | None) -> tuple[bytes, Callable[[memoryv
     return lz4_begin(), partial(lz4_block, level=level), lambda: _END
 
 
-def decompress(
-    codec: int, data: Buffer, max_bytes: int = MAX_DECOMPRESSED, *, broken_lz4_checksum: bool = False
-) -> bytes:
+def decompress(codec: int, data: Buffer, max_bytes: int = MAX_DECOMPRESSED) -> bytes:
     """Decompress everything at once; see `decompress_in_steps`."""
-    return at_once(decompress_in_steps(codec, data, max_bytes, broken_lz4_checksum=broken_lz4_checksum))
+    return at_once(decompress_in_steps(codec, data, max_bytes))
 
 
 def decompress_in_steps(
-    codec: int, data: Buffer, max_bytes: int = MAX_DECOMPRESSED, *, broken_lz4_checksum: bool = False
+    codec: int, data: Buffer, max_bytes: int, *, broken_lz4_checksum: bool = False
 ) -> Generator[None, None, bytes]:
     """Decompress some bytes, in steps of about a millisecond. `broken_lz4_checksum`: readers of format v0 don't check
     the lz4 header (KIP-57).

@@ -73,8 +73,8 @@ def read_end_transaction_marker(batch: Buffer, header: BatchHeader | None = None
     """Return the marker in the batch at the start of `batch`; None if the batch ends no transaction."""
     if header is None:
         header = read_header(batch)
-    record = next(iter_records(batch, header), None)
-    if record is None or not header.is_control:  # compaction leaves control batches without a record
+    record = next(iter_records(batch, header), None) if header.is_control else None
+    if record is None:  # compaction leaves control batches without a record
         return None
     control_type = read_control_type(record)
     if control_type not in (ABORT, COMMIT):

@@ -127,15 +127,15 @@ def _read_bytes(message: memoryview, position: int) -> tuple[bytes | None, int]:
     return bytes(message[start : start + size]), start + size
 
 
-def iter_messages(buffer: Buffer, *, max_bytes: int = MAX_DECOMPRESSED) -> Iterator[BatchRecord]:
-    """Yield every message of a set, compressed or not, at the absolute offset. `max_bytes` bounds the content of all
-    wrappers.
+def iter_messages(buffer: Buffer) -> Iterator[BatchRecord]:
+    """Yield every message of a set, compressed or not, at the absolute offset."""
+    return (message for message in messages_and_pauses(buffer, MAX_DECOMPRESSED) if message is not None)
+
+
+def messages_and_pauses(buffer: Buffer, max_bytes: int) -> Iterator[BatchRecord | None]:
+    """Yield the messages of `iter_messages`, and None after about a millisecond without a message. `max_bytes` bounds
+    the content of all wrappers.
     """
-    return (message for message in messages_and_pauses(buffer, max_bytes=max_bytes) if message is not None)
-
-
-def messages_and_pauses(buffer: Buffer, *, max_bytes: int = MAX_DECOMPRESSED) -> Iterator[BatchRecord | None]:
-    """Yield the same with a None after about a millisecond in which no message came."""
     for entry in iter_entries(buffer):
         if entry.codec == NONE:
             yield BatchRecord(entry.offset, entry.timestamp, entry.key, entry.value)
@@ -244,7 +244,7 @@ def to_v2(message_set: Buffer, *, max_bytes: int = MAX_DECOMPRESSED) -> Generato
     codec = next((entry.codec for entry in iter_entries(message_set)), NONE)
     builder = BatchBuilder()
     some: list[BatchRecord] = []
-    for message in messages_and_pauses(message_set, max_bytes=max_bytes):
+    for message in messages_and_pauses(message_set, max_bytes):
         if message is not None:
             message.offset = builder.count + len(some)
             some.append(message)

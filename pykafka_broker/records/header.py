@@ -182,7 +182,7 @@ def peek(buffer: Buffer, offset: int = 0) -> int | None:
     """Return the format of the batch or message at `offset`, None if not whole.
 
     Raises:
-        CorruptBatch: its size or its format is none.
+        CorruptBatch: the size or the format is impossible.
     """
     if len(buffer) - offset <= MAGIC_OFFSET:
         return None
@@ -194,14 +194,14 @@ def peek(buffer: Buffer, offset: int = 0) -> int | None:
     return int(magic) if offset + LENGTH_OVERHEAD + length <= len(buffer) else None
 
 
-def iter_batches(buffer: Buffer, offset: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
+def iter_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Yield every batch of a concatenation with the batch's bytes, uncopied.
 
     Raises:
         TruncatedBatch: the last batch is cut short.
     """
     view = memoryview(buffer)
-    end = len(view)
+    offset, end = 0, len(view)
     while offset < end:
         header = read_header(view, offset)
         stop = require_whole(view, header, offset)

@@ -75,7 +75,7 @@ class SchemasTopic:
     @property
     def max_bytes(self) -> int:
         """Return the size limit of a record."""
-        return int(self._running.server.broker.services.topic_config(TOPIC).max_message_bytes)
+        return int(self._running.server.broker.services.node.topic_config(TOPIC).max_message_bytes)
 
     async def make(self) -> None:
         """Create the topic if missing. Raises RegistryError."""

@@ -28,9 +28,10 @@ from pykafka_broker.cluster.features import METADATA_VERSION, abilities, first_l
 from pykafka_broker.cluster.formatting import FormatError, FormatRequest, KnownLevels, StorageFormatter, StorageNode
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.extensions import EMULATE
-from pykafka_broker.log.checkpoints import LOCK, META_PROPERTIES, id_text, read_properties
+from pykafka_broker.log.checkpoints import LOCK, META_PROPERTIES, read_properties
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.platform import NEEDS_REUSEADDR, SHARES_BOUND_PORTS, file_path
+from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.releases.release import is_ahead, release
 from pykafka_broker.testing.answers import RecordingState, Snapshot
 from pykafka_broker.testing.arguments import check_directory, check_known, check_release, config_texts, security_of
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 def new_cluster_id() -> str:
     """Return a random cluster id, in Kafka's form."""
-    return id_text(_new_uuid())
+    return uuid_text(_new_uuid())
 
 
 def cluster_id_in(directory: Path) -> str | None:

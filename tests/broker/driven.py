@@ -161,7 +161,7 @@ class DrivenBroker:
         return self.services.topic_name(topic_id)
 
     def topic_config(self, topic: str) -> TopicConfig:
-        return self.services.topic_config(topic)
+        return self.services.node.topic_config(topic)
 
     def create_missing_topics(self, names: Iterable[str]) -> None:
         self.services.node.create_missing_topics(names)

@@ -14,7 +14,7 @@ import pytest
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Slices, are_many, shares
-from pykafka_broker.errors import FrameError
+from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -219,8 +219,25 @@ def test_a_large_produce_without_acks_has_no_answer_and_its_failure_closes(broke
         asked.answer()
 
 
-def test_other_work_ends_with_its_client(broker: TurningBroker) -> None:
-    asked = broker.ask(delete_records(range(MANY)), 2)
+def test_a_produce_without_acks_that_another_broker_ends_closes_the_connection(broker: TurningBroker) -> None:
+    """Answers to a client that waits for none would be taken for the answers to its next requests."""
+    asked = broker.ask(produce(range(MANY), acks=0), 9)
+    assert asked.waits
+    broker.services.slices.lose(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    with pytest.raises(FrameError, match="a produce with acks=0 failed: NOT_LEADER_OR_FOLLOWER"):
+        asked.answer()
+
+
+def test_records_are_deleted_though_the_client_has_gone(broker: TurningBroker) -> None:
+    broker.ask(produce(range(MANY)), 9).answer()
+    broker.ask(delete_records(range(MANY)), 2).go_away()
+    while broker.steps:
+        broker.turn()
+    assert {broker.partition_log("t", number).log_start_offset for number in range(MANY)} == {1}
+
+
+def test_a_question_ends_with_its_client(broker: TurningBroker) -> None:
+    asked = broker.ask(list_offsets(range(MANY)), 7)
     asked.go_away()
     while broker.steps:
         broker.turn()

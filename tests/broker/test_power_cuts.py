@@ -215,7 +215,7 @@ def visible(machine: Machine) -> list[set[bytes]]:
                 )
                 if not header.is_control and not gone:
                     values |= {bytes(record.value or b"") for record in iter_records(batch, header)}
-            offset = read.end_offset()
+            offset = read.end_offset
         found.append(values)
     return found
 

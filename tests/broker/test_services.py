@@ -80,24 +80,13 @@ def test_the_partition_of_a_group_is_known_before_its_topic_is_there(broker: Lig
     assert services.offsets_partition("g") == before
 
 
-# -- resolve and authorise
+# -- topics and rights
 
 
-def test_a_topic_by_name_or_by_id(broker: LightBroker, services: Services) -> None:
-    context, topic_id = broker.context(ApiKey.FETCH, 13), broker.add("t")
-    assert services.topic(context, AclOperation.READ, "t") == "t"
-    assert services.topic(context, AclOperation.READ, "", topic_id) == "t"
-    assert services.topic(context, AclOperation.READ, "nowhere") == "nowhere", "that is asked of the partition"
-    assert code_of(services.topic, context, AclOperation.READ, "", b"?" * 16) is ErrorCode.UNKNOWN_TOPIC_ID
-
-
-def test_a_partition_that_this_node_leads(broker: LightBroker, services: Services) -> None:
-    context = broker.context(ApiKey.FETCH, 13)
-    broker.add("t")
-    assert services.partition(context, AclOperation.READ, "t", 0).topic == "t"
-    unknown, newer = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_LEADER_EPOCH
-    assert code_of(services.partition, context, AclOperation.READ, "t", 1) is unknown
-    assert code_of(services.partition, context, AclOperation.READ, "t", 0, 7) is newer
+def test_a_topic_by_its_id(broker: LightBroker, services: Services) -> None:
+    topic_id = broker.add("t")
+    assert services.topic_name(topic_id) == "t"
+    assert code_of(services.topic_name, b"?" * 16) is ErrorCode.UNKNOWN_TOPIC_ID
 
 
 @pytest.mark.parametrize(
@@ -122,12 +111,6 @@ def test_what_is_denied_is_told_by_its_resource(
     assert code_of(services.authorise, context, AclOperation.READ, resource, "x") is code
     asked = ("User:ANONYMOUS", "127.0.0.1", AclOperation.READ, resource, "x")
     assert denying.asked == [asked, asked]
-
-
-def test_what_is_denied_is_not_resolved(broker: LightBroker, services: Services) -> None:
-    context = broker.context(ApiKey.FETCH, 13)
-    services.authorize_by(Denying())
-    assert code_of(services.partition, context, AclOperation.READ, "nowhere", 0) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 # -- addresses

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.requests.routes import BETWEEN_NODES, ROUTES
+from pykafka_broker.broker.requests.routes import ROUTES
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -20,6 +20,27 @@ from pykafka_broker.protocol.runtime import ZERO_UUID
 from tests.broker.api.real_broker import RealBroker
 
 UNKNOWN, NO_LEADER = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE
+# Requests to a controller alone, and those of controllers of releases before 4.0 to brokers.
+BETWEEN_NODES = frozenset(
+    [
+        ApiKey.LEADER_AND_ISR,
+        ApiKey.STOP_REPLICA,
+        ApiKey.UPDATE_METADATA,
+        ApiKey.CONTROLLED_SHUTDOWN,
+        ApiKey.VOTE,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ENVELOPE,
+        ApiKey.FETCH_SNAPSHOT,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        ApiKey.UPDATE_RAFT_VOTER,
+    ]
+)
 
 
 @pytest.fixture

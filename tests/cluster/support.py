@@ -66,5 +66,5 @@ def log_records(log: PartitionLog) -> list[Any]:
         for header, batch in iter_batches(read.records.read()):
             if not header.is_control:
                 found += [decode_record(record.value or b"") for record in iter_records(batch, header)]
-        offset = read.end_offset()
+        offset = read.end_offset
     return found

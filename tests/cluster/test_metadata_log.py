@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.bootstrap import bootstrap_records, first_records, format_records
 from pykafka_broker.cluster.controller import Controller
 from pykafka_broker.cluster.features import SUPPORTED, bootstrap_levels
@@ -61,7 +62,7 @@ class Node:
     def open(self) -> None:
         ids = itertools.count(1)
         config = BrokerConfig({"log.dirs": str(self.directory), "node.id": "1"})
-        self.logs = LogManager(FS, config, new_uuid=lambda: next(ids).to_bytes(16, "big"))
+        self.logs = LogManager(FS, config, clock=Clock(NOW), new_uuid=lambda: next(ids).to_bytes(16, "big"))
         self.logs.start(NOW)
         self.image = MetadataImage()
         self.controller = Controller(self.image, config, 1, lambda: next(ids).to_bytes(16, "big"))

@@ -64,7 +64,11 @@ class Node:
         ids = itertools.count(1000)
         config = BrokerConfig({"log.dirs": self.directory, "node.id": "1", **self.settings})
         self.logs = LogManager(
-            self.fs, config, new_uuid=lambda: next(ids).to_bytes(16, "big"), submit=lambda job: self.submit(job)
+            self.fs,
+            config,
+            clock=self.clock,
+            new_uuid=lambda: next(ids).to_bytes(16, "big"),
+            submit=lambda job: self.submit(job),
         )
         self.logs.start(self.now)
         self.image = MetadataImage()

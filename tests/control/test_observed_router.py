@@ -591,8 +591,7 @@ def test_a_commit_is_written_at_once_where_the_answer_is_looked_at(
     known, client_id = watched.log.last_number, "x" * 20_000 if "long" in watching else "client"
     if "history" in watching:
         parts = watched.broker.router.dispatch, watched.broker.clock, watched.log, watched.faults, watched
-        watched.router = router = NotingRouter(*parts)
-        router.start(history)
+        watched.router = NotingRouter(history, *parts)
     if "fault" in watching:
         watched.fault(Action(error=NOT_LEADER), api=ApiKey.FETCH)
     frame = b"".join(encode_request(commit(), 8, 77, client_id))[4:]

@@ -92,9 +92,7 @@ def test_data_that_end_with_the_process_are_not_synced() -> None:
 def test_data_that_end_with_the_process_have_no_folder_before_its_first_use() -> None:
     submitted: list[Job] = []
     called: list[str] = []
-    job = CreateFoldersJob(
-        lambda: called.append("run"), lambda error: None, lambda: None, lambda: called.append("decline")
-    )
+    job = CreateFoldersJob(lambda: called.append("run"), lambda error: None, decline=lambda: called.append("decline"))
     DataDirLease(submitted.append).share.submit(job)
     DataDirLease(submitted.append, syncs=False).share.submit(job)
     assert len(submitted) == 1

@@ -163,6 +163,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         log/compaction/filter
         """,
     ),
+    "log/test_flush.py": (
+        "syncs logs, with failures",
+        """
+        log/unsynced
+        """,
+    ),
     "log/test_directory_map.py": (
         "opens directories in every state",
         """

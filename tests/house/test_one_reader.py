@@ -37,8 +37,8 @@ REASONS = {
     "a concept of its own; with it and its like the reader would be longer than 600 lines": """
         broker.api.replica_fetch broker.coordinators.dead_letters broker.replication.fetcher
         control.history.groups control.traffic.answers coordinators.groups.consumer_classic
-        coordinators.streams.sticky_assignor log.compaction.clean log.directory_map
-        log.maintenance log.moving log.tool.repair log.tool.verify server.accepting server.dial testing.fixtures
+        coordinators.streams.sticky_assignor log.compaction.clean log.directory_map log.maintenance log.moving
+        log.retention log.tool.repair log.tool.verify log.unsynced server.accepting server.dial testing.fixtures
         testing.simulation.faults testing.simulation.layout testing.simulation.serving
     """,
     "runs in a thread of its own, its reader on the loop": "zookeeper.controller",

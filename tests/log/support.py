@@ -10,6 +10,7 @@ import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -138,11 +139,26 @@ def reopen(log: PartitionLog) -> PartitionLog:
     return load_log(files, log.directory, log.topic, log.partition, log.config, offsets, Clock(NOW), Keeper())
 
 
+class ClockedLogs(LogManager):
+    """A manager whose clock shows the time of the last call."""
+
+    def __init__(self, fs: FileSystem, config: BrokerConfig, **options: Any) -> None:
+        super().__init__(fs, config, clock=Clock(), **options)
+
+    def start(self, now: int, *, with_metadata: bool = False) -> None:
+        self.clock.set(now)
+        super().start(now, with_metadata=with_metadata)
+
+    def on_deadline(self, now: int) -> None:
+        self.clock.set(now)
+        super().on_deadline(now)
+
+
 def manager(path: Path, fs: FileSystem | None = None, **keys: str) -> LogManager:
     """Make one over `path/logs`; keys with underscores for dots."""
     settings = {"log.dirs": str(path / "logs")} | {name.replace("_", "."): value for name, value in keys.items()}
     numbers = iter(range(1, 1 << 16))
-    return LogManager(fs or OsFileSystem(), BrokerConfig(settings), new_uuid=lambda: next(numbers).to_bytes(16, "big"))
+    return ClockedLogs(fs or OsFileSystem(), BrokerConfig(settings), new_uuid=lambda: next(numbers).to_bytes(16, "big"))
 
 
 def kafka_data(path: Path) -> Path:

@@ -21,7 +21,7 @@ from pykafka_broker.log.checkpoints import (
 )
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.jobs import Job, run_inline
-from tests.log.support import TOPIC_ID, FailingFileSystem, kafka_data
+from tests.log.support import FailingFileSystem, kafka_data
 
 FS = OsFileSystem()
 KEY = ("t", 0)
@@ -73,7 +73,6 @@ def test_what_kafka_wrote(tmp_path: Path) -> None:
 def test_partition_metadata_that_says_nothing(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file").write_bytes(content)
     assert checkpoints.read_partition_metadata(FS, f"{tmp_path}/file") is None
-    assert checkpoints.id_bytes(checkpoints.id_text(TOPIC_ID)) == TOPIC_ID
 
 
 def epochs(tmp_path: Path, *entries: tuple[int, int]) -> LeaderEpochs:
@@ -186,6 +185,22 @@ def test_what_is_known_to_be_there_is_not_written_again(tmp_path: Path) -> None:
     assert not it.writer.mentions(("u", 0), [it.path])
 
 
+@pytest.mark.parametrize("at_once", [False, True])
+def test_every_folder_that_the_content_depends_on_is_synced_before(tmp_path: Path, at_once: bool) -> None:
+    it = Setting(tmp_path)
+    it.writer.later(it.path, {KEY: 1}, folder=f"{tmp_path}/missing")  # deleted meanwhile
+    it.writer.later(it.path, {KEY: 2}, folder=str(tmp_path))
+    it.writer.later(it.path, {KEY: 3})
+    if at_once:
+        it.writer.now(it.path, {KEY: 3})
+    else:
+        it.run(0)
+    calls = [call for call in it.fs.calls if call.startswith(("sync_directory", "rename"))]
+    synced = calls[: calls.index(f"rename {it.path}.tmp")]
+    assert sorted(synced) == [f"sync_directory {tmp_path}", f"sync_directory {tmp_path}/missing"]
+    assert it.on_disk == 3
+
+
 def test_a_failure_is_told_and_tried_again(tmp_path: Path) -> None:
     it = Setting(tmp_path)
     it.fs.failures = {"write": errno.ENOSPC}
@@ -205,10 +220,15 @@ def test_offsets_that_depend_on_a_folder_wait_for_its_sync(tmp_path: Path) -> No
     it.run(0)
     assert it.fs.calls[0].startswith("sync_directory ")
     assert it.on_disk == 1
-    it.writer.later(it.path, {KEY: 2}, folder=f"{tmp_path}/gone")
+    it.writer.later(it.path, {KEY: 2}, folder=f"{tmp_path}/t-0")
+    it.fs.failures = {"sync_directory": errno.EMFILE}
     it.run(1)
-    assert it.on_disk == 1
-    assert it.errors == []
+    assert (it.on_disk, [error.errno for error in it.errors]) == (1, [errno.EMFILE])
+    it.fs.failures, it.fs.calls = {}, []
+    it.writer.later(it.path, {KEY: 3})
+    it.run(2)
+    assert it.fs.calls[0].startswith("sync_directory ")
+    assert it.on_disk == 3
 
 
 def test_a_file_mentions_a_partition_until_it_is_written_without_it(tmp_path: Path) -> None:

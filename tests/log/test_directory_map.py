@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import logging
 import os
@@ -17,14 +18,15 @@ from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.protocol.errors import ErrorCode
-from tests.log.support import NOW, TOPIC_ID, batch, manager
+from pykafka_broker.protocol.runtime import uuid_text
+from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager
 
 KEY = "t", 0
 IDS = itertools.count(1000)
 
 
-def opened(path: Path, dirs: str = "ab", **options: bool) -> LogManager:
-    logs = manager(path, None, log_dirs=",".join(f"{path}/{name}" for name in dirs))
+def opened(path: Path, dirs: str = "ab", fs: FailingFileSystem | None = None, **options: bool) -> LogManager:
+    logs = manager(path, fs, log_dirs=",".join(f"{path}/{name}" for name in dirs))
     logs.new_uuid = lambda: next(IDS).to_bytes(16, "big")
     logs.start(NOW, **options)
     return logs
@@ -102,6 +104,19 @@ def test_in_two_directories_the_metadata_decides_and_nothing_is_thrown_away(
     logs = opened(tmp_path)  # strays are no partitions
     assert logs.get(*KEY).directory == f"{tmp_path}/b/t-0"
     assert stray.exists()
+
+
+def test_a_copy_that_cannot_be_put_aside_takes_its_directory_offline_alone(tmp_path: Path) -> None:
+    logs = opened(tmp_path)
+    home = fill(logs, 0)
+    logs.shutdown(NOW)
+    shutil.copytree(tmp_path / "a" / "t-0", tmp_path / "b" / "t-0")
+    fs = FailingFileSystem()
+    logs = opened(tmp_path, fs=fs)
+    fs.failures = {"rename b/t-0": errno.EIO}
+    logs.directory_map.resolve_ambiguous(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
+    assert logs.get(*KEY).directory == f"{tmp_path}/a/t-0"
+    assert [directory.online for directory in logs.directories] == [True, False]
 
 
 def test_after_a_crash_both_copies_are_recovered_since_either_may_be_the_log(tmp_path: Path) -> None:
@@ -218,7 +233,7 @@ def test_a_directory_of_a_broker_on_zookeeper(tmp_path: Path, broker_id: str) ->
         "version": "0",
         "broker.id": "1",
         "cluster.id": "c",
-        "directory.id": checkpoints.id_text(logs.directories[0].id),
+        "directory.id": uuid_text(logs.directories[0].id),
     }
 
 

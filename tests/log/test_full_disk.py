@@ -50,7 +50,7 @@ def offsets(logs: LogManager) -> list[int]:
         for header, data in iter_batches(read.records.read()):
             check_crc(data, header)
             found.append(header.base_offset)
-        offset = read.end_offset()
+        offset = read.end_offset
     return found
 
 

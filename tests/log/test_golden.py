@@ -15,7 +15,7 @@ from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.scan import scan
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.records.record import iter_records
-from tests.log.support import NOW, kafka_data, kafkas_dump, needs_kafka, topic_config
+from tests.log.support import NOW, ClockedLogs, kafka_data, kafkas_dump, needs_kafka, topic_config
 
 TOPICS = ("plain", "codecs", "idempotent", "transactions")
 ENDS = {"plain": 80, "codecs": 300, "idempotent": 60, "transactions": 95, "compacted": 600}
@@ -30,7 +30,7 @@ def config(topic: str) -> TopicConfig:
 
 def manager(path: Path) -> LogManager:
     settings = BrokerConfig({"log.dirs": str(path), "node.id": "1", "log.index.interval.bytes": "1024"})
-    return LogManager(FS, settings, new_uuid=lambda: os.urandom(16), topic_config=config)
+    return ClockedLogs(FS, settings, new_uuid=lambda: os.urandom(16), topic_config=config)
 
 
 def write_again(source: Path, target: Path, topics: tuple[str, ...] = TOPICS) -> None:
@@ -74,7 +74,7 @@ def test_we_serve_what_kafka_wrote(tmp_path: Path, crashed: bool) -> None:
         while (read := log.read(offset, 1 << 14, log.high_watermark)) is not None:
             for header, data in iter_batches(read.records.read()):
                 count += len(list(iter_records(data, header)))
-            offset = read.end_offset()
+            offset = read.end_offset
         assert count == (end if topic != "compacted" else LEFT_BY_COMPACTION)
         assert offset == end
     transactions = logs.get("transactions", 0)

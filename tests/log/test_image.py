@@ -35,7 +35,7 @@ def offsets(logs: LogManager, partition: int = 0) -> list[int]:
     at = log.log_start_offset
     while (read := log.read(at, 1 << 20, log.log_end_offset)) is not None:
         found += [header.base_offset for header, _ in iter_batches(read.records.read())]
-        at = read.end_offset()
+        at = read.end_offset
     return found
 
 

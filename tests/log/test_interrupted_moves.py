@@ -10,7 +10,7 @@ from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.testing.simulation.disk import CrashFileSystem
 from tests.log.crash.seen import Seen
-from tests.log.support import NOW, topic_config
+from tests.log.support import NOW, ClockedLogs, topic_config
 from tests.log.test_moving import FailingRenames, fill, offsets, started
 
 
@@ -50,7 +50,7 @@ def test_a_crash_after_every_operation_of_a_move(seed: int) -> None:
         numbers = iter(range(1, 1 << 16))
         settings = BrokerConfig({"log.dirs": "/data/a,/data/b"})
         config = topic_config(segment_bytes=9000)
-        return LogManager(
+        return ClockedLogs(
             fs, settings, new_uuid=lambda: next(numbers).to_bytes(16, "big"), topic_config=lambda topic: config
         )
 

@@ -57,7 +57,7 @@ def offsets_in(log: PartitionLog) -> list[int]:
     found, offset = [], 0
     while (read := log.read(offset, 1 << 20, log.high_watermark)) is not None:
         found += [header.base_offset for header, _ in iter_batches(read.records.read())]
-        offset = read.end_offset()
+        offset = read.end_offset
     return found
 
 

@@ -36,7 +36,7 @@ def offsets(logs: LogManager) -> list[int]:
     log, found, offset = logs.get("t", 0), [], 0
     while (read := log.read(offset, 1 << 20, log.high_watermark)) is not None:
         found += [header.base_offset for header, _ in iter_batches(read.records.read())]
-        offset = read.end_offset()
+        offset = read.end_offset
     return found
 
 
@@ -231,7 +231,7 @@ def offsets_from(logs: LogManager, offset: int) -> list[int]:
     log, found = logs.get("t", 0), []
     while (read := log.read(offset, 1 << 20, log.high_watermark)) is not None:
         found += [header.base_offset for header, _ in iter_batches(read.records.read())]
-        offset = read.end_offset()
+        offset = read.end_offset
     return found
 
 

@@ -31,7 +31,7 @@ def read_all(log: PartitionLog, offset: int = 0, max_bytes: int = 1 << 20) -> li
     found = []
     while (read := log.read(offset, max_bytes, log.high_watermark)) is not None:
         found += [(header.base_offset, header.last_offset) for header, _ in iter_batches(read.records.read())]
-        offset = read.end_offset()
+        offset = read.end_offset
     return found
 
 
@@ -54,7 +54,7 @@ def test_an_append_assigns_offsets_and_leader_epoch_and_keeps_the_crc(tmp_path: 
     log.leader_epoch = 9
     assert log.leader_epoch_end(8) == (7, 5), "of an epoch between, nothing is here (KIP-279)"
     assert log.leader_epoch_end(9) == (9, 5)
-    assert log.epoch_at(4) == 7
+    assert log.epochs.epoch_at(4) == 7
 
 
 def test_reading_in_the_middle_of_a_batch_gives_the_whole_batch(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_reading_in_the_middle_of_a_batch_gives_the_whole_batch(tmp_path: Path) 
     read = log.read(7, 1 << 20, log.high_watermark)
     assert read is not None
     assert read_header(read.records.read()).base_offset == 5
-    assert read.end_offset() == 20
+    assert read.end_offset == 20
 
 
 def test_the_end_is_empty_and_beyond_it_is_out_of_range(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_max_bytes_cuts_between_batches_but_the_first_one_comes_whole(tmp_path: 
         read = log.read(0, max_bytes, 10)
         assert read is not None
         assert len(read.records) == expected * size == len(read.records.read())
-        assert read.end_offset() == expected
+        assert read.end_offset == expected
     assert log.read(0, size - 1, 10, min_one=False) is None
 
 
@@ -98,7 +98,7 @@ def test_the_upper_offset_cuts_at_a_batch_boundary(tmp_path: Path) -> None:
         offset, got = 0, []
         while (read := log.read(offset, 1 << 20, upper)) is not None:
             got += [header.last_offset for header, _ in iter_batches(read.records.read())]
-            offset = read.end_offset()
+            offset = read.end_offset
         assert got == list(range(1, upper, 2))
 
 
@@ -531,7 +531,7 @@ def test_what_stands_around_damage_is_served(tmp_path: Path) -> None:
         assert read_all(log, 2) == [(2, 2)]
     before = log.read(0, 100, 3)
     assert before is not None
-    assert (len(before.records), before.end_offset()) == (log.size_bytes // 3, 1)
+    assert (len(before.records), before.end_offset) == (log.size_bytes // 3, 1)
 
 
 def test_records_behind_damage_stay_for_as_long_as_others(tmp_path: Path) -> None:

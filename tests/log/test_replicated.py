@@ -62,7 +62,7 @@ def content(log: PartitionLog, start: int | None = None) -> bytes:
     pieces, offset = [], log.log_start_offset if start is None else start
     while (read := log.read(offset, 1 << 30, log.log_end_offset)) is not None:
         pieces.append(read.records.read())
-        offset = read.end_offset()
+        offset = read.end_offset
     return b"".join(pieces)
 
 

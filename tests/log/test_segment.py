@@ -31,7 +31,7 @@ def test_a_large_batch_is_found_by_its_header(tmp_path: Path, reads: list[int]) 
     reads.clear()
     found = log.read(501, 1, log.high_watermark)
     assert found is not None
-    assert (int.from_bytes(found.records.read()[:8], "big"), found.end_offset()) == (500, 502)
+    assert (int.from_bytes(found.records.read()[:8], "big"), found.end_offset) == (500, 502)
     page, *headers, _ = reads  # of the index; of the batch that it names, and the next one; what was found
     assert page <= PAGE_BYTES
     assert headers == [HEADER_SIZE] * len(headers)
@@ -61,7 +61,7 @@ def test_what_one_read_may_take_beside_large_batches(tmp_path: Path) -> None:
     for allowed, wanted in ((1, 1), (size - 1, 1), (size, 1), (size + 1, 1), (2 * size - 1, 1), (2 * size, 2)):
         found = log.read(300, allowed, log.high_watermark)
         assert found is not None
-        assert (len(found.records), found.end_offset()) == (wanted * size, 300 + 2 * wanted)
+        assert (len(found.records), found.end_offset) == (wanted * size, 300 + 2 * wanted)
         log.segments.first._positions.clear()
         assert (log.read(300, allowed, log.high_watermark, min_one=False) is None) == (allowed < size)
         log.segments.first._positions.clear()

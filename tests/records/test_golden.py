@@ -10,7 +10,7 @@ import pytest
 from pykafka_broker.log.compaction.filter import empty_batch, rewrite
 from pykafka_broker.log.compaction.latest import marked_spans, records_bytes
 from pykafka_broker.records.builder import build_batch
-from pykafka_broker.records.compression import CODEC_NAMES, NONE, decompress
+from pykafka_broker.records.compression import CODEC_NAMES, NONE, decompress, decompress_in_steps
 from pykafka_broker.records.control import (
     KRAFT_VERSION,
     KRAFT_VOTERS,
@@ -84,7 +84,7 @@ def codec_of(name: str) -> int:
 def opened(wrapper: MessageEntry) -> MessageEntry:
     """The wrapper with its value decompressed: compressors differ, what they were given must not."""
     assert wrapper.value is not None
-    value = decompress(wrapper.codec, wrapper.value, broken_lz4_checksum=wrapper.magic == 0)
+    value = at_once(decompress_in_steps(wrapper.codec, wrapper.value, 1 << 20, broken_lz4_checksum=wrapper.magic == 0))
     return wrapper._replace(value=value)
 
 

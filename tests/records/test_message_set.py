@@ -13,7 +13,7 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
 from pykafka_broker.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, compress
-from pykafka_broker.records.conversion import build_message_set, iter_entries, iter_messages
+from pykafka_broker.records.conversion import build_message_set, iter_entries, iter_messages, messages_and_pauses
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, TruncatedBatch, UnsupportedCompression
 from pykafka_broker.records.record import BatchRecord, Headers
 from pykafka_broker.steps import at_once
@@ -131,9 +131,9 @@ def test_what_can_not_stand_there(raw: bytes, message_text: str, kind: type[Exce
 
 def test_growth_is_bounded_over_all_wrappers() -> None:
     raw = b"".join(at_once(build_message_set([BatchRecord(i, 0, None, bytes(5_000))], 1, codec=GZIP)) for i in range(4))
-    assert len(list(iter_messages(raw, max_bytes=20_200))) == 4
+    assert sum(message is not None for message in messages_and_pauses(raw, 20_200)) == 4
     with pytest.raises(CorruptBatch, match="grows beyond"):
-        list(iter_messages(raw, max_bytes=20_000))
+        list(messages_and_pauses(raw, 20_000))
 
 
 def test_zstd_is_not_written() -> None:
@@ -150,6 +150,6 @@ def test_noise_under_a_right_crc(noise: bytes, magic: int, attributes: int) -> N
         wrapper(message(bytes([magic, 0]) + noise), magic=magic),
     ):
         try:
-            outcome(partial(iter_messages, raw, max_bytes=1 << 16))
+            outcome(partial(messages_and_pauses, raw, 1 << 16))
         except UnsupportedCompression:
             assert attributes == ZSTD

@@ -98,7 +98,7 @@ def _bytes_between(log: PartitionLog, start: int, end: int) -> bytes:
     pieces, offset = [], start
     while offset < end and (read := log.read(offset, 1 << 20, end)) is not None:
         pieces.append(read.records.read())
-        offset = read.end_offset()
+        offset = read.end_offset
     return b"".join(pieces)
 
 

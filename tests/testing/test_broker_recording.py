@@ -5,12 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from confluent_kafka import Producer
 
 from pykafka_broker.cli import main
+from pykafka_broker.control.api.recording import recording
+from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.traffic.recorder import Recorder
 from pykafka_broker.testing import ControlError, KafkaBroker
+
+if TYPE_CHECKING:
+    from pykafka_broker.control.control import Control
 
 TIMEOUT_S = 60
 
@@ -80,3 +88,17 @@ def test_an_asynchronous_broker_is_recorded_as_well(tmp_path: Path) -> None:
     asyncio.run(run())
     assert events_of(path) == ["/kill", "/start"]
     assert main(["replay", str(path)]) == 0
+
+
+def test_a_recording_that_is_stopped_while_it_is_read_is_no_whole_one() -> None:
+    """A file that ended there would look like a recording of a shorter time."""
+    log = SimpleNamespace(recorder=Recorder({}))
+    control = cast("Control", SimpleNamespace(observing=SimpleNamespace(log=log), has_broker=False))
+
+    async def read() -> str:
+        answer = await recording(control)
+        log.recorder = None
+        return await anext(answer.lines)
+
+    with pytest.raises(Problem, match="the recording was stopped while it was read"):
+        asyncio.run(read())

@@ -342,10 +342,12 @@ type Snapshot struct {
 	SizeBytes int64  `json:"size_bytes"`
 }
 
-// Time: The broker's time, in epoch milliseconds, and whether the clock is stopped.
+// Time: The broker's time, in epoch milliseconds, and whether the clock is stopped. In a cluster
+// `note` says that this is one node's clock; a broker alone has null.
 type Time struct {
-	NowMs  int64 `json:"now_ms"`
-	Frozen bool  `json:"frozen"`
+	NowMs  int64   `json:"now_ms"`
+	Frozen bool    `json:"frozen"`
+	Note   *string `json:"note"`
 }
 
 // Topic: A topic: name, Kafka's id, number of partitions, and configs set for the topic.

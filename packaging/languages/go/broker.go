@@ -20,7 +20,7 @@ import (
 type Options struct {
 	// Topics are there after the start and after each Reset: partitions by name.
 	Topics map[string]int
-	// Config are Kafka's broker configs, such as "log.retention.ms".
+	// Config are Kafka's broker configs, such as "log.retention.ms". A line on standard error names an unknown one.
 	Config map[string]string
 	// Emulate is the release of Kafka that clients see, such as "2.8"; "" for the newest.
 	Emulate string
@@ -284,13 +284,18 @@ func environment() []string {
 	return kept
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the end of what is written to it, and passes on which configs are unknown.
 type tail struct {
 	mutex sync.Mutex
 	text  []byte
 }
 
+var unknownConfig = regexp.MustCompile(`(?m) WARNING (pykafka_broker: unknown config .*)$`)
+
 func (t *tail) Write(text []byte) (int, error) {
+	for _, found := range unknownConfig.FindAllSubmatch(text, -1) { // the broker writes whole lines
+		fmt.Fprintf(os.Stderr, "%s\n", found[1])
+	}
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	t.text = append(t.text, text...)

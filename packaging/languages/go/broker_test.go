@@ -1,6 +1,7 @@
 package kafkabroker_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -211,6 +212,21 @@ func TestAStartThatFailsTellsWhy(t *testing.T) {
 		if _, err := kafkabroker.Launch(t.Context(), each.options); err == nil || !strings.Contains(err.Error(), each.why) {
 			t.Errorf("%v does not tell of %s", err, each.why)
 		}
+	}
+}
+
+func TestAnUnknownConfigIsNamedOnStandardError(t *testing.T) {
+	lines, written, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	real := os.Stderr
+	os.Stderr = written
+	kafkabroker.Start(t, kafkabroker.Options{Config: map[string]string{"log.retention.mss": "1"}})
+	line, err := bufio.NewReader(lines).ReadString('\n')
+	os.Stderr = real
+	if err != nil || !strings.HasPrefix(line, "pykafka_broker: unknown config log.retention.mss is ignored; did you mean") {
+		t.Errorf("said %s, %v", line, err)
 	}
 }
 

@@ -24,7 +24,7 @@ export class ControlClient extends Operations {
 export interface StartOptions {
   /** The program and its first arguments; by default PYKAFKA_BROKER_PROGRAM, or what is found on the PATH. */
   command?: string[]
-  /** Kafka's broker configs: `{ 'log.retention.ms': 1000 }`. */
+  /** Kafka's broker configs: `{ 'log.retention.ms': 1000 }`; a warning of the process names an unknown one. */
   config?: { [name: string]: string | number | boolean }
   /** The release of Kafka that clients see, "2.8"; by default the newest. */
   emulate?: string

@@ -397,11 +397,13 @@ export interface Snapshot {
 }
 
 /**
- * The broker's time, in epoch milliseconds, and whether the clock is stopped.
+ * The broker's time, in epoch milliseconds, and whether the clock is stopped. In a cluster `note` says
+ * that this is one node's clock; a broker alone has null.
  */
 export interface Time {
   now_ms: number
   frozen: boolean
+  note: string | null
 }
 
 /**

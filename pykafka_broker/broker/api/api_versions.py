@@ -123,33 +123,31 @@ def _emulated_ranges(services: Services) -> list[ApiVersion]:
 
 
 def _ranges(services: Services) -> list[ApiVersion]:
-    offered = {api_key: ROUTES[api_key] for api_key in sorted(ROUTES) if _offers(services, api_key)}
-    if services.node.metadata_follower is not None:
-        return _ranges_of_both(services.node.metadata_follower, offered)
-    return ranges_of(offered)
+    offered = {api_key: route for api_key, route in ROUTES.items() if _offers(services, api_key)}
+    return ranges_of(offered, services.node.metadata_follower)
 
 
-def ranges_of(routes: Mapping[ApiKey, Route]) -> list[ApiVersion]:
-    """Return the ranges in a table of routes, without APIs that only an emulation serves."""
-    ranges = ((api_key, *served_versions(api_key, routes)) for api_key in sorted(routes))
-    return [ApiVersion(api_key, lowest, highest) for api_key, lowest, highest in ranges if lowest <= highest]
+def ranges_of(routes: Mapping[ApiKey, Route], metadata: MetadataFollower | None = None) -> list[ApiVersion]:
+    """Return the ranges in a table of routes, without APIs that only an emulation serves.
+
+    metadata: where another node is the controller, forwarded APIs have the versions that both nodes serve.
+    """
+    if metadata is not None:
+        from pykafka_broker.broker.requests.controller_routes import (
+            FORWARDED,
+        )  # few brokers have a controller elsewhere
+
+    ranges = []
+    for api_key in sorted(routes):
+        lowest, highest = served_versions(api_key, routes)
+        if metadata is not None and api_key in FORWARDED:
+            lowest, highest = metadata.narrowed(api_key, lowest, highest)
+        if lowest <= highest:
+            ranges.append(ApiVersion(api_key, lowest, highest))
+    return ranges
 
 
 def _offers(services: Services, api_key: int) -> bool:
     """Return whether clients are to know of an API; the release that is emulated may have others than `ROUTES`."""
     route = ROUTES.get(ApiKey(api_key))
     return route is None or not route.optional or services.own.telemetry
-
-
-def _ranges_of_both(metadata: MetadataFollower, offered: Mapping[ApiKey, Route]) -> list[ApiVersion]:
-    """Return ranges where another node is the controller: forwarded APIs in versions served by both."""
-    from pykafka_broker.broker.requests.controller_routes import FORWARDED  # few brokers have a controller elsewhere
-
-    ranges = []
-    for api_key in offered:
-        lowest, highest = served_versions(api_key)
-        if api_key in FORWARDED:
-            lowest, highest = metadata.narrowed(api_key, lowest, highest)
-        if lowest <= highest:
-            ranges.append(ApiVersion(api_key, lowest, highest))
-    return ranges

@@ -22,6 +22,7 @@ from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Future, then
 from pykafka_broker.coordinators.groups.classic import join_refusal
+from pykafka_broker.coordinators.groups.group import UNKNOWN_MEMBER
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
@@ -34,7 +35,6 @@ from pykafka_broker.protocol.messages.leave_group_response import LeaveGroupResp
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
 from pykafka_broker.protocol.messages.sync_group_response import SyncGroupResponse
 
-_NULL_PROTOCOL_FROM = 7
 _PROTOCOL_REQUIRED_FROM = 5
 _MEMBERS_FROM = 3
 _READ_GROUP = (AclOperation.READ, AclResourceType.GROUP)
@@ -43,8 +43,7 @@ _READ_GROUP = (AclOperation.READ, AclResourceType.GROUP)
 @handles(ApiKey.JOIN_GROUP)
 def join_group(services: Services, context: RequestContext, request: JoinGroupRequest) -> Answer[JoinGroupResponse]:
     if not services.allows(context, *_READ_GROUP, request.group_id):
-        protocol_name = None if context.api_version >= _NULL_PROTOCOL_FROM else ""
-        return JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, protocol_name=protocol_name)
+        return join_refusal(ErrorCode.GROUP_AUTHORIZATION_FAILED, UNKNOWN_MEMBER)
     host, now = services.groups, context.now
     error = host.refusal(request.group_id)
     if error is not ErrorCode.NONE and request.group_id:

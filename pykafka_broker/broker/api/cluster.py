@@ -13,8 +13,8 @@ DescribeQuorum: the metadata quorum is this node alone, its leader and only vote
 but `__cluster_metadata-0` is UNKNOWN_TOPIC_OR_PARTITION. Versions: 1 times of the last fetch (KIP-836), 2 messages,
 directory ids and nodes (KIP-853); the id is zero as long as kraft.version is 0.
 
-Members: a broker that is its own controller can't unregister itself, where Kafka would let it and be left without a
-broker. This node stays the only voter: with kraft.version 0 voters are neither added nor removed (UNSUPPORTED_VERSION,
+Members: a broker that is its own controller can't unregister itself; Kafka allows that, and is left without a broker.
+This node stays the only voter: with kraft.version 0 voters are neither added nor removed (UNSUPPORTED_VERSION,
 if the request is otherwise right), with 1 no voter can be added, and the last is not removed.
 """
 
@@ -27,7 +27,7 @@ from pykafka_broker.cluster import feature_updates, registration
 from pykafka_broker.cluster.authorizer import NOT_ASKED, Rights, denial
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
-from pykafka_broker.errors import ApiError
+from pykafka_broker.errors import NOT_HOSTED, ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
@@ -93,7 +93,7 @@ def cluster_operations(services: Services, context: RequestContext, request: Des
         return NOT_ASKED
     if not services.allows(context, AclOperation.DESCRIBE, AclResourceType.CLUSTER):
         return 0
-    return services.authorized_operations(context, AclResourceType.CLUSTER)
+    return services.rights(context).operations(AclResourceType.CLUSTER)
 
 
 @handles(ApiKey.UPDATE_FEATURES)
@@ -122,8 +122,8 @@ def describe_quorum(
                 partitions.append(_metadata_partition(services))
                 response.nodes = _nodes(services, context) if context.api_version >= _NODES_FROM else []
             else:
-                code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
-                partitions.append(PartitionData(partition.partition_index, code, message))
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                partitions.append(PartitionData(partition.partition_index, code, NOT_HOSTED))
         response.topics.append(TopicData(topic.topic_name, partitions))
     return response
 

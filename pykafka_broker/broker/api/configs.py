@@ -170,11 +170,6 @@ def check_level(name: str, level: str | None) -> None:
         )
 
 
-def set_level(name: str, level: str | None) -> None:
-    """Set a logger's level, or with None leave the level to the parent logger."""
-    loggers()[name].setLevel(logging.NOTSET if level is None else LEVELS[level])
-
-
 @handles(ApiKey.DESCRIBE_CONFIGS)
 def describe_configs(
     services: Services, context: RequestContext, request: DescribeConfigsRequest
@@ -422,7 +417,7 @@ def _each(
                 raise TooManyRecords
             outcomes.append((0, None, *identity))
         except RequestRefused as error:
-            return [], [(error.code, error.message, one.resource_type, one.resource_name) for one in resources]
+            return [], [(error.code, error.message, each.resource_type, each.resource_name) for each in resources]
         except ApiError as error:
             outcomes.append((error.code, error.message, *identity))
     return records, outcomes
@@ -435,6 +430,7 @@ def _alter_loggers(node_id: int, validate_only: bool, kind: int, name: str, ops:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}") from None
     if wanted != node_id:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected node id. Expected {node_id}, but received {wanted}")
+    levels: dict[str, str | None] = {}
     for op in ops:
         check_operations([op])
         if op.operation in (AlterConfigOp.APPEND, AlterConfigOp.SUBTRACT):
@@ -442,8 +438,10 @@ def _alter_loggers(node_id: int, validate_only: bool, kind: int, name: str, ops:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{word} operation is not allowed for the BROKER_LOGGER resource")
         if op.operation == AlterConfigOp.DELETE and op.key == ROOT:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Removing the log level of the root logger is not allowed")
-        check_level(op.key, None if op.operation == AlterConfigOp.DELETE else op.value)
+        levels[op.key] = None if op.operation == AlterConfigOp.DELETE else op.value
+        check_level(op.key, levels[op.key])
     if not validate_only:
-        for op in ops:
-            set_level(op.key, None if op.operation == AlterConfigOp.DELETE else op.value)
+        known = loggers()
+        for key, level in levels.items():  # without a level of its own a logger has its parent's
+            known[key].setLevel(logging.NOTSET if level is None else LEVELS[level])
     return []

@@ -21,15 +21,13 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 
-FEATURES = {"consumer": "group.version", "streams": "streams.version"}
+_FEATURES = {"consumer": "group.version", "streams": "streams.version"}
 
 
 def offers(services: Services, protocol: str) -> bool:
     """Return whether the protocol is among `group.coordinator.rebalance.protocols` and its feature is finalized."""
-    return (
-        services.metadata.image.features.get(FEATURES[protocol], 0) >= 1
-        and protocol in services.node.config.group_coordinator_rebalance_protocols
-    )
+    is_finalized = services.metadata.image.features.get(_FEATURES[protocol], 0) >= 1
+    return is_finalized and protocol in services.node.config.group_coordinator_rebalance_protocols
 
 
 def may_name(services: Services, context: RequestContext, topics: Collection[str]) -> None:
@@ -49,7 +47,7 @@ def may_name(services: Services, context: RequestContext, topics: Collection[str
 
 def may_hold(services: Services, texts: Collection[str]) -> None:
     """Raise UNKNOWN_SERVER_ERROR, as Kafka does, where these texts, each once, exceed a record of a group."""
-    most_bytes = services.topic_config(CONSUMER_OFFSETS).max_message_bytes
+    most_bytes = services.node.topic_config(CONSUMER_OFFSETS).max_message_bytes
     if _bytes(texts) > most_bytes and _bytes(set(texts)) > most_bytes:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
@@ -67,15 +65,6 @@ def check_heartbeat_of_group(services: Services, context: RequestContext, is_off
     if not is_offered:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     services.authorise(context, AclOperation.READ, AclResourceType.GROUP, group_id)
-
-
-def check_coordinator(services: Services, group_id: str) -> None:
-    """Raise the refusal of the group's coordinator, after all checks that any broker can make.
-
-    A missing group id is refused later.
-    """
-    if group_id:
-        services.groups.require(group_id)
 
 
 def may_lack_groups(services: Services) -> bool:
@@ -99,8 +88,9 @@ def consumer_group_heartbeat(
 ) -> Answer[ConsumerGroupHeartbeatResponse]:
     check_heartbeat_of_group(services, context, offers(services, "consumer"), request.group_id)
     may_name(services, context, request.subscribed_topic_names or [])
-    check_coordinator(services, request.group_id)
     host = services.groups
+    if request.group_id:
+        host.require(request.group_id)
     caller = host.caller(context, services.who_may_see(context))
     effects = host.coordinator.consumer_heartbeat(request, caller, services.clock.now)
     effects.reply.error_code = verdict(services, effects.reply.error_code, request.member_epoch)

@@ -100,7 +100,7 @@ class PartitionReader:
         self.leaders: set[int] = set()  # of partitions that the client asks in vain for
         self._committed = committed
         self._tells_leader = version >= _TELLS_LEADER_FROM
-        self._uses_ids = version >= 13
+        self._uses_ids = version >= TOPIC_IDS_FROM
         self._magic = 2 if version >= _DOWN_CONVERTED_BELOW else int(version >= _MAGIC_1_FROM)
         self._allowed: set[str] = set()  # topics that the authorizer has been asked about
 
@@ -179,7 +179,7 @@ class PartitionReader:
         if self._committed:
             data.aborted_transactions = [
                 AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-                for aborted in log.aborted_transactions(wanted.fetch_offset, read.end_offset())
+                for aborted in log.aborted_transactions(wanted.fetch_offset, read.end_offset)
             ]
         return data
 
@@ -359,7 +359,7 @@ class FetchAttempt:
         if request.session_id:
             sessions.close(request.session_id)
         if request.session_epoch == INITIAL_EPOCH:
-            partitions = {(one.topic, one.partition): one for one in wanted}
+            partitions = {(each.topic, each.partition): each for each in wanted}
             self._session = sessions.open(partitions, self._uses_ids, now, privileged=self.PRIVILEGED)
         return wanted
 
@@ -468,12 +468,12 @@ class FetchAttempt:
 
     def _to_answer(self, found: list[Found]) -> list[Found]:
         """Return the results that stand in the answer."""
-        if self._session is not None:
-            found = [each for each in found if self._is_in_answer(*each)]
-        for _, data, size in found:
-            if 0 < size <= INLINE_BYTES:
-                _inline(data)
-        return found
+        for position, (wanted, data, size) in enumerate(found):
+            if 0 < size <= INLINE_BYTES and not _inline(data):
+                found[position] = wanted, _failure(wanted, ErrorCode.KAFKA_STORAGE_ERROR), 0
+        if self._session is None:
+            return found
+        return [each for each in found if self._is_in_answer(*each)]
 
     def _respond(self, found: list[Found]) -> FetchResponse:
         topics: dict[object, FetchableTopicResponse] = {}
@@ -517,13 +517,14 @@ def _nothing_new(found: list[Found], watched: list[Partition]) -> bool:
     )
 
 
-def _inline(data: PartitionData) -> None:
-    """Replace a short slice of a file by its bytes, so that most answers are sent as one piece."""
+def _inline(data: PartitionData) -> bool:
+    """Replace a short slice of a file by its bytes, so that most answers are sent as one piece; False if that fails."""
     if isinstance(data.records, FileSlice):
         try:
             data.records = data.records.read()
         except OSError:
-            data.records, data.error_code = b"", ErrorCode.KAFKA_STORAGE_ERROR
+            return False
+    return True
 
 
 def _wanted(request: FetchRequest, uses_ids: bool) -> list[FetchedPartition]:

@@ -86,7 +86,7 @@ def describe_groups(
         described = _classic_group(services, context, group_id)
         described.authorized_operations = NOT_ASKED
         if described.error_code == ErrorCode.NONE and request.include_authorized_operations:
-            described.authorized_operations = services.authorized_operations(context, AclResourceType.GROUP, group_id)
+            described.authorized_operations = services.rights(context).operations(AclResourceType.GROUP, group_id)
         groups.append(described)
     return services.groups.shards.when_committed(DescribeGroupsResponse(groups=groups), *request.groups)
 
@@ -181,7 +181,7 @@ def _describe_each(
                 raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, _HIDDEN_TOPICS)
             group.authorized_operations = NOT_ASKED
             if request.include_authorized_operations:
-                group.authorized_operations = services.authorized_operations(context, AclResourceType.GROUP, group_id)
+                group.authorized_operations = services.rights(context).operations(AclResourceType.GROUP, group_id)
         except ApiError as error:
             group = kind(error.code, error.message, group_id)
         groups.append(group)

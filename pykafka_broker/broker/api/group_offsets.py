@@ -113,9 +113,9 @@ def _readable(
 def _to_join_again(response: OffsetCommitResponse) -> OffsetCommitResponse:
     """Tell the members of a lost group to join again, as heartbeats do."""
     for topic in response.topics:
-        for one in topic.partitions:
-            if one.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
-                one.error_code = ErrorCode.UNKNOWN_MEMBER_ID
+        for partition in topic.partitions:
+            if partition.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+                partition.error_code = ErrorCode.UNKNOWN_MEMBER_ID
     return response
 
 
@@ -130,7 +130,7 @@ def _with_denied_commits(
 
 
 def _failed_commit(topic: OffsetCommitRequestTopic, code: ErrorCode) -> OffsetCommitResponseTopic:
-    partitions = [OffsetCommitResponsePartition(one.partition_index, code) for one in topic.partitions]
+    partitions = [OffsetCommitResponsePartition(partition.partition_index, code) for partition in topic.partitions]
     return OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions)
 
 
@@ -139,7 +139,7 @@ def offset_fetch(
     services: Services, context: RequestContext, request: OffsetFetchRequest
 ) -> Answer[OffsetFetchResponse]:
     asked = request.groups if context.api_version >= _GROUPS_FROM else [_only_group(request)]
-    groups = [_fetch(services, context, one, request) for one in asked]
+    groups = [_fetch(services, context, group, request) for group in asked]
     # A client without the right to a group must not have records appended for the group.
     allowed = [group.group_id for group in groups if group.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED]
     services.groups.confirm_offsets_by_append(*allowed)

@@ -35,6 +35,7 @@ from pykafka_broker.broker.requests.encoded_reply import EncodedReply
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Parked, Steps, are_many, shares
+from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -162,12 +163,12 @@ class StartsAndEnds(EncodedReply):
     ) -> None:
         """Take the answer apart where offsets stand, each of which is followed by a leader epoch."""
         answers = [answer for topic in response.topics for answer in topic.partitions]
-        for number, answer in enumerate(answers):
-            answer.offset = _MARKED + number
+        for position, answer in enumerate(answers):
+            answer.offset = _MARKED + position
         body, start = response.encode(version), 0
         wanted = ((topic.name, each) for topic in request.topics for each in topic.partitions)
-        for number, (topic, each) in enumerate(wanted):
-            at = body.index((_MARKED + number).to_bytes(8, "big"), start)
+        for position, (topic, each) in enumerate(wanted):
+            at = body.index((_MARKED + position).to_bytes(8, "big"), start)
             partition = replicas.open_leader(topic, each.partition_index)
             self._parts.append((body[start:at], partition, each.timestamp == LATEST))
             start = at + _OFFSET_AND_EPOCH_BYTES
@@ -351,7 +352,7 @@ def _answer(log: PartitionLog, wanted: ListOffsetsPartition, version: int) -> Li
 def _start(log: PartitionLog) -> tuple[int, int]:
     """Return the first offset of a log, and its leader epoch."""
     offset = log.log_start_offset
-    return offset, log.leader_epoch if offset == log.log_end_offset else log.epoch_at(offset)
+    return offset, log.leader_epoch if offset == log.log_end_offset else log.epochs.epoch_at(offset)
 
 
 def _timed_answer(
@@ -364,7 +365,7 @@ def _timed_answer(
         beyond: the error to raise if there is no such record; None: the answer is then offset -1.
     """
     if log.segments.untimed:
-        yield from log.learn_times()
+        yield from log.segments.learn_times()
     timestamp = wanted.timestamp
     if version == 0:
         return ListOffsetsPartitionResponse(wanted.partition_index, 0, _old_style_offsets(log, wanted, end))
@@ -377,7 +378,7 @@ def _timed_answer(
             raise beyond
         return _found(wanted, version, _NONE, _NONE, _NONE)
     # The record may be before the log's start, in a batch that is not deleted yet; its epoch is out of the cache then.
-    leader_epoch = log.epoch_at(max(found.offset, log.log_start_offset))
+    leader_epoch = log.epochs.epoch_at(max(found.offset, log.log_start_offset))
     return _found(wanted, version, found.offset, found.timestamp, leader_epoch)
 
 
@@ -408,15 +409,11 @@ def offset_for_leader_epoch(
 ) -> OffsetForLeaderEpochResponse:
     # Followers may ask about any topic.
     is_follower = services.allows(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, log=False)
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[_end_offset(services, context, is_follower, topic.topic, one) for one in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+    topics = []
+    for topic in request.topics:
+        found = [_end_offset(services, context, is_follower, topic.topic, asked) for asked in topic.partitions]
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=found))
+    return OffsetForLeaderEpochResponse(topics=topics)
 
 
 def _end_offset(
@@ -456,7 +453,7 @@ class _Unfinished(NamedTuple):
 def delete_records(
     services: Services, context: RequestContext, request: DeleteRecordsRequest
 ) -> Answer[DeleteRecordsResponse]:
-    return services.slices.reply(_deleted(services, context, request))
+    return services.slices.reply(_deleted(services, context, request), outlives_client=True)
 
 
 def _deleted(
@@ -468,8 +465,8 @@ def _deleted(
     offsets = ({each.partition_index: each.offset for each in topic.partitions} for topic in request.topics)
     groups = zip(response.topics, (list(each.items()) for each in offsets), strict=True)
     unfinished: list[_Unfinished] = []
-    for number, share in enumerate(shares(groups)):
-        if number:
+    for turn, share in enumerate(shares(groups)):
+        if turn:
             yield None
         for result, some in share:
             result.partitions += [_delete(services, context, result.name, *each, unfinished) for each in some]
@@ -495,9 +492,10 @@ def _delete(
 ) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=partition, low_watermark=_INVALID_LOW_WATERMARK)
     try:
-        found = services.partition(context, AclOperation.DELETE, topic, partition)
+        services.authorise(context, AclOperation.DELETE, AclResourceType.TOPIC, topic)
+        found = services.replicas.leader(topic, partition)
         log = found.log
-        if services.is_internal(topic):
+        if topic in INTERNAL_TOPICS:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         if log.config.cleanup_policy == ["compact"]:
             raise ApiError(ErrorCode.POLICY_VIOLATION)

@@ -130,8 +130,8 @@ class Production:
                     raise lost(error) from None
         responses: list[TopicProduceResponse] = []
         written: TopicProduceData | None = None
-        for number, share in enumerate(shares(asked)):
-            if number:
+        for turn, share in enumerate(shares(asked)):
+            if turn:
                 self._keep_records()
                 yield None
             for topic, some in share:
@@ -302,10 +302,10 @@ class Production:
         timed = wants_all and any(not append.partition.log.sole_replica for append in unfinished)
         parked = Parked(self._services.clock.now + self._request.timeout_ms if timed else None)
 
-        def finished(number: int, future: Future[None]) -> None:
-            unfinished[number].finish(future.error)
-            self._name_leader(unfinished[number].answer, future.error)
-            del waiting[number]
+        def finished(position: int, future: Future[None]) -> None:
+            unfinished[position].finish(future.error)
+            self._name_leader(unfinished[position].answer, future.error)
+            del waiting[position]
             if not waiting:
                 parked.complete(self._with_nodes(response))
 
@@ -315,17 +315,17 @@ class Production:
 
         def expire(now: int) -> ProduceResponse:
             give_up()
-            for number in waiting:
-                unfinished[number].answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+            for position in waiting:
+                unfinished[position].answer.error_code = ErrorCode.REQUEST_TIMED_OUT
             return self._with_nodes(response)
 
         waiting: dict[int, Future[None]] = {}
         parked.expire, parked.on_cancel = expire, give_up
-        for number, append in enumerate(unfinished):
+        for position, append in enumerate(unfinished):
             wait = append.partition.committed if wants_all else append.partition.durable
-            waiting[number] = wait(append.end_offset)
-        for number, future in list(waiting.items()):
-            future.add_done_callback(partial(finished, number))
+            waiting[position] = wait(append.end_offset)
+        for position, future in list(waiting.items()):
+            future.add_done_callback(partial(finished, position))
         return parked
 
 
@@ -382,8 +382,8 @@ def refusal_of_append(
         answer.error_message = error.message
     if isinstance(error, RecordErrors):
         answer.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=message)
-            for number, message in error.records
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+            for index, message in error.records
         ]
     return answer
 
@@ -488,7 +488,7 @@ def refusal(
     if found and (transactional_id is None or not services.allows(context, *_WRITE_TRANSACTION, transactional_id)):
         return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if context.api_version < ZSTD_FROM and any(_has_strange_codec(services, *topic) for topic in topics):
-        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "a codec that there is not")
+        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "unknown codec")
     return None
 
 

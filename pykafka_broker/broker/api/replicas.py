@@ -1,4 +1,4 @@
-"""Places and leaders of replicas: ElectLeaders v0-v2 (KIP-183, KIP-460), AlterPartitionReassignments v0-v1,
+"""Directories and leaders of replicas: ElectLeaders v0-v2 (KIP-183, KIP-460), AlterPartitionReassignments v0-v1,
 ListPartitionReassignments v0 (KIP-455), AlterReplicaLogDirs v0-v2 (KIP-113), DescribeLogDirs v0-v5 (KIP-113, KIP-827).
 
 ElectLeaders: the controller decides partition by partition. A request without partitions means all, and the answer has
@@ -102,7 +102,7 @@ def alter_replica_log_dirs(
 ) -> AlterReplicaLogDirsResponse:
     services.authorise(context, AclOperation.ALTER, AclResourceType.CLUSTER)
     # A partition that is named twice goes to the directory that is named last.
-    paths = {(topic.name, each): one.path for one in request.dirs for topic in one.topics for each in topic.partitions}
+    paths = {(topic.name, each): to.path for to in request.dirs for topic in to.topics for each in topic.partitions}
     codes = {key: _move(services, *key, path) for key, path in paths.items()}
     topics = by_topic((topic, AlterReplicaLogDirPartitionResult(index, code)) for (topic, index), code in codes.items())
     return AlterReplicaLogDirsResponse(results=[AlterReplicaLogDirTopicResult(*topic) for topic in topics.items()])

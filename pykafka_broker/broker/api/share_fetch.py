@@ -44,7 +44,7 @@ from pykafka_broker.coordinators.share.sessions import (
 from pykafka_broker.coordinators.share.share_group import MAX_MEMBER_ID
 from pykafka_broker.coordinators.share.share_partition import GAP, REJECT, RENEW, AckBatch, SharePartition
 from pykafka_broker.coordinators.share.state import ShareKey, StateRun, coalesced
-from pykafka_broker.errors import ApiError
+from pykafka_broker.errors import NOT_HOSTED, ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType, TopicIdPartition, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
@@ -78,7 +78,7 @@ class AckResult(NamedTuple):
 
 
 _ACCEPTED = AckResult(ErrorCode.NONE, None)
-_NOT_LED = AckResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+_NOT_LED = AckResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HOSTED)
 
 
 def _member_of(
@@ -160,12 +160,12 @@ def _acknowledge(
             while not (before := services.shares.partitions.before(share_key)).done:
                 has_waited = True
                 yield before
-            one = services.shares.partitions.acknowledge(share_key, member_id, batches, services.clock.now)
+            accepted = services.shares.partitions.acknowledge(share_key, member_id, batches, services.clock.now)
             results[key] = _ACCEPTED
-            if one.writing is not None:
-                elsewhere[key] = one
+            if accepted.writing is not None:
+                elsewhere[key] = accepted
                 continue
-            taken.append(one.show)
+            taken.append(accepted.show)
             commit = services.shares.committed([share_key])
             if not commit.done:
                 commits.append(commit)
@@ -174,10 +174,10 @@ def _acknowledge(
         except ApiError as error:
             result = AckResult(error.code, error.message)
             results[key] = known.setdefault(result, result)
-    for key, one in elsewhere.items():
-        assert one.writing is not None
-        yield one.writing.settled()
-        refusal = one.refusal()
+    for key, accepted in elsewhere.items():
+        assert accepted.writing is not None
+        yield accepted.writing.settled()
+        refusal = accepted.refusal()
         if refusal is not None:
             results[key] = AckResult(refusal.code, refusal.message)
     if has_waited or elsewhere:
@@ -352,7 +352,7 @@ class ShareReader:
                 found[topic_partition] = data
                 is_first = False
                 left_bytes -= len(data.records)
-                left_records -= sum(one.last_offset - one.first_offset + 1 for one in data.acquired_records)
+                left_records -= sum(run.last_offset - run.first_offset + 1 for run in data.acquired_records)
         return found
 
     def _read(
@@ -445,8 +445,7 @@ def _begun(
     try:
         results = yield from _acknowledge(services, context, member, acks, request.is_renew_ack, taken)
         if session is not None:
-            attempt = ShareFetchAttempt(services, context, member, request, results, session.partitions)
-            attempt.resolve(session)
+            attempt = ShareFetchAttempt(services, context, member, request, results, session)
             first = attempt.at_first_sight() if taken and not has_unknown_mode else None
     finally:
         for show in taken:
@@ -490,8 +489,8 @@ def _update(session: ShareSession, request: ShareFetchRequest, known: Collection
     """Add the request's partitions to the session, and remove the forgotten ones. known: the ids of existing topics."""
     for topic in request.topics:
         topic_id = bytes(topic.topic_id)
-        for one in topic.partitions:
-            session.add((topic_id, one.partition_index), topic_id in known)
+        for partition in topic.partitions:
+            session.add((topic_id, partition.partition_index), topic_id in known)
     for forgotten in request.forgotten_topics_data:
         topic_id = bytes(forgotten.topic_id)
         for index in forgotten.partitions:
@@ -518,7 +517,7 @@ class ShareFetchAttempt:
         member: Member,
         request: ShareFetchRequest,
         results: dict[TopicIdPartition, AckResult],
-        known: Mapping[TopicIdPartition, bool],
+        session: ShareSession,
     ) -> None:
         self._services = services
         self._context = context
@@ -527,17 +526,15 @@ class ShareFetchAttempt:
         self._min_bytes = request.min_bytes
         self._partitions: list[TopicIdPartition] = []
         self._denied: dict[TopicIdPartition, RefusedPartition] = {}
-        wanted = request.min_bytes > 0 and request.max_bytes and request.max_records
-        self._max_wait_ms = request.max_wait_ms if wanted else 0
-        self._reader = ShareReader(services.shares.partitions, services.config.fetch_max_bytes, member, request, known)
-
-    def resolve(self, session: ShareSession) -> None:
-        """Divide the session's partitions into readable and denied partitions."""
         for key in session.in_turn():
-            if _may_read(self._services, self._context, key[0]):
+            if _may_read(services, context, key[0]):
                 self._partitions.append(key)
             else:
                 self._denied[key] = _DENIAL
+        wanted = request.min_bytes > 0 and request.max_bytes and request.max_records
+        self._max_wait_ms = request.max_wait_ms if wanted else 0
+        most_bytes, known = services.config.fetch_max_bytes, session.partitions
+        self._reader = ShareReader(services.shares.partitions, most_bytes, member, request, known)
 
     def begin(self) -> ShareFetchResponse | Parked:
         """Return the answer, or a wait for the answer."""
@@ -557,8 +554,8 @@ class ShareFetchAttempt:
         if self._partitions and not self._reader.has(self._partitions, self._min_bytes):
             return None
         data = self._reader.read(self._partitions, self._services.clock.now)
-        has_records = any(one.acquired_records for one in data.values())
-        all_failed = len(data) == len(self._partitions) and all(one.error_code for one in data.values())
+        has_records = any(part.acquired_records for part in data.values())
+        all_failed = len(data) == len(self._partitions) and all(part.error_code for part in data.values())
         if self._partitions and not (has_records or all_failed or self._reader.has_passed):
             return None
         return self._response(data)

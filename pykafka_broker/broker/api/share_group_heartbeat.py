@@ -9,12 +9,7 @@ from __future__ import annotations
 
 import logging
 
-from pykafka_broker.broker.api.consumer_group_heartbeat import (
-    check_coordinator,
-    check_heartbeat_of_group,
-    may_name,
-    verdict,
-)
+from pykafka_broker.broker.api.consumer_group_heartbeat import check_heartbeat_of_group, may_name, verdict
 from pykafka_broker.broker.coordinators.share_host import is_enabled
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
@@ -26,7 +21,7 @@ from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @handles(ApiKey.SHARE_GROUP_HEARTBEAT)
@@ -35,7 +30,8 @@ def share_group_heartbeat(
 ) -> Answer[ShareGroupHeartbeatResponse]:
     check_heartbeat_of_group(services, context, is_enabled(services.image.features), request.group_id)
     may_name(services, context, request.subscribed_topic_names or [])
-    check_coordinator(services, request.group_id)
+    if request.group_id:
+        services.groups.require(request.group_id)
     response = _beat(services, context, request)
     response.error_code = verdict(services, response.error_code, request.member_epoch)
     services.groups.heard(context, request.group_id, request.member_id)
@@ -99,6 +95,6 @@ def _initializing(services: Services, group: ShareGroup) -> Steps[None]:
             if host.coordinator.groups.get(group_id) is group:
                 host.apply(share.initialized(group_id, missing, done))
     except ApiError as error:
-        log.warning("share group %s can't initialize partitions: %s", group.group_id, error)
+        logger.warning("share group %s can't initialize partitions: %s", group.group_id, error)
     finally:
         group.attempts -= 1

@@ -31,7 +31,7 @@ from pykafka_broker.cluster.authorizer import denial
 from pykafka_broker.coordinators.groups.epoch_group import FIRST_GROUP_EPOCH
 from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
 from pykafka_broker.coordinators.share.state import UNINITIALIZED, UNKNOWN_COUNT, ShareKey
-from pykafka_broker.errors import ApiError
+from pykafka_broker.errors import NOT_HOSTED, ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
@@ -65,7 +65,6 @@ from pykafka_broker.protocol.runtime import ZERO_UUID, uuid_text
 # A topic of the answer, and a partition to come.
 _Asked = tuple[DescribeShareGroupOffsetsResponseTopic, Future[DescribeShareGroupOffsetsResponsePartition]]
 _NO_LAG = -1
-_NOT_HOSTED = "This server does not host this topic-partition."
 _NOTHING_TO_DELETE = "There is no offset information to delete."
 
 
@@ -237,7 +236,7 @@ def _altered(
         asked = _each_once(named)
         for each in asked:
             try:
-                services.topic(context, AclOperation.READ, each.topic_name)
+                services.authorise(context, AclOperation.READ, AclResourceType.TOPIC, each.topic_name)
             except ApiError as error:
                 denied[each.topic_name] = error
         allowed = [each for each in asked if each.topic_name not in denied]
@@ -283,7 +282,8 @@ def _alter_allowed(
     tried: Topics = {
         topics[each.topic_name].id: (
             each.topic_name,
-            frozenset(one.partition_index for one in each.partitions) & topics[each.topic_name].partitions.keys(),
+            frozenset(partition.partition_index for partition in each.partitions)
+            & topics[each.topic_name].partitions.keys(),
         )
         for each in allowed
         if each.topic_name in topics
@@ -316,10 +316,10 @@ def _refusal(services: Services, group_id: str, allowed: list[AlterShareGroupOff
     """Return the error of the whole request for a negative partition of a known topic (Kafka stumbles over it)."""
     for each in allowed:
         topic_id = services.image.topic_id(each.topic_name)
-        for one in each.partitions:
-            if topic_id is not None and one.partition_index < 0:
-                place = f"{group_id} {uuid_text(topic_id)} {one.partition_index}"
-                message = f"Initialize share group parameters has invalid partitionId - {place}"
+        for partition in each.partitions:
+            if topic_id is not None and partition.partition_index < 0:
+                key = f"{group_id} {uuid_text(topic_id)} {partition.partition_index}"
+                message = f"Initialize share group parameters has invalid partitionId - {key}"
                 return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
     return None
 
@@ -329,18 +329,18 @@ def _alter(
 ) -> Steps[AlterShareGroupOffsetsResponseTopic]:
     topic_id = services.image.topic_id(wanted.topic_name) or ZERO_UUID
     results, altered = [], set()
-    for one in wanted.partitions:
-        result = AlterShareGroupOffsetsResponsePartition(one.partition_index)
+    for partition in wanted.partitions:
+        result = AlterShareGroupOffsetsResponsePartition(partition.partition_index)
         try:
-            if services.image.partition(wanted.topic_name, one.partition_index) is None:
+            if services.image.partition(wanted.topic_name, partition.partition_index) is None:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            key = ShareKey(group_id, topic_id, one.partition_index)
-            yield from services.shares.begin(key, epoch, one.start_offset)
-            altered.add(one.partition_index)
+            key = ShareKey(group_id, topic_id, partition.partition_index)
+            yield from services.shares.begin(key, epoch, partition.start_offset)
+            altered.add(partition.partition_index)
         except ApiError as error:
             result.error_code = error.code
             hosted = error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            result.error_message = error.message if hosted else _NOT_HOSTED
+            result.error_message = error.message if hosted else NOT_HOSTED
         results.append(result)
     if altered:
         done[topic_id] = (wanted.topic_name, frozenset(altered))
@@ -397,10 +397,10 @@ def _delete(
     keys: list[ShareKey],
 ) -> Steps[None]:
     """Delete a group's offsets of the topic in `result`, and add the keys of deleted states to `keys`."""
-    services.topic(context, AclOperation.READ, result.topic_name)
+    services.authorise(context, AclOperation.READ, AclResourceType.TOPIC, result.topic_name)
     topic = services.image.topics.get(result.topic_name)
     if topic is None:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_HOSTED)
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HOSTED)
     if topic.id not in group.initialized:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOTHING_TO_DELETE)
     result.topic_id = topic.id

@@ -18,7 +18,7 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, R, when_committed
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.coordinators.share.state import ShareKey, StateRun
-from pykafka_broker.errors import ApiError
+from pykafka_broker.errors import NOT_HOSTED, ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
@@ -49,7 +49,7 @@ _TOO_LARGE = (
 _MESSAGES = {
     ErrorCode.FENCED_STATE_EPOCH: "The coordinator rejected the request because the state epoch did not match.",
     ErrorCode.FENCED_LEADER_EPOCH: "The leader epoch in the request is older than the epoch on the broker.",
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: NOT_HOSTED,
 }
 
 
@@ -131,7 +131,7 @@ def write_state(
 ) -> Answer[written.WriteShareGroupStateResponse]:
     def act(key: ShareKey, asked: Any) -> written.PartitionResult:
         size = len(asked.state_batches) * _STATE_BATCH_BYTES
-        if size > _SMALL_BYTES and size > services.topic_config(SHARE_GROUP_STATE).max_message_bytes:
+        if size > _SMALL_BYTES and size > services.node.topic_config(SHARE_GROUP_STATE).max_message_bytes:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, _TOO_LARGE)
         runs = [
             StateRun(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)

@@ -44,8 +44,8 @@ def fetch_shortly(services: Services, context: RequestContext, frame: Any, body:
     asked = None if reader is None else reader(frame, body)
     if asked is None:
         return None
-    replica, max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch, names, *place = asked
-    topic, topic_id, index, leader_epoch, offset, last_epoch, log_start, partition_bytes = place
+    replica, max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch, names, *wanted_values = asked
+    topic, topic_id, index, leader_epoch, offset, last_epoch, log_start, partition_bytes = wanted_values
     if replica >= 0 or isolation not in _ISOLATION_LEVELS:
         return None
     uses_ids, sessions = version >= TOPIC_IDS_FROM, services.fetch_sessions
@@ -111,7 +111,7 @@ def _look(partition: Partition, wanted: FetchedPartition, max_bytes: int, isolat
         )
         if read is None:
             return b"", 0
-        if committed and log.aborted_transactions(offset, read.end_offset()):
+        if committed and log.aborted_transactions(offset, read.end_offset):
             return None
         size = len(read.records)
         return (read.records.read() if size <= INLINE_BYTES else read.records), size
@@ -159,6 +159,7 @@ class SingleFetchAttempt(FetchAttempt):
         max_bytes: int,
         isolation: int,
     ) -> None:
+        """Begin to wait. `FetchAttempt.__init__` would look at the request once more."""
         self._services = services
         self._version = context.api_version
         self._isolation = isolation

@@ -1,10 +1,10 @@
 """The short way of OffsetCommit: one partition, committed by a client without a static id, v5-v10.
 
-Rule: a request that anything makes unusual gets None before anything is changed, and goes the general way
-(`group_offsets.py`): two partitions, no metadata at all, a group that is not coordinated here, a refusal by the group,
-an answer that waits for followers or for a sync. No rule about groups or offsets stands here: `OffsetRequests` decides
-and `GroupHost` writes, as in the general way. From the append on nothing steps aside: a refusal of the log is
-answered here. Commits of one turn of the loop are written as one batch before an answer of the turn leaves.
+Rule: for an unusual request the result is None, before anything is changed, and `group_offsets.py` serves the request.
+Unusual are: two partitions, no metadata at all, a group that is not coordinated here, a refusal by the group, an answer
+that waits for followers or for a sync. This module has no rules about groups or offsets of its own: `OffsetRequests`
+decides and `GroupHost` writes, as in `group_offsets.py`. After the append the result is never None: a refusal of the
+log is answered here. Commits of one turn of the loop are written as one batch before an answer of the turn leaves.
 """
 
 from __future__ import annotations

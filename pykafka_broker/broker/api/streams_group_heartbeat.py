@@ -12,7 +12,6 @@ plug-in, and this broker has none: the answer is Kafka's without one, and no hea
 from __future__ import annotations
 
 from pykafka_broker.broker.api.consumer_group_heartbeat import (
-    check_coordinator,
     check_heartbeat_of_group,
     may_hold,
     may_name,
@@ -48,9 +47,10 @@ def streams_group_heartbeat(
         problem = _problem(services, context, request.topology)
         if problem is not None:
             return StreamsGroupHeartbeatResponse(error_code=ErrorCode.STREAMS_INVALID_TOPOLOGY, error_message=problem)
-    check_coordinator(services, request.group_id)
-    host, now = services.groups, services.clock.now
-    effects = host.coordinator.streams.heartbeat(request, host.caller(context), now)
+    host = services.groups
+    if request.group_id:
+        host.require(request.group_id)
+    effects = host.coordinator.streams.heartbeat(request, host.caller(context), services.clock.now)
     host.apply(effects)
     host.heard(context, request.group_id, request.member_id)
     reply = effects.reply
@@ -79,7 +79,7 @@ def topology_description_update(
 
 def _problem(services: Services, context: RequestContext, topology: Topology) -> str | None:
     """Return the problem with the names in a topology, in Kafka's words, or None."""
-    may_hold(services, [one.subtopology_id for one in topology.subtopologies])
+    may_hold(services, [each.subtopology_id for each in topology.subtopologies])
     names = mentioned(topology)
     may_hold(services, names)
     prohibited = [name for name in names if name in INTERNAL_TOPICS]
@@ -96,9 +96,9 @@ def _create(services: Services, context: RequestContext, topics: list[CreatableT
     """Create internal topics if the client may create all; return the problem, empty if none."""
     if not services.allows(context, AclOperation.CREATE, AclResourceType.CLUSTER, log=False):
         denied = [
-            one.name
-            for one in topics
-            if not services.allows(context, AclOperation.CREATE, AclResourceType.TOPIC, one.name)
+            each.name
+            for each in topics
+            if not services.allows(context, AclOperation.CREATE, AclResourceType.TOPIC, each.name)
         ]
         if denied:
             return f"Unauthorized to CREATE on topics {', '.join(denied)}"

@@ -95,9 +95,7 @@ def describe_topic_partitions(
         if page.next is not None and not asked:
             break
     for topic in page.topics:
-        topic.topic_authorized_operations = services.authorized_operations(
-            context, AclResourceType.TOPIC, topic.name or ""
-        )
+        topic.topic_authorized_operations = services.rights(context).operations(AclResourceType.TOPIC, topic.name or "")
     page.topics += [
         DescribeTopicPartitionsResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name) for name in refused
     ]

@@ -29,7 +29,7 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Future, Steps, when_committed
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.coordinators.transactions.coordinator import Markers, TransactionFilters, matching_transactions
-from pykafka_broker.errors import ApiError
+from pykafka_broker.errors import NOT_HOSTED, ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
@@ -78,7 +78,7 @@ def _written(services: Services, request: WriteTxnMarkersRequest) -> Steps[Answe
     pace = Pace()
     for marker in request.markers:
         result = yield from _result(services, marker, commits, pace)
-        if result.topics:  # Kafka answers never if some markers name no partitions and others do
+        if result.topics:  # Kafka never answers if some markers name no partitions and others do
             response.markers.append(result)
     return when_committed(response, *commits)
 
@@ -179,7 +179,7 @@ def list_transactions(
             if services.allows(context, AclOperation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID, name)
         ],
     )
-    return when_committed(response, services.transactions.all_committed())
+    return when_committed(response, services.transactions.shards.all_committed())
 
 
 def _matcher(pattern: str | None) -> Callable[[str], bool] | None:
@@ -215,8 +215,7 @@ def _partition(services: Services, context: RequestContext, topic: str, partitio
         log = services.replicas.replica(topic, partition).log
     except ApiError as error:
         # Kafka has this message for an unknown topic, and none for a partition that a known topic lacks.
-        unknown = topic not in services.image.topics
-        message = "This server does not host this topic-partition." if unknown else None
+        message = None if topic in services.image.topics else NOT_HOSTED
         return PartitionResponse(partition, error.code, error.message or message)
     return PartitionResponse(
         partition,

@@ -287,9 +287,9 @@ def _split(
             continue
         there: list[TxnOffsetCommitRequestPartition] = []
         missing: list[TxnOffsetCommitRequestPartition] = []
-        for one in topic.partitions:
-            exists = services.image.partition(topic.name, one.partition_index) is not None
-            (there if exists else missing).append(one)
+        for partition in topic.partitions:
+            exists = services.image.partition(topic.name, partition.partition_index) is not None
+            (there if exists else missing).append(partition)
         if there:
             known.append(TxnOffsetCommitRequestTopic(topic.name, topic.topic_id, there))
         if missing or topic.name not in services.image.topics:
@@ -305,7 +305,7 @@ def _failed_topics(topics: list[TxnOffsetCommitRequestTopic], code: ErrorCode) -
         TxnOffsetCommitResponseTopic(
             topic.name,
             topic.topic_id,
-            [TxnOffsetCommitResponsePartition(one.partition_index, code) for one in topic.partitions],
+            [TxnOffsetCommitResponsePartition(partition.partition_index, code) for partition in topic.partitions],
         )
         for topic in topics
     ]

@@ -120,7 +120,7 @@ class AddPartitionsToTxnManager(RequestBatcher[PartitionVerification]):
     def ask_again(self, asker: Asker, partition: Partition) -> PartitionVerification:
         """Ask again in a moment, since the local coordinator refused while the transaction before is not over."""
         verification = self._verification(asker, partition)
-        self._hear(verification, ErrorCode.CONCURRENT_TRANSACTIONS)
+        self._conclude(verification, ErrorCode.CONCURRENT_TRANSACTIONS)
         return verification
 
     def settle(self, asker: Asker, partition: Partition, local: LocalVerdict) -> PartitionVerification:
@@ -143,11 +143,11 @@ class AddPartitionsToTxnManager(RequestBatcher[PartitionVerification]):
 
     def _await(self, verification: PartitionVerification, local: LocalVerdict) -> None:
         def committed(future: Future[None]) -> None:
-            self._hear(verification, local.verdict if future.error is None else ErrorCode.NOT_COORDINATOR)
+            self._conclude(verification, local.verdict if future.error is None else ErrorCode.NOT_COORDINATOR)
 
         local.committed.add_done_callback(committed)
 
-    def _hear(self, verification: PartitionVerification, verdict: ErrorCode) -> None:
+    def _conclude(self, verification: PartitionVerification, verdict: ErrorCode) -> None:
         """Complete with the verdict, unless the coordinator may say something else in a moment."""
         again_ms = self._node.clock.now + self._node.config.add_partitions_to_txn_retry_backoff_ms
         verify_only = verification.asker[3]
@@ -196,7 +196,7 @@ class AddPartitionsToTxnManager(RequestBatcher[PartitionVerification]):
             if answer.error_code:
                 whole = _WHOLE.get(ErrorCode(answer.error_code), ErrorCode(answer.error_code))
         for verification in [one for one in wanted if not one.done]:
-            self._hear(verification, verdicts.get((verification.asker[0], verification.partition), whole))
+            self._conclude(verification, verdicts.get((verification.asker[0], verification.partition), whole))
 
 
 def _verdicts(answer: AddPartitionsToTxnResponse) -> Iterable[tuple[tuple[str, TopicPartition], ErrorCode]]:

@@ -55,8 +55,8 @@ _REFUSALS = {
 }
 
 
-def as_its_coordinator_tells(error: ApiError) -> ApiError:
-    """Return the error of a coordinator's log in the words of the coordinator."""
+def coordinator_error(error: ApiError) -> ApiError:
+    """Return a coordinator's error for an error of its log."""
     return ApiError(_REFUSALS.get(error.code, error.code), error.message)
 
 

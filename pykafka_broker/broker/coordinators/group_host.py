@@ -159,7 +159,7 @@ class GroupHost:
 
     def _replay_marker(self, index: int, producer_id: int, committed: bool) -> None:
         index_of = self.shards.index_of
-        self.coordinator.replay_end_txn(producer_id, committed, lambda group_id: index_of(group_id) == index)
+        self.coordinator.offsets.replay_end_txn(producer_id, committed, lambda group_id: index_of(group_id) == index)
 
     # -- what handlers ask
 
@@ -264,12 +264,13 @@ class GroupHost:
     ) -> None:
         """Append the records of a decision to the log of the shard, and replay them. ApiError if the log refuses."""
         now, replay = self._node.clock.now, self.coordinator.replay
-
-        def written(some: Sequence[CoordinatorRecord], base_offset: int) -> None:
-            for offset, record in enumerate(some, base_offset):
-                replay(record, now, offset, producer_id)
-
-        self.shards.append(shard, records, written, producer_id=producer_id, producer_epoch=producer_epoch)
+        self.shards.append(
+            shard,
+            records,
+            lambda record, offset: replay(record, now, offset, producer_id),
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+        )
 
     def listed(self) -> GroupCoordinator:
         """Return the coordinator, after the load of all logs. Raises COORDINATOR_LOAD_IN_PROGRESS."""

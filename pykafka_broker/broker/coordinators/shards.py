@@ -18,14 +18,14 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from pykafka_broker.broker.coordinators.coordinator_log import SenselessRecord, as_its_coordinator_tells, partition_for
+from pykafka_broker.broker.coordinators.coordinator_log import SenselessRecord, coordinator_error, partition_for
 from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.waiting.future import DONE, Answer, Future, R, TooLate, all_of, when_committed
 from pykafka_broker.cluster.image import MetadataDelta, PartitionImage
 from pykafka_broker.coordinators.record import CoordinatorRecord, encode
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.partition_log import AppendInfo, Origin
+from pykafka_broker.log.partition_log import Origin
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.builder import build_keyed_batch
 from pykafka_broker.records.errors import CorruptBatch
@@ -39,10 +39,7 @@ SLICE_BYTES = 1 << 18
 _RETRY_MS = 1_000
 
 
-Written = Callable[[Sequence[CoordinatorRecord], int], None]  # records of a decision, and the offset of the first
-
-
-def _changes_nothing(records: Sequence[CoordinatorRecord], base_offset: int) -> None: ...
+Replay = Callable[[CoordinatorRecord, int], object]  # a written record, and its offset
 
 
 class ShardHost(Protocol):
@@ -168,7 +165,7 @@ class CoordinatorShards:
         try:
             partition = self._node.replicas.leader(self.topic, index)
         except ApiError as error:
-            raise as_its_coordinator_tells(error) from error
+            raise coordinator_error(error) from error
         if shard is not None:
             shard.partition = partition
         return partition
@@ -179,12 +176,12 @@ class CoordinatorShards:
         self,
         index: int,
         records: Sequence[CoordinatorRecord],
-        written: Written = _changes_nothing,
+        replay: Replay | None = None,
         *,
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = -1,
-    ) -> AppendInfo:
-        """Append a decision's records as a batch, transactional if a producer is named; `written` replays the records.
+    ) -> None:
+        """Append a decision's records as a batch, transactional if a producer is named, and replay them.
 
         A refusal is told in the coordinator's words, also of a batch above `max.message.bytes`; but tombstones alone
         may become several batches. Batches before a refusal are written and replayed then (Kafka: a result that is not
@@ -198,23 +195,24 @@ class CoordinatorShards:
         config = partition.log.config
         try:
             if len(batch) > config.max_message_bytes:
-                return self._append_divided(index, records, written)
+                self._append_divided(index, records, replay)
+                return
             wanted = config.min_insync_replicas
             if wanted > 1:
                 partition.check_insync(wanted)
             appended = partition.append(batch, wall, header=header, origin=Origin.COORDINATOR)
         except ApiError as error:
-            raise as_its_coordinator_tells(error) from error
-        written(records, appended.base_offset)
-        return appended
+            raise coordinator_error(error) from error
+        if replay is not None:
+            for offset, record in enumerate(records, appended.base_offset):
+                replay(record, offset)
 
-    def _append_divided(self, index: int, records: Sequence[CoordinatorRecord], written: Written) -> AppendInfo:
+    def _append_divided(self, index: int, records: Sequence[CoordinatorRecord], replay: Replay | None) -> None:
         if len(records) == 1 or any(record.value is not None for record in records):
             raise ApiError(ErrorCode.MESSAGE_TOO_LARGE)
         half = len(records) // 2
-        first = self.append(index, records[:half], written)
-        self.append(index, records[half:], written)
-        return first
+        self.append(index, records[:half], replay)
+        self.append(index, records[half:], replay)
 
     def committed(self, *keys: str) -> Future[None]:
         """Return the future of all known records of the keys being committed.
@@ -386,7 +384,7 @@ class CoordinatorShards:
                     return 0
             self._is_loaded(shard)
         except ApiError as error:
-            self._fail(shard, as_its_coordinator_tells(error))
+            self._fail(shard, coordinator_error(error))
         except Exception as error:
             # Records that make no sense, or a defect of ours: the others must not suffer for either.
             logger.debug("while %s-%d was read", self.topic, shard.index, exc_info=True)

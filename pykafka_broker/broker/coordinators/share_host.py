@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from pykafka_broker.cluster.features import SHARE_VERSION
 from pykafka_broker.cluster.image import NO_LEADER, MetadataDelta
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.config.group import GroupConfig
-from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult, R, decode
+from pykafka_broker.coordinators.record import CoordinatorResult, R, decode
 from pykafka_broker.coordinators.share.sessions import Member, ShareSession, ShareSessions
 from pykafka_broker.coordinators.share.share_group import Topics
 from pykafka_broker.coordinators.share.share_partition import Change
@@ -92,8 +92,8 @@ class StateRequest(Future[Any]):
         self.tries = 0
 
 
-class _Try:
-    """A request on the way to a broker, which may turn out to be the wrong broker."""
+class _Attempt:
+    """A request on the way to a broker; given up when another broker turns out to keep the state."""
 
     __slots__ = ("given_up", "request")
 
@@ -102,7 +102,7 @@ class _Try:
         self.given_up = False
 
 
-class StateRequests(RequestBatcher[_Try]):
+class StateRequests(RequestBatcher[_Attempt]):
     """The requests of a node for states at other nodes (Kafka: PersisterStateManager).
 
     find: returns the other node that keeps a state; None if this node does, or nobody.
@@ -125,19 +125,19 @@ class StateRequests(RequestBatcher[_Try]):
         if broker_id is None:  # this node, maybe, whose host is asked when it is tried the next time
             request.fail(ApiError(ErrorCode.NOT_COORDINATOR))
         else:
-            self.send(broker_id, _Try(request))
+            self.send(broker_id, _Attempt(request))
 
-    def _end_moved(self, broker_id: int, wanted: _Try) -> bool:
+    def _end_moved(self, broker_id: int, wanted: _Attempt) -> bool:
         if wanted.given_up or self._find(wanted.request.key) == broker_id:
             return False
         wanted.given_up = True
         self._failed(wanted.request, ApiError(ErrorCode.NOT_COORDINATOR), is_known=False)
         return True
 
-    def _choose(self, waiting: list[_Try]) -> tuple[list[_Try], list[_Try]]:
+    def _choose(self, waiting: list[_Attempt]) -> tuple[list[_Attempt], list[_Attempt]]:
         """Choose requests of a kind and group, in the order of each share partition."""
-        now: list[_Try] = []
-        later: list[_Try] = []
+        now: list[_Attempt] = []
+        later: list[_Attempt] = []
         seen: set[ShareKey] = set()
         for one in waiting:
             if one.given_up:
@@ -149,12 +149,12 @@ class StateRequests(RequestBatcher[_Try]):
             seen.add(request.key)
         return now, later
 
-    def _request(self, wanted: list[_Try]) -> Message:
+    def _request(self, wanted: list[_Attempt]) -> Message:
         first = wanted[0].request
         topics = by_topic((one.request.key.topic_id, one.request.asked) for one in wanted)
         return first.kind.request(first.key.group_id, [first.kind.topic(*each) for each in topics.items()])
 
-    def _complete(self, wanted: list[_Try], answer: Message | LinkError) -> None:
+    def _complete(self, wanted: list[_Attempt], answer: Message | LinkError) -> None:
         results = {} if isinstance(answer, LinkError) else dict(_results(answer))
         for request in [one.request for one in wanted if not (one.given_up or one.request.done)]:
             found = results.get((request.key.topic_id, request.key.partition))
@@ -253,8 +253,8 @@ class Summary(NamedTuple):
     complete_count: int
 
 
-class _Told(NamedTuple):
-    """A state, as told by another node."""
+class _RemoteState(NamedTuple):
+    """A state that another node keeps."""
 
     start_offset: int
     runs: list[StateRun]
@@ -301,7 +301,7 @@ class ShareHost:
         self._requests = StateRequests(node, self.other_coordinator)
         self._end_offsets = EndOffsetRequests(node)
         self._reading: dict[ShareKey, _Reading] = {}
-        self._gone: list[int] = []  # connections that have closed
+        self._closed_connections: list[int] = []  # connections that have closed
         self._tidy_at: int | None = None
         node.subscribe(self._on_metadata)
         self.shards.start()
@@ -349,13 +349,9 @@ class ShareHost:
     def apply(self, effects: CoordinatorResult[R]) -> R:
         """Append and replay; returns the reply. ApiError if the log refuses."""
         if effects.records:
-            now = self._node.clock.now
-
-            def written(some: Sequence[CoordinatorRecord], base_offset: int) -> None:
-                for offset, record in enumerate(some, base_offset):
-                    self.coordinator.replay(record, offset, now)
-
-            self.shards.append(self.shards.index_of(effects.key), effects.records, written)
+            now, replay = self._node.clock.now, self.coordinator.replay
+            index = self.shards.index_of(effects.key)
+            self.shards.append(index, effects.records, lambda record, offset: replay(record, offset, now))
             if self._tidy_at is None:
                 self._tidy_at = now + self._node.config.share_coordinator_state_topic_prune_interval_ms
         return effects.reply
@@ -407,7 +403,7 @@ class ShareHost:
             return self.apply(self.known(key).read(key, leader_epoch))
         answer = reading.answer.result()
         runs = [StateRun(*(getattr(batch, field) for field in _RUN)) for batch in answer.state_batches]
-        return _Told(answer.start_offset, runs, answer.state_epoch)
+        return _RemoteState(answer.start_offset, runs, answer.state_epoch)
 
     def read_here(self, key: ShareKey, leader_epoch: int) -> ShareState:
         """Return a state of this node. ApiError if another node keeps the state."""
@@ -573,7 +569,7 @@ class ShareHost:
         """Close a session, and free the member's records for others. Raises SHARE_SESSION_NOT_FOUND."""
         session = self.sessions.close(member)
         self.partitions.release(session, now)
-        self._let_go(member[0])
+        self._forget_remote_states(member[0])
 
     def open_session(self, member: Member, connection_id: int) -> ShareSession:
         """Begin a member's session, and read the present states of the group.
@@ -581,25 +577,22 @@ class ShareHost:
         The group may have been told to begin elsewhere since the last of its members was here.
         """
         session = self.sessions.open(member, connection_id)
-        self._let_go(member[0])
+        self._forget_remote_states(member[0])
         return session
 
-    def _let_go(self, group_id: str) -> None:
-        """Forget a group's states from other nodes, except under a member's locks.
-
-        No other node tells this node when a state changes.
-        """
+    def _forget_remote_states(self, group_id: str) -> None:
+        """Forget a group's states that other nodes keep, except under a member's locks: no change is heard of here."""
         is_read = self.sessions.has_group(group_id)
         for key in [key for key in self._reading if key.group_id == group_id]:
             del self._reading[key]
         for key in self.partitions.of_group(group_id):
             if self.other_coordinator(key) is not None and not (is_read and self.partitions.has_locks(key)):
-                self.partitions.drop_once_written(key, lambda: self._let_go(group_id))
+                self.partitions.drop_once_written(key, lambda: self._forget_remote_states(group_id))
 
     def connection_closed(self, connection: ConnectionContext) -> None:
         """End the sessions of a connection at the next deadline, which is now."""
         if self.sessions.of_connection(connection.id):
-            self._gone.append(connection.id)
+            self._closed_connections.append(connection.id)
 
     # -- metadata
 
@@ -636,7 +629,7 @@ class ShareHost:
 
     def next_deadline(self) -> int | None:
         """Return the next deadline; at once with closed connections."""
-        if self._gone:
+        if self._closed_connections:
             return 0
         own = [part.next_deadline() for part in (self.shards, self.partitions, self._requests)]
         waits = [self._topic_waits[0][0]] if self._topic_waits else []
@@ -645,8 +638,8 @@ class ShareHost:
     def on_deadline(self, now: int) -> None:
         self.shards.on_deadline(now)
         self._end_topic_waits(now)
-        while self._gone:
-            for member in self.sessions.of_connection(self._gone.pop()):
+        while self._closed_connections:
+            for member in self.sessions.of_connection(self._closed_connections.pop()):
                 self.close_session(member, now)
         self.partitions.on_deadline(now)
         self._requests.on_deadline(now)

@@ -50,20 +50,18 @@ EARLIEST, LATEST = "earliest", "latest"
 class ReadBatches:
     """The batches of a read, with markers of transactions handed out like records, as Kafka does."""
 
-    __slots__ = ("_data", "_places", "batches")
+    __slots__ = ("_data", "_ends", "batches")
 
     def __init__(self, data: bytes, is_aborted: Callable[[int, int], bool]) -> None:
         self._data = memoryview(data)
         self.batches: list[LogBatch] = []
-        self._places: list[tuple[int, int]] = []
-        position = 0
+        self._ends: list[int] = []
         for header, _ in iter_batches(data):
             aborted = (
                 header.is_transactional and not header.is_control and is_aborted(header.producer_id, header.base_offset)
             )
             self.batches.append(LogBatch(header.base_offset, header.last_offset, not aborted))
-            self._places.append((position, position + header.size))
-            position += header.size
+            self._ends.append(header.size + (self._ends[-1] if self._ends else 0))
 
     @property
     def size(self) -> int:
@@ -72,7 +70,7 @@ class ReadBatches:
     def between(self, first: int, last: int) -> memoryview:
         """Return the batches with offsets from `first` to `last`."""
         start, end = 0, 0
-        for batch, (_, ends) in zip(self.batches, self._places, strict=True):
+        for batch, ends in zip(self.batches, self._ends, strict=True):
             if batch.last < first:
                 start = ends
             if batch.first <= last:
@@ -260,7 +258,7 @@ class SharePartitions:
             return None
         aborted = []
         if self.settings(key.group_id).share_isolation_level == READ_COMMITTED:
-            aborted = partition_log.aborted_transactions(offset, found.end_offset())
+            aborted = partition_log.aborted_transactions(offset, found.end_offset)
         return ReadBatches(
             found.records.read(),
             lambda producer_id, at: any(
@@ -313,8 +311,7 @@ class SharePartitions:
         group_id, member_id = session.member
         keys = [ShareKey(group_id, *each) for each in session.partitions]
         for key, partition in [(key, self._partitions[key]) for key in keys if key in self._partitions]:
-            release = partition.release
-            self._free(key, partition, lambda limits, store, to=release: to(member_id, limits, store), now)
+            self._free(key, partition, partial(partition.release, member_id), now)
 
     def _free(
         self, key: ShareKey, partition: SharePartition, free: Callable[..., Callable[[], None] | None], now: int
@@ -448,7 +445,6 @@ class SharePartitions:
             if key in self._writing:
                 continue  # when that is over this is looked at again
             if partition.due is not None and partition.due <= now:
-                due = partition.on_deadline
-                self._free(key, partition, lambda limits, store, to=due: to(limits, now, store), now)
+                self._free(key, partition, partial(partition.on_deadline, now), now)
             if partition.due is not None and partition.due > now:
                 self._await(partition.due)

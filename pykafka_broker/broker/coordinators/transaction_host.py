@@ -12,7 +12,7 @@ Imported by `Services` with the first transaction, so that a broker without tran
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from pykafka_broker.broker.coordinators.add_partitions_to_txn import (
@@ -40,7 +40,7 @@ from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.waiting.future import DONE, Future, all_of
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
-from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult, R, decode
+from pykafka_broker.coordinators.record import CoordinatorResult, R, decode
 from pykafka_broker.coordinators.transactions.coordinator import (
     ProducerReply,
     TransactionCoordinator,
@@ -180,10 +180,6 @@ class TransactionHost:
         transaction = None if coordinator is None else coordinator.transactions.get(transactional_id)
         return self._settings.max_timeout_ms if transaction is None else transaction.timeout_ms
 
-    def all_committed(self) -> Future[None]:
-        """Return the future of all known records being committed."""
-        return self.shards.all_committed()
-
     def transactions(self) -> list[tuple[str, TransactionMetadata]]:
         """Return every transaction by id. Raises COORDINATOR_LOAD_IN_PROGRESS during a load."""
         if self.shards.loading:
@@ -211,7 +207,7 @@ class TransactionHost:
         index, coordinator = self._find(transactional_id)
         effects = coordinator.init_producer_id(transactional_id, timeout_ms, expected, now, **two_phase)
         self.confirm_by_append(transactional_id, effects.reply.error)
-        return self._run(index, coordinator, effects, now)
+        return self._run(index, coordinator, effects)
 
     def add_partitions(
         self,
@@ -228,7 +224,7 @@ class TransactionHost:
             transactional_id, producer_id, producer_epoch, frozenset(partitions), client_version, now
         )
         self.confirm_by_append(transactional_id, effects.reply)
-        return self._run(index, coordinator, effects, now)
+        return self._run(index, coordinator, effects)
 
     def verify_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
@@ -243,8 +239,8 @@ class TransactionHost:
         Only a node that is still the coordinator can commit. ApiError if the log refuses.
         """
         index, coordinator = self._find(transactional_id)
-        if not _FINAL.isdisjoint(verdicts) and len(self.shards.partition(index).state.replicas) > 1:
-            self._commit(index, coordinator, coordinator.as_it_is(transactional_id))
+        if not _FINAL.isdisjoint(verdicts) and self.shards.has_replicas(index):
+            self._commit(index, coordinator, coordinator.known_state(transactional_id))
 
     def end_transaction(
         self, transactional_id: str, producer_id: int, producer_epoch: int, commit: bool, client_version: int, now: int
@@ -255,7 +251,7 @@ class TransactionHost:
             transactional_id, producer_id, producer_epoch, commit, client_version, now
         )
         self.confirm_by_append(transactional_id, effects.reply.error)
-        return self._run(index, coordinator, effects, now)
+        return self._run(index, coordinator, effects)
 
     def asks_produce(self, producer_id: int, producer_epoch: int, partition: Partition, version: int) -> bool:
         """Return whether transactional records need a verdict (`add_or_verify`) before the write (KIP-890).
@@ -307,7 +303,7 @@ class TransactionHost:
 
     # -- decisions and markers
 
-    def _run(self, index: int, coordinator: TransactionCoordinator, effects: CoordinatorResult[R], now: int) -> R:
+    def _run(self, index: int, coordinator: TransactionCoordinator, effects: CoordinatorResult[R]) -> R:
         if effects.records:
             self._commit(index, coordinator, effects)
             self._markers.write_due(index, coordinator)
@@ -317,13 +313,8 @@ class TransactionHost:
     def _commit(self, index: int, coordinator: TransactionCoordinator, effects: CoordinatorResult[Any]) -> None:
         if not effects.records:
             return
-
-        def written(some: Sequence[CoordinatorRecord], base_offset: int) -> None:
-            for record in some:
-                coordinator.replay(record)
-
         try:
-            self.shards.append(index, effects.records, written)
+            self.shards.append(index, effects.records, lambda record, offset: coordinator.replay(record))
         except Exception:
             coordinator.discard(effects)
             raise

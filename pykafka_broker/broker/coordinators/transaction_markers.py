@@ -220,9 +220,6 @@ class TransactionMarkerManager:
         self._endings: dict[str, PendingCompletion] = {}
         self._elsewhere = MarkerSender(node)
 
-    def __len__(self) -> int:
-        return len(self._endings)
-
     def done(self, transactional_id: str) -> frozenset[TopicPartition]:
         """Return the partitions of a transaction that have their marker, or need none."""
         ending = self._endings.get(transactional_id)

@@ -80,10 +80,7 @@ class Directories(NamedTuple):
     cordoned: Sequence[bytes]
 
 
-class Ask(Protocol):
-    """The way to the active controller (`MetadataSource.ask`)."""
-
-    def __call__(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None: ...
+Ask = Callable[[Message, OnReply, int], None]  # the way to the active controller (`MetadataSource.ask`)
 
 
 class Situation(Protocol):
@@ -152,7 +149,7 @@ class BrokerLifecycle:
 
     # -- events
 
-    def tell(self) -> None:
+    def heartbeat_now(self) -> None:
         """Send a heartbeat at once: directories have changed, or the controller waits for applied metadata."""
         if self.stage is Stage.ENDED:
             return
@@ -168,7 +165,7 @@ class BrokerLifecycle:
     def amend(self) -> None:
         """Send the registration again: the metadata has room for the log directories from now on."""
         self._amends = True
-        self.tell()
+        self.heartbeat_now()
 
     def leave(self, now: int, left: Callable[[], None]) -> None:
         """Ask to be shut down, after the broker's leaderships have moved.
@@ -183,7 +180,7 @@ class BrokerLifecycle:
         self.stage, self._left = Stage.LEAVING, left
         self._report_by.clear()
         self._goodbye_until = now + _GOODBYE_MS
-        self.tell()
+        self.heartbeat_now()
 
     # -- time
 
@@ -237,7 +234,9 @@ class BrokerLifecycle:
             cordoned_log_dirs=None if self.stage in _NOT_READY else list(directories.cordoned),
         )
         self._ask(
-            heartbeat, partial(self._heard, frozenset(directories.offline)), self._config.broker_session_timeout_ms
+            heartbeat,
+            partial(self._heartbeat_answered, frozenset(directories.offline)),
+            self._config.broker_session_timeout_ms,
         )
 
     def _register(self) -> None:
@@ -245,10 +244,8 @@ class BrokerLifecycle:
         limit_ms = self._config.broker_session_timeout_ms
         if self.stage is Stage.NEW:
             limit_ms = min(limit_ms, max(1, self._give_up_at - self._now))
-            self._ask(self._registration, self._registered, limit_ms)
-        else:
-            self._amends = False
-            self._ask(self._registration, self._amended, limit_ms)
+        self._amends = False
+        self._ask(self._registration, self._registered, limit_ms)
 
     def _note_failures(self) -> None:
         """Set a limit for each failed directory unknown to the controller, once the broker is registered."""
@@ -264,16 +261,22 @@ class BrokerLifecycle:
         self._due = self._now if self._again else self._now + delay_ms
 
     def _registered(self, reply: Message | LinkError) -> None:
+        """Begin with heartbeats, or go on with them after an amended registration, whose refusal is only logged."""
         self._asking = False
-        if self.stage is not Stage.NEW:
+        if self.stage is Stage.ENDED:
             return
         if isinstance(reply, LinkError):
-            self._say(f"no controller can be reached: {reply}")
+            self._amends = self.stage is not Stage.NEW
+            self._log_trouble(f"no controller can be reached: {reply}")
             self._after(_WHILE_FENCED_MS)
             return
         assert isinstance(reply, BrokerRegistrationResponse)
         code = ErrorCode(reply.error_code)
-        if code is ErrorCode.NONE:
+        if self.stage is not Stage.NEW:
+            if code is not ErrorCode.NONE:
+                self._log_trouble(f"the controller does not take the log directories of this broker: {code.name}")
+            self._after(0)
+        elif code is ErrorCode.NONE:
             self.epoch, self.stage, self._trouble = reply.broker_epoch, Stage.FENCED, ""
             logger.info("registered with broker epoch %d", self.epoch)
             self._after(0)
@@ -282,30 +285,14 @@ class BrokerLifecycle:
         else:
             usual = code is ErrorCode.DUPLICATE_BROKER_REGISTRATION  # it was here a moment ago, and its session runs on
             level = logging.INFO if usual else logging.WARNING
-            self._say(f"the controller does not register this broker yet: {code.name}", level)
+            self._log_trouble(f"the controller does not register this broker yet: {code.name}", level)
             self._after(_RETRY_MS)
 
-    def _amended(self, reply: Message | LinkError) -> None:
-        """Go on with heartbeats. Without an answer the registration is sent again; a refusal is only logged."""
-        self._asking = False
+    def _heartbeat_answered(self, offline: frozenset[bytes], reply: Message | LinkError) -> None:
         if self.stage is Stage.ENDED:
             return
         if isinstance(reply, LinkError):
-            self._amends = True
-            self._say(f"no controller can be reached: {reply}")
-            self._after(_WHILE_FENCED_MS)
-            return
-        assert isinstance(reply, BrokerRegistrationResponse)
-        if reply.error_code:
-            code = ErrorCode(reply.error_code).name
-            self._say(f"the controller does not take the log directories of this broker: {code}")
-        self._after(0)
-
-    def _heard(self, offline: frozenset[bytes], reply: Message | LinkError) -> None:
-        if self.stage is Stage.ENDED:
-            return
-        if isinstance(reply, LinkError):
-            self._say(f"no controller answers heartbeats: {reply}")
+            self._log_trouble(f"no controller answers heartbeats: {reply}")
         else:
             assert isinstance(reply, BrokerHeartbeatResponse)
             code = ErrorCode(reply.error_code)
@@ -315,7 +302,7 @@ class BrokerLifecycle:
                 self._report_by = {failed: by for failed, by in self._report_by.items() if failed not in offline}
                 self._follow(reply)
             else:
-                self._say(f"the controller refuses the heartbeats of this broker: {code.name}")
+                self._log_trouble(f"the controller refuses the heartbeats of this broker: {code.name}")
         self._asking = False
         steady = self.stage is Stage.UNFENCED or bool(self._trouble)
         self._after(self._config.broker_heartbeat_interval_ms if steady else _WHILE_FENCED_MS)
@@ -334,9 +321,9 @@ class BrokerLifecycle:
     def _ready(self) -> None:
         if self.stage is Stage.OPENING:
             self.stage = Stage.SERVING
-            self.tell()
+            self.heartbeat_now()
 
-    def _say(self, trouble: str, level: int = logging.WARNING) -> None:
+    def _log_trouble(self, trouble: str, level: int = logging.WARNING) -> None:
         """Log a trouble once, until another trouble comes up."""
         if trouble != self._trouble:
             self._trouble = trouble
@@ -396,7 +383,7 @@ class BrokerStartup:
             config,
             self._node.clock.now,
         )
-        self._assignments.on_change = lifecycle.tell
+        self._assignments.on_change = lifecycle.heartbeat_now
         self._node.subscribe(self._on_metadata)
         drive(lifecycle)
 
@@ -526,7 +513,7 @@ def put_strays_aside(node: ServerNode) -> None:
                 strays.setdefault(directory, []).append(key)
     for directory, keys in strays.items():
         try:
-            node.logs.drop_checkpoints(directory, *keys)
+            node.logs.maintenance.drop_checkpoints(directory, *keys)
         except OSError as error:
             node.logs.directory_failed(directory, error)
         for key in keys:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from pykafka_broker.broker.metadata.metadata_source import Decide, MetadataSource, Q, Quorum
 from pykafka_broker.broker.requests.context import RequestContext
-from pykafka_broker.broker.waiting.future import DONE, Answer, Future, R
+from pykafka_broker.broker.waiting.future import DONE, Answer, Future, R, caught
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.authorizer import INSIDE
 from pykafka_broker.cluster.controller import Controller, Spend, unlimited
@@ -338,25 +338,25 @@ def _log_failures(reply: Message | LinkError) -> None:
 def forward(ask: Callable[[Message, OnReply, int], None], context: RequestContext, request: Message) -> Future[Message]:
     """Return the future of the controller's answer to a client's request."""
     answer: Future[Message] = Future()
+    is_own = context.connection.principal == INSIDE
+
+    def arrived(reply: Message | LinkError) -> None:
+        try:
+            if isinstance(reply, LinkError):
+                is_served = not isinstance(reply, NotServed)
+                raise ApiError(ErrorCode.REQUEST_TIMED_OUT if is_served else ErrorCode.UNSUPPORTED_VERSION)
+            answer.complete(reply if is_own else _answer_in(context, reply))
+        except ApiError as error:
+            answer.fail(caught(error))
+
     asked_ms = getattr(request, "timeout_ms", 0)
     timeout_ms = asked_ms if asked_ms > 0 else _FORWARDED_MS
-    if context.connection.principal == INSIDE:
-        ask(request, lambda reply: _arrive(answer, _own_answer(reply)), timeout_ms)
-    else:
-        ask(sealed(context, request), lambda reply: _arrive(answer, _answer_in(context, reply)), timeout_ms)
+    ask(request if is_own else sealed(context, request), arrived, timeout_ms)
     return answer
-
-
-def _arrive(future: Future[Message], answer: Message | ApiError) -> None:
-    if isinstance(answer, ApiError):
-        future.fail(answer)
-    else:
-        future.complete(answer)
 
 
 def sealed(context: RequestContext, request: Message) -> EnvelopeRequest:
     """Return the request in an envelope: with its header, the client's principal and address."""
-
     spec, version, connection = SPECS[context.api_key], context.api_version, context.connection
     pieces: Pieces = []
     header = RequestHeader(context.api_key, version, context.correlation_id, context.client_id)
@@ -370,25 +370,16 @@ def sealed(context: RequestContext, request: Message) -> EnvelopeRequest:
     return EnvelopeRequest(b"".join(pieces), _PRINCIPAL_VERSION.pack(0) + principal.encode(0), address)
 
 
-def _own_answer(reply: Message | LinkError) -> Message | ApiError:
-    if isinstance(reply, LinkError):
-        served = not isinstance(reply, NotServed)
-        return ApiError(ErrorCode.REQUEST_TIMED_OUT if served else ErrorCode.UNSUPPORTED_VERSION)
-    return reply
-
-
-def _answer_in(context: RequestContext, reply: Message | LinkError) -> Message | ApiError:
-    envelope = _own_answer(reply)
-    if isinstance(envelope, ApiError):
-        return envelope
+def _answer_in(context: RequestContext, envelope: Message) -> Message:
+    """Return the answer to the client. Raises ApiError if the controller has not served the request."""
     assert isinstance(envelope, EnvelopeResponse)
     if envelope.error_code == ErrorCode.UNSUPPORTED_VERSION:
-        return ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     if envelope.error_code or envelope.response_data is None:
-        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
     spec, version = SPECS[context.api_key], context.api_version
     try:
         _, body = ResponseHeader.read(envelope.response_data, 0, spec.response_header_version(version))
         return spec.response_class().decode(memoryview(envelope.response_data)[body:], version)
     except DecodeError:
-        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR) from None

@@ -54,7 +54,7 @@ class MetadataPublisher:
     def follow_broker_configs(self, touched: bool = False) -> None:
         """Lay the dynamic configs over the static configs (KIP-226).
 
-        touched: this broker's own were set, perhaps to the values that they had: files that they name are read again.
+        touched: configs of this broker were set, perhaps to the same values: files that they name are read again.
         """
         node = self._node
         default = node.image.config(ConfigResourceType.BROKER, "")

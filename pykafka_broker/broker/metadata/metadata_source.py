@@ -52,6 +52,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import Message
 
 if TYPE_CHECKING:
+    from pykafka_broker.log.flush import Waiter
     from pykafka_broker.peers import LinkError
     from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
     from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult
@@ -61,7 +62,6 @@ logger = logging.getLogger(__name__)
 _BLOCK_TIMEOUT_MS = 30_000
 _LOW_PART = 0.1  # of a block of producer ids: the next block is asked for
 Deliver = Callable[[MetadataDelta], None]
-SyncWaiter = Callable[[OSError | None], None]
 Q = TypeVar("Q")  # a request
 Decide = Callable[[Controller, RequestContext, Q], Decision[R]]
 
@@ -220,10 +220,10 @@ class MetadataLeader(MetadataSource):
     ) -> None:
         super().__init__(config, clock, fs, logs, submit)
         self.controller = Controller(self.image, config, config.node, new_uuid)
-        # What the controller decides besides what every one does, by API key: it has sessions of brokers.
+        # By API key: what only a controller of several nodes decides.
         self.decisions: dict[int, Callable[[Controller, Any], Decision[Any]]] = {}
         self.voter_endpoints: Sequence[Address] = ()  # where others reach this controller
-        self.on_synced: SyncWaiter | None = None  # called with the outcome of each sync of the log
+        self.on_synced: Waiter | None = None  # called with the outcome of each sync of the log
         self._undelivered: deque[MetadataDelta] = deque()
         self._later: deque[Callable[[], None]] = deque()
         self._appending = self._delivering = False
@@ -245,13 +245,17 @@ class MetadataLeader(MetadataSource):
 
     def ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
         try:
-            decide = self.decisions.get(request.API_KEY) or _decision_function(request)
-            decision = decide(self.controller, request)
+            decision = self.decide(request)
             self.commit(decision.records)
             reply = decision.reply
         except ApiError as error:
             reply = SPECS[ApiKey(request.API_KEY)].response_class().failed(request, error.code, error.message)
         deliver(on_reply, reply)
+
+    def decide(self, request: Message) -> Decision[Any]:
+        """Return the controller's decision on a request of a broker. Raises ApiError to refuse."""
+        decide = self.decisions.get(request.API_KEY) or _decision_function(request)
+        return decide(self.controller, request)
 
     # -- changes
 
@@ -362,7 +366,7 @@ class MetadataLeader(MetadataSource):
 
 
 def _decision_function(request: Message) -> Callable[[Controller, Any], Decision[Any]]:
-    """Return the function for a broker's request to the controller in the process."""
+    """Return the function for a request of a broker that every controller decides on."""
     match request.API_KEY:
         case ApiKey.ALLOCATE_PRODUCER_IDS:
             from pykafka_broker.cluster.registration import allocate_producer_ids
@@ -376,7 +380,7 @@ def _decision_function(request: Message) -> Callable[[Controller, Any], Decision
             from pykafka_broker.cluster.replication_control import alter_partition
 
             return alter_partition
-    raise AssertionError(f"no broker asks {type(request).__name__} of its controller")
+    raise AssertionError(f"no controller decides on {type(request).__name__}")
 
 
 def _synced(future: Future[None], error: OSError | None) -> None:

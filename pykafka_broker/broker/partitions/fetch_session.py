@@ -7,7 +7,7 @@ closes, then epochs count up and wrap from 2^31-1 to 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, cast
+from typing import Any
 
 from pykafka_broker.broker.partitions.partition import NO_EPOCH
 from pykafka_broker.errors import ApiError
@@ -138,21 +138,21 @@ class SessionWatch:
 
     @property
     def asked_ms(self) -> int:
-        """The time of the follower's last request, for any partition."""
+        """The time of the follower's last fetch of any partition."""
         return self._session.last_used
 
-    def asks(self, key: Hashable) -> bool:
-        """Return whether a partition is still in the session."""
+    def asks(self, key: Key) -> bool:
+        """Return whether the follower still fetches a partition."""
         return key in self._session.partitions
 
-    def note(self, key: Hashable) -> None:
+    def note(self, key: Key) -> None:
         """Note a partition with possible news."""
-        self._keys[cast(Key, key)] = None
+        self._keys[key] = None
         self._touch(self)
 
-    def lose(self, key: Hashable) -> None:
+    def lose(self, key: Key) -> None:
         """Note a partition that another session of the follower has named since."""
-        self._lost[cast(Key, key)] = None
+        self._lost[key] = None
 
     def take_lost(self) -> list[Key]:
         """Return the lost partitions, which the next fetch of this session names again."""

@@ -6,15 +6,16 @@ socket and no clock: fetches of followers and the time come in as arguments.
 
 A record is committed when every replica that is in sync, is proposed for the ISR, or keeps up has the record (KIP-966:
 the maximal ISR), this replica included: where `flush.messages` asks for a sync, after the sync
-(`PartitionLog.durable_end`). No record is while fewer are in sync than `min.insync.replicas`. Only the controller
-decides about the ISR; until it has answered, the replicas of the ISR and of the proposed ISR are required.
+(`PartitionLog.durable_end`). No record is committed while fewer replicas than `min.insync.replicas` are in sync. Only
+the controller decides about the ISR; until it has answered, the replicas of the ISR and of the proposed ISR are
+required.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pykafka_broker.broker.waiting.future import DONE, Future, failed
 from pykafka_broker.cluster.image import PartitionImage
@@ -23,30 +24,15 @@ from pykafka_broker.log.partition_log import AppendInfo, Origin, PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.header import BatchHeader
 
+if TYPE_CHECKING:
+    from pykafka_broker.broker.partitions.fetch_session import Key, SessionWatch
+
 # -- the followers, as the leader knows them
 
 
 UNKNOWN_OFFSET = -1
-NO_BROKER_EPOCH = -1
+NO_EPOCH = -1  # of a leader or of a broker
 _STILL_ASKING_MS = 2_000  # a follower asks at least every `replica.fetch.wait.max.ms`, half a second
-
-
-class Watch(Protocol):
-    """A listener for news of partitions that a follower fetches."""
-
-    @property
-    def asked_ms(self) -> int:
-        """Return the time of the follower's last fetch of any partition."""
-
-    def asks(self, key: Hashable) -> bool:
-        """Return whether the follower still fetches the partition `key`."""
-
-    def note(self, key: Hashable) -> None:
-        """Note that the partition `key` may have news."""
-
-    def lose(self, key: Hashable) -> None:
-        """Note that another listener is told of the partition `key` from now on."""
-
 
 # Whether a broker may be in sync: registered with the broker epoch, not fenced, not in a controlled shutdown, and the
 # directory of its replica not offline.
@@ -68,10 +54,10 @@ class FollowerProgress:
     )
 
     def __init__(self, caught_up_ms: int = 0) -> None:
-        """Begin with a follower unheard of; a follower in sync at the begin of the leader counts as caught up then."""
-        self.watch: tuple[Watch, Hashable] | None = None
+        """Begin before the first fetch. caught_up_ms: when the leader began, for a follower in sync at that time."""
+        self.watch: tuple[SessionWatch, Key] | None = None
         self.log_end_offset = self.log_start_offset = UNKNOWN_OFFSET  # before its first fetch
-        self.broker_epoch = NO_BROKER_EPOCH
+        self.broker_epoch = NO_EPOCH
         self.caught_up_ms = caught_up_ms
         self.fetched_ms = 0
         self.leader_end_at_fetch = 0
@@ -96,8 +82,8 @@ class FollowerProgress:
             return True
         return self.watch is not None and self.watch[0].asked_ms >= since and self.watch[0].asks(self.watch[1])
 
-    def tell_to(self, watch: tuple[Watch, Hashable] | None) -> None:
-        """Replace the watch. A request of long ago may do so, after its connection: the former watch hears of it."""
+    def tell_to(self, watch: tuple[SessionWatch, Key] | None) -> None:
+        """Replace the watch, and tell the former watch: a late request of an older session may take the partition."""
         former, self.watch = self.watch, watch
         if former is not None and (watch is None or former[0] is not watch[0]):
             former[0].lose(former[1])
@@ -197,7 +183,7 @@ class Followers:
         starts = [
             each.log_start_offset
             for node_id, each in self._by_id.items()
-            if self._may_join(node_id, NO_BROKER_EPOCH, self._state.directory_of(node_id))
+            if self._may_join(node_id, NO_EPOCH, self._state.directory_of(node_id))
         ]
         return None if UNKNOWN_OFFSET in starts else min([own_start, *starts])
 
@@ -245,7 +231,6 @@ class Followers:
 # -- the partition
 
 
-NO_EPOCH = -1
 _MAX_LAG_MS = 30_000
 
 
@@ -265,14 +250,6 @@ class _Waiting(NamedTuple):
     offset: int
     durable: bool  # enough if this replica has the records for good
     future: Future[None]
-
-
-def _end(waiting: list[_Waiting], error: ApiError | None) -> None:
-    for each in waiting:
-        if error is None:
-            each.future.complete(None)
-        else:
-            each.future.fail(error)
 
 
 class Replication(Protocol):
@@ -359,7 +336,7 @@ class Partition:
             self.followers = None
         if not leads:
             self.log.set_sole_replica(False)
-            self._fail(NotLeader(state.leader, state.leader_epoch))
+            self.fail(NotLeader(state.leader, state.leader_epoch))
             return
         if begins:
             self.log.begin_leader_epoch(state.leader_epoch)
@@ -382,7 +359,7 @@ class Partition:
     def close(self, error: ApiError) -> None:
         """End the service of the partition, with an error for the waiting requests."""
         self.is_leader = False
-        self._fail(error)
+        self.fail(error)
         self.moved()
         self.followers = None
 
@@ -510,17 +487,16 @@ class Partition:
         if self._waiting:
             ready = [each for each in self._waiting if self._is_there(each)]
             self._waiting = [each for each in self._waiting if not self._is_there(each)]
-            _end(ready, None)
+            for each in ready:
+                each.future.complete(None)
         self._touch(self)
 
-    def lost(self, offset: int, error: ApiError) -> None:
-        """Fail the waits for records from `offset` on, which are lost."""
-        self._fail(error, beyond=offset)
-
-    def _fail(self, error: ApiError, beyond: int = -1) -> None:
-        lost = [each for each in self._waiting if each.offset > beyond]
-        self._waiting = [each for each in self._waiting if each.offset <= beyond]
-        _end(lost, error)
+    def fail(self, error: ApiError, offset: int = 0) -> None:
+        """Fail the waits for records from `offset` on."""
+        lost = [each for each in self._waiting if each.offset > offset]
+        self._waiting = [each for each in self._waiting if each.offset <= offset]
+        for each in lost:
+            each.future.fail(error)
 
     # -- followers
 
@@ -548,7 +524,7 @@ class Partition:
         *,
         broker_epoch: int = NO_EPOCH,
         log_start_offset: int = -1,
-        watch: tuple[Watch, Hashable] | None = None,
+        watch: tuple[SessionWatch, Key] | None = None,
     ) -> None:
         """Note a follower's fetch from `offset`; `watch` tells the follower of news. Raises as `check_follower`."""
         follower = self.check_follower(node_id, broker_epoch)

@@ -24,10 +24,10 @@ from pykafka_broker.cluster.image import NO_LEADER, MetadataDelta, MetadataImage
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import UNASSIGNED
-from pykafka_broker.log.loading import ZERO_ID
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.runtime import ZERO_UUID
 from pykafka_broker.steps import at_once
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Key = tuple[str, int]
-_NOBODY = -1
 _DELETED_AT_ONCE = 200  # partitions, in a millisecond or two
 
 
@@ -137,7 +136,7 @@ class Replicas:
 
     def _open(self, topic: str, index: int) -> Partition:
         if self._given_up:
-            raise NotLeader(_NOBODY, NO_EPOCH)
+            raise NotLeader(NO_LEADER, NO_EPOCH)
         image = self._metadata.image
         described = image.topics.get(topic)
         state = None if described is None else described.partitions.get(index)
@@ -172,13 +171,13 @@ class Replicas:
             log = logs.get(topic.name, index)
             if log.topic_id == topic.id:
                 return log
-        assigned = self._place_for(topic.name, state)
+        assigned = self._directory_for(topic.name, state)
         log = logs.create(topic.name, index, topic.id, self._clock.now, directory_id=assigned, new=False)
         if self.on_made is not None:
             self.on_made((topic.name, index))
         return log
 
-    def _place_for(self, topic: str, state: PartitionImage) -> bytes:
+    def _directory_for(self, topic: str, state: PartitionImage) -> bytes:
         """Return the directory that the metadata names, or UNASSIGNED where any directory will do.
 
         Any directory will do if this node's directory of that id is gone (another disk has its path), and another
@@ -252,12 +251,12 @@ class Replicas:
 
     def _make_again(self, topic: TopicImage, state: PartitionImage, *, had_another: bool) -> bool:
         """Make a missing log; return whether there is a log now. had_another: an earlier topic had the name."""
-        assigned, index = self._place_for(topic.name, state), state.partition
+        assigned, index = self._directory_for(topic.name, state), state.partition
         logs, now = self._logs, self._clock.now
         try:
             if had_another and logs.exists(topic.name, index):
                 log = logs.get(topic.name, index)
-                if log.topic_id == ZERO_ID and not log.recovery_point:
+                if log.topic_id == ZERO_UUID and not log.recovery_point:
                     # Nothing in the log was synced, since the topic's id would have been synced too: after a power cut
                     # this may be the log of the earlier topic.
                     logs.delete(topic.name, index, now)
@@ -359,7 +358,7 @@ class Replicas:
             state = image.partition(topic.name, as_created.partition) or as_created
             if topic.id not in image.topics_by_id or node_id not in state.replicas:
                 continue
-            assigned = self._place_for(topic.name, state)
+            assigned = self._directory_for(topic.name, state)
             try:
                 logs.make(topic.name, state.partition, topic.id, self._clock.now, directory_id=assigned)
             except ApiError as error:  # the first request for the log tries again
@@ -380,7 +379,7 @@ class Replicas:
             self._hosted.update({(name, index): each for index, each in going if each is not None})
         self._going.clear()
         for key in list(self._hosted):
-            self._close(key, NotLeader(_NOBODY, NO_EPOCH))
+            self._close(key, NotLeader(NO_LEADER, NO_EPOCH))
 
     def _close(self, key: Key, error: ApiError) -> None:
         partition = self._hosted.pop(key, None)
@@ -409,4 +408,4 @@ class Replicas:
         partition = self._partition_of(log)
         if partition is not None:
             reason = error.strerror or errno.errorcode.get(error.errno or 0, "failed")
-            partition.lost(offset, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason))
+            partition.fail(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason), offset)

@@ -253,9 +253,6 @@ class ReplicaFetcher:
         self._resumes_ms = 0
         self._failures = 0
 
-    def __len__(self) -> int:
-        return len(self._followed)
-
     # -- partitions
 
     def add(self, followed: PartitionFetchState) -> None:
@@ -538,9 +535,6 @@ class ReplicaFetcherManager:
         self._broker_channels = broker_channels
         self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}  # by leader and number
         self._following: dict[tuple[str, int], _Following] = {}
-
-    def __len__(self) -> int:
-        return len(self._following)
 
     @property
     def max_lag(self) -> int:

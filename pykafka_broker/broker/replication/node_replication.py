@@ -46,9 +46,7 @@ _TIMEOUT_MS = 30_000
 _RECOVERED = 0
 _REFUSED = (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED)  # for certain: nothing has changed
 
-
 NO_REPLICA = -1
-
 
 Ask = Callable[[Message, OnReply, int], None]
 
@@ -87,7 +85,7 @@ class AlterPartitionManager:
         key = partition.log.topic_id, partition.index
         return key in self._submitted or (self._asked is not None and key in self._asked)
 
-    def send(self, now: int) -> None:
+    def send(self) -> None:
         """Send a request with all gathered changes."""
         self.due = None
         if self._asked is not None:
@@ -96,7 +94,7 @@ class AlterPartitionManager:
         asked = {
             key: _Asked(each, isr, each.state.partition_epoch, len(each.isr))
             for key, each in submitted.items()
-            if (isr := _proposed_isr(each))
+            if each.followers is not None and (isr := each.followers.proposed_isr)
         }
         if asked:
             self._asked = asked
@@ -177,10 +175,6 @@ class AlterPartitionManager:
     def _withdraw(partition: Partition, epoch: int, now: int) -> None:
         if partition.state.partition_epoch == epoch:
             partition.isr_refused(now)
-
-
-def _proposed_isr(partition: Partition) -> tuple[int, ...] | None:
-    return None if partition.followers is None else partition.followers.proposed_isr
 
 
 _UNKNOWN_EPOCH = -1
@@ -318,7 +312,7 @@ class NodeReplication:
             self._review_due = now + self._review_interval_ms
             self._review(now)
         if self.isr_changes.due is not None and self.isr_changes.due <= now:
-            self.isr_changes.send(now)
+            self.isr_changes.send()
         self.fetchers.on_deadline(now)
 
     def _review(self, now: int) -> None:

@@ -47,7 +47,7 @@ class Throttle:
     def held_ms(self, partition: Partition, replica_id: int, now: int) -> int:
         """Return for how long a replica is to wait; 0 if the replica may continue.
 
-        With a limit of 0 it may as long as nothing counts that was carried, as with Kafka.
+        With a limit of 0 a replica waits while the windows still hold replicated bytes, as with Kafka.
         """
         limit = self._limit()
         if limit is None or replica_id in partition.isr or not self.concerns(partition):

@@ -70,7 +70,9 @@ class ReplyCache:
 
     def put(self, image: MetadataImage, key: Hashable, reply: EncodedReply) -> EncodedReply:
         """Keep an answer made from `image`, and return the answer."""
-        size = len(reply.body)
+        size, former = len(reply.body), self._replies.pop(key, None)
+        if former is not None:
+            self._bytes -= len(former.body)
         full = len(self._replies) >= self._most or self._bytes + size > self._most_bytes
         if full or self._generation != image.generation:
             self._forget(image)

@@ -240,19 +240,19 @@ def throttled(endpoint: Endpoint, context: RequestContext, reply: Any, pieces: P
 
 def _patched(endpoint: Endpoint, context: RequestContext, pieces: Pieces, throttle_ms: int) -> Pieces:
     """Return encoded pieces with the throttle time: in most answers the first field; in that to Produce the last."""
-    at = _place(endpoint.response_type, context.api_version)
+    at = _position(endpoint.response_type, context.api_version)
     if at is None or len(pieces) == 1:
         return pieces
-    number = 1 if at >= 0 else len(pieces) - 1  # the first one is the header
-    piece = bytearray(pieces[number])
+    index = 1 if at >= 0 else len(pieces) - 1  # behind the header
+    piece = bytearray(pieces[index])
     start = at if at >= 0 else len(piece) + at
     if start >= 0 and piece[start : start + 4] == bytes(4):
         _FIELD.pack_into(piece, start, throttle_ms)
-        pieces[number] = piece
+        pieces[index] = piece
     return pieces
 
 
-def _place(response_type: Any, version: int) -> int | None:
+def _position(response_type: Any, version: int) -> int | None:
     """Return the position of the throttle time in an answer: from the beginning, or from the end if negative."""
     response = response_type()
     if not hasattr(response, "throttle_time_ms"):

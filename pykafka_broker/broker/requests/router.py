@@ -37,7 +37,7 @@ from pykafka_broker.broker.requests.context import ConnectionContext, RequestCon
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply, WrittenReply
 from pykafka_broker.broker.requests.routes import ROUTES, Route
 from pykafka_broker.broker.waiting.future import Future, Lost, Parked, Purgatory, caught
-from pykafka_broker.errors import ApiError, FrameError
+from pykafka_broker.errors import ApiError, ClosedOnPurpose, FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import (
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from pykafka_broker.broker.requests.emulation import Emulation
     from pykafka_broker.broker.services import Services
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Handler = Callable[[Any, RequestContext, Any], Any]
 
@@ -63,7 +63,7 @@ _CLIENT_ID_LENGTH = Struct(">h")
 _SIZE_AND_CORRELATION = Struct(">ii")
 _WITH_TAGS = Struct(">iiB")  # the same and the count of tagged fields, which is 0
 _UNSERVED = Route("")
-_SHORT, _GENERAL = 0, 1  # ways, by their place in `Endpoint.way_counts`
+_SHORT, _GENERAL = 0, 1  # ways, by their index in `Endpoint.way_counts`
 _REMEMBERED_BYTES = 4096  # the answer to a longer request is not kept: few are longer
 
 
@@ -116,7 +116,7 @@ class Endpoint:
         self.api_key = api_key
         if route.module:
             importlib.import_module(f"pykafka_broker.broker.api.{route.module}")
-            self.handler = _placed(table.handlers[api_key], route)
+            self.handler = _routed(table.handlers[api_key], route)
             self.min_version, self.max_version = served_versions(api_key, table.routes)
         else:
             self.handler = _refuse
@@ -143,7 +143,7 @@ class Endpoint:
         try:
             reply.write(version, pieces.append)
         except EncodeError:
-            log.exception("a defect: the answer to %s can't be written: %r", self.api_key.name, context)
+            logger.exception("a defect: the answer to %s can't be written: %r", self.api_key.name, context)
             raise FrameError(f"no answer to {self.api_key.name}") from None
         return self.with_header(pieces, version, context.correlation_id)
 
@@ -222,20 +222,20 @@ def _out_of_turn(endpoint: Endpoint, context: RequestContext, frame: memoryview 
         return endpoint.response_type()
 
 
-def _placed(handler: Handler, route: Route) -> Handler:
+def _routed(handler: Handler, route: Route) -> Handler:
     """Return the handler, by way of the controller where only the controller decides or knows the answer best."""
     if not (route.forwarded or route.relayed):
         return handler
 
     @wraps(handler)
-    def placed(services: Services, context: RequestContext, request: Any) -> Any:
+    def routed(services: Services, context: RequestContext, request: Any) -> Any:
         if route.forwarded:
             return services.metadata.submit(context, request, handler)
         if services.node.metadata_follower is not None:
             return services.node.metadata_follower.relay(context, request)
         return handler(services, context, request)
 
-    return placed
+    return routed
 
 
 def _refuse(services: Services, context: RequestContext, request: Any) -> Any:
@@ -266,7 +266,9 @@ def failure(endpoint: Endpoint, context: RequestContext, request: Any, error: Ex
     elif isinstance(error, ApiError):
         code, message = error.code, error.message
     else:
-        log.error("a defect while serving %s: %r", endpoint.api_key.name, context, exc_info=error)
+        logger.error("a defect while serving %s: %r", endpoint.api_key.name, context, exc_info=error)
+    if getattr(request, "acks", None) == 0:  # such a client takes any answer for that to its next request
+        raise ClosedOnPurpose(f"a produce with acks=0 failed: {code.name}")
     return whole_request_failure(endpoint.response_type, code, message, request, context.api_version)
 
 
@@ -393,8 +395,8 @@ class Router:
         context = RequestContext(api_key, version, correlation_id, client_id, connection, services.clock.now)
         if services.quotas is not None:
             endpoint, context = services.quotas.metered(endpoint, context, len(frame))
-        if log.isEnabledFor(logging.DEBUG):
-            log.debug("%s %r", endpoint.api_key.name, context)
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug("%s %r", endpoint.api_key.name, context)
         if not connection.authenticated and not _admitted(connection, api_key):
             return endpoint.encode(context, _out_of_turn(endpoint, context, frame, body))
         key: Hashable = None  # under which the answer may be kept
@@ -412,7 +414,9 @@ class Router:
                         endpoint.way_counts[_SHORT] += 1
                         if isinstance(short, list):
                             return endpoint.with_header(short, version, correlation_id) if short else None
-                        return self._short_wait(endpoint, context, short)
+                        if isinstance(short, Parked):
+                            services.purgatory.park(short)
+                        return PendingReply(short, endpoint, context, None)
                 endpoint.way_counts[_GENERAL] += 1
             request = endpoint.decode(frame, body, version) if readable else None
             reply = endpoint.handler(services, context, request)
@@ -432,12 +436,6 @@ class Router:
         if key is not None and isinstance(reply, EncodedReply):
             services.replies.put(services.image, key, reply)
         return endpoint.encode(context, reply)
-
-    def _short_wait(self, endpoint: Endpoint, context: RequestContext, answer: Future[Any]) -> PendingReply:
-        """Let a request of the short way wait."""
-        if isinstance(answer, Parked):
-            self._services.purgatory.park(answer)
-        return PendingReply(answer, endpoint, context, None)
 
     def _remembering(self, key: Hashable, reply: Any) -> Any:
         """Return the answer; keep it, if it is encoded already, for the next request with the same bytes."""
@@ -523,6 +521,10 @@ class EmulatedRouter(Router):
         super().__init__(services)
         self._emulation = emulation
         self._between_brokers = Router(services)
+
+    def serve(self, services: Services) -> None:
+        super().serve(services)
+        self._between_brokers.serve(services)
 
     def dispatch(self, connection: ConnectionContext, frame: memoryview | bytes) -> Pieces | PendingReply | None:
         """Serve a frame, as `Router.dispatch` does."""

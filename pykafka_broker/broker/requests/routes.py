@@ -122,26 +122,3 @@ ROUTES: dict[ApiKey, Route] = {
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Route("access"),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Route("access", when_lost=_STORAGE, forwarded=True),
 }
-
-# Requests to a controller alone, and those of controllers of releases before 4.0 to brokers.
-
-BETWEEN_NODES = frozenset(
-    [
-        ApiKey.LEADER_AND_ISR,
-        ApiKey.STOP_REPLICA,
-        ApiKey.UPDATE_METADATA,
-        ApiKey.CONTROLLED_SHUTDOWN,
-        ApiKey.VOTE,
-        ApiKey.BEGIN_QUORUM_EPOCH,
-        ApiKey.END_QUORUM_EPOCH,
-        ApiKey.ALTER_PARTITION,
-        ApiKey.ENVELOPE,
-        ApiKey.FETCH_SNAPSHOT,
-        ApiKey.BROKER_REGISTRATION,
-        ApiKey.BROKER_HEARTBEAT,
-        ApiKey.ALLOCATE_PRODUCER_IDS,
-        ApiKey.CONTROLLER_REGISTRATION,
-        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
-        ApiKey.UPDATE_RAFT_VOTER,
-    ]
-)

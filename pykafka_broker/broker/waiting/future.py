@@ -30,10 +30,11 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from pykafka_broker.errors import ApiError
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 SLICES_A_TURN = 4
-PARTITIONS_A_SLICE = 16  # the dearest are loaded first, or get their first record: a quarter of a millisecond each
+PARTITIONS_A_SLICE = 16  # a quarter of a millisecond each, if the log is loaded or gets its first record
+_FEWEST_PURGED = 1_000  # as in Kafka (`producer.purgatory.purge.interval.requests`)
 R = TypeVar("R")
 S = TypeVar("S")
 G = TypeVar("G")
@@ -103,7 +104,7 @@ class Future(Generic[R]):
             try:
                 callback(self)
             except Exception:  # a defect of a callback stops neither the others nor the caller
-                log.exception("a defect while going on after a wait")
+                logger.exception("a defect while going on after a wait")
 
     def add_done_callback(self, callback: Callable[[Future[R]], None]) -> None:
         """Call `callback` with the future when done, at once if done already; never after a cancellation."""
@@ -216,11 +217,7 @@ def all_of(*futures: Future[Any]) -> Future[None]:
         return DONE
     if len(open_ones) == 1:
         return open_ones[0]
-    return _all_of(open_ones)
-
-
-def _all_of(futures: Sequence[Future[Any]]) -> Future[None]:
-    left = len(futures)
+    left = len(open_ones)
     first: Exception | None = None
     whole: Future[None] = Future()
 
@@ -234,11 +231,11 @@ def _all_of(futures: Sequence[Future[Any]]) -> Future[None]:
             whole.complete(None)
 
     def leave() -> None:
-        for future in futures:
+        for future in open_ones:
             future.leave(one_done)
 
     whole.on_cancel = leave
-    for future in futures:
+    for future in open_ones:
         future.add_done_callback(one_done)
     return whole
 
@@ -306,6 +303,7 @@ class Purgatory:
     def __init__(self) -> None:
         self._watching: dict[Hashable, dict[int, Parked]] = {}
         self._deadlines: list[tuple[int, int, Parked]] = []
+        self._purge_at = _FEWEST_PURGED  # deadlines; then those of answered requests are dropped
         self._sequence = 0
         self._moved: list[Hashable] = []
 
@@ -316,8 +314,17 @@ class Purgatory:
         for key in parked.keys:
             self._watching.setdefault(key, {})[id(parked)] = parked
         if parked.deadline is not None:
+            if len(self._deadlines) >= self._purge_at:
+                self._purge()
             self._sequence += 1
             heapq.heappush(self._deadlines, (parked.deadline, self._sequence, parked))
+
+    def _purge(self) -> None:
+        """Drop answered requests: each would stay in memory, with its answer, until its deadline."""
+        heap = self._deadlines
+        heap[:] = [each for each in heap if not each[2].done]
+        heapq.heapify(heap)
+        self._purge_at = max(_FEWEST_PURGED, 2 * len(heap))
 
     def touch(self, key: Hashable) -> None:
         """Have the requests that watch `key` polled at the next `settle`."""
@@ -337,7 +344,7 @@ class Purgatory:
                         self._answer(parked, reply)
 
     def hurry(self, parked: Parked, now: int) -> None:
-        """Answer a request that yields, with the records at hand."""
+        """Answer a request now, as at its deadline."""
         if not parked.done and parked.expire is not None:
             self._answer(parked, parked.attempt(parked.expire, now))
 
@@ -360,9 +367,7 @@ class Purgatory:
         """Answer all due requests."""
         heap = self._deadlines
         while heap and (heap[0][2].done or heap[0][0] <= now):
-            parked = heapq.heappop(heap)[2]
-            if not parked.done and parked.expire is not None:
-                self._answer(parked, parked.attempt(parked.expire, now))
+            self.hurry(heapq.heappop(heap)[2], now)
 
     def answer_all(self, now: int) -> None:
         """Answer all requests that may be answered early: nothing will happen any more."""
@@ -372,7 +377,7 @@ class Purgatory:
             self.hurry(parked, now)
 
     def forget(self, parked: Parked) -> None:
-        """Stop watching; the entry in the heap is dropped at the top of the heap."""
+        """Stop watching; the entry in the heap is dropped at the top of the heap, or by `_purge`."""
         for key in parked.keys:
             watchers = self._watching.get(key)
             if watchers is not None:
@@ -409,6 +414,8 @@ class Work(Future[R]):
     def _close(self) -> None:
         if not self._running:  # else the work itself has just closed the connection of its client
             self._steps.close()
+            if self._awaits is not None:
+                self._awaits.leave(self._go_on)
 
     def abandon(self) -> None:
         """End the work where it is."""
@@ -548,9 +555,9 @@ def _logged(steps: Steps[object]) -> Steps[None]:
     try:
         yield from steps
     except ApiError as error:
-        log.error("what follows from a change was not done: %s", error)
+        logger.error("what follows from a change was not done: %s", error)
     except Exception:
-        log.exception("a defect in what follows from a change")
+        logger.exception("a defect in what follows from a change")
 
 
 def are_many(groups: Iterable[Collection[object]]) -> bool:
@@ -563,7 +570,6 @@ def shares(groups: Iterable[tuple[G, Sequence[T]]]) -> Iterator[list[tuple[G, Se
 
     A topic without partitions comes too, and counts as a partition.
     """
-
     share: list[tuple[G, Sequence[T]]] = []
     room = PARTITIONS_A_SLICE
     for group, items in groups:

@@ -6,7 +6,6 @@ is looked up for all topics.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
@@ -17,7 +16,7 @@ from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, TRANSACTION_STAT
 from pykafka_broker.control.answers import GroupSummary
 from pykafka_broker.control.api.groups import all_groups, committed, summary, total_lag
 from pykafka_broker.control.api.topics import raise_if, topic_image
-from pykafka_broker.control.control import Control, SchemaSubject
+from pykafka_broker.control.control import Control, SchemaSubject, in_pauses
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.schema import Index, ValueLimits
 from pykafka_broker.log.partition_log import PartitionLog
@@ -96,7 +95,7 @@ class PartitionRows:
     partitions: list[PartitionRow]
 
 
-def browse_topics(
+async def browse_topics(
     control: Control,
     search: str = "",
     internal: bool = False,
@@ -119,7 +118,7 @@ def browse_topics(
     fitting.sort(key=lambda topic: topic.name, reverse=descending and sort == "name")
     if sort in orders:
         fitting.sort(key=orders[sort], reverse=descending)
-    control.observing.counts.catch_up()
+    await control.counted()
     return TopicRows(len(fitting), [_row(control, each) for each in fitting[offset : offset + limit]])
 
 
@@ -247,10 +246,9 @@ class ConfigRow:
     secret: bool
 
 
-def browse_overview(control: Control) -> Overview:
+async def browse_overview(control: Control) -> Overview:
     """Return totals."""
-    services, counts = control.services, control.observing.counts
-    counts.catch_up()
+    counts, services = await control.counted(), control.services
     topics, sums = services.image.topics.values(), counts.topics.values()
     return Overview(
         services.clock.wall,
@@ -278,18 +276,14 @@ async def browse_groups(
     """Return a piece of the list of groups, with names containing `search`; with `topic` the groups that have
     committed offsets of the topic.
     """
-    fitting = [
-        each
-        for each in all_groups(control.services)
-        if search.lower() in each.group_id.lower()
-        and (topic is None or any(there["topic"] == topic for there in committed(control.services, each.group_id)))
-    ]
+    fitting, lags = [], {}
+    async for each in in_pauses(all_groups(control.services), _GROUPS_IN_A_TURN):
+        if search.lower() in each.group_id.lower():
+            offsets = committed(control.services, each.group_id) if topic is not None or sort == "lag" else []
+            if topic is None or any(there["topic"] == topic for there in offsets):
+                fitting.append(each)
+                lags[each.group_id] = total_lag(offsets)
     if sort == "lag":
-        lags = {}
-        for number, each in enumerate(fitting):
-            lags[each.group_id] = total_lag(committed(control.services, each.group_id))
-            if number % _GROUPS_IN_A_TURN == 0:
-                await asyncio.sleep(0)
         fitting.sort(key=lambda group: lags[group.group_id], reverse=descending)
     elif sort == "group":
         fitting.sort(key=lambda group: group.group_id, reverse=descending)

@@ -228,7 +228,7 @@ async def scan(
             if header.is_control:
                 aborted.ends(header, batch)
         await asyncio.sleep(0)
-        offset = max(found.end_offset(), log.log_start_offset)  # records may have been deleted meanwhile
+        offset = max(found.end_offset, log.log_start_offset)  # records may have been deleted meanwhile
     return Scanned(records, offset, offset >= end)
 
 
@@ -263,7 +263,7 @@ async def _in_batch(
                 found = _browsed(index, record, header, outcome, cut_bytes) if fits else None
                 yield _LookedAt(record.offset, following, found)
     except CorruptBatch as damage:
-        yield _LookedAt(following, header.next_offset, _in_its_place(index, following, header, damage))
+        yield _LookedAt(following, header.next_offset, _unreadable_batch(index, following, header, damage))
 
 
 async def _unpacked(batch: memoryview, header: BatchHeader) -> tuple[int, Iterator[BatchRecord]]:
@@ -307,22 +307,6 @@ async def scan_back(
     return Scanned(found, begin, begin <= log.log_start_offset)
 
 
-async def find(partition: Partition, offset: int) -> BatchRecord | None:
-    """Return the record at an offset, or None. Raises ApiError where the batch can't be read."""
-    log = partition.log
-    if not log.log_start_offset <= offset < partition.high_watermark:
-        return None
-    found = log.read(offset, 1, partition.high_watermark)
-    for header, batch in () if found is None else iter_batches(found.records.read()):
-        try:
-            for each in (await _unpacked(batch, header))[1]:
-                if each.offset == offset:
-                    return each
-        except CorruptBatch as damage:
-            raise unreadable(header, damage) from damage
-    return None
-
-
 def _browsed(
     index: int, record: BatchRecord, header: BatchHeader, outcome: Outcome | None, cut_bytes: int
 ) -> BrowsedRecord:
@@ -330,40 +314,38 @@ def _browsed(
     if header.is_control:
         kind = read_control_type(record)
         control, outcome = _CONTROL_NAMES.get(kind, f"control record of type {kind}"), None
-    return BrowsedRecord(
-        index,
-        record.offset,
-        header.max_timestamp if header.log_append_time else record.timestamp,
-        "LogAppendTime" if header.log_append_time else "CreateTime",
-        shown(record.key, cut_bytes),
-        shown(record.value, cut_bytes),
-        [ShownHeader(header_name(name), shown(value, cut_bytes)) for name, value in record.headers],
-        control,
-        outcome,
-        header.producer_id,
-        header.producer_epoch,
-        header.partition_leader_epoch,
-        _CODECS.get(header.codec, str(header.codec)),
-    )
+    browsed = _of_batch(index, record.offset, header)
+    if not header.log_append_time:
+        browsed.timestamp = record.timestamp
+    browsed.key, browsed.value = shown(record.key, cut_bytes), shown(record.value, cut_bytes)
+    browsed.headers = [ShownHeader(header_name(name), shown(value, cut_bytes)) for name, value in record.headers]
+    browsed.control, browsed.transaction = control, outcome
+    return browsed
 
 
-def _in_its_place(index: int, offset: int, header: BatchHeader, damage: CorruptBatch) -> BrowsedRecord:
+def _unreadable_batch(index: int, offset: int, header: BatchHeader, damage: CorruptBatch) -> BrowsedRecord:
     """Return what stands for the records of a batch that can't be read, from an offset on."""
+    browsed = _of_batch(index, offset, header)
+    browsed.unreadable = f"the records from here to offset {header.last_offset} can't be read: {damage}"
+    return browsed
+
+
+def _of_batch(index: int, offset: int, header: BatchHeader) -> BrowsedRecord:
+    """Return a record of a batch, with what the batch says of it and without its content."""
     return BrowsedRecord(
         index,
         offset,
         header.max_timestamp,
         "LogAppendTime" if header.log_append_time else "CreateTime",
-        None,
-        None,
-        [],
-        None,
-        None,
-        header.producer_id,
-        header.producer_epoch,
-        header.partition_leader_epoch,
-        _CODECS.get(header.codec, str(header.codec)),
-        unreadable=f"the records from here to offset {header.last_offset} can't be read: {damage}",
+        key=None,
+        value=None,
+        headers=[],
+        control=None,
+        transaction=None,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        leader_epoch=header.partition_leader_epoch,
+        codec=_CODECS.get(header.codec, str(header.codec)),
     )
 
 
@@ -608,10 +590,18 @@ async def browse_decoded(
 
 
 async def _record(control: Control, topic: str, partition: int, offset: int) -> BatchRecord:
-    record = await find(control.services.replicas.readable(topic, partition), offset)
-    if record is None:
-        raise Problem(404, f"{topic}-{partition} has no record of offset {offset}")
-    return record
+    """Return the record at an offset. Raises `Problem` 404, and ApiError where the batch can't be read."""
+    replica = control.services.replicas.readable(topic, partition)
+    is_there = replica.log.log_start_offset <= offset < replica.high_watermark
+    found = replica.log.read(offset, 1, replica.high_watermark) if is_there else None
+    for header, batch in () if found is None else iter_batches(found.records.read()):
+        try:
+            for each in (await _unpacked(batch, header))[1]:
+                if each.offset == offset:
+                    return each
+        except CorruptBatch as damage:
+            raise unreadable(header, damage) from damage
+    raise Problem(404, f"{topic}-{partition} has no record of offset {offset}")
 
 
 async def browse_record(

@@ -77,7 +77,7 @@ def move_leader(control: Control, topic: str, leader: Index, partition: Index = 
     local = _leading(control)
     version = local.controller.partition_record_version()
     record = PartitionChangeRecord(partition, found.id, leader=leader)
-    control.in_turn(lambda: local.commit([ApiMessageAndVersion(record, version)]))
+    local.commit([ApiMessageAndVersion(record, version)])
     return _state(control, *_find(control, topic, partition))
 
 
@@ -89,7 +89,7 @@ def reset_settings(control: Control, keep: list[str] | None = None) -> Cluster:
         raise Problem(400, f"{unknown[0]} can't be kept; what can is {', '.join(sorted(SETTINGS))}")
     local = _leading(control)
     if records := settings_taken_back(control.broker.node, keep or ()):
-        control.in_turn(lambda: local.commit(records))
+        local.commit(records)
     return cluster(control)
 
 
@@ -112,7 +112,7 @@ def cut_off(control: Control, nodes: list[Index]) -> None:
 
     if control.peers is not None:
         control.peers.admits = admits
-        control.in_turn(control.peers.cut)
+        control.peers.cut()
 
 
 def rejoin(control: Control) -> None:

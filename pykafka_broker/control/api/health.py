@@ -66,15 +66,21 @@ Milliseconds = Annotated[int, ValueLimits(minimum=0, maximum=10 * _YEAR_MS, says
 
 @dataclass
 class Time:
-    """The broker's time, in epoch milliseconds, and whether the clock is stopped."""
+    """The broker's time, in epoch milliseconds, and whether the clock is stopped. In a cluster `note` says that this is
+    one node's clock; a broker alone has null.
+    """
 
     now_ms: int
     frozen: bool
+    note: str | None
 
 
 def clock(control: Control) -> Time:
     """Return the broker's time."""
-    return Time(control.time.clock.wall, control.time.frozen)
+    node, note = control.broker.node, None
+    if not node.roles.alone:
+        note = f"the clock of node {node.id} alone; a node whose clock runs ahead of the others' may be fenced"
+    return Time(control.time.clock.wall, control.time.frozen, note)
 
 
 async def advance_clock(control: Control, ms: Milliseconds) -> Time:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
-from pykafka_broker.control.control import Control
+from pykafka_broker.control.control import Control, in_pauses
 from pykafka_broker.control.history.application import Guarantee, PlainRecord, identify_by, verdict
 from pykafka_broker.control.history.checks import findings
 from pykafka_broker.control.history.entries import MOST_BYTES, HistoryFile
@@ -87,11 +87,9 @@ async def _rows(control: Control, file: HistoryFile, part: Part = "all") -> Asyn
 
 async def _fact_rows(control: Control, file: HistoryFile) -> AsyncIterator[dict[str, Any]]:
     yield {"kind": "history", "node": control.services.node_id, **asdict(_state(control))}
-    for number, entry in enumerate(file.entries()):
+    async for entry in in_pauses(file.entries(), _ENTRIES_AT_ONCE):
         for fact in facts_of(entry, control.observing.known.topic_name):
             yield row_of(fact)
-        if number % _ENTRIES_AT_ONCE == 0:
-            await asyncio.sleep(0)
     yield row_of_topics(control.services)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pykafka_broker.broker.waiting.future import Parked
-from pykafka_broker.cluster.image import TopicImage
+from pykafka_broker.cluster.image import NO_LEADER, TopicImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykafka_broker.control.answers import LogSize
@@ -27,7 +27,6 @@ from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 
 AwayMs = Annotated[int, ValueLimits(minimum=0, maximum=60_000, says="milliseconds of the broker's clock")]
-_NOBODY = -1
 _CLEANED_WITHIN_S = 60.0
 _LATE_S = 10.0
 _AWAY_MS = 100
@@ -75,7 +74,7 @@ def _take_away(
         raise Problem(409, f"the coordinator does not exist yet: there is no topic {name}")
     index = shards.index_of(group or transactional_id or "")
     broker = control.broker
-    led = [_lead(control, topic_image(control, name), index, _NOBODY)]
+    led = [_lead(control, topic_image(control, name), index, NO_LEADER)]
 
     def bring_back(now: int) -> LeaderEpoch:
         there = broker.services.image.topics.get(name)
@@ -121,21 +120,19 @@ def expire_member(control: Control, group: str, member: str) -> None:
     """End the session of a member, as if the session timeout had passed. `member` is the member id, the
     group.instance.id or its client id.
     """
-    groups = control.services.groups
+    groups, now = control.services.groups, control.turns.clock.now
     found: Any = find_group(control.services, group)  # every kind has members and sessions
     if found is None:
         raise Problem(404, f"there is no group {group}")
-    members = {each.member_id: each for each in found.members.values()}
-    meant = [
-        each.member_id for each in members.values() if member in (each.member_id, each.instance_id, each.client_id)
-    ]
+    members = found.members.values()
+    meant = [each.member_id for each in members if member in (each.member_id, each.instance_id, each.client_id)]
     if len(meant) != 1:
-        there = ", ".join(members) or "none"
+        there = ", ".join(each.member_id for each in members) or "none"
         raise Problem(
             404, f"{member} is {'several members' if meant else 'no member'} of group {group}; it has {there}"
         )
-    groups.coordinator.table.timers.set_session(found, meant[0], control.turns.clock.now)
-    groups.on_deadline(control.turns.clock.now)
+    groups.coordinator.table.timers.set_session(found, meant[0], now)
+    groups.on_deadline(now)
 
 
 async def compact(control: Control, topic: str) -> list[LogSize]:

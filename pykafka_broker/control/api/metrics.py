@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from pykafka_broker.cluster.image import NO_LEADER
 from pykafka_broker.control.api.groups import all_groups, committed, summary
 from pykafka_broker.control.api.telemetry import families_of_clients, of_telemetry
 from pykafka_broker.control.control import Control
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 _MANAGER = "kafka_server_replicamanager_"
 _CONTROLLER = "kafka_controller_kafkacontroller_"
-_NOBODY = -1
 
 
 def of_cluster(node: ServerNode) -> Iterator[Metric]:
@@ -102,7 +102,7 @@ def _of_the_controller(node: ServerNode) -> Iterator[Metric]:
         ("activecontrollercount", "1 where the metadata is led", 1),
         ("activebrokercount", "Brokers that serve", len(image.brokers) - fenced),
         ("fencedbrokercount", "Brokers that are known and do not serve", fenced),
-        ("offlinepartitionscount", "Partitions without a leader", sum(each.leader == _NOBODY for each in partitions)),
+        ("offlinepartitionscount", "Partitions without a leader", sum(each.leader == NO_LEADER for each in partitions)),
         (
             "preferredreplicaimbalancecount",
             "Partitions that another replica leads than their first",
@@ -126,6 +126,7 @@ async def metrics(control: Control) -> Text:
     begun = seconds()
     await asyncio.sleep(0)
     delay_s = seconds() - begun
+    await control.counted()
     registry = CollectorRegistry()
     registry.register(_Collected(control, delay_s, await families_of_clients(control.services.client_metrics)))
     return Text(CONTENT_TYPE_LATEST, generate_latest(registry).decode())
@@ -141,7 +142,6 @@ class _Collected:
 
     def collect(self) -> Iterator[Metric]:
         counts = self._control.observing.counts
-        counts.catch_up()
         yield from _of_topics(counts)
         yield from _of_requests(counts)
         yield from _of_ways(self._control)

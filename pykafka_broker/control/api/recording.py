@@ -99,7 +99,7 @@ async def recording(control: Control, is_ending: bool = False) -> Lines:
             if number % _LINES_AT_ONCE == 0:
                 await asyncio.sleep(0)  # clients are served meanwhile
                 if control.observing.log.recorder is not recorder:
-                    return
+                    raise Problem(409, "the recording was stopped while it was read")
             yield line
 
     return Lines(lines())

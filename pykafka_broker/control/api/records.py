@@ -247,8 +247,9 @@ async def delete_records(
     ]
     request = DeleteRecordsRequest([DeleteRecordsTopic(topic, asked)], _TIMEOUT_MS)
     answer = (await control.inside.ask(request)).topics[0].partitions
+    before = "" if before_offset is None else f": offset {before_offset}"
     for each in answer:
-        raise_if(each.error_code, f"{topic}-{each.partition_index}: offset {before_offset}")
+        raise_if(each.error_code, f"{topic}-{each.partition_index}{before}")
     return {str(each.partition_index): each.low_watermark for each in answer}
 
 

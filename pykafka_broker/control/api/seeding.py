@@ -29,7 +29,7 @@ from typing import Any, Literal
 from pykafka_broker.control.api.groups import all_groups, commit_offsets
 from pykafka_broker.control.api.records import MOST_AT_ONCE, NewRecordInput, produce, shown, stored
 from pykafka_broker.control.api.topics import Partitions, create_topic, topics
-from pykafka_broker.control.control import Control
+from pykafka_broker.control.control import Control, in_pauses
 from pykafka_broker.control.operations import Lines, Text
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import FoundRecord, IsolationLevel, batches_from, count_from, records_of
@@ -107,16 +107,25 @@ async def seed(control: Control, lines: Text) -> Seeded:
     """
     seeded, gathered = Seeded(), _Gathered(control)
     for number, text in enumerate(lines.text.split("\n"), 1):  # a record may have the other ends of `splitlines`
-        if not text.strip():
-            continue
-        try:
-            await _take(control, read_line(text), gathered, seeded)
-        except Problem as problem:
-            raise Problem(problem.status, f"line {number}: {problem.detail}", code=problem.code) from None
+        if text.strip():
+            try:
+                line = read_line(text)
+                if isinstance(line, RecordLine):
+                    line.stored()
+            except Problem as problem:
+                await gathered.write()
+                raise _of_lines(problem, number, number) from None
+            await _take(control, number, line, gathered, seeded)
         if number % _LINES_AT_ONCE == 0:
             await asyncio.sleep(0)
     await gathered.write()
     return seeded
+
+
+def _of_lines(problem: Problem, first: int, last: int) -> Problem:
+    """Return a problem that says which lines it is about."""
+    lines = f"line {first}" if first == last else f"lines {first} to {last}"
+    return Problem(problem.status, f"{lines}: {problem.detail}", code=problem.code)
 
 
 def read_line(text: str) -> Line:
@@ -132,18 +141,21 @@ def read_line(text: str) -> Line:
     return line
 
 
-async def _take(control: Control, line: Line, gathered: _Gathered, seeded: Seeded) -> None:
+async def _take(control: Control, number: int, line: Line, gathered: _Gathered, seeded: Seeded) -> None:
     if isinstance(line, RecordLine):
-        await gathered.add(line)
+        await gathered.add(number, line)
         seeded.records += 1
         return
     await gathered.write()
-    if isinstance(line, TopicLine):
-        await create_topic(control, line.name, line.partitions, line.config)
-        seeded.topics += 1
-    elif isinstance(line, OffsetLine):
-        await commit_offsets(control, line.group, line.topic, {line.partition: line.offset}, line.metadata)
-        seeded.offsets += 1
+    try:
+        if isinstance(line, TopicLine):
+            await create_topic(control, line.name, line.partitions, line.config)
+            seeded.topics += 1
+        elif isinstance(line, OffsetLine):
+            await commit_offsets(control, line.group, line.topic, {line.partition: line.offset}, line.metadata)
+            seeded.offsets += 1
+    except Problem as problem:
+        raise _of_lines(problem, number, number) from None
 
 
 class _Gathered:
@@ -154,19 +166,24 @@ class _Gathered:
         self._topic = ""
         self._batch: tuple[int | None, int | None] = None, None
         self._records: list[NewRecordInput] = []
+        self._first = self._last = 0  # numbers of their lines
 
-    async def add(self, line: RecordLine) -> None:
+    async def add(self, number: int, line: RecordLine) -> None:
         batch = (None, None) if line.batch is None else (line.partition, line.batch)
         if line.topic != self._topic or batch != self._batch or len(self._records) >= MOST_AT_ONCE // 5:
             await self.write()
             self._topic, self._batch = line.topic, batch
+        self._first, self._last = self._first if self._records else number, number
         fields = {name: getattr(line, name) for name in NewRecordInput.__dataclass_fields__}
         self._records.append(NewRecordInput(**fields))
 
     async def write(self) -> None:
         records, self._records = self._records, []
         if records:
-            await produce(self._control, self._topic, records)
+            try:
+                await produce(self._control, self._topic, records)
+            except Problem as problem:
+                raise _of_lines(problem, self._first, self._last) from None
 
 
 def dump(control: Control) -> Lines:
@@ -186,18 +203,16 @@ async def dumped(control: Control, batches: bool = False) -> AsyncIterator[str]:
             out, an offset of such a partition is the log's (`log_offset`), and Kafka's own topics are there too.
     """
     described = await topics(control)
-    inner = await topics(control, internal=True) if batches and len(control.services.image.brokers) > 1 else described
-    for each in inner:
+    with_internal = batches and len(control.services.image.brokers) > 1
+    for each in await topics(control, internal=True) if with_internal else described:
         yield _json({"type": "topic", "name": each["name"], "partitions": each["partitions"], "config": each["config"]})
     damaged: Batches = set()
     for each in described:
-        for count, line in enumerate(_records(control, each["name"], each["partitions"], batches, damaged), 1):
+        lines = _records(control, each["name"], each["partitions"], batches, damaged)
+        async for line in in_pauses(lines, _LINES_AT_ONCE):
             yield line
-            if count % _LINES_AT_ONCE == 0:
-                await asyncio.sleep(0)
-    for line in _offsets(control, batches, damaged):
+    async for line in in_pauses(_offsets(control, batches, damaged), 1):
         yield line
-        await asyncio.sleep(0)
 
 
 Batches = set[tuple[str, int, int]]  # by topic, partition and base offset

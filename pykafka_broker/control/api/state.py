@@ -70,4 +70,4 @@ def write_checkpoints(control: Control) -> None:
     logs = control.broker.node.logs
     for directory in logs.directories:
         if directory.online:
-            logs.write_checkpoints(directory)
+            logs.maintenance.write_checkpoints(directory)

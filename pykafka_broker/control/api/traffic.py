@@ -5,7 +5,6 @@ A fault disturbs requests: an error, a delay or a broken connection made on purp
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections import deque
 from functools import partial
@@ -13,8 +12,8 @@ from typing import Annotated, cast
 
 from pykafka_broker.control.answers import Advice, ChaosHit, ChaosState, Connected, FaultAnswer, SeenRequestAnswer
 from pykafka_broker.control.api.incidents import befall
-from pykafka_broker.control.control import Control
-from pykafka_broker.control.problems import Problem, did_you_mean
+from pykafka_broker.control.control import Control, in_pauses
+from pykafka_broker.control.problems import NOT_IN_TIME, Problem, did_you_mean
 from pykafka_broker.control.schema import Index, TimeoutMs, ValueLimits
 from pykafka_broker.control.traffic.advice import Adviser
 from pykafka_broker.control.traffic.exchange import Exchange, error_name
@@ -30,10 +29,9 @@ Count = Annotated[int, ValueLimits(minimum=1, maximum=1 << 31)]
 Milliseconds = Annotated[int, ValueLimits(minimum=0, maximum=3_600_000)]
 Share = Annotated[float, ValueLimits(minimum=0, maximum=1)]
 Seed = Annotated[int, ValueLimits(minimum=0, maximum=(1 << 53) - 1)]
-NOT_IN_TIME = 408
 _LAST_SHOWN = 10
 _MOST_FAULTS = 1000
-_NOTED_AT_ONCE = 100
+_AT_ONCE = 100  # requests looked at before clients are served
 _WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
 
 
@@ -41,9 +39,10 @@ _WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
 
 
 class RequestFilter:
-    """A filter of the request log."""
+    """A filter of the request log. Raises `Problem` for one that no request can fit."""
 
     def __init__(self, control: Control, match: Match, error: str | None, since: int | None) -> None:
+        _check_match(control, match)
         self._rule = Rule(0, match, Action())
         self._known = control.observing.known
         self._error = None if error is None else error_name(error_code(error))
@@ -58,7 +57,7 @@ class RequestFilter:
         )
 
 
-def requests(
+async def requests(
     control: Control,
     api: str | None = None,
     version: int | None = None,
@@ -83,12 +82,17 @@ def requests(
     """
     names = (connection, None, topic, None, group, transactional_id)
     match = Match(api_keys(api), version, client_id, *names, principal=principal)
-    _check_match(control, match)
     asked = RequestFilter(control, match, error, since)
-    found: deque[Exchange] = deque(filter(asked.fits, control.observing.log.since(after)), limit)
+    found = deque(await _answered(control, asked, after), limit)
     if waiting:
         found.extend(filter(asked.fits, control.observing.log.unanswered()))
-    return [seen(each, bodies, records) for each in found]
+    return [seen(each, bodies, records) async for each in in_pauses(found, _AT_ONCE)]
+
+
+async def _answered(control: Control, asked: RequestFilter, after: int) -> list[Exchange]:
+    """Return the wanted entries of the log, behind one of them; clients are served meanwhile."""
+    logged = list(control.observing.log.since(after))  # the log changes in between
+    return [each async for each in in_pauses(logged, _AT_ONCE) if asked.fits(each)]
 
 
 def clear_requests(control: Control) -> None:
@@ -117,10 +121,9 @@ async def wait_for_request(
     """Wait until the log has `n` fitting requests, answered or waiting, and return the requests. 408 otherwise."""
     names = (connection, None, topic, None, group, transactional_id)
     match = Match(api_keys(api), version, client_id, *names, principal=principal)
-    _check_match(control, match)
     asked, log = RequestFilter(control, match, error, since), control.observing.log
-    answered: list[Exchange] = []
-    looked_at = after
+    looked_at = max(after, log.last_number)
+    answered = await _answered(control, asked, after)
 
     def enough() -> list[Exchange] | None:
         nonlocal looked_at
@@ -143,9 +146,7 @@ async def advice(control: Control, client_id: str | None = None) -> list[Advice]
     """Return what clients should change, from the requests in the log. A client id may have a `*` for anything."""
     wanted = None if client_id is None else pattern(client_id)
     adviser = Adviser()
-    for noted, exchange in enumerate(list(control.observing.log.since())):
-        if noted % _NOTED_AT_ONCE == 0:
-            await asyncio.sleep(0)  # clients are served meanwhile
+    async for exchange in in_pauses(list(control.observing.log.since()), _AT_ONCE):
         if wanted is None or wanted.fullmatch(exchange.client_id or ""):
             adviser.note(exchange)
     return adviser.advice()

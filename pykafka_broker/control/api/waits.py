@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Annotated, Literal, TypeVar
 
@@ -25,17 +25,15 @@ from pykafka_broker.control.api.groups import (
 )
 from pykafka_broker.control.api.records import MOST_AT_ONCE, RecordAnswer, Records, records, shown
 from pykafka_broker.control.comparing import ExpectedMatcher, ExpectedRecord, difference, line_of, missing
-from pykafka_broker.control.control import Control
-from pykafka_broker.control.problems import Problem, did_you_mean
-from pykafka_broker.control.reading import IsolationLevel, TopicWatch, no_topic
+from pykafka_broker.control.control import Control, in_pauses
+from pykafka_broker.control.problems import DOES_NOT_HOLD, NOT_IN_TIME, Problem, did_you_mean
+from pykafka_broker.control.reading import FoundRecord, IsolationLevel, TopicWatch, no_topic
 from pykafka_broker.control.schema import Index, TimeoutMs, ValueLimits, write
 from pykafka_broker.errors import ApiError, counted
 
-DEFAULT_TIMEOUT_MS = 10_000
-NOT_IN_TIME = 408
-DOES_NOT_HOLD = 417
+_TIMEOUT_MS = 10_000
 _MOST_EXPECTED = 100_000
-_BETWEEN = 1_000  # records read before other requests are served
+_AT_ONCE = 1_000  # records read before other requests are served
 _SHOWN = 20  # records in the text of a failure
 
 GroupState = Literal[
@@ -52,7 +50,7 @@ async def wait_for_group(
     group: str,
     state: GroupState | None = None,
     members: Index | None = None,
-    timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
+    timeout_ms: TimeoutMs = _TIMEOUT_MS,
 ) -> GroupDetails:
     """Wait until a group exists, in a state, with exactly `members` members."""
     wanted = [state or "", "" if members is None else f"with {counted(members, 'member')}"]
@@ -65,7 +63,7 @@ async def wait_for_group(
         fits = state in (None, found["state"]) and members in (None, len(found["members"]))
         return found if fits else None
 
-    def instead() -> str:
+    async def instead() -> str:
         if find_group(control.services, group) is None:
             known = did_you_mean(group, [each.group_id for each in all_groups(control.services)])
             return f"there is no group {group}{known}"
@@ -82,13 +80,13 @@ async def wait_for_records(
     topic: str,
     n: Index,
     isolation_level: IsolationLevel = "read_committed",
-    timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
+    timeout_ms: TimeoutMs = _TIMEOUT_MS,
 ) -> Records:
     """Wait until a topic has at least `n` records. Returns the first records, as a page of at most 5,000."""
     watch = TopicWatch(control, topic, isolation_level)
 
-    def instead() -> str:
-        return _described(control, watch, f"topic {topic} has {counted(watch.look(), 'record')}, expected {n}")
+    async def instead() -> str:
+        return await _described(control, watch, f"topic {topic} has {counted(watch.look(), 'record')}, expected {n}")
 
     await _wait(control, lambda: True if watch.exists and watch.look() >= n else None, instead, timeout_ms)
     return records(control, topic, isolation_level=isolation_level, limit=max(1, min(n, MOST_AT_ONCE)))
@@ -99,7 +97,7 @@ async def wait_for_record(
     topic: str,
     record: ExpectedRecord,
     isolation_level: IsolationLevel = "read_committed",
-    timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
+    timeout_ms: TimeoutMs = _TIMEOUT_MS,
 ) -> RecordAnswer:
     """Wait until a topic has a record as expected, and return the first match. Only the named fields of the expected
     record are compared.
@@ -110,13 +108,19 @@ async def wait_for_record(
         seen = (shown(topic, index, found) for index, found in watch.fresh())
         return next(filter(wanted.fits, seen), None)
 
-    def instead() -> str:
-        return _described(control, watch, f"topic {topic} has {counted(watch.look(), 'record')}, and none is {wanted}")
+    async for index, found in in_pauses(watch.fresh(), _AT_ONCE):  # there may be many already
+        if wanted.fits(seen := shown(topic, index, found)):
+            return seen
+
+    async def instead() -> str:
+        return await _described(
+            control, watch, f"topic {topic} has {counted(watch.look(), 'record')}, and none is {wanted}"
+        )
 
     return await _wait(control, look, instead, timeout_ms)
 
 
-async def wait_for_lag(control: Control, group: str, lag: Index = 0, timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS) -> Lag:
+async def wait_for_lag(control: Control, group: str, lag: Index = 0, timeout_ms: TimeoutMs = _TIMEOUT_MS) -> Lag:
     """Wait until a group has committed offsets and has at most `lag` records still to read."""
 
     def holds() -> Lag | None:
@@ -126,7 +130,7 @@ async def wait_for_lag(control: Control, group: str, lag: Index = 0, timeout_ms:
         known = all(each["lag"] is not None for each in partitions)  # a partition without a leader tells no end
         return Lag(left, partitions) if partitions and known and left <= lag else None
 
-    def instead() -> str:
+    async def instead() -> str:
         partitions = committed(control.services, group)
         if not partitions:
             return f"group {group} has committed nothing"
@@ -143,7 +147,7 @@ async def wait_for_lag(control: Control, group: str, lag: Index = 0, timeout_ms:
 
 
 async def wait_for_transaction(
-    control: Control, transactional_id: str, state: TransactionStateName, timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS
+    control: Control, transactional_id: str, state: TransactionStateName, timeout_ms: TimeoutMs = _TIMEOUT_MS
 ) -> TransactionDetails:
     """Wait until the transaction of a transactional id is in a state."""
 
@@ -151,7 +155,7 @@ async def wait_for_transaction(
         found = _transaction(control, transactional_id)
         return found if found is not None and found["state"] == state else None
 
-    def instead() -> str:
+    async def instead() -> str:
         found = _transaction(control, transactional_id)
         if found is None:
             return f"there is no transactional id {transactional_id}"
@@ -174,9 +178,9 @@ async def assert_records(
     watch = await _awaited(control, topic, isolation_level, len(records), timeout_ms)
     found = await _all(watch)
     watch.require_all()
-    says = difference(found, records)
+    says = await asyncio.to_thread(difference, found, records)
     if says:
-        says += _unseen(control, watch)
+        says += await _unseen(control, watch)
         raise Problem(DOES_NOT_HOLD, f"topic {topic}: {says}", more={"records": write(found[:MOST_AT_ONCE])})
     return _page(found)
 
@@ -198,7 +202,7 @@ async def assert_contains(
     while True:
         ends = watch.ends()
         found = await _all(watch)
-        there, lines = missing(found, records)
+        there, lines = await asyncio.to_thread(missing, found, records)
         if watch.exists and not lines:
             return _page(there)
         if await control.until(partial(_moved, watch, ends), max(0.0, deadline - loop.time())) is None:
@@ -207,7 +211,8 @@ async def assert_contains(
         raise no_topic(control, topic)
     watch.require_all()
     head = f"topic {topic}: {len(records) - len(there)} of {len(records)} expected records are missing"
-    says = "\n".join([head, *lines, _described(control, watch, f"the topic has {counted(len(found), 'record')}")])
+    described = await _described(control, watch, f"the topic has {counted(len(found), 'record')}")
+    says = "\n".join([head, *lines, described])
     raise Problem(DOES_NOT_HOLD, says, more={"records": write(found[:MOST_AT_ONCE])})
 
 
@@ -229,14 +234,17 @@ async def assert_no_more(
         watch.require_all()
     else:
         found = await _all(watch)
-        says = f"topic {topic} got {counted(watch.count, 'more record')} within {within_ms} ms{_listing(found)}"
+        says = f"topic {topic} got {counted(watch.count, 'more record')} within {within_ms} ms"
+        says += _listing(found[-_SHOWN:], len(found))
         raise Problem(DOES_NOT_HOLD, says, more={"records": write(found[:MOST_AT_ONCE])})
 
 
-async def _wait(control: Control, holds: Callable[[], R | None], instead: Callable[[], str], timeout_ms: int) -> R:
+async def _wait(
+    control: Control, holds: Callable[[], R | None], instead: Callable[[], Awaitable[str]], timeout_ms: int
+) -> R:
     found = await control.until(holds, timeout_ms / 1000)
     if found is None:
-        state = instead()
+        state = await instead()
         raise Problem(NOT_IN_TIME, f"after {timeout_ms} ms {state}", more={"state": state})
     return found
 
@@ -260,13 +268,8 @@ def _moved(watch: TopicWatch, ends: dict[int, int]) -> bool | None:
 
 
 async def _all(watch: TopicWatch) -> list[RecordAnswer]:
-    """Return all records, with other requests served in between."""
-    found: list[RecordAnswer] = []
-    for index, each in watch.records():
-        found.append(shown(watch.topic, index, each))
-        if len(found) % _BETWEEN == 0:
-            await asyncio.sleep(0)
-    return found
+    """Return all records."""
+    return [shown(watch.topic, index, each) async for index, each in in_pauses(watch.records(), _AT_ONCE)]
 
 
 def _page(found: list[RecordAnswer]) -> Records:
@@ -274,32 +277,32 @@ def _page(found: list[RecordAnswer]) -> Records:
     return Records(page, {str(each.partition): each.offset + 1 for each in page}, len(found) > len(page))
 
 
-def _described(control: Control, watch: TopicWatch, head: str) -> str:
+async def _described(control: Control, watch: TopicWatch, head: str) -> str:
     """Return a text about the topic's records, the last records included."""
     if not watch.exists:
         return no_topic(control, watch.topic).detail
-    records = (shown(watch.topic, index, found) for index, found in watch.records())
-    return f"{head}{_listing(records)}{_unseen(control, watch)}"
-
-
-def _listing(records: Iterable[RecordAnswer]) -> str:
-    """Return the last records, a line each."""
-    last: deque[RecordAnswer] = deque(maxlen=_SHOWN)
+    last: deque[tuple[int, FoundRecord]] = deque(maxlen=_SHOWN)
     count = 0
-    for each in records:
+    async for each in in_pauses(watch.records(), _AT_ONCE):
         last.append(each)
         count += 1
+    return f"{head}{_listing([shown(watch.topic, *each) for each in last], count)}{await _unseen(control, watch)}"
+
+
+def _listing(last: Sequence[RecordAnswer], count: int) -> str:
+    """Return the last of `count` records, a line each."""
     more = f"\n  ... {counted(count - len(last), 'record')} before these" if count > len(last) else ""
     return more + "".join(f"\n  {line_of(each)}" for each in last)
 
 
-def _unseen(control: Control, watch: TopicWatch) -> str:
+async def _unseen(control: Control, watch: TopicWatch) -> str:
     """Return a text about records a reader of committed records does not see."""
     if watch.isolation_level == "read_uncommitted":
         return ""
     ends = watch.ends()
     counts: Counter[str] = Counter()
-    for index, found in TopicWatch(control, watch.topic, "read_uncommitted").records():
+    everything = TopicWatch(control, watch.topic, "read_uncommitted")
+    async for index, found in in_pauses(everything.records(), _AT_ONCE):
         if found.transaction in ("aborted", "open"):
             counts[found.transaction] += 1
         elif found.record.offset >= ends.get(index, 0):

@@ -44,5 +44,5 @@ function newToken() {
 const way = (method, path, said) => (whole ?? ask)(method, path, said);
 export const get = (path, query, signal) => way("GET", path, { query, signal });
 export const post = (path, body) => way("POST", path, { body });
-export const remove = (path) => way("DELETE", path, {});
+export const remove = (path, query) => way("DELETE", path, { query });
 export const part = encodeURIComponent;

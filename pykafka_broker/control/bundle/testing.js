@@ -2,7 +2,7 @@
 import { get, part, post, remove } from "/page/api.js";
 import { bytes, dialog, el, field, named, number, table, tag, time, toast } from "/page/dom.js";
 
-const UNSAID = new Set(["id", "hits", "held", "spent"]);
+const UNSAID = new Set(["id", "hits", "held", "fitted", "spent"]);
 const PLAIN = { every: 1, probability: 1, delay_ms: 0, delay_clock: "broker", throttle_ms: 0 };
 const STEPS = [["1 s", 1000], ["1 min", 60000], ["1 hour", 3600000], ["1 day", 86400000], ["8 days", 691200000]];
 

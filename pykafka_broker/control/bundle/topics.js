@@ -1,5 +1,5 @@
 // Topics: the list, one topic's partitions and configs, and what is made and removed.
-import { ask, get, part, post, remove } from "/page/api.js";
+import { get, part, post, remove } from "/page/api.js";
 import { bytes, dialog, el, field, named, number, pager, sortedBy, table, tag, toast, typedAgain } from "/page/dom.js";
 import { groupColumns } from "/page/groups.js";
 
@@ -148,7 +148,7 @@ function empty(name, total, done) {
   const partition = el("input", { type: "number", min: 0, max: total - 1, placeholder: "all" });
   const before = el("input", { type: "number", min: 0, placeholder: "all that are there" });
   dialog(`Delete records of ${name}`, [el("p", {}, "The log of each partition then begins at that offset."), field("Before the offset", before), field("Partition", partition)], "Delete", async () => {
-    await ask("DELETE", `/topics/${part(name)}/records`, { query: { before_offset: before.value, partition: partition.value } });
+    await remove(`/topics/${part(name)}/records`, { before_offset: before.value, partition: partition.value });
     await done();
   }, { danger: true });
 }

@@ -8,9 +8,8 @@ checked together, in the broker or in the process of a test.
     noting.py        the router that writes the entries
     facts.py         an entry as facts: records were produced, fetched, committed
     outlines.py      the logs as they are when somebody asks
-    groups.py        what groups of consumers fetched and committed, in order
-    shares.py        what share groups were delivered and acknowledged
-    transactions.py  cycles of transactions that wrote and read
-    checks.py        anomalies: facts that contradict each other or the logs
+    findings.py      an anomaly in plain lines, and the evidence for it
+    checks.py        anomalies: facts that contradict each other or the logs, and cycles of transactions
+    groups.py        what groups of consumers fetched and committed, and share groups were delivered and acknowledged
     application.py   input records, the output records that belong to them, and the way of both
 """

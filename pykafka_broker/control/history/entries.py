@@ -20,7 +20,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from pykafka_broker.broker.requests.context import ConnectionContext
-from pykafka_broker.control.traffic.exchange import Exchange, Kept, Mark, decoded_request, encoded_request
+from pykafka_broker.control.traffic.exchange import Exchange, Kept, Mark, bytes_of, decoded_request, encoded_request
 from pykafka_broker.log.filesystem import FileSlice
 from pykafka_broker.platform import allocate, open_file
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -105,11 +105,13 @@ class HistoryFile:
 
     def _mapped(self, size: int) -> mmap.mmap:
         allocate(self._file, size)  # a write into the map without room on the disk would end the process
+        mapped = mmap.mmap(self._file, size)
         self._limit = size - _LENGTH.size  # the last length is 0
-        return mmap.mmap(self._file, size)
+        return mapped
 
     def close(self) -> None:
-        """Close the file and leave it where it is."""
+        """Close the file and leave it where it is. Requests that wait are not written when they are answered."""
+        self._limit, self.full = 0, True
         self._map.close()
         os.close(self._file)
 
@@ -144,7 +146,7 @@ class HistoryFile:
         parts: list[bytes] = []
         for piece in answer:
             if len(piece) <= _WHOLE_BYTES:
-                kept = piece.read() if hasattr(piece, "fileno") else piece
+                kept = bytes_of(piece)
                 parts += (_PIECE.pack(len(kept), 0), kept)
             else:
                 kept = _beginning(piece)
@@ -207,12 +209,12 @@ class HistoryFile:
             self.full = True
             return False
         try:
-            allocate(self._file, size)
+            grown = self._mapped(size)
         except OSError:  # the disk is full
             self.full = True
             return False
         self._map.close()
-        self._map = self._mapped(size)
+        self._map = grown
         return True
 
     # -- reading

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 from pykafka_broker.control.history.entries import HistoryEntry
-from pykafka_broker.control.traffic.exchange import Exchange, error_name, first_header
+from pykafka_broker.control.traffic.exchange import error_name, first_header
 from pykafka_broker.protocol.api_keys import ApiKey
 
 NO_OFFSET = -1
@@ -217,7 +218,7 @@ def facts_of(entry: HistoryEntry, topic_name: TopicName) -> Iterator[Fact]:
         "answered": exchange.answer is not None,
         "until": entry.until,
     }
-    yield from _READERS[ApiKey(exchange.api_key)](exchange, request, exchange.response, common, topic_name)
+    yield from _READERS[ApiKey(exchange.api_key)](request, exchange.response, common, topic_name)
 
 
 _Common = dict[str, Any]
@@ -241,9 +242,7 @@ def _parts(topics: Iterable[Any], partitions: str, index: str, topic_name: Topic
     }
 
 
-def _produced(
-    exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName
-) -> Iterator[Fact]:
+def _produced(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
     told = {} if response is None else _parts(response.responses, "partition_responses", "index", topic_name)
     for topic in request.topic_data:
         name = _name(topic, topic_name)
@@ -261,7 +260,7 @@ def _produced(
             yield fact
 
 
-def _fetched(exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
+def _fetched(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
     if response is None or request.replica_id >= 0 or request.replica_state.replica_id >= 0:
         return  # followers are no consumers
     asked = _parts(request.topics, "partitions", "partition", topic_name)
@@ -285,9 +284,7 @@ def _fetched(exchange: Exchange, request: Any, response: Any, common: _Common, t
             )
 
 
-def _committed(
-    exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName
-) -> Iterator[Fact]:
+def _committed(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
     told = {} if response is None else _parts(response.topics, "partitions", "partition_index", topic_name)
     for topic in request.topics:
         name = _name(topic, topic_name)
@@ -306,12 +303,12 @@ def _committed(
             )
 
 
-def _joined(exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
+def _joined(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
     if response is not None and not response.error_code:
         yield Joined(group=request.group_id, member=response.member_id or request.member_id, **common)
 
 
-def _located(exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
+def _located(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
     for topic in () if response is None else response.topics:
         for each in topic.partitions:
             offset = each.offset if each.offset >= 0 else next(iter(each.old_style_offsets), NO_OFFSET)
@@ -319,15 +316,13 @@ def _located(exchange: Exchange, request: Any, response: Any, common: _Common, t
                 yield Located(topic=topic.name, partition=each.partition_index, offset=offset, **common)
 
 
-def _registered(
-    exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName
-) -> Iterator[Fact]:
+def _registered(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
     if response is not None and not response.error_code:
         producer = {"producer_id": response.producer_id, "epoch": response.producer_epoch}
         yield Registered(transactional_id=request.transactional_id, **producer, **common)
 
 
-def _ended(exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
+def _ended(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
     error = "" if response is None else _error(response.error_code)
     yield Ended(
         transactional_id=request.transactional_id,
@@ -358,9 +353,7 @@ def _acknowledged(request: Any, response: Any, common: _Common, topic_name: Topi
                 )
 
 
-def _share_fetched(
-    exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName
-) -> Iterator[Fact]:
+def _share_fetched(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
     yield from _acknowledged(request, response, common, topic_name, "acknowledge_error_code")
     for topic in () if response is None else response.responses:
         for each in topic.partitions:
@@ -377,27 +370,19 @@ def _share_fetched(
                 )
 
 
-def _share_acknowledged(
-    exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName
-) -> Iterator[Fact]:
-    yield from _acknowledged(request, response, common, topic_name, "error_code")
-
-
-def _group_reset(
-    exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName
-) -> Iterator[Fact]:
+def _group_reset(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
     """Yield a reset even where an error was told: another topic's offsets may have been set."""
     for group in getattr(request, "groups_names", None) or [request.group_id]:
         yield GroupReset(group=group, **common)
 
 
-def _deleted(exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
+def _deleted(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
     for each in () if response is None else response.responses:
         if not each.error_code and each.name:
             yield Deleted(topic=each.name, **common)
 
 
-_READERS: dict[ApiKey, Callable[[Exchange, Any, Any, _Common, TopicName], Iterator[Fact]]] = {
+_READERS: dict[ApiKey, Callable[[Any, Any, _Common, TopicName], Iterator[Fact]]] = {
     ApiKey.PRODUCE: _produced,
     ApiKey.FETCH: _fetched,
     ApiKey.LIST_OFFSETS: _located,
@@ -408,7 +393,7 @@ _READERS: dict[ApiKey, Callable[[Exchange, Any, Any, _Common, TopicName], Iterat
     ApiKey.INIT_PRODUCER_ID: _registered,
     ApiKey.END_TXN: _ended,
     ApiKey.SHARE_FETCH: _share_fetched,
-    ApiKey.SHARE_ACKNOWLEDGE: _share_acknowledged,
+    ApiKey.SHARE_ACKNOWLEDGE: partial(_acknowledged, error="error_code"),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: _group_reset,
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: _group_reset,
     ApiKey.DELETE_GROUPS: _group_reset,

@@ -45,10 +45,9 @@ class _Recorded(Exchange):
 class NotingRouter(ObservedRouter):
     """An observed router that writes a history."""
 
-    history: HistoryFile
-
-    def start(self, history: HistoryFile) -> None:
-        """Write a history from now on."""
+    def __init__(self, history: HistoryFile, *parts: Any) -> None:
+        """Write a history from now on. parts: of the observed router."""
+        super().__init__(*parts)
         self.history = history
         self._observe = super().dispatch
         self._pieces: Pieces | None = None  # of a long answer that is noted next
@@ -162,7 +161,7 @@ class Histories:
             raise OSError(error.errno, error.strerror, path) from error
         if own:
             atexit.register(_remove, path)
-        self._control.observing.observe_by(partial(_noting, self._file))
+        self._control.observing.observe_by(partial(NotingRouter, self._file))
         self._control.inside.on_answer = self._note_inside
 
     def stop(self) -> None:
@@ -185,12 +184,6 @@ class Histories:
             now = self._control.services.clock.wall
             exchange = Exchange((now, context, bytes(frame), None, 0))
             note_in(self._file, exchange, now, thin_request(frame), answer)
-
-
-def _noting(history: HistoryFile, *parts: Any) -> NotingRouter:
-    router = NotingRouter(*parts)
-    router.start(history)
-    return router
 
 
 def _remove(path: str) -> None:

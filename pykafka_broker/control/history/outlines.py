@@ -214,7 +214,7 @@ async def _outline(services: Callable[[], Services], topic: str, index: int, roo
         if services().replicas.leader(topic, index, epoch) is not partition:
             raise NotLeader(NO_LEADER, epoch)  # the topic was made anew
         made.start = log.log_start_offset  # records may have been deleted meanwhile
-        offset = max(found.end_offset(), made.start)
+        offset = max(found.end_offset, made.start)
     return made
 
 

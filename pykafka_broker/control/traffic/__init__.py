@@ -9,4 +9,6 @@ Rule: the modules know frames and messages of the protocol, and no broker. The r
     readable.py      a message as JSON, an exchange as a line, names as people write them
     faults.py        faults: the requests to meet, the effects, the order; faults drawn at random
     answers.py       requests and answers as changed by a fault
+    recorder.py      whole requests and answers, to be played again
+    advice.py        what clients should change, from what they have asked
 """

@@ -210,9 +210,9 @@ def is_of_a_broker(frame: bytes) -> bool:
     return _OF_BROKERS.fullmatch(client_id_of(frame) or "") is not None
 
 
-def kept_part(frame: bytes) -> bytes:
-    """Return the part of a request for the log."""
-    return frame[:KEPT_REQUEST_BYTES]
+def bytes_of(piece: Any) -> bytes:
+    """Return a piece of an answer as bytes; a slice of a file is read."""
+    return piece.read() if hasattr(piece, "fileno") else bytes(piece)
 
 
 def thinned(pieces: Pieces) -> Kept:

@@ -237,14 +237,22 @@ class RequestCounts:
         self.apis: defaultdict[tuple[str, int], ApiSums] = defaultdict(ApiSums)
         self.errors: Counter[tuple[str, str, str]] = Counter()  # by API, version and name of the error
         self.topics: defaultdict[str, TopicSums] = defaultdict(TopicSums)
-        self.catch_up()
-        self._add_all(log.since())
+        self._uncounted = deque(log.since())
+        if log.recent:
+            log.seal()
         log.on_sealed = self._add_all
 
-    def catch_up(self) -> None:
-        """Count entries not sealed yet."""
-        if self._log.recent:
+    def catch_up(self, most: int | None = None) -> bool:
+        """Count up to `most` of the entries that the log had at first; with the last of them, those not sealed yet.
+
+        Returns:
+            Whether everything is counted.
+        """
+        for _ in range(len(self._uncounted) if most is None else min(most, len(self._uncounted))):
+            self._add(self._uncounted.popleft())
+        if self._log.recent and not self._uncounted:
             self._log.seal()
+        return not self._uncounted
 
     def _add_all(self, exchanges: Iterable[Exchange]) -> None:
         for exchange in exchanges:

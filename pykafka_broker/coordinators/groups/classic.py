@@ -13,7 +13,6 @@ from typing import Any
 
 from pykafka_broker.coordinators.groups.classic_group import (
     COMPLETING_REBALANCE,
-    DEAD,
     EMPTY,
     PREPARING_REBALANCE,
     STABLE,
@@ -22,7 +21,6 @@ from pykafka_broker.coordinators.groups.classic_group import (
     Protocols,
     empty_group_record,
     group_metadata_record,
-    protocols_of,
     restored,
 )
 from pykafka_broker.coordinators.groups.group import UNKNOWN_MEMBER, Caller, GroupTable, TimerKey
@@ -118,8 +116,6 @@ class ClassicRebalance:
         for member in [m for m in group.members.values() if m.join_token is None and m.instance_id is None]:
             group.remove(member.member_id)
             self._timers.cancel(member.session_key)
-        if group.state is DEAD:
-            return
         if not group.elect_joined_leader() and group.members:
             # Only static members are left and none has come: wait until a member comes or the sessions end.
             self._timers.set(group.join_key, now + group.rebalance_timeout_ms)
@@ -164,24 +160,6 @@ class ClassicRebalance:
             member.sync_token = None
             self.keep_alive(member, now)
 
-    # Departures
-
-    def remove_member(
-        self, group: ClassicGroup, member: ClassicGroupMember, result: CoordinatorResult[Any], now: int
-    ) -> None:
-        """Remove a member after a timeout."""
-        token = group.wait_for_join(member, None)
-        if token is not None:  # the member may still be there, so let it ask again
-            result.complete(
-                token,
-                JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=UNKNOWN_MEMBER),
-            )
-        group.remove(member.member_id)
-        if group.state in (STABLE, COMPLETING_REBALANCE):
-            self.prepare_or_complete(group, result, now)
-        elif group.state is PREPARING_REBALANCE and group.all_joined:
-            self.complete_join(group, result, now)
-
     # Deadlines
 
     def on_timer(self, key: TimerKey, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
@@ -201,18 +179,20 @@ class ClassicRebalance:
             self.prepare(group, result, now)
 
     def _session_ended(self, group: ClassicGroup, member_id: str, result: CoordinatorResult[Any], now: int) -> None:
-        if member_id in group.pending_joins:
-            group.remove(member_id)
-            if group.state is PREPARING_REBALANCE and group.all_joined:
-                self.complete_join(group, result, now)
-            return
         member = group.members.get(member_id)
         if member is None:
-            return
-        waits = member.join_token is not None or member.sync_token is not None
-        if waits and not member.is_new:
+            if member_id not in group.pending_joins:
+                return
+        elif not member.is_new and (member.join_token is not None or member.sync_token is not None):
             return  # the member's session starts anew with the answer
-        self.remove_member(group, member, result, now)
+        elif member.join_token is not None:  # the member may still be there, so let it ask again
+            token = group.wait_for_join(member, None)
+            result.complete(token, join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER))
+        group.remove(member_id)
+        if member is not None and group.state in (STABLE, COMPLETING_REBALANCE):
+            self.prepare_or_complete(group, result, now)
+        elif group.state is PREPARING_REBALANCE and group.all_joined:
+            self.complete_join(group, result, now)
 
 
 def described_members(group: ClassicGroup) -> list[JoinGroupResponseMember]:
@@ -227,7 +207,7 @@ def generation_reply(
     group: ClassicGroup, member: ClassicGroupMember, members: list[JoinGroupResponseMember], leader: str | None = None
 ) -> JoinGroupResponse:
     """Return the current generation as an answer to JoinGroup."""
-    return JoinGroupResponse(
+    return JoinReply(
         generation_id=group.generation,
         protocol_type=group.protocol_type_or_none,
         protocol_name=group.protocol_name,
@@ -258,7 +238,8 @@ class Join:
         self.token = token
         self.now = now
         self.result = result
-        self.protocols: Protocols = protocols_of(request.protocols)
+        # Copied out of the connection's buffer.
+        self.protocols: Protocols = [(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols]
         # Version 0 has one timeout for session and rebalance.
         self.rebalance_timeout_ms = request.session_timeout_ms if caller.version == 0 else request.rebalance_timeout_ms
 
@@ -267,19 +248,20 @@ class Join:
         self.result.reply = join_refusal(error, member_id)
 
 
-class JoinRefusal(JoinGroupResponse):
-    """A refusal of a join. The protocol name is null, or empty in versions without null."""
+class JoinReply(JoinGroupResponse):
+    """An answer to JoinGroup. A refusal has no protocol name: null, or the empty name in versions without null."""
 
     __slots__ = ()
 
     def write(self, version: int, w: Write) -> None:
-        self.protocol_name = None if version >= NO_PROTOCOL_FROM else ""
+        if self.error_code:
+            self.protocol_name = None if version >= NO_PROTOCOL_FROM else ""
         super().write(version, w)
 
 
 def join_refusal(error: ErrorCode, member_id: str) -> JoinGroupResponse:
     """Return a JoinGroup answer with nothing but an error."""
-    return JoinRefusal(error_code=error, member_id=member_id)
+    return JoinReply(error_code=error, member_id=member_id)
 
 
 def refuse_waiting(
@@ -312,7 +294,7 @@ class ClassicProtocol(ClassicRebalance):
         created, written = group is None, len(join.result.records)
         if group is None:
             if request.member_id != UNKNOWN_MEMBER:
-                join.result.reply = join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+                join.refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
                 return
             group = ClassicGroup(request.group_id, join.now, wall_at=self._table.wall_at)
             self._table.groups[request.group_id] = group
@@ -333,7 +315,7 @@ class ClassicProtocol(ClassicRebalance):
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         limit = self._table.config.group_max_size
-        if group.state in (EMPTY, DEAD):
+        if group.state is EMPTY:
             return True
         if group.state is PREPARING_REBALANCE:
             # All members have to join again: the first members to come get the places.
@@ -345,9 +327,6 @@ class ClassicProtocol(ClassicRebalance):
 
     def _join_new(self, group: ClassicGroup, join: Join) -> None:
         request = join.request
-        if group.state is DEAD:
-            join.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, UNKNOWN_MEMBER)
-            return
         if not group.supports(request.protocol_type, [name for name, _ in join.protocols]):
             join.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER)
             return
@@ -423,9 +402,7 @@ class ClassicProtocol(ClassicRebalance):
     def _join_existing(self, group: ClassicGroup, join: Join) -> None:
         request = join.request
         member_id = request.member_id
-        if group.state is DEAD:
-            join.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
-        elif not group.supports(request.protocol_type, [name for name, _ in join.protocols]):
+        if not group.supports(request.protocol_type, [name for name, _ in join.protocols]):
             join.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
         elif member_id in group.pending_joins:
             self._add(group, join, member_id)
@@ -445,15 +422,12 @@ class ClassicProtocol(ClassicRebalance):
             # A leader that joins again asks for a new assignment: the topics may have changed.
             or (group.state is STABLE and (changed or leads))
         ):
-            self._update(group, join, member)
+            group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.token)
+            self.prepare_or_complete(group, join.result, join.now)
         elif group.state in (COMPLETING_REBALANCE, STABLE):  # the member has missed the answer to its join
             join.result.reply = generation_reply(group, member, described_members(group) if leads else [])
         else:
             join.refuse(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id)
-
-    def _update(self, group: ClassicGroup, join: Join, member: ClassicGroupMember) -> None:
-        group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.token)
-        self.prepare_or_complete(group, join.result, join.now)
 
     def note_commit(self, group: ClassicGroup, member_id: str, now: int) -> None:
         """Start the session of a member anew, if the group has the member."""
@@ -513,7 +487,7 @@ class ClassicProtocol(ClassicRebalance):
             member = group.members[request.member_id]
         if request.generation_id != group.generation:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-        if group.state is EMPTY or group.state is DEAD:
+        if group.state is EMPTY:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         self.keep_alive(member, now)
         return ErrorCode.REBALANCE_IN_PROGRESS if group.state is PREPARING_REBALANCE else ErrorCode.NONE
@@ -525,9 +499,6 @@ class ClassicProtocol(ClassicRebalance):
 
         An administrator names instance ids with no member id.
         """
-        if group.state is DEAD:
-            result.reply = LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            return
         members = [
             MemberResponse(
                 identity.member_id, identity.group_instance_id, self._remove_leaving(group, identity, result)

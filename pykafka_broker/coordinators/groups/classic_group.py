@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from copy import copy
 from enum import Enum
-from typing import Any
 
 from pykafka_broker.coordinators.groups.consumer_protocol import subscribed_topics
 from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER, TimerKey, WallAt, unchanged
@@ -26,27 +25,24 @@ Protocols = list[tuple[str, bytes]]  # (name, metadata) in the member's order of
 
 
 class ClassicState(Enum):
-    """KIP-62's states, by name as in ListGroups and DescribeGroups."""
+    """KIP-62's states, by name as in ListGroups and DescribeGroups; a group that does not exist is "Dead" there."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
     COMPLETING_REBALANCE = "CompletingRebalance"
     STABLE = "Stable"
-    DEAD = "Dead"
 
 
 EMPTY = ClassicState.EMPTY
 PREPARING_REBALANCE = ClassicState.PREPARING_REBALANCE
 COMPLETING_REBALANCE = ClassicState.COMPLETING_REBALANCE
 STABLE = ClassicState.STABLE
-DEAD = ClassicState.DEAD
 
 ALLOWED_FROM: dict[ClassicState, frozenset[ClassicState]] = {
     EMPTY: frozenset({PREPARING_REBALANCE}),
     PREPARING_REBALANCE: frozenset({EMPTY, STABLE, COMPLETING_REBALANCE}),
     COMPLETING_REBALANCE: frozenset({PREPARING_REBALANCE}),
     STABLE: frozenset({COMPLETING_REBALANCE}),
-    DEAD: frozenset({EMPTY, PREPARING_REBALANCE, COMPLETING_REBALANCE, STABLE, DEAD}),
 }
 
 
@@ -97,10 +93,6 @@ class ClassicGroupMember:
 
     def metadata(self, protocol_name: str | None) -> bytes:
         return next((metadata for name, metadata in self.protocols if name == protocol_name), b"")
-
-    def vote(self, candidates: set[str]) -> str:
-        """Return the member's first protocol among `candidates`."""
-        return next(name for name, _ in self.protocols if name in candidates)
 
 
 class ClassicGroup:
@@ -175,8 +167,6 @@ class ClassicGroup:
     def check_offset_commit(
         self, member_id: str, instance_id: str | None, epoch: int, version: int, transactional: bool
     ) -> None:
-        if self.state is DEAD:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if epoch < 0 and self.state is EMPTY:
             return  # an admin client, or a consumer that assigns its partitions itself
         if epoch >= 0 or member_id != UNKNOWN_MEMBER or instance_id is not None:
@@ -189,17 +179,14 @@ class ClassicGroup:
             # The member knows the new generation but not its assignment: it may commit for partitions of others.
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
 
-    def check_offset_fetch(self, member_id: str | None = None, member_epoch: int = -1) -> None:
-        if self.state is DEAD:
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is in dead state.")
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Allow every fetch: classic members do not say who they are."""
 
     def check_offset_delete(self) -> None:
-        self.check_offset_fetch()
         if self.state is not EMPTY and not self.uses_consumer_protocol:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
 
     def check_delete(self) -> None:
-        self.check_offset_fetch()
         if self.state is not EMPTY:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
 
@@ -312,16 +299,12 @@ class ClassicGroup:
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
         """Return whether a member with the protocols `names` fits in: every member must know a common protocol."""
-        if self.state in (EMPTY, DEAD):
+        if self.state is EMPTY:
             return bool(protocol_type) and any(True for _ in names)
         if protocol_type != self.protocol_type_or_none:
             return False
         # All members may have gone while a member with a pending id is awaited: then any protocol will do.
         return any(self._support.get(name, 0) == len(self.members) for name in names)
-
-    def candidates(self) -> set[str]:
-        """Return the protocols with the support of all members."""
-        return {name for name, count in self._support.items() if count == len(self.members)}
 
     def _count_support(self, member: ClassicGroupMember, step: int) -> None:
         for name in {name for name, _ in member.protocols}:
@@ -336,10 +319,10 @@ class ClassicGroup:
 
         Each member votes for its first such protocol; the most votes win, and among as many the first in Kafka's order.
         """
-        candidates = self.candidates()
+        candidates = {name for name, count in self._support.items() if count == len(self.members)}
         votes: dict[str, int] = {}
         for member in self.members.values():
-            choice = member.vote(candidates)
+            choice = next(name for name, _ in member.protocols if name in candidates)
             votes[choice] = votes.get(choice, 0) + 1
         return max(in_hash_order(votes), key=lambda name: votes[name])
 
@@ -380,11 +363,6 @@ class ClassicGroup:
 
     def assignments(self) -> dict[str, bytes]:
         return {member.member_id: member.assignment for member in self.members.values()}
-
-
-def protocols_of(request_protocols: Iterable[Any]) -> Protocols:
-    """Return the name and metadata pairs of a JoinGroup request, copied out of the connection's buffer."""
-    return [(protocol.name, bytes(protocol.metadata)) for protocol in request_protocols]
 
 
 # DescribeGroups

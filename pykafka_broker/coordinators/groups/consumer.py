@@ -20,12 +20,9 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     Owned,
     ResolvedRegex,
     Target,
-    assignment_record,
     frozen_target,
-    member_record,
     partition_metadata_tombstone,
     regex_record,
-    target_record,
 )
 from pykafka_broker.coordinators.groups.epoch_group import (
     JOIN_EPOCH,
@@ -33,8 +30,9 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     LEAVE_STATIC_EPOCH,
     EpochChange,
     EpochProtocol,
+    rebalance_key,
 )
-from pykafka_broker.coordinators.groups.group import Caller, GroupTable, TimerKey
+from pykafka_broker.coordinators.groups.group import Caller, GroupTable, invalid_request
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
 from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex
 from pykafka_broker.coordinators.groups.subscriptions import names_read
@@ -79,7 +77,7 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
     """All requests and deadlines of consumer groups, except for members of the classic protocol."""
 
     def __init__(self, table: GroupTable) -> None:
-        super().__init__(table, ConsumerGroup.type_name)
+        super().__init__(table)
         self.downgrade: Downgrade = lambda group, leaving, result, now: False  # Migration sets its own
 
     # Heartbeat
@@ -105,7 +103,7 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
         claim = Claim(member_id, request.instance_id, request.member_epoch, request.topic_partitions)
         before = self.find_member(group, claim, result)
         change = ConsumerMemberChange(self._table, group, before, result, now, caller.may_see)
-        _apply_request(change.member, request, caller)
+        change.member.take_request(request, caller)
         change.subscribe()
         change.reconcile(change.retarget(), request.topic_partitions)
         member = change.member
@@ -169,19 +167,7 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
             raise group.unreleased(member_id, existing)
         if existing.member_id == member_id:
             return existing
-        return self._replace(group, existing, member_id, result)
-
-    def _replace(
-        self, group: ConsumerGroup, existing: ConsumerGroupMember, member_id: str, result: CoordinatorResult[Any]
-    ) -> ConsumerGroupMember:
-        """Hand subscription, target and assignment of a returning static member to the new member id."""
-        group_id, member = group.group_id, group.in_place_of(existing, member_id, result)
-        result.records += [
-            member_record(group_id, member),
-            target_record(group_id, member_id, group.target_of(existing)),
-            assignment_record(group_id, member),
-        ]
-        return member
+        return group.in_place_of(existing, member_id, result)
 
     # Leaving
 
@@ -199,32 +185,27 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
         away.epoch = LEAVE_STATIC_EPOCH
         away.assigned = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()}
         away.revoking = {}
-        result.records.append(assignment_record(group.group_id, away))
-        self._timers.cancel(TimerKey(self._rebalance, group.group_id, member.member_id))
+        result.records.append(group.assignment_record(away))
+        self._timers.cancel(rebalance_key(group, member.member_id))
 
     def fence(
         self, group: ConsumerGroup, leaving: list[ConsumerGroupMember], result: CoordinatorResult[Any], now: int
     ) -> None:
-        """Remove members from the group; the others share the partitions from the next epoch on."""
-        if not leaving or self.downgrade(group, leaving, result, now):
-            return
-        group_id = group.group_id
-        for member in leaving:
-            result.records += group.records.member_tombstones(group_id, member.member_id)
-        if group.regexes:
-            wanted = group.subscriptions.patterns_after(leaving, ())
-            for pattern in group.regexes:
-                if pattern not in wanted:
-                    result.records.append(regex_record(group_id, pattern, None))
+        """Remove members, or turn the group back if only classic members are left."""
+        if leaving and not self.downgrade(group, leaving, result, now):
+            super().fence(group, leaving, result, now)
+
+    def next_epoch(self, group: ConsumerGroup, leaving: list[ConsumerGroupMember]) -> list[CoordinatorRecord]:
+        wanted = group.subscriptions.patterns_after(leaving, ()) if group.regexes else ()
+        unused = [regex_record(group.group_id, pattern, None) for pattern in group.regexes if pattern not in wanted]
         new_hash = self._table.read.hash(group.names_read(leaving, (), group.regexes))
-        result.records.append(group.records.epoch(group_id, group.epoch + 1, new_hash))
-        self.target_of_none(group, leaving, result)
+        return [*unused, group.records.epoch(group.group_id, group.epoch + 1, new_hash)]
 
     # Time
 
-    def session_ms(self, group: ConsumerGroup, member: ConsumerGroupMember | None) -> int:
+    def session_ms(self, group: ConsumerGroup, member: ConsumerGroupMember) -> int:
         """Return the session timeout: a classic member's own, else the group's config."""
-        if member is not None and member.classic is not None:
+        if member.classic is not None:
             return member.classic.session_timeout_ms
         return self._table.group_settings(group.group_id).consumer_session_timeout_ms
 
@@ -233,17 +214,6 @@ def _is_subset(owned: ReportedTopics, assigned: Owned) -> bool:
     return owned is not None and all(
         topic.topic_id in assigned and assigned[topic.topic_id].keys() >= set(topic.partitions) for topic in owned
     )
-
-
-def _apply_request(member: ConsumerGroupMember, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> None:
-    member.take_request(request, caller)
-    if request.server_assignor is not None:
-        member.server_assignor = request.server_assignor
-    if request.subscribed_topic_names is not None:
-        member.topic_names = frozenset(request.subscribed_topic_names)
-    if request.subscribed_topic_regex is not None:
-        member.topic_regex = request.subscribed_topic_regex
-    member.classic = None
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
@@ -267,34 +237,30 @@ def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, assign
     """
     epoch = request.member_epoch
     if not request.member_id and (version >= MEMBER_CHOOSES_ID_FROM or epoch != JOIN_EPOCH):
-        raise _invalid_request("MemberId can't be empty.")
+        raise invalid_request("MemberId can't be empty.")
     values = (request.group_id, request.instance_id, request.rack_id)
     for name, value in zip(("GroupId", "InstanceId", "RackId"), values, strict=True):
         if value == "":
-            raise _invalid_request(f"{name} can't be empty.")
+            raise invalid_request(f"{name} can't be empty.")
     if epoch == JOIN_EPOCH:
         if request.rebalance_timeout_ms == -1:
-            raise _invalid_request("RebalanceTimeoutMs must be provided in first request.")
+            raise invalid_request("RebalanceTimeoutMs must be provided in first request.")
         if request.topic_partitions is None or request.topic_partitions:
-            raise _invalid_request("TopicPartitions must be empty when (re-)joining.")
+            raise invalid_request("TopicPartitions must be empty when (re-)joining.")
         if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-            raise _invalid_request(
+            raise invalid_request(
                 "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
             )
     elif epoch == LEAVE_STATIC_EPOCH:
         if request.instance_id is None:
-            raise _invalid_request("InstanceId can't be null.")
+            raise invalid_request("InstanceId can't be null.")
     elif epoch < LEAVE_EPOCH:
-        raise _invalid_request("MemberEpoch is invalid.")
+        raise invalid_request("MemberEpoch is invalid.")
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise ApiError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}.",
         )
-
-
-def _invalid_request(message: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
 # The change of a member by a request
@@ -340,7 +306,7 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
         """Record the member and the patterns, and start a new group epoch if the topics of the group change."""
         group, member, before = self._group, self.member, self.before
         if member.metadata() != before.metadata():
-            self.records.append(member_record(group.group_id, member))
+            self.records.append(group.member_record(member))
         names_changed = member.topic_names != before.topic_names
         regex_changed = (member.topic_regex or None) != (before.topic_regex or None)
         self.subscription_changed = names_changed or regex_changed
@@ -435,7 +401,7 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
         ids = self._table.read.ids(names_read(member, self.regexes))
         Reconciliation(self._group, member, ids, self.target_epoch, target, self.subscription_changed, owned).step()
         if member.current() != before:
-            self.records.append(assignment_record(self._group.group_id, member))
+            self.records.append(self._group.assignment_record(member))
 
 
 def next_target(
@@ -464,14 +430,9 @@ def next_target(
     # As Kafka sees it, names and an expression together make a subscription of no other member's kind.
     differ = len(read) > 1 or any(names and expression for names, expression in read)
     assigned = ASSIGNORS[name](GroupSpec(specs, counts, differ))
-    result: dict[str, Target] = {}
-    for member in members:
-        member_id = member.member_id
-        target = result[member_id] = frozen_target(assigned[member_id])
-        if target != group.targets.get(member_id):
-            records.append(target_record(group.group_id, member_id, target))
-    records.append(group.records.target_epoch(group.group_id, epoch, now))
-    return result
+    targets = {member.member_id: frozen_target(assigned[member.member_id]) for member in members}
+    records += group.target_records(targets, epoch, now)
+    return targets
 
 
 # From a member's partitions to its target

@@ -16,7 +16,7 @@ from pykafka_broker.coordinators.groups.classic import (
     MEMBER_ID_REQUIRED_FROM,
     ClassicRebalance,
     Join,
-    join_refusal,
+    JoinReply,
     refuse_waiting,
 )
 from pykafka_broker.coordinators.groups.classic_group import (
@@ -57,7 +57,6 @@ from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import To
 from pykafka_broker.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
 from pykafka_broker.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
-from pykafka_broker.protocol.messages.join_group_response import JoinGroupResponse
 from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from pykafka_broker.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
@@ -223,8 +222,7 @@ class Migration:
         return back
 
     def _take_back(self, group: ConsumerGroup, now: int) -> None:
-        self._table.remove(group.group_id)
-        self._table.groups[group.group_id] = group
+        self._table.put_back(group.group_id, group)
         self._consumer.on_loaded(group, now)
 
 
@@ -279,7 +277,7 @@ class ClassicMembers(Migration):
             member_id = self._table.new_id()
             self._consumer.check_room(group, member_id, instance_id)
             if instance_id is None and join.caller.version >= MEMBER_ID_REQUIRED_FROM:
-                join.result.reply = join_refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+                join.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
                 return
         self._consumer.check_room(group, member_id, instance_id)
         try:
@@ -318,7 +316,7 @@ class ClassicMembers(Migration):
             timers.cancel(TimerKey(JOIN, group.group_id, member.member_id))
             timers.set(TimerKey(SYNC, group.group_id, member.member_id), join.now + member.rebalance_timeout_ms)
             timers.set_session(group, member.member_id, join.now + request.session_timeout_ms)
-        join.result.reply = JoinGroupResponse(
+        join.result.reply = JoinReply(
             generation_id=generation,
             protocol_type=CONSUMER_PROTOCOL_TYPE,
             protocol_name=join.protocols[0][0],

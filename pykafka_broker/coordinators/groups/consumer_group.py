@@ -18,7 +18,7 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     ReconciliationState,
     Since,
 )
-from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, GroupTable
+from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, Caller, GroupTable
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
 from pykafka_broker.coordinators.groups.subscriptions import Subscriptions
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
@@ -90,6 +90,16 @@ class ConsumerGroupMember(ReconciledGroupMember):
             self.classic,
         )
 
+    def take_request(self, request: Any, caller: Caller) -> None:
+        super().take_request(request, caller)
+        if request.server_assignor is not None:
+            self.server_assignor = request.server_assignor
+        if request.subscribed_topic_names is not None:
+            self.topic_names = frozenset(request.subscribed_topic_names)
+        if request.subscribed_topic_regex is not None:
+            self.topic_regex = request.subscribed_topic_regex
+        self.classic = None
+
     def take_metadata(self, value: Any) -> None:
         super().take_metadata(value)
         self.topic_names = frozenset(value.subscribed_topic_names)
@@ -103,6 +113,13 @@ class ConsumerGroupMember(ReconciledGroupMember):
         super().take_assignment(value)
         self.assigned = _read_owned(value.assigned_partitions, self.epoch)
         self.revoking = _read_owned(value.partitions_pending_revocation, self.epoch)
+
+    def stored_assignment(self) -> Iterable[object]:
+        lists = (
+            [StoredPartitions(topic_id, list(since), list(since.values())) for topic_id, since in owned.items()]
+            for owned in (self.assigned, self.revoking)
+        )
+        return self.state, *lists
 
     def assigned_since(self, topic_id: bytes, partition: int) -> int | None:
         """Return the epoch since which the partition is the member's, also while revoked; None for others."""
@@ -194,6 +211,9 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
     def partition_epoch(self, topic_id: bytes, partition: int) -> int:
         """Return the epoch of the partition's owner, or UNOWNED."""
         return self.partition_epochs.get(topic_id, {}).get(partition, UNOWNED)
+
+    def stored_target(self, target: Target) -> Iterable[object]:
+        yield [TopicPartition(topic_id, sorted(partitions)) for topic_id, partitions in target.items()]
 
     # Hard state, by replay alone
 
@@ -288,24 +308,6 @@ def _assignment(partitions: Mapping[bytes, Iterable[int]], topics: ClusterTopics
 # Records, as Kafka 4.4 writes them
 
 
-def member_record(group_id: str, member: ConsumerGroupMember) -> CoordinatorRecord:
-    fields = (sorted(field) if isinstance(field, frozenset) else field for field in member.metadata())
-    return RECORDS.member(group_id, member.member_id, *fields)
-
-
-def assignment_record(group_id: str, member: ConsumerGroupMember) -> CoordinatorRecord:
-    lists = [
-        [StoredPartitions(topic_id, list(since), list(since.values())) for topic_id, since in owned.items()]
-        for owned in (member.assigned, member.revoking)
-    ]
-    return RECORDS.assignment(group_id, member.member_id, member.epoch, member.previous_epoch, member.state, *lists)
-
-
-def target_record(group_id: str, member_id: str, assignment: Target) -> CoordinatorRecord:
-    topics = [TopicPartition(topic_id, sorted(partitions)) for topic_id, partitions in assignment.items()]
-    return RECORDS.target(group_id, member_id, topics)
-
-
 def regex_record(group_id: str, pattern: str, resolved: ResolvedRegex | None) -> CoordinatorRecord:
     """Return the record of a pattern's topics, or the tombstone."""
     key = ConsumerGroupRegularExpressionKey(group_id, pattern)
@@ -322,13 +324,13 @@ def partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
 
 def group_records(group: ConsumerGroup) -> list[CoordinatorRecord]:
     """Return all records of a converted group."""
-    group_id = group.group_id
+    group_id, members = group.group_id, group.members.values()
     return [
-        *(member_record(group_id, member) for member in group.members.values()),
+        *map(group.member_record, members),
         RECORDS.epoch(group_id, group.epoch, group.metadata_hash),
-        *(target_record(group_id, member_id, group.targets.get(member_id, {})) for member_id in group.members),
+        *(group.target_record(member_id, group.targets.get(member_id, {})) for member_id in group.members),
         RECORDS.target_epoch(group_id, group.assignment_epoch, group.assignment_timestamp),
-        *(assignment_record(group_id, member) for member in group.members.values()),
+        *map(group.assignment_record, members),
     ]
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from pykafka_broker.config import BrokerConfig
@@ -184,11 +185,12 @@ class GroupCoordinator:
             self._check_join(request)
             if isinstance(group, ConsumerGroup) and not group.is_empty:
                 self._classic_members.join(group, join)
-            elif group is None or isinstance(group, ClassicGroup):
+            elif isinstance(group, ClassicGroup):
                 self._classic.join(group, join)
-            elif isinstance(group, ConsumerGroup | StreamsGroup) and group.is_empty:
-                if request.member_id == UNKNOWN_MEMBER:  # another member is refused, and the group stays as it is
+            elif group is None or (isinstance(group, ConsumerGroup | StreamsGroup) and group.is_empty):
+                if group is not None and request.member_id == UNKNOWN_MEMBER:  # any other member is refused
                     result.records += group.tombstones()
+                result.take_back = partial(self.table.put_back, request.group_id, group)
                 self._classic.join(None, join)
             else:
                 raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -316,7 +318,7 @@ class GroupCoordinator:
         except ApiError as error:
             result.reply = error.code
             return result
-        result.records += self.offset_requests.all_tombstones(group_id)
+        result.records += self.offset_requests.tombstones(group_id)
         result.records += self.groups[group_id].tombstones()
         return result
 
@@ -343,15 +345,6 @@ class GroupCoordinator:
             for kind in self._replays:
                 if kind.takes(key):
                     kind.replay(key, value)
-
-    def replay_end_txn(self, producer_id: int, committed: bool, owns: Callable[[str], bool] | None = None) -> None:
-        """Apply a transaction marker of a log.
-
-        Args:
-            owns: Whether a group belongs to the log; None: all groups.
-        """
-        groups = None if owns is None else frozenset(group_id for group_id in self.offsets.groups if owns(group_id))
-        self.offsets.replay_end_txn(producer_id, committed, groups)
 
     def on_loaded(self, group_ids: Iterable[str], now: int) -> list[CoordinatorResult[None]]:
         """Begin the sessions of loaded groups."""
@@ -434,7 +427,7 @@ class GroupCoordinator:
         """Remove deleted topics from groups: committed offsets, and the states of share groups."""
         topics = frozenset(names)
         done: list[CoordinatorResult[None]] = [
-            CoordinatorResult(records=self.offset_requests.topic_tombstones(group_id, topics), key=group_id)
+            CoordinatorResult(records=self.offset_requests.tombstones(group_id, topics), key=group_id)
             for group_id in self.offsets.groups
         ]
         for group in self.groups.values():

@@ -127,7 +127,15 @@ class EpochGroupMember(ABC):
 
     @abstractmethod
     def metadata(self) -> tuple[object, ...]:
-        """Return the content of the member's metadata record."""
+        """Return what the member's metadata record tells."""
+
+    def stored_metadata(self) -> Iterable[object]:
+        """Return the fields of the member's metadata record."""
+        return (sorted(field) if isinstance(field, frozenset) else field for field in self.metadata())
+
+    @abstractmethod
+    def stored_assignment(self) -> Iterable[object]:
+        """Return the fields of the record of the current assignment, apart from the epochs."""
 
     def take_request(self, request: Any, caller: Caller) -> None:
         """Take over the fields of a heartbeat that all kinds of members have; fields without a value stay."""
@@ -302,6 +310,27 @@ class EpochGroup(ABC, Generic[M, T]):
             f"coordinator ({known}){but}. The member must abandon all its partitions and rejoin.",
         )
 
+    # Records
+
+    def member_record(self, member: M) -> CoordinatorRecord:
+        return self.records.member(self.group_id, member.member_id, *member.stored_metadata())
+
+    def assignment_record(self, member: M) -> CoordinatorRecord:
+        epochs = member.epoch, member.previous_epoch
+        return self.records.assignment(self.group_id, member.member_id, *epochs, *member.stored_assignment())
+
+    def target_record(self, member_id: str, target: T) -> CoordinatorRecord:
+        return self.records.target(self.group_id, member_id, *self.stored_target(target))
+
+    @abstractmethod
+    def stored_target(self, target: T) -> Iterable[object]:
+        """Return the fields of the record of a target."""
+
+    def target_records(self, targets: Mapping[str, T], epoch: int, now: int) -> list[CoordinatorRecord]:
+        """Return the records of the changed targets, and of the group epoch that they are for."""
+        changed = [each for each in targets.items() if each[1] != self.targets.get(each[0])]
+        return [*(self.target_record(*each) for each in changed), self.records.target_epoch(self.group_id, epoch, now)]
+
     # Hard state, by replay alone
 
     def take_epoch(self, value: Any) -> None:
@@ -367,11 +396,16 @@ class ReconciledGroup(EpochGroup[R, T]):
         )
 
     def in_place_of(self, existing: R, member_id: str, result: CoordinatorResult[Any]) -> R:
-        """Return a static member that comes back under another id, and record that the old id is gone."""
+        """Return a static member that comes back under another id, and record that the new id has all of the old."""
         member = existing.copy()
         member.member_id = member_id
         member.epoch = member.previous_epoch = 0
-        result.records += self.records.member_tombstones(self.group_id, existing.member_id)
+        result.records += [
+            *self.records.member_tombstones(self.group_id, existing.member_id),
+            self.member_record(member),
+            self.target_record(member_id, self.target_of(existing)),
+            self.assignment_record(member),
+        ]
         return member
 
     def target_of(self, member: R) -> T:
@@ -496,6 +530,11 @@ class EpochChange(Generic[G, M]):
 # Requests and deadlines
 
 
+def rebalance_key(group: EpochGroup[Any, Any], member_id: str) -> TimerKey:
+    """Return the key of the deadline for a member that has to give something back."""
+    return TimerKey(f"{group.type_name}-rebalance", group.group_id, member_id)
+
+
 class EpochProtocol(ABC, Generic[G]):
     """The requests of a kind of group, and the members' deadlines.
 
@@ -504,22 +543,25 @@ class EpochProtocol(ABC, Generic[G]):
     record that takes the member out, so that a member whose record the log refuses is not forgotten.
     """
 
-    def __init__(self, table: GroupTable, type_name: str) -> None:
+    def __init__(self, table: GroupTable) -> None:
         self._table = table
         self._timers = table.timers
-        self._rebalance = f"{type_name}-rebalance"
 
     @abstractmethod
     def session_ms(self, group: G, member: Any) -> int:
         """Return the member's session timeout."""
 
     @abstractmethod
+    def next_epoch(self, group: G, leaving: list[Any]) -> list[CoordinatorRecord]:
+        """Return the records of the next group epoch, without some members."""
+
     def fence(self, group: G, leaving: list[Any], result: CoordinatorResult[Any], now: int) -> None:
         """Remove members; the other members share everything from the next epoch on."""
-
-    def target_of_none(self, group: G, leaving: list[Any], result: CoordinatorResult[Any]) -> None:
-        """Record that a group without members has reached the next epoch, which a release before 4.4 leaves open."""
+        for member in leaving:
+            result.records += group.records.member_tombstones(group.group_id, member.member_id)
+        result.records += self.next_epoch(group, leaving)
         if self._table.config.is_of_4_4 and len(leaving) == len(group.members):
+            # Without members the next epoch has its target already, which a release before 4.4 leaves open.
             result.records.append(group.records.target_epoch(group.group_id, group.epoch + 1, 0))
 
     def follow_state(
@@ -527,7 +569,7 @@ class EpochProtocol(ABC, Generic[G]):
     ) -> None:
         """Start or stop the rebalance timeout, if the member has moved."""
         if member.current() != before.current():
-            key = TimerKey(self._rebalance, group.group_id, member.member_id)
+            key = rebalance_key(group, member.member_id)
             if member.state is member.UNREVOKED:
                 self._timers.set(key, now + member.rebalance_timeout_ms)
             else:
@@ -536,7 +578,8 @@ class EpochProtocol(ABC, Generic[G]):
     def on_timer(self, key: TimerKey, group: G, result: CoordinatorResult[Any], now: int) -> None:
         """Remove a member after a deadline, unless the member has given back in time."""
         member = group.members.get(key.member_id)
-        if member is not None and (key.kind != self._rebalance or member.state is member.UNREVOKED):
+        is_rebalance = key == rebalance_key(group, key.member_id)
+        if member is not None and (not is_rebalance or member.state is member.UNREVOKED):
             self.fence(group, [member], result, now)
 
     def on_loaded(self, group: G, now: int) -> None:
@@ -544,8 +587,7 @@ class EpochProtocol(ABC, Generic[G]):
         for member in group.members.values():
             self._timers.set_session(group, member.member_id, now + self.session_ms(group, member))
             if member.must_revoke:
-                key = TimerKey(self._rebalance, group.group_id, member.member_id)
-                self._timers.set(key, now + member.rebalance_timeout_ms)
+                self._timers.set(rebalance_key(group, member.member_id), now + member.rebalance_timeout_ms)
 
 
 # Replay: the five types of records that all three kinds have

@@ -88,6 +88,11 @@ class AnyGroup(GroupIdentity, Protocol):
         """Return the tombstones of all records of the group, offsets apart."""
 
 
+def invalid_request(message: str) -> ApiError:
+    """Return INVALID_REQUEST with a message, which clients show to people."""
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
+
+
 K = TypeVar("K", bound=AnyGroup)
 WallAt = Callable[[int], int]  # from a time of the steady clock to the wall clock's
 
@@ -115,8 +120,7 @@ class GroupTable:
         self.group_config = group_config  # the overrides of a GROUP config resource
         self.groups: dict[str, AnyGroup] = {}
         self.timers = Timers()
-        self.hashes = TopicHashes(topics)
-        self.read = TopicsRead(topics, self.hashes)
+        self.read = TopicsRead(topics, TopicHashes(topics))
         self.metadata_version = 0  # grows with every change of the cluster's metadata
         self.newest_topic_version = 0  # the metadata version of the last topic's creation
         self._settings: dict[frozenset[tuple[str, str]], GroupConfig] = {}
@@ -159,6 +163,12 @@ class GroupTable:
         if group is not None:
             self.timers.cancel_group(group_id, group.type_name)
 
+    def put_back(self, group_id: str, before: AnyGroup | None) -> None:
+        """Drop a group in favour of the group before, if any, since the log has refused the change."""
+        self.remove(group_id)
+        if before is not None:
+            self.groups[group_id] = before
+
 
 # Deadlines
 
@@ -187,9 +197,6 @@ class Timers:
         self._of_group: dict[str, set[TimerKey]] = {}
         self._queued: dict[TimerKey, int] = {}  # the earliest heap entry of each key; a key's other entries are stale
         self._heap: list[tuple[int, TimerKey]] = []
-
-    def __len__(self) -> int:
-        return len(self._deadlines)
 
     def __contains__(self, key: TimerKey) -> bool:
         return key in self._deadlines
@@ -237,9 +244,6 @@ class Timers:
         kinds = f"{protocol}-"
         for key in [key for key in self._of_group.get(group_id, ()) if key.kind.startswith(kinds)]:
             self.cancel(key)
-
-    def deadline(self, key: TimerKey) -> int | None:
-        return self._deadlines.get(key)
 
     def next_deadline(self) -> int | None:
         """Return the earliest deadline of all."""

@@ -8,7 +8,7 @@ group is asked; a refusal by the group holds for all other partitions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from pykafka_broker.coordinators.groups.classic_group import PREPARING_REBALANCE, STABLE, ClassicGroup
@@ -135,14 +135,14 @@ class OffsetStore:
             group.pending.setdefault((topic, partition), {})[producer_id] = offset
             self._transactions.setdefault(producer_id, set()).add(group_id)
 
-    def replay_end_txn(self, producer_id: int, committed: bool, group_ids: frozenset[str] | None = None) -> None:
+    def replay_end_txn(self, producer_id: int, committed: bool, owns: Callable[[str], bool]) -> None:
         """Commit or drop the pending offsets of an ended transaction.
 
         Args:
-            group_ids: The groups of the marker's log; None: all groups.
+            owns: Whether a group belongs to the log with the transaction's marker.
         """
         affected = self._transactions.get(producer_id, set())
-        for group_id in list(affected) if group_ids is None else [g for g in affected if g in group_ids]:
+        for group_id in [group_id for group_id in affected if owns(group_id)]:
             affected.discard(group_id)
             group = self.groups[group_id]
             for (topic, partition), offsets in list(group.pending.items()):
@@ -330,15 +330,19 @@ class OffsetRequests:
         partitions: Callable[[], list[tuple[bytes, int]]],
         version: int,
         now: int,
+        transactional: bool = False,
     ) -> ErrorCode:
         group = self._table.groups.get(group_id)
+        knows_epochs = version >= (TXN_TOPIC_IDS_FROM if transactional else CONSUMER_PROTOCOL_FROM)
         if group is None:
             if epoch < 0:
                 return _NONE  # the record makes a simple group
-            return ErrorCode.GROUP_ID_NOT_FOUND if version >= CONSUMER_PROTOCOL_FROM else ErrorCode.ILLEGAL_GENERATION
-        error = _verdict(group, partitions, member_id, instance_id, epoch, version, transactional=False)
-        if error is ErrorCode.STALE_MEMBER_EPOCH and version < CONSUMER_PROTOCOL_FROM:
-            return ErrorCode.UNSUPPORTED_VERSION
+            return ErrorCode.GROUP_ID_NOT_FOUND if knows_epochs else ErrorCode.ILLEGAL_GENERATION
+        error = _verdict(group, partitions, member_id, instance_id, epoch, version, transactional)
+        if error is ErrorCode.STALE_MEMBER_EPOCH and not knows_epochs:
+            return ErrorCode.ILLEGAL_GENERATION if transactional else ErrorCode.UNSUPPORTED_VERSION
+        if transactional:
+            return error
         if error is _NONE and isinstance(group, ClassicGroup) and group.state in (STABLE, PREPARING_REBALANCE):
             self._keep_alive(group, member_id, now)
         return error
@@ -361,7 +365,18 @@ class OffsetRequests:
         result: CoordinatorResult[TxnOffsetCommitResponse] = CoordinatorResult(key=request.group_id)
         by_ids = caller.version >= TXN_TOPIC_IDS_FROM
         there = self._existing_partitions(request, by_ids)
-        verdict = self._check_txn_commit(request, there, caller) if there else ErrorCode.NONE
+        verdict = _NONE
+        if there:
+            verdict = self._check_commit(
+                request.group_id,
+                request.generation_id_or_member_epoch,
+                request.member_id,
+                request.group_instance_id,
+                lambda: there,
+                caller.version,
+                now,
+                transactional=True,
+            )
         topics = []
         for topic in request.topics:
             image = self._find(topic, by_ids)
@@ -389,26 +404,6 @@ class OffsetRequests:
         result.reply = TxnOffsetCommitResponse(topics=topics)
         return result
 
-    def _check_txn_commit(
-        self, request: TxnOffsetCommitRequest, partitions: list[tuple[bytes, int]], caller: Caller
-    ) -> ErrorCode:
-        group = self._table.groups.get(request.group_id)
-        knows_epochs = caller.version >= TXN_TOPIC_IDS_FROM
-        if group is None:
-            if request.generation_id_or_member_epoch < 0:
-                return ErrorCode.NONE
-            return ErrorCode.GROUP_ID_NOT_FOUND if knows_epochs else ErrorCode.ILLEGAL_GENERATION
-        error = _verdict(
-            group,
-            lambda: partitions,
-            request.member_id,
-            request.group_instance_id,
-            request.generation_id_or_member_epoch,
-            caller.version,
-            transactional=True,
-        )
-        return ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH and not knows_epochs else error
-
     # OffsetFetch
 
     def fetch(self, request: OffsetFetchRequestGroup, require_stable: bool, version: int) -> OffsetFetchResponseGroup:
@@ -418,8 +413,7 @@ class OffsetRequests:
             try:
                 group.check_offset_fetch(request.member_id, request.member_epoch)
             except ApiError as error:
-                if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
-                    return OffsetFetchResponseGroup(request.group_id, [], error.code)
+                return OffsetFetchResponseGroup(request.group_id, [], error.code)
         if request.topics is None:
             topics = self._fetch_all(request.group_id, require_stable, version)
         else:
@@ -521,17 +515,12 @@ class OffsetRequests:
                 left = True
         return tombstones, not left
 
-    def all_tombstones(self, group_id: str) -> list[CoordinatorRecord]:
-        """Return tombstones for a deleted group, pending offsets of open transactions included."""
-        known = [(topic, partition) for topic, partition, _ in self._store.partitions(group_id)]
-        known += self._store.pending(group_id)
-        return [offset_record(group_id, *partition, None) for partition in dict.fromkeys(known)]
-
-    def topic_tombstones(self, group_id: str, topics: frozenset[str]) -> list[CoordinatorRecord]:
-        """Return tombstones for deleted topics."""
-        committed = self._store.committed(group_id)
-        known = [(topic, partition) for topic in committed if topic in topics for partition in committed[topic]]
-        known += [partition for partition in self._store.pending(group_id) if partition[0] in topics]
+    def tombstones(self, group_id: str, topics: Collection[str] | None = None) -> list[CoordinatorRecord]:
+        """Return tombstones for all offsets of a group, or of some topics, those of open transactions included."""
+        committed, pending = self._store.committed(group_id), self._store.pending(group_id)
+        names = committed if topics is None else [topic for topic in committed if topic in topics]
+        known = [(topic, partition) for topic in names for partition in committed[topic]]
+        known += pending if topics is None else [partition for partition in pending if partition[0] in topics]
         return [offset_record(group_id, *partition, None) for partition in dict.fromkeys(known)]
 
 
@@ -542,12 +531,11 @@ def _verdict(
     instance_id: str | None,
     epoch: int,
     version: int,
-    *,
     transactional: bool,
 ) -> ErrorCode:
     """Return the group's error for a commit of the member. A partition of another member spoils the whole request."""
     try:
-        check = group.check_offset_commit(member_id, instance_id, epoch, version, transactional=transactional)
+        check = group.check_offset_commit(member_id, instance_id, epoch, version, transactional)
     except ApiError as refused:
         return refused.code
     if check is None:

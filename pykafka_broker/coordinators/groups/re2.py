@@ -8,6 +8,7 @@ most n steps over the expression's states.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 # Sets of ASCII characters as integers, bit n for the character n
@@ -117,7 +118,10 @@ UNICODE = {**dict.fromkeys(f"{_EMPTY_CATEGORIES} {_SCRIPTS}".split(), 0), **_CAT
 
 MAX_REPEAT = 1000
 _REPEAT_DIGITS = len(str(MAX_REPEAT))
+_REPEATS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+_COUNT = re.compile(r"(0|[1-9][0-9]*)(?:(,)(0|[1-9][0-9]*)?)?\}")  # of a repetition, behind its opening brace
 MAX_DEPTH = 100
+MAX_LENGTH = 100_000  # which are read in a tenth of a second, while all other clients wait
 
 INTERNAL = "regexp/syntax: internal error"
 CHAR_RANGE = "invalid character class range"
@@ -132,6 +136,7 @@ NO_ARGUMENT = "missing argument to repetition operator"
 TRAILING_BACKSLASH = "trailing backslash at end of expression"
 DUPLICATE_NAME = "duplicate capture group name"
 TOO_DEEP = "expression nests too deeply"
+TOO_LARGE = "expression is too large"
 
 ESCAPES = {"a": 7, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
 ASSERTIONS = {"A": "begin", "z": "end", "b": "word", "B": "not-word"}
@@ -198,6 +203,8 @@ class _Open:
 
 def parse(text: str) -> Node:
     """Return the tree of an expression. Raises RegexError."""
+    if len(text) > MAX_LENGTH:
+        raise RegexError(TOO_LARGE)
     return _Parser(text).run()
 
 
@@ -205,6 +212,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        self._last_posix_end = text.rfind(":]")
         self._flags = Flags()
         self._open = [_Open(self._flags)]
         self._names: set[str] = set()
@@ -242,8 +250,9 @@ class _Parser:
 
     def _next(self) -> None:
         char = self._take()
-        if char in "*+?" or (char == "{" and self._count_follows()):
-            self._repeat(char)
+        bounds = self._count() if char == "{" else _REPEATS.get(char)
+        if bounds is not None:
+            self._repeat(*bounds)
             return
         self._repeated = False
         if char == "(":
@@ -271,15 +280,22 @@ class _Parser:
 
     # Repetitions
 
-    def _count_follows(self) -> bool:
-        end = self._text.find("}", self._at)
-        if end < 0:
-            return False
-        least, comma, most = self._text[self._at : end].partition(",")
-        return _is_number(least) and (not most or (comma != "" and _is_number(most)))
+    def _count(self) -> tuple[int, int | None] | None:
+        """Read the rest of a count. Returns None for a brace that begins no count and stands for itself."""
+        found = _COUNT.match(self._text, self._at)
+        if found is None:
+            return None
+        self._at = found.end()
+        first, comma, last = found.groups(default="")
+        if max(len(first), len(last)) > _REPEAT_DIGITS:
+            raise RegexError(REPEAT_COUNT)
+        least = int(first)
+        most = least if not comma else int(last) if last else None
+        if max(least, most or 0) > MAX_REPEAT or (most is not None and most < least):
+            raise RegexError(REPEAT_COUNT)
+        return least, most
 
-    def _repeat(self, char: str) -> None:
-        least, most = {"*": (0, None), "+": (1, None), "?": (0, 1)}.get(char) or self._count()
+    def _repeat(self, least: int, most: int | None) -> None:
         if self._peek("?"):  # a lazy repetition matches the same names
             self._at += 1
         items = self._open[-1].items
@@ -289,18 +305,6 @@ class _Parser:
             raise RegexError(NO_ARGUMENT)
         items.append(Repeat(items.pop(), least, most))
         self._repeated = True
-
-    def _count(self) -> tuple[int, int | None]:
-        end = self._text.index("}", self._at)
-        first, comma, last = self._text[self._at : end].partition(",")
-        self._at = end + 1
-        if max(len(first), len(last)) > _REPEAT_DIGITS:
-            raise RegexError(REPEAT_COUNT)
-        least = int(first)
-        most = least if not comma else int(last) if last else None
-        if max(least, most or 0) > MAX_REPEAT or (most is not None and most < least):
-            raise RegexError(REPEAT_COUNT)
-        return least, most
 
     # Groups
 
@@ -457,16 +461,15 @@ class _Parser:
         return negate(mask) if negated else mask
 
     def _class_item(self) -> int:
-        if self._peek("[:"):
-            end = self._text.find(":]", self._at + 2)
-            if end >= 0:
-                name = self._text[self._at + 2 : end]
-                mask = POSIX.get(name.removeprefix("^"))
-                if mask is None:
-                    raise RegexError(CHAR_RANGE)
-                self._at = end + 2
-                mask = fold(mask) if self._flags.fold else mask
-                return negate(mask) if name.startswith("^") else mask
+        if self._peek("[:") and self._at + 2 <= self._last_posix_end:
+            end = self._text.index(":]", self._at + 2)
+            name = self._text[self._at + 2 : end]
+            mask = POSIX.get(name.removeprefix("^"))
+            if mask is None:
+                raise RegexError(CHAR_RANGE)
+            self._at = end + 2
+            mask = fold(mask) if self._flags.fold else mask
+            return negate(mask) if name.startswith("^") else mask
         if self._peek("\\"):
             self._at += 1
             mask_or_none = self._class_escape()
@@ -494,17 +497,11 @@ class _Parser:
         return self._char_escape() if char == "\\" else ord(char)
 
 
-def _is_number(text: str) -> bool:
-    """Return whether RE2 takes the text as a count: no sign, no leading zero."""
-    return text.isascii() and text.isdigit() and (text == "0" or not text.startswith("0"))
-
-
 # From the tree to an automaton, and the matching
 
 
 MAX_STATES = 20_000
 MAX_REMEMBERED = 5_000
-TOO_LARGE = "expression is too large"
 
 END = -1  # stands for the character after the last one
 MATCH, CHARS, SPLIT, ASSERT = range(4)
@@ -556,7 +553,9 @@ class _Builder:
             for _ in range(node.most - node.least):
                 start = self.emit(SPLIT, 0, self.add(node.item, start), then)
         for _ in range(node.least):
-            start = self.add(node.item, start)
+            after, start = start, self.add(node.item, start)
+            if start == after:  # an empty item adds no states, which would stop nested counts that go to billions
+                break
         return start
 
 

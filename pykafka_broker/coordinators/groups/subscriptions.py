@@ -9,10 +9,10 @@ what it has found when topics change.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
-from pykafka_broker.coordinators.groups.topics import ClusterTopics, TopicHashes, topic_ids
+from pykafka_broker.coordinators.groups.topics import ClusterTopics, TopicHashes, existing
 
 _MOST_KEPT = 100_000  # names and ids that `TopicsRead` remembers
 
@@ -89,11 +89,6 @@ class Subscriptions:
             else:
                 del self._patterns[member.topic_regex]
 
-    @property
-    def sets(self) -> Iterable[frozenset[str]]:
-        """Return the different sets of names."""
-        return self._sets
-
     def has_name(self, topic: str) -> bool:
         """Return whether a member names the topic."""
         return topic in self._holders
@@ -146,7 +141,8 @@ class TopicsRead:
         """Return the ids of the existing topics among `names`."""
         found = self._ids.get(names)
         if found is None:
-            found = topic_ids(self._topics, names)
+            topics = self._topics.topics
+            found = frozenset(topics[name].id for name in existing(self._topics, names))
             self._make_room(len(names) + len(found))
             self._ids[names] = found
         return found

@@ -58,12 +58,6 @@ def existing(topics: ClusterTopics, names: Set[str]) -> list[str]:
     return list(filter(names.__contains__, known) if len(known) < len(names) else filter(known.__contains__, names))
 
 
-def topic_ids(topics: ClusterTopics, names: Set[str]) -> frozenset[bytes]:
-    """Return the ids of the existing topics among `names`."""
-    known = topics.topics
-    return frozenset(known[name].id for name in existing(topics, names))
-
-
 # The hash of topics that is stored with a group's epoch (KIP-1101)
 
 

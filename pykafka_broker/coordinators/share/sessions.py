@@ -51,9 +51,6 @@ class ShareSessions:
         self._limit = limit
         self._sessions: dict[Member, ShareSession] = {}
 
-    def __len__(self) -> int:
-        return len(self._sessions)
-
     def open(self, member: Member, connection_id: int) -> ShareSession:
         """Open a session, in place of an old session of the member. Raises SHARE_SESSION_LIMIT_REACHED."""
         self._sessions.pop(member, None)

@@ -23,9 +23,9 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     EpochReplay,
     GroupRecords,
 )
-from pykafka_broker.coordinators.groups.group import Caller, GroupTable
+from pykafka_broker.coordinators.groups.group import Caller, GroupTable, invalid_request
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
-from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing, topic_ids
+from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -56,6 +56,7 @@ Topics = dict[bytes, tuple[str, frozenset[int]]]  # topic id -> name and partiti
 
 
 RECORDS = GroupRecords("ShareGroup")
+_STABLE = 0  # the only state of a member
 
 
 class ShareGroupMember(EpochGroupMember):
@@ -70,6 +71,15 @@ class ShareGroupMember(EpochGroupMember):
 
     def metadata(self) -> tuple[object, ...]:
         return self.rack_id, self.client_id, self.client_host, self.topic_names
+
+    def take_request(self, request: Any, caller: Caller) -> None:
+        super().take_request(request, caller)
+        if request.subscribed_topic_names is not None:
+            self.topic_names = frozenset(request.subscribed_topic_names)
+
+    def stored_assignment(self) -> Iterable[object]:
+        topics = [StoredPartitions(topic_id, sorted(partitions)) for topic_id, partitions in self.assigned.items()]
+        return _STABLE, topics
 
     def take_metadata(self, value: Any) -> None:
         super().take_metadata(value)
@@ -136,6 +146,9 @@ class ShareGroup(EpochGroup[ShareGroupMember, Target]):
         states = ShareGroupStatePartitionMetadataKey(self.group_id)
         return RECORDS.tombstones(self, [CoordinatorRecord(states, None)] if self.has_state_record else [])
 
+    def stored_target(self, target: Target) -> Iterable[object]:
+        yield [TopicPartition(topic_id, sorted(partitions)) for topic_id, partitions in target.items()]
+
     def read_target(self, value: Any) -> Target:
         return {bytes(topic.topic_id): frozenset(topic.partitions) for topic in value.topic_partitions}
 
@@ -175,24 +188,6 @@ def _describe_member(member: ShareGroupMember, topics: ClusterTopics) -> Member:
 
 
 # Records in `__consumer_offsets`, as Kafka 4.4 writes them
-
-
-_STABLE = 0  # the only state of a member
-
-
-def member_record(group_id: str, member: ShareGroupMember) -> CoordinatorRecord:
-    client = member.rack_id, member.client_id, member.client_host
-    return RECORDS.member(group_id, member.member_id, *client, sorted(member.topic_names))
-
-
-def target_record(group_id: str, member_id: str, assignment: Target) -> CoordinatorRecord:
-    topics = [TopicPartition(topic_id, sorted(partitions)) for topic_id, partitions in assignment.items()]
-    return RECORDS.target(group_id, member_id, topics)
-
-
-def assignment_record(group_id: str, member: ShareGroupMember) -> CoordinatorRecord:
-    topics = [StoredPartitions(topic_id, sorted(partitions)) for topic_id, partitions in member.assigned.items()]
-    return RECORDS.assignment(group_id, member.member_id, member.epoch, member.previous_epoch, _STABLE, topics)
 
 
 def states_record(
@@ -260,9 +255,6 @@ MAX_MEMBER_ID = 36
 class ShareMembership(EpochProtocol[ShareGroup]):
     """All requests and deadlines of share groups."""
 
-    def __init__(self, table: GroupTable) -> None:
-        super().__init__(table, ShareGroup.type_name)
-
     def group(self, group_id: str, kind: str = "Group") -> ShareGroup:
         """Return the group. Raises GROUP_ID_NOT_FOUND."""
         return self._table.of_kind(group_id, ShareGroup, kind)
@@ -285,13 +277,13 @@ class ShareMembership(EpochProtocol[ShareGroup]):
                 self.fence(group, [group.member(request.member_id)], result, now)
                 result.reply = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=LEAVE_EPOCH)
             else:
-                self._go_on(request, caller, result, now, at_once)
+                self._join_or_stay(request, caller, result, now, at_once)
         except ApiError as error:
             reply = ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
             return CoordinatorResult(reply, key=request.group_id)
         return result
 
-    def _go_on(
+    def _join_or_stay(
         self,
         request: ShareGroupHeartbeatRequest,
         caller: Caller,
@@ -307,10 +299,8 @@ class ShareMembership(EpochProtocol[ShareGroup]):
         before = self._member(group, request, joins)
         member = before.copy()
         member.take_request(request, caller)
-        if request.subscribed_topic_names is not None:
-            member.topic_names = frozenset(request.subscribed_topic_names)
         if member.metadata() != before.metadata() or member.member_id not in group.members:
-            result.records.append(member_record(group.group_id, member))
+            result.records.append(group.member_record(member))
         settings = self._table.group_settings(group.group_id)
         is_due = at_once or group.may_retarget(settings.share_assignment_interval_ms, now)
         self._reconcile(group, before, member, result, now, is_due)
@@ -356,7 +346,7 @@ class ShareMembership(EpochProtocol[ShareGroup]):
         if epoch == target_epoch:
             bump = bump or self._assignable(group, members) != self._assigned(group)
         if bump or group.metadata_stale:
-            new_hash = self._table.hashes.of_group(self._read(members))
+            new_hash = self._table.read.hash(_names(members))
             if bump or new_hash != group.metadata_hash:
                 epoch += 1
                 result.records.append(RECORDS.epoch(group.group_id, epoch, new_hash))
@@ -368,17 +358,12 @@ class ShareMembership(EpochProtocol[ShareGroup]):
             target_epoch = epoch
         if member.epoch != target_epoch or member.member_id not in group.members:
             member.previous_epoch, member.epoch = max(0, member.epoch), target_epoch
-            readable = topic_ids(self._table.topics, member.topic_names)
+            readable = self._table.read.ids(member.topic_names)
             member.assigned = {topic_id: parts for topic_id, parts in target.items() if topic_id in readable}
-            result.records.append(assignment_record(group.group_id, member))
-
-    def _read(self, members: Iterable[ShareGroupMember]) -> set[str]:
-        """Return the existing topics of the members' subscriptions."""
-        topics = self._table.topics
-        return set[str]().union(*(existing(topics, member.topic_names) for member in members))
+            result.records.append(group.assignment_record(member))
 
     def _assignable(self, group: ShareGroup, members: list[ShareGroupMember]) -> Target:
-        wanted = topic_ids(self._table.topics, self._read(members))
+        wanted = self._table.read.ids(_names(members))
         return {topic_id: parts for topic_id, (_, parts) in group.initialized.items() if topic_id in wanted and parts}
 
     def _assigned(self, group: ShareGroup) -> Target:
@@ -392,24 +377,21 @@ class ShareMembership(EpochProtocol[ShareGroup]):
     def _new_targets(
         self, group: ShareGroup, members: list[ShareGroupMember], epoch: int, result: CoordinatorResult[Any], now: int
     ) -> dict[str, Target]:
-        topics = self._table.topics
         specs = {
             member.member_id: MemberSpec(
-                None, topic_ids(topics, member.topic_names), group.targets.get(member.member_id, {})
+                None, self._table.read.ids(member.topic_names), group.targets.get(member.member_id, {})
             )
             for member in group.in_table_order(members)
         }
         initialized = {name: (topic_id, parts) for topic_id, (name, parts) in group.initialized.items()}
-        wanted = in_hash_order(sorted(self._read(members)))
+        wanted = in_hash_order(sorted(existing(self._table.topics, _names(members))))
         assignable = dict(initialized[name] for name in wanted if name in initialized)
-        subscriptions = {frozenset(member.topic_names) for member in members}
-        assigned = assign_simple(specs, assignable, len(subscriptions) > 1)
-        targets: dict[str, Target] = {}
-        for member_id, share in assigned.items():
-            targets[member_id] = {topic_id: frozenset(parts) for topic_id, parts in share.items()}
-            if targets[member_id] != group.targets.get(member_id):
-                result.records.append(target_record(group.group_id, member_id, targets[member_id]))
-        result.records.append(RECORDS.target_epoch(group.group_id, epoch, now))
+        assigned = assign_simple(specs, assignable, len({member.topic_names for member in members}) > 1)
+        targets = {
+            member_id: {topic_id: frozenset(parts) for topic_id, parts in share.items()}
+            for member_id, share in assigned.items()
+        }
+        result.records += group.target_records(targets, epoch, now)
         return targets
 
     # States of partitions
@@ -420,9 +402,8 @@ class ShareMembership(EpochProtocol[ShareGroup]):
         if not isinstance(group, ShareGroup):
             return {}
         missing: Topics = {}
-        topics = self._table.topics.topics
-        for name in self._read(group.members.values()):
-            topic = topics[name]
+        for name in sorted(existing(self._table.topics, _names(group.members.values()))):
+            topic = self._table.topics.topics[name]
             if topic.id in group.deleting:
                 continue
             _, known = group.initialized.get(topic.id, (name, frozenset[int]()))
@@ -474,15 +455,9 @@ class ShareMembership(EpochProtocol[ShareGroup]):
 
     # Leaving and time
 
-    def fence(
-        self, group: ShareGroup, leaving: list[ShareGroupMember], result: CoordinatorResult[Any], now: int
-    ) -> None:
-        for member in leaving:
-            result.records += RECORDS.member_tombstones(group.group_id, member.member_id)
+    def next_epoch(self, group: ShareGroup, leaving: list[ShareGroupMember]) -> list[CoordinatorRecord]:
         left = [member for member in group.members.values() if member not in leaving]
-        new_hash = self._table.hashes.of_group(self._read(left))
-        result.records.append(RECORDS.epoch(group.group_id, group.epoch + 1, new_hash))
-        self.target_of_none(group, leaving, result)
+        return [RECORDS.epoch(group.group_id, group.epoch + 1, self._table.read.hash(_names(left)))]
 
     def session_ms(self, group: ShareGroup, member: ShareGroupMember) -> int:
         return self._table.group_settings(group.group_id).share_session_timeout_ms
@@ -498,18 +473,23 @@ class ShareMembership(EpochProtocol[ShareGroup]):
         super().on_loaded(group, now)
 
 
+def _names(members: Iterable[ShareGroupMember]) -> frozenset[str]:
+    """Return the names of all topics to which the members have subscribed."""
+    return frozenset[str]().union(*(member.topic_names for member in members))
+
+
 def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
     """Check the request alone, in Kafka's order and words. Raises INVALID_REQUEST."""
     if not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     if not request.group_id:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
+        raise invalid_request("GroupId can't be empty.")
     if request.rack_id == "":
-        raise ApiError(ErrorCode.INVALID_REQUEST, "RackId can't be empty.")
+        raise invalid_request("RackId can't be empty.")
     if request.member_epoch < LEAVE_EPOCH:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "MemberEpoch is invalid.")
+        raise invalid_request("MemberEpoch is invalid.")
     if request.member_epoch == JOIN_EPOCH and not request.subscribed_topic_names:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
+        raise invalid_request("SubscribedTopicNames must be set in first request.")
 
 
 def check_epoch(group: ShareGroup, member: ShareGroupMember, epoch: int) -> None:

@@ -482,7 +482,7 @@ class SharePartition:
         """
         return self._free([run for run in self._acquired() if run.member == member], limits, store)
 
-    def on_deadline(self, limits: SharePartitionLimits, now: int, store: Store) -> Callable[[], None] | None:
+    def on_deadline(self, now: int, limits: SharePartitionLimits, store: Store) -> Callable[[], None] | None:
         """Free records after the end of the lock; calling the result puts the change into effect."""
         freed = self._free([run for run in self._acquired() if run.deadline <= now], limits, store)
         if freed is None:

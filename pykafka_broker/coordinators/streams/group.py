@@ -13,7 +13,7 @@ another role: a state directory can be open once only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pykafka_broker.coordinators.groups.epoch_group import (
@@ -190,6 +190,15 @@ class StreamsGroupMember(ReconciledGroupMember):
             read_tasks(value.warmup_tasks_pending_revocation),
         )
 
+    def stored_metadata(self) -> Iterable[object]:
+        *fields, _ = self.metadata()
+        return *fields, [Tag(key, value) for key, value in sorted(self.client_tags.items())]
+
+    def stored_assignment(self) -> Iterable[object]:
+        yield self.state
+        for owned in (self.assigned, self.revoking):
+            yield from (_stored_active_tasks(owned.active), _stored_tasks(owned.standby), _stored_tasks(owned.warmup))
+
     def assigned_since(self, subtopology: str | None, partition: int) -> int | None:
         """Return the epoch since which an active task is the member's, also while revoked; None for others."""
         for owned in (self.assigned, self.revoking):
@@ -214,7 +223,7 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
         self.validated_topology_epoch = NO_TOPOLOGY
         self.assignment_configs: dict[str, str] = {}  # the assignor's settings in the last epoch
         self.topology: StreamsGroupTopologyValue | None = None
-        self._required: Set[str] | None = None  # a cache of the topology's topics
+        self._required: frozenset[str] | None = None  # a cache of the topology's topics
         self._read_by: dict[str, str] | None = None
         self.configured: ConfiguredTopology | None = None
         self.shown: ConfiguredTopology | None = None  # as of the last new epoch, except the group's first
@@ -264,7 +273,7 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
 
     # The topology
 
-    def required(self) -> Set[str]:
+    def required(self) -> frozenset[str]:
         """Return all topics needed by the topology."""
         if self._required is None:
             self._required = frozenset() if self.topology is None else required_topics(self.topology)
@@ -275,6 +284,9 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
         if self._read_by is None:
             self._read_by = {} if self.topology is None else topics_read(self.topology)
         return self._read_by
+
+    def stored_target(self, target: TasksTuple) -> Iterable[object]:
+        return ([target_value.TaskIds(name, sorted(tasks[name])) for name in sorted(tasks)] for tasks in target)
 
     # By replay alone
 
@@ -528,12 +540,6 @@ def _describe_assignment(*roles: Mapping[str, Iterable[int]]) -> Assignment:
 # Records, as Kafka 4.4 writes them
 
 
-def member_record(group_id: str, member: StreamsGroupMember) -> CoordinatorRecord:
-    *fields, _ = member.metadata()
-    tags = [Tag(key, value) for key, value in sorted(member.client_tags.items())]
-    return RECORDS.member(group_id, member.member_id, *fields, tags)
-
-
 def topology_record(group_id: str, value: StreamsGroupTopologyValue) -> CoordinatorRecord:
     return CoordinatorRecord(StreamsGroupTopologyKey(group_id), value)
 
@@ -543,20 +549,6 @@ def epoch_record(
 ) -> CoordinatorRecord:
     last = [LastAssignmentConfig(key, value) for key, value in sorted(configs.items())]
     return RECORDS.epoch(group_id, epoch, metadata_hash, validated_topology_epoch, last)
-
-
-def target_record(group_id: str, member_id: str, assignment: TasksTuple) -> CoordinatorRecord:
-    roles = ([target_value.TaskIds(name, sorted(tasks[name])) for name in sorted(tasks)] for tasks in assignment)
-    return RECORDS.target(group_id, member_id, *roles)
-
-
-def assignment_record(group_id: str, member: StreamsGroupMember) -> CoordinatorRecord:
-    roles = [
-        stored
-        for owned in (member.assigned, member.revoking)
-        for stored in (_stored_active_tasks(owned.active), _stored_tasks(owned.standby), _stored_tasks(owned.warmup))
-    ]
-    return RECORDS.assignment(group_id, member.member_id, member.epoch, member.previous_epoch, member.state, *roles)
 
 
 def _stored_active_tasks(tasks: ActiveTasks) -> list[current_value.TaskIds]:

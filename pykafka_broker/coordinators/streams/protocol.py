@@ -15,8 +15,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
-from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, EpochChange, EpochProtocol
-from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable, TimerKey
+from pykafka_broker.coordinators.groups.epoch_group import (
+    JOIN_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    EpochChange,
+    EpochProtocol,
+    rebalance_key,
+)
+from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable, TimerKey, invalid_request
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
@@ -30,11 +36,8 @@ from pykafka_broker.coordinators.streams.group import (
     Tasks,
     TasksTuple,
     TasksTupleWithEpochs,
-    assignment_record,
     epoch_record,
-    member_record,
     read_tasks,
-    target_record,
     topology_record,
 )
 from pykafka_broker.coordinators.streams.sticky_assignor import TaskMemberSpec, assign_tasks
@@ -86,9 +89,6 @@ class StreamsResult(CoordinatorResult[StreamsGroupHeartbeatResponse]):
 
 class StreamsProtocol(EpochProtocol[StreamsGroup]):
     """All requests and deadlines of streams groups."""
-
-    def __init__(self, table: GroupTable) -> None:
-        super().__init__(table, StreamsGroup.type_name)
 
     # Heartbeat
 
@@ -238,13 +238,7 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
             raise group.unreleased(member_id, existing)
         if existing.member_id == member_id:
             return existing
-        member = group.in_place_of(existing, member_id, result)
-        result.records += [
-            member_record(group.group_id, member),
-            target_record(group.group_id, member_id, group.target_of(existing)),
-            assignment_record(group.group_id, member),
-        ]
-        return member
+        return group.in_place_of(existing, member_id, result)
 
     # Leaving
 
@@ -259,25 +253,12 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         away.epoch = LEAVE_STATIC_EPOCH
         active = {name: dict.fromkeys(partitions, 0) for name, partitions in member.assigned.active.items()}
         away.assigned, away.revoking = member.assigned._replace(active=active), away.NOTHING
-        result.records.append(assignment_record(group.group_id, away))
-        self._timers.cancel(TimerKey(self._rebalance, group.group_id, member.member_id))
+        result.records.append(group.assignment_record(away))
+        self._timers.cancel(rebalance_key(group, member.member_id))
 
-    def fence(
-        self, group: StreamsGroup, leaving: list[StreamsGroupMember], result: CoordinatorResult[Any], now: int
-    ) -> None:
-        group_id = group.group_id
-        for member in leaving:
-            result.records += group.records.member_tombstones(group_id, member.member_id)
-        result.records.append(
-            epoch_record(
-                group_id,
-                group.epoch + 1,
-                group.metadata_hash,
-                group.validated_topology_epoch,
-                group.assignment_configs,
-            )
-        )
-        self.target_of_none(group, leaving, result)
+    def next_epoch(self, group: StreamsGroup, leaving: list[StreamsGroupMember]) -> list[CoordinatorRecord]:
+        topics = group.metadata_hash, group.validated_topology_epoch
+        return [epoch_record(group.group_id, group.epoch + 1, *topics, group.assignment_configs)]
 
     # Time
 
@@ -334,7 +315,7 @@ def _apply_request(member: StreamsGroupMember, request: StreamsGroupHeartbeatReq
     if request.client_tags is not None:
         member.client_tags = {tag.key: tag.value for tag in request.client_tags}
         if len(member.client_tags) < len(request.client_tags):  # UNKNOWN_SERVER_ERROR with Kafka
-            raise _invalid("ClientTags must not name a key twice.")
+            raise invalid_request("ClientTags must not name a key twice.")
     if request.user_endpoint is not None:
         member.endpoint = Endpoint(request.user_endpoint.host, request.user_endpoint.port)
 
@@ -362,7 +343,7 @@ def _by_task(offsets: list[TaskOffset]) -> dict[Task, int]:
     found: dict[Task, int] = {}
     for each in offsets:
         if (each.subtopology_id, each.partition) in found:
-            raise _invalid(
+            raise invalid_request(
                 f"Task offsets contain a duplicate entry for subtopology {each.subtopology_id} and partition "
                 f"{each.partition}."
             )
@@ -384,49 +365,49 @@ def check_heartbeat(request: StreamsGroupHeartbeatRequest, is_of_4_4: bool) -> N
     if request.topology is not None and any(
         subtopology.source_topic_regex for subtopology in request.topology.subtopologies
     ):
-        raise _invalid("Regular expressions for source topics are not supported yet.")
+        raise invalid_request("Regular expressions for source topics are not supported yet.")
     names = ("MemberId", "GroupId", "InstanceId", "RackId")
     values = (request.member_id, request.group_id, request.instance_id, request.rack_id)
     for name, value in zip(names, values, strict=True):
         if value is not None and not value.strip():
-            raise _invalid(f"{name} can't be empty.")
+            raise invalid_request(f"{name} can't be empty.")
     if request.member_epoch == JOIN_EPOCH:
         _check_join(request)
     elif request.member_epoch == LEAVE_STATIC_EPOCH:
         if request.instance_id is None:
-            raise _invalid("InstanceId can't be null.")
+            raise invalid_request("InstanceId can't be null.")
     elif request.member_epoch < LEAVE_STATIC_EPOCH:
-        raise _invalid(f"MemberEpoch is {request.member_epoch}, but must be greater than or equal to -2.")
+        raise invalid_request(f"MemberEpoch is {request.member_epoch}, but must be greater than or equal to -2.")
     tasks = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
     if any(role is None for role in tasks) and any(role is not None for role in tasks):
-        raise _invalid("If one task-type is non-null, all must be non-null.")
+        raise invalid_request("If one task-type is non-null, all must be non-null.")
     if request.member_epoch != JOIN_EPOCH and request.topology is not None:
-        raise _invalid("Topology can only be provided when (re-)joining.")
+        raise invalid_request("Topology can only be provided when (re-)joining.")
 
 
 def _check_supported_by_4_3(request: StreamsGroupHeartbeatRequest) -> None:
     if request.instance_id is not None:
-        raise _invalid("Static membership is not yet supported.")
+        raise invalid_request("Static membership is not yet supported.")
     if request.task_offsets is not None:
-        raise _invalid("TaskOffsets are not supported yet.")
+        raise invalid_request("TaskOffsets are not supported yet.")
     if request.task_end_offsets is not None:
-        raise _invalid("TaskEndOffsets are not supported yet.")
+        raise invalid_request("TaskEndOffsets are not supported yet.")
     if request.warmup_tasks:
-        raise _invalid("WarmupTasks are not supported yet.")
+        raise invalid_request("WarmupTasks are not supported yet.")
 
 
 def _check_join(request: StreamsGroupHeartbeatRequest) -> None:
     if request.rebalance_timeout_ms == -1:
-        raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+        raise invalid_request("RebalanceTimeoutMs must be provided in first request.")
     for name, tasks in (
         ("ActiveTasks", request.active_tasks),
         ("StandbyTasks", request.standby_tasks),
         ("WarmupTasks", request.warmup_tasks),
     ):
         if tasks is None or tasks:
-            raise _invalid(f"{name} must be empty when (re-)joining.")
+            raise invalid_request(f"{name} must be empty when (re-)joining.")
     if request.topology is None:
-        raise _invalid("Topology must be non-null when (re-)joining.")
+        raise invalid_request("Topology must be non-null when (re-)joining.")
     _check_changelogs(request.topology)
 
 
@@ -447,17 +428,13 @@ def check_tasks(task_counts: Mapping[str, int], *reported: list[TaskIds] | None)
         for role in tasks or ():
             count = task_counts.get(role.subtopology_id)
             if count is None:
-                raise _invalid(f"Subtopology {role.subtopology_id} does not exist in the topology.")
+                raise invalid_request(f"Subtopology {role.subtopology_id} does not exist in the topology.")
             for partition in role.partitions:
                 if not 0 <= partition < count:
-                    raise _invalid(
+                    raise invalid_request(
                         f"Task {partition} for subtopology {role.subtopology_id} is invalid. Number of tasks for this "
                         f"subtopology: {count}"
                     )
-
-
-def _invalid(message: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
 # The change of a member by a heartbeat
@@ -499,10 +476,7 @@ def next_targets(
     }
     task_counts = configured.task_counts if configured.is_ready else {}
     targets = assign_tasks(specs, task_counts, configured.stateful, int(configs.get(STANDBYS, "0")))
-    for member_id, target in targets.items():
-        if target != group.targets.get(member_id):
-            records.append(target_record(group.group_id, member_id, target))
-    records.append(group.records.target_epoch(group.group_id, epoch, now))
+    records += group.target_records(targets, epoch, now)
     return targets
 
 
@@ -531,7 +505,7 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
             self.member.member_id not in self._group.members
         )
         if is_new or self.member.metadata() != self.before.metadata():
-            self.records.append(member_record(self._group.group_id, self.member))
+            self.records.append(self._group.member_record(self.member))
             self._begins_epoch = is_new or not self._is_static_and_alike()
         self.topology = self._take_topology(request)
         self.configured = self._configure()
@@ -554,7 +528,7 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
             self.records.append(topology_record(self._group.group_id, new))
             return new
         if new is not None and is_other(known, new):
-            raise ApiError(ErrorCode.INVALID_REQUEST, "Topology updates are not supported yet.")
+            raise invalid_request("Topology updates are not supported yet.")
         return known
 
     # The topics
@@ -572,7 +546,7 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
             return configured
         topics = self._table.topics
         required = group.required() if self.topology is group.topology else required_topics(self.topology)
-        self.metadata_hash = self._table.hashes.of_group(required)
+        self.metadata_hash = self._table.read.hash(required)
         self._begins_epoch |= self.metadata_hash != group.metadata_hash
         if configured is None or configured.metadata_hash != self.metadata_hash:
             configured = group.configured = configure(self.topology, topics, self.metadata_hash)
@@ -634,7 +608,7 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
         before = member.current()
         TaskReconciliation(self._group, member, epoch, target, has, converts=self._table.config.is_of_4_4).step()
         if member.current() != before:
-            self.records.append(assignment_record(self._group.group_id, member))
+            self.records.append(self._group.assignment_record(member))
 
 
 # Endpoints, by which interactive queries of Kafka Streams find a task

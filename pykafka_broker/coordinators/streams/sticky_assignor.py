@@ -79,8 +79,8 @@ class _Process:
         """Return the tasks for each thread."""
         return len(self.held) / len(self.members)
 
-    def give(self, task: Task, member: _Member, role: set[Task]) -> None:
-        """Assign a task to a chosen member; the queue of members begins anew with its next use."""
+    def give(self, task: Task, role: set[Task]) -> None:
+        """Add a task to a role of a member; the queue of members begins anew with its next use."""
         role.add(task)
         self.held.add(task)
         self._queue = None
@@ -90,7 +90,7 @@ class _Process:
             self._queue = JavaQueue(self.members, lambda member: member.load)
         queue = self._queue
         member = queue.take()
-        self.give(task, member, member.active if active else member.standby)
+        self.give(task, member.active if active else member.standby)
         queue.add(member)
         self._queue = queue
 
@@ -163,7 +163,7 @@ class _Assignment:
         if member is None or not quota.has_room(len(member.active)):
             return False
         quota.take(len(member.active))
-        member.process.give(task, member, member.active)
+        member.process.give(task, member.active)
         return True
 
     # Standby tasks
@@ -188,7 +188,7 @@ class _Assignment:
         for member in (active, self._best(self._with_state(task), task)):
             if member is not None and task not in member.process.held and quota.has_room(member.load):
                 quota.take(member.load)
-                member.process.give(task, member, member.standby)
+                member.process.give(task, member.standby)
                 return True
         return False
 

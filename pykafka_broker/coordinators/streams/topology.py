@@ -90,15 +90,12 @@ def topics_read(topology: StreamsGroupTopologyValue) -> dict[str, str]:
     }
 
 
-def required_topics(topology: StreamsGroupTopologyValue) -> set[str]:
+def required_topics(topology: StreamsGroupTopologyValue) -> frozenset[str]:
     """Return every topic needed by the topology: sources and internal topics."""
     names: set[str] = set()
     for subtopology in topology.subtopologies:
-        names.update(subtopology.source_topics)
-        for inner in (subtopology.repartition_source_topics, subtopology.state_changelog_topics):
-            if inner:
-                names.update(topic.name for topic in inner)
-    return names
+        names.update(source_topics(subtopology), (topic.name for topic in subtopology.state_changelog_topics))
+    return frozenset(names)
 
 
 def copartition_groups(subtopology: Subtopology) -> list[set[str]]:

@@ -150,7 +150,7 @@ class TransactionCoordinator:
         version = 1 if self.settings.transaction_version else 0
         result.records.append(transaction_record(transactional_id, transaction, version))
 
-    def as_it_is(self, transactional_id: str) -> CoordinatorResult[None]:
+    def known_state(self, transactional_id: str) -> CoordinatorResult[None]:
         """Return the record of the known state, a tombstone for an unknown transactional id.
 
         The record changes nothing, but only the leader of the log can have it committed. No reply.
@@ -160,8 +160,8 @@ class TransactionCoordinator:
             self._add(result, transactional_id, self.transactions.get(transactional_id))
         return result
 
-    def _moves(self, transactional_id: str) -> bool:
-        """Return whether a decision is not on disk yet, or an outcome not in all partitions: Kafka's pending state."""
+    def _is_pending(self, transactional_id: str) -> bool:
+        """Return whether a decision is not on disk yet, or an outcome not in all partitions. (Kafka: pendingState)"""
         return transactional_id in self._pending or transactional_id in self._preparing
 
     # InitProducerId
@@ -185,7 +185,7 @@ class TransactionCoordinator:
             expected: The producer id and epoch that a client wants to keep (KIP-360).
         """
         error = self._init_refused(transactional_id, timeout_ms, two_phase, keep_prepared)
-        if error is None and self._moves(transactional_id):
+        if error is None and self._is_pending(transactional_id):
             error = ErrorCode.CONCURRENT_TRANSACTIONS
         if error is not None:
             return CoordinatorResult(ProducerReply(error))
@@ -262,7 +262,7 @@ class TransactionCoordinator:
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
             return CoordinatorResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if self._moves(transactional_id):
+        if self._is_pending(transactional_id):
             return CoordinatorResult(ErrorCode.CONCURRENT_TRANSACTIONS)
         error = check_add(transaction, producer_id, producer_epoch, partitions)
         if error is not None:
@@ -294,7 +294,7 @@ class TransactionCoordinator:
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
             return CoordinatorResult(ProducerReply(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
-        moving = self._moves(transactional_id)
+        moving = self._is_pending(transactional_id)
         error: ErrorCode | None
         if client_version < 2:
             error = check_classic_end(transaction, producer_id, producer_epoch, commit, moving=moving)

@@ -225,7 +225,7 @@ class CleaningProcesses:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._workers: set[subprocess.Popen[bytes]] = set()
-        self._cancelled = False
+        self._cancelled = threading.Event()
 
     def __call__(self, fs: FileSystem, request: CleanRequest) -> CleanResult:
         """Clean a partition.
@@ -250,17 +250,17 @@ class CleaningProcesses:
     def cancel(self) -> None:
         """End all running cleanings, and start nothing more."""
         with self._lock:
-            self._cancelled = True
+            self._cancelled.set()
             for worker in self._workers:
                 worker.kill()
 
-    def _throttle(self, bytes_per_second: float) -> Callable[[int], None]:
-        wait = throttle(bytes_per_second)
+    def _throttle(self, bytes_per_second: float) -> Throttle:
+        wait = throttle(bytes_per_second, self._cancelled.wait)
 
         def check(count: int) -> None:
-            if self._cancelled:
-                raise CleaningStopped("cancelled")
             wait(count)
+            if self._cancelled.is_set():
+                raise CleaningStopped("cancelled")
 
         return check
 
@@ -268,7 +268,7 @@ class CleaningProcesses:
         safe_path = ["-P"] if sys.flags.safe_path else []  # with the option of this process
         command = [sys.executable, *safe_path, "-m", "pykafka_broker.log.compaction.clean"]
         with self._lock:
-            if self._cancelled:
+            if self._cancelled.is_set():
                 raise CleaningStopped("cancelled")
             # its own process group: Ctrl-C in a terminal reaches the broker alone, which then ends its workers
             try:
@@ -338,8 +338,8 @@ def _exchange(worker: subprocess.Popen[bytes], request: bytes) -> bytes:
         return worker.stdout.read()
 
 
-def throttle(bytes_per_second: float) -> Callable[[int], None]:
-    """Return a function which waits to keep the reported bytes below the rate."""
+def throttle(bytes_per_second: float, sleep: Callable[[float], object] = time.sleep) -> Throttle:
+    """Return a function which waits to keep the reported bytes below the rate. `sleep` waits for so many seconds."""
     if bytes_per_second >= _UNLIMITED:
         return lambda count: None
     start = time.monotonic()
@@ -350,7 +350,7 @@ def throttle(bytes_per_second: float) -> Callable[[int], None]:
         done += count
         ahead = done / bytes_per_second - (time.monotonic() - start)
         if ahead > 0:
-            time.sleep(ahead)
+            sleep(ahead)
 
     return wait
 

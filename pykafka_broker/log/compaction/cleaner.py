@@ -122,14 +122,15 @@ class Swap:
     complete and takes its place at the next start (`loading`).
 
     possible: whether the log still has all old segments, in the same folder; otherwise the cleaned files are thrown
-    away. is_whole: whether no exchange was thrown away and the log was not cut meanwhile, so
-    that the log is clean.
+    away. is_whole: whether no exchange was thrown away and the log was not cut meanwhile, so that the log is clean up
+    to `end_offset`.
 
     Where a full disk refuses a step, `run` goes on with that step the next time; until then the log is read from
     whatever names its files have.
     """
 
-    def __init__(self, log: PartitionLog, result: CleanResult, wall: int) -> None:
+    def __init__(self, found: LogToClean, result: CleanResult, wall: int) -> None:
+        log = found.log
         present = {segment.base_offset: segment for segment in log.segments}
         made = []
         for base, size, replaced in result.segments:
@@ -137,7 +138,8 @@ class Swap:
             made.append((new, replaced))
         self.possible = all(new.log.exists() and present.keys() >= {*replaced} for new, replaced in made)
         self.is_whole = True
-        self._log = log
+        self.found = found
+        self.end_offset = result.end_offset
         self._truncations = log.truncations
         self._left: list[tuple[list[LogSegment], LogSegment]] = []
         for new, replaced in made:
@@ -155,11 +157,11 @@ class Swap:
         while self._left:
             self._exchange(*self._left[0])
             self._left.pop(0)
-        if self._log.truncations != self._truncations:
+        if self.found.log.truncations != self._truncations:
             self.is_whole = False
 
     def _exchange(self, old: list[LogSegment], new: LogSegment) -> None:
-        log = self._log
+        log = self.found.log
         if new.log.path.endswith(CLEANED):
             if log.truncations != self._truncations or not all(log.segments.holds(segment) for segment in old):
                 new.discard()  # a truncation or retention came before this could go on
@@ -174,14 +176,6 @@ class Swap:
                 forget_snapshot(log.files.fs, log.directory, segment.base_offset)
         new.change_suffix(SWAP, "")
         log.segments_deleted(old)
-
-
-class _UnfinishedSwap(NamedTuple):
-    """A cleaning without a result in place yet."""
-
-    found: LogToClean
-    result: CleanResult
-    swap: Swap
 
 
 class Cleaner:
@@ -224,8 +218,8 @@ class Cleaner:
         # Segments and truncations when each running cleaning began: a move or a truncation makes its result useless.
         self._running: dict[TopicPartition, tuple[Segments, int]] = {}
         self._again = False  # a cleaning has ended, another one may be due
-        self._unfinished: dict[TopicPartition, _UnfinishedSwap] = {}  # swaps that a full disk has interrupted
-        self.uncleanable: dict[TopicPartition, PartitionLog] = {}  # can't be cleaned
+        self._unfinished: dict[TopicPartition, Swap] = {}  # interrupted by a full disk
+        self.uncleanable: dict[TopicPartition, PartitionLog] = {}
 
     def start(self, now: int) -> None:
         if self._config().log_cleaner_enable:
@@ -263,6 +257,8 @@ class Cleaner:
             return
         self._apply_settings()
         self.finish_swaps()
+        # another log of a deleted log's name may be cleanable
+        self.uncleanable = {key: log for key, log in self.uncleanable.items() if self._loaded.get(key) is log}
         tried: set[TopicPartition] = set()
         while len(self._running) < self._config().log_cleaner_threads:
             found = self._filthiest(tried)
@@ -308,11 +304,9 @@ class Cleaner:
 
     def _filthiest(self, tried: set[TopicPartition]) -> LogToClean | None:
         best: LogToClean | None = None
-        excluded = self._running.keys() | self._unfinished.keys() | tried
+        excluded = self._running.keys() | self._unfinished.keys() | self.uncleanable.keys() | tried
         for key, log in list(self._loaded.items()):  # a disk that fails takes its logs away
             if key in excluded or self._is_moving(key) or "compact" not in log.config.cleanup_policy:
-                continue
-            if self.uncleanable.get(key) is log:  # another log of that name may be cleanable
                 continue
             directory = self._where.get(key)
             if directory is None or not directory.online:
@@ -359,36 +353,36 @@ class Cleaner:
 
         if result.dropped_keyless:
             logger.warning("Dropped %d records without a key from %s-%d", result.dropped_keyless, *found.key)
-        swap = Swap(log, result, wall)
+        swap = Swap(found, result, wall)
         if swap.possible:
-            self._swap(_UnfinishedSwap(found, result, swap))
+            self._swap(swap)
 
     def finish_swaps(self) -> None:
         """Go on with swaps stopped by a full disk; swaps of deleted logs are forgotten."""
         unfinished, self._unfinished = self._unfinished, {}
-        for key, each in unfinished.items():
-            if self._loaded.get(key) is each.found.log:
-                self._swap(each)
+        for key, swap in unfinished.items():
+            if self._loaded.get(key) is swap.found.log:
+                self._swap(swap)
 
     def is_swapping(self, key: TopicPartition) -> bool:
         """Return whether files of the log have temporary names of an unfinished swap."""
         return key in self._unfinished
 
-    def _swap(self, cleaning: _UnfinishedSwap) -> None:
-        found, result = cleaning.found, cleaning.result
-        directory, log = self._where.get(found.key), found.log
+    def _swap(self, swap: Swap) -> None:
+        key, log = swap.found.key, swap.found.log
+        directory = self._where.get(key)
         if directory is None:
             return
         try:
-            cleaning.swap.run()
+            swap.run()
         except OSError as error:
             log.storage_error(error)
             if is_passing(error):
-                self._unfinished[found.key] = cleaning
+                self._unfinished[key] = swap
             return
-        if not cleaning.swap.is_whole:
+        if not swap.is_whole:
             return
-        directory.cleaner_offsets[found.key] = result.end_offset
+        directory.cleaner_offsets[key] = swap.end_offset
         # the checkpoint may call the log clean only once the swap outlives a power cut
         path = directory.file(CLEANER_OFFSETS)
         self._writer.later(path, dict(directory.cleaner_offsets), folder=log.directory)
@@ -401,7 +395,7 @@ class Cleaner:
             return  # deleted, moved or cut meanwhile: that is the reason
         if any(base not in present for base, _ in request.segments):
             return  # shortened meanwhile
-        is_defect = isinstance(error, OSError) and error.errno is None  # told by the owner of the threads
+        is_defect = isinstance(error, OSError) and error.errno is None  # made by the owner of the threads
         if error is not None and (is_defect or isinstance(error, ValueError)):
             self._leave_alone(key, log, error)
             return

@@ -202,8 +202,8 @@ def _records_alike(data: bytes, form: tuple[int, ...], most: int) -> int:
     """Return how many records behind a record are as long and have fields of the same lengths, headers apart.
 
     Args:
-        form: Where the record starts, its attributes, the length of the key, the key, the length of the value, its end.
-        most: How many records may be there.
+        form: the positions of the record, its attributes, the key's length, the key, the value's length, and its end.
+        most: how many records there may be.
     """
     start, attributes, key_length, key, value_length, end = form
     stride = end - start
@@ -415,7 +415,7 @@ class DigestTable:
 
 
 def _short(key: bytes) -> bytes:
-    """Return a key, or what stands for a long one: a digest, which is longer than any key that is kept as it is."""
+    """Return a short key as it is, and a digest for a long key: a digest is longer than every short key."""
     return key if len(key) <= _SHORT_KEY_BYTES else blake2b(key, digest_size=_DIGEST_BYTES).digest()
 
 

@@ -11,13 +11,14 @@ import argparse
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from os.path import basename
 from typing import NoReturn
 
 from pykafka_broker.log.checkpoints import (
     EPOCHS_FILE,
     META_PROPERTIES,
     OFFSET_FILES,
-    id_text,
+    PARTITION_METADATA,
     read_lines,
     read_partition_metadata,
     read_properties,
@@ -40,6 +41,7 @@ from pykafka_broker.log.tool.directory import (
     snapshots,
     used_entries,
 )
+from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.records.compression import CODEC_NAMES
 from pykafka_broker.records.control import read_end_transaction_marker
 from pykafka_broker.records.errors import CorruptBatch
@@ -170,8 +172,8 @@ def _directory(fs: FileSystem, path: str) -> Iterator[Row]:
 
 def dump_partition(folder: Folder, *, records: bool = False) -> Iterator[Row]:
     fs = folder.fs
-    topic_id = read_partition_metadata(fs, f"{folder.path}/partition.metadata")
-    yield {"type": "partition", "file": folder.name, "topic_id": id_text(topic_id) if topic_id else None}
+    topic_id = read_partition_metadata(fs, f"{folder.path}/{PARTITION_METADATA}")
+    yield {"type": "partition", "file": folder.name, "topic_id": uuid_text(topic_id) if topic_id else None}
     if fs.exists(f"{folder.path}/{EPOCHS_FILE}"):
         try:
             for epoch, offset in read_lines(fs, f"{folder.path}/{EPOCHS_FILE}"):
@@ -196,13 +198,13 @@ def _metadata_files(folder: Folder, records: bool) -> Iterator[Row]:
     except ValueError as error:
         yield _damage(f"{folder.name}/{QUORUM_STATE}", error)
     for snapshot in snapshots(folder.fs, folder.path):
-        name = _name(snapshot.path)
+        name = basename(snapshot.path)
         yield _row("metadata snapshot", folder, name, end_offset=snapshot.end_offset, epoch=snapshot.epoch)
         yield from _segment(folder, snapshot.path, records)
 
 
 def _segment(folder: Folder, path: str, records: bool) -> Iterator[Row]:
-    name = _name(path)
+    name = basename(path)
     handle = folder.fs.open(path, writable=False)
     try:
         for batch in scan(handle, path, 0, handle.size(), verify=True):
@@ -269,32 +271,32 @@ def _records(folder: Folder, name: str, batch: ScannedBatch) -> Iterator[Row]:
 
 
 def _indexes(folder: Folder) -> Iterator[Row]:
-    cache = FileCache(folder.fs)
+    cache = FileCache(folder.fs, writable=False)
     for path in folder.files(".index"):
         for first, second in used_entries(OffsetIndex(CachedFile(cache, path), base_of(path), fresh=False)):
-            yield _row("offset index", folder, _name(path), offset=base_of(path) + first, position=second)
+            yield _row("offset index", folder, basename(path), offset=base_of(path) + first, position=second)
     for path in folder.files(".timeindex"):
         for first, second in used_entries(TimeIndex(CachedFile(cache, path), base_of(path), fresh=False)):
-            yield _row("time index", folder, _name(path), timestamp=first, offset=base_of(path) + second)
+            yield _row("time index", folder, basename(path), timestamp=first, offset=base_of(path) + second)
     for path in folder.files(".txnindex"):
         try:
             for entry in TransactionIndex(CachedFile(cache, path), fresh=False).entries:
-                yield _row("aborted transaction", folder, _name(path), **entry._asdict())
+                yield _row("aborted transaction", folder, basename(path), **entry._asdict())
         except ValueError as error:
-            yield _damage(f"{folder.name}/{_name(path)}", error)
+            yield _damage(f"{folder.name}/{basename(path)}", error)
 
 
 def _snapshot(folder: Folder, path: str) -> Iterator[Row]:
     try:
         entries = read_snapshot(folder.fs, path)
     except CorruptSnapshot as error:
-        yield _damage(f"{folder.name}/{_name(path)}", error)
+        yield _damage(f"{folder.name}/{basename(path)}", error)
         return
     for entry in entries:
         yield _row(
             "producer",
             folder,
-            _name(path),
+            basename(path),
             producer_id=entry.producer_id,
             epoch=entry.epoch,
             last_sequence=entry.last_sequence,
@@ -310,7 +312,3 @@ def _row(kind: str, folder: Folder, name: str, **fields: object) -> Row:
 
 def _damage(file: str, error: Exception) -> Row:
     return {"type": "damage", "file": file, "problem": str(error)}
-
-
-def _name(path: str) -> str:
-    return os.path.basename(path)

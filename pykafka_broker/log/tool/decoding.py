@@ -14,17 +14,16 @@ import struct
 from collections.abc import Iterator
 
 from pykafka_broker.config.describe import is_secret
-from pykafka_broker.log.checkpoints import id_text
 from pykafka_broker.log.compaction.filter import empty_batch, rewrite
 from pykafka_broker.log.compaction.latest import iter_spans, records_bytes
 from pykafka_broker.log.filesystem import Buffer, FileSystem
+from pykafka_broker.log.log_directory import METADATA_TOPIC
 from pykafka_broker.log.scan import ScannedBatch, scan
-from pykafka_broker.protocol.runtime import DecodeError, Fields, Message, read_uvarint
+from pykafka_broker.protocol.runtime import DecodeError, Fields, Message, read_uvarint, uuid_text
 from pykafka_broker.protocol.stored_keys import GROUP_RECORDS, METADATA_RECORDS, SHARE_RECORDS, TRANSACTION_RECORDS
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.record import iter_records
 
-METADATA_TOPIC = "__cluster_metadata"
 _KEYED = {
     "__consumer_offsets": GROUP_RECORDS,
     "__transaction_state": TRANSACTION_RECORDS,
@@ -129,7 +128,7 @@ def plain(value: object) -> object:
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
     if isinstance(value, bytes | bytearray | memoryview):
-        return id_text(bytes(value)) if len(value) == 16 else text(bytes(value))
+        return uuid_text(bytes(value)) if len(value) == 16 else text(bytes(value))
     return value
 
 

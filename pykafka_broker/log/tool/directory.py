@@ -18,9 +18,9 @@ from pykafka_broker.log.checkpoints import (
     LOG_START_OFFSETS,
     META_PROPERTIES,
     OFFSET_FILES,
+    PARTITION_METADATA,
     RECOVERY_POINTS,
     checked_offsets,
-    id_bytes,
     is_reserved,
     read_offsets,
     read_properties,
@@ -31,7 +31,7 @@ from pykafka_broker.log.loading import Offsets
 from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory, LogDirectoryError
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
 from pykafka_broker.log.tool.decoding import control_type, decode_metadata
-from pykafka_broker.protocol.runtime import DecodeError
+from pykafka_broker.protocol.runtime import DecodeError, parse_uuid_text
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.record import iter_records
 
@@ -103,7 +103,7 @@ def is_partition(fs: FileSystem, path: str) -> bool:
     if _FOLDER.fullmatch(os.path.basename(path)) is None:
         return False
     names = fs.list_directory(path)
-    return not names or any(name.endswith(".log") or name == "partition.metadata" for name in names)
+    return not names or any(name.endswith(".log") or name == PARTITION_METADATA for name in names)
 
 
 def base_of(path: str) -> int:
@@ -236,7 +236,7 @@ def properties_problem(fs: FileSystem, path: str) -> str | None:
         if missing:
             return f"does not say {', '.join(missing)}"
         known = properties.get("directory.id")
-        if known is not None and is_reserved(id_bytes(known)):
+        if known is not None and is_reserved(parse_uuid_text(known)):
             return f"has the directory.id {known}, which is reserved"
     except FileNotFoundError:
         return "is missing: is this a directory of log.dirs?"

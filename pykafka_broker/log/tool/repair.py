@@ -27,11 +27,12 @@ from pykafka_broker.log.checkpoints import (
     write_partition_metadata,
     write_properties,
 )
-from pykafka_broker.log.filesystem import CachedFile, FileCache, FileHandle, FileSystem
+from pykafka_broker.log.filesystem import CachedFile, FileCache, FileSystem, copy_from
 from pykafka_broker.log.index import CorruptTransactionIndex, TransactionIndex
 from pykafka_broker.log.loading import FolderRecovery, Offsets
 from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.log.scan import DamagedLog, scan
+from pykafka_broker.log.segment import MAX_RELATIVE_OFFSET
 from pykafka_broker.log.tool.abort_markers import AbortMarkers
 from pykafka_broker.log.tool.decoding import is_kept_for, unreadable_records, write_readable
 from pykafka_broker.log.tool.directory import (
@@ -53,8 +54,6 @@ from pykafka_broker.log.tool.directory import (
 )
 
 DAMAGED = ".damaged"
-_PIECE_BYTES = 1 << 20
-_MOST_IN_SEGMENT = 0x7FFFFFFF  # an index counts offsets with 32 bits
 
 
 def repair(fs: FileSystem, path: str, now: int) -> Iterator[Row]:
@@ -179,7 +178,7 @@ def _split(fs: FileSystem, path: str, position: int) -> str:
     """Move the bytes from `position` on to another file."""
     name = _free_name(fs, path)
     source, target = fs.open(path), fs.open(name, create=True)
-    _copy_from(source, position, target)
+    copy_from(source, position, target)
     fs.sync_directory(os.path.dirname(path))
     source.truncate(position)
     return os.path.basename(name)
@@ -220,7 +219,7 @@ def _begin_at_snapshot(folder: Folder) -> list[str]:
         return []
     target = f"{folder.path}/{start:020d}.log"
     with _written_aside(fs, target) as copy:
-        _copy_from(handle, position, fs.open(copy, create=True))
+        copy_from(handle, position, fs.open(copy, create=True))
         return [_move_aside(fs, path) for path in older]
 
 
@@ -236,14 +235,6 @@ def _written_aside(fs: FileSystem, path: str) -> Iterator[str]:
         fs.remove(copy)
     yield copy
     fs.rename(copy, path)
-
-
-def _copy_from(source: FileHandle, position: int, target: FileHandle) -> None:
-    written = 0
-    while data := source.read_at(_PIECE_BYTES, position + written):
-        target.write_at(data, written)
-        written += len(data)
-    target.sync()
 
 
 def _end_of_snapshots(folder: Folder) -> int:
@@ -325,7 +316,7 @@ def _damage(folder: Folder, path: str, markers: AbortMarkers, *, after: int | No
         return DamagedLog(path, 0, f"the records from offset {after} on are missing"), after
     try:
         for batch in scan(handle, path, 0, handle.size(), verify=True):
-            if batch.header.last_offset - base_of(path) > _MOST_IN_SEGMENT:
+            if batch.header.last_offset - base_of(path) > MAX_RELATIVE_OFFSET:
                 return DamagedLog(path, batch.position, f"offset {batch.header.base_offset} is out of reach"), end
             if batch.header.base_offset < end:
                 return DamagedLog(path, batch.position, f"offset {batch.header.base_offset} after {end - 1}"), end

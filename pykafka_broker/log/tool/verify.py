@@ -19,7 +19,6 @@ from pykafka_broker.log.checkpoints import (
     METADATA_TOPIC_ID,
     PARTITION_METADATA,
     LeaderEpochs,
-    id_text,
     read_partition_metadata,
     same_but_damaged,
 )
@@ -31,6 +30,7 @@ from pykafka_broker.log.producer_state import (
     encode_snapshot,
     read_snapshot,
     replay_batch,
+    snapshot_name,
 )
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
 from pykafka_broker.log.tool.abort_markers import AbortMarkers
@@ -50,6 +50,7 @@ from pykafka_broker.log.tool.directory import (
     topic_ids,
     used_entries,
 )
+from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.record import iter_records
 
@@ -77,7 +78,7 @@ class PartitionCheck:
         self._is_written = False  # a broker writes the segment being checked: its indexes come with its end
         self._closed = closed  # shut down cleanly: no torn end, which a start would cut
         self._topic_id = METADATA_TOPIC_ID if folder.is_metadata else topic_id  # None: the metadata has none
-        self._cache = FileCache(folder.fs)
+        self._cache = FileCache(folder.fs, writable=False)
         self._findings: list[Row] = []
         self._producers = ProducerState(folder.name)
         self._markers = AbortMarkers()
@@ -247,7 +248,7 @@ class PartitionCheck:
     # -- files beside the segments
 
     def _check_snapshot(self, offset: int) -> None:
-        path = f"{self._folder.path}/{offset:020d}.snapshot"
+        path = f"{self._folder.path}/{snapshot_name(offset)}"
         if not self._folder.fs.exists(path):
             return
         try:
@@ -308,7 +309,7 @@ class PartitionCheck:
             damaged = folder.is_metadata or same_but_damaged(topic_id, self._topic_id)
             follows = "it is written anew" if damaged else "it is taken for an earlier topic's, and removed"
             self._found(
-                "warning", PARTITION_METADATA, f"does not name the topic's id {id_text(self._topic_id)}: {follows}"
+                "warning", PARTITION_METADATA, f"does not name the topic's id {uuid_text(self._topic_id)}: {follows}"
             )
         found = LeaderEpochs.load(folder.fs, f"{folder.path}/{EPOCHS_FILE}")
         wanted = LeaderEpochs(folder.fs, "", list(self._epochs))

@@ -247,6 +247,22 @@ class TestSessions:
         broker.partition_log("t", 1).append(batch(b"x"), broker.now)
         assert list(parts(answer(broker, asked({}, session=(100, 2), max_wait_ms=0)))) == [1]
 
+    def test_after_a_disk_that_failed_the_offsets_are_told_again(
+        self, broker: LightBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def failing(self: FileSlice) -> bytes:
+            raise OSError(errno.EIO, "Input/output error")
+
+        broker.add("t")
+        answer(broker, asked({0: 0}, session=(0, 0), max_wait_ms=0))
+        broker.partition_log("t", 0).append(batch(b"x"), broker.now)
+        with monkeypatch.context() as patched:
+            patched.setattr(FileSlice, "read", failing)
+            data = parts(answer(broker, asked({}, session=(100, 1), max_wait_ms=0)))[0]
+        assert (data.error_code, data.high_watermark) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+        again = parts(answer(broker, asked({0: 1}, session=(100, 2), max_wait_ms=0)))
+        assert again[0].high_watermark == 1, "the client does not take the offsets of an error"
+
     def test_partitions_are_added_moved_and_forgotten(self, broker: LightBroker) -> None:
         broker.add("t", 2)
         broker.partition_log("t", 1).append(batch(b"x"), broker.now)

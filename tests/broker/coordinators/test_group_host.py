@@ -153,13 +153,36 @@ def test_a_group_that_a_log_does_not_let_turn_back_stays_a_consumer_group(
     group, timers = host.coordinator.groups[stage.group], host.coordinator.table.timers
     assert (group.type_name, sorted(group.members)) == ("consumer", sorted([one.member_id, old.member_id]))
     for member_id in group.members:
-        assert timers.deadline(TimerKey("consumer-session", stage.group, member_id)) is not None, "nobody would go"
-    assert timers.deadline(TimerKey("classic-session", stage.group, old.member_id)) is None
+        assert TimerKey("consumer-session", stage.group, member_id) in timers, "nobody would go"
+    assert TimerKey("classic-session", stage.group, old.member_id) not in timers
     assert one.beat(-1).error_code == ErrorCode.NONE
     assert host.coordinator.groups[stage.group].type_name == "classic"
     world.restart()
     group = world.broker.services.groups.coordinator.groups[stage.group]
     assert (group.type_name, [*group.members]) == ("classic", [old.member_id])
+
+
+def test_an_empty_group_that_a_log_does_not_let_go_stays_a_consumer_group(
+    world: LocalWorld, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = ConsumerMember(stage, "one")
+    one.join(stage.topic("t"))
+    one.beat(-1)
+    groups = world.broker.services.groups.coordinator.groups
+
+    def refuse(*arguments: Any, **keywords: Any) -> None:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(shards.CoordinatorShards, "append", refuse)
+        assert ClassicMember(stage, "old").join().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert ClassicMember(stage, "new", group="new").join().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert groups[stage.group].type_name == "consumer"
+    assert "new" not in groups
+    assert ClassicMember(stage, "old").join().error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert groups[stage.group].type_name == "classic"
+    world.restart()
+    assert world.broker.services.groups.coordinator.groups[stage.group].type_name == "classic"
 
 
 def test_whoever_waits_is_answered_where_the_log_refuses_to_confirm(

@@ -325,8 +325,9 @@ def test_an_answer_rests_on_what_is_not_committed(broker: LightBroker, host: Hos
     broker.add(TOPIC, 2, replicas=(1, 2), isr=(1, 2))
     shards = begin(broker, host)
     assert shards.all_committed() is DONE
-    appended = shards.append(1, [raw_record(b"k", b"v"), raw_record(b"k", None)])
-    assert (appended.base_offset, appended.last_offset) == (0, 1)
+    offsets: list[int] = []
+    shards.append(1, [raw_record(b"k", b"v"), raw_record(b"k", None)], lambda record, offset: offsets.append(offset))
+    assert offsets == [0, 1]
     partition = broker.partition(TOPIC, 1)
     assert shards.uncommitted([0, 1]) == ((partition, 2),)
     assert shards.committed(key_of(0, 2)) is DONE
@@ -374,7 +375,7 @@ def test_tombstones_that_were_written_before_a_refusal_are_replayed(broker: Ligh
     small, large = [raw_record(b"%d" % number, None) for number in range(3)], raw_record(b"k" * 300, None)
     replayed: list[tuple[int, object]] = []
     with pytest.raises(ApiError):
-        shards.append(0, [*small, large], lambda some, base: replayed.extend(enumerate(some, base)))
+        shards.append(0, [*small, large], lambda record, offset: replayed.append((offset, record)))
     assert replayed == [*enumerate(small)]
     assert broker.partition_log(TOPIC, 0).log_end_offset == 3
 

@@ -73,7 +73,7 @@ def test_a_new_epoch_of_its_log_ends_a_transaction_once(node: SyncedBroker) -> N
         step(node)
     assert (decisions(node), markers(node)) == (decided + 2, 1)
     assert ending.response().error_code == ErrorCode.NONE
-    assert len(node.broker.transactions._markers) == 0
+    assert node.broker.transactions._markers._endings == {}
 
 
 def test_another_leader_goes_on_and_this_node_does_not(node: SyncedBroker) -> None:
@@ -82,7 +82,7 @@ def test_another_leader_goes_on_and_this_node_does_not(node: SyncedBroker) -> No
     assert ending.response().error_code == ErrorCode.NOT_COORDINATOR
     node.sync()
     assert markers(node) == 0
-    assert len(node.broker.transactions._markers) == 0
+    assert node.broker.transactions._markers._endings == {}
 
 
 def test_of_many_transactions_that_time_out_together_each_is_aborted(tmp_path: Path) -> None:

@@ -225,14 +225,14 @@ def test_a_lost_controller_is_asked_again(world: World) -> None:
 def test_a_failed_directory_is_told_at_once(world: World) -> None:
     world.unfence()
     world.offline = [BROKEN]
-    world.life.tell()
+    world.life.heartbeat_now()
     world.run()
     assert world.request().offline_log_dirs == [BROKEN]
 
 
 def fails(world: World, directory: bytes = BROKEN) -> None:
     world.offline.append(directory)
-    world.life.tell()
+    world.life.heartbeat_now()
 
 
 @pytest.mark.parametrize("answered", [False, True])
@@ -279,7 +279,7 @@ def test_what_comes_up_during_a_heartbeat_is_told_right_after_it(world: World) -
     world.unfence()
     world.run(500)
     world.offline = [BROKEN]
-    world.life.tell()
+    world.life.heartbeat_now()
     assert world.request().offline_log_dirs == []
     world.answer(Heard(is_caught_up=True))
     world.run()

@@ -211,7 +211,7 @@ def test_a_waiter_that_is_forgotten_hears_nothing(broker: LightBroker, pair: Par
 def test_what_can_not_be_counted_on_is_told_to_those_who_wait_for_it(pair: Partition) -> None:
     append(pair, 4)
     kept, gone = wait(pair.committed, 2), wait(pair.committed, 3)
-    pair.lost(2, ApiError(ErrorCode.KAFKA_STORAGE_ERROR))
+    pair.fail(ApiError(ErrorCode.KAFKA_STORAGE_ERROR), 2)
     assert (kept.told, gone.told) == ([], [ErrorCode.KAFKA_STORAGE_ERROR])
     pair.fetched_by(ANOTHER_NODE, 4, NOW)
     assert (kept.told, gone.told) == ([None], [ErrorCode.KAFKA_STORAGE_ERROR])
@@ -247,7 +247,7 @@ def test_a_new_epoch_is_written_into_batches(broker: LightBroker, alone: Partiti
     append(alone)
     broker.elect_again("t", 2)
     append(alone)
-    assert (alone.leader_epoch, alone.log.epoch_at(0), alone.log.epoch_at(1)) == (2, 0, 2)
+    assert (alone.leader_epoch, alone.log.epochs.epoch_at(0), alone.log.epochs.epoch_at(1)) == (2, 0, 2)
 
 
 def test_what_a_crash_has_left_to_a_leader_is_the_partition(broker: LightBroker, alone: Partition) -> None:

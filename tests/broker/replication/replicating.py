@@ -62,7 +62,7 @@ class Cluster(Neighbourhood):
         pieces, offset = [], log.log_start_offset
         while (read := log.read(offset, 1 << 30, log.log_end_offset)) is not None:
             pieces.append(read.records.read())
-            offset = read.end_offset()
+            offset = read.end_offset
         return b"".join(pieces)
 
     # -- the controller

@@ -408,4 +408,4 @@ def test_one_whose_disk_fails_at_an_answer_is_followed_no_more(
     following.answer(records(1))
     assert [topic.partitions for topic in following.last.forgotten_topics_data] == [[1]]
     following.pass_time(BACKOFF_MS)
-    assert len(following.fetcher) == 1
+    assert len(following.fetcher._followed) == 1

@@ -50,7 +50,7 @@ class Asked:
     def send(self) -> list[int]:
         """What is due; the partitions of the newest request."""
         if self.changes.due is not None and self.changes.due <= self.broker.now:
-            self.changes.send(self.broker.now)
+            self.changes.send()
         return [each.partition_index for topic in self.requests[-1].topics for each in topic.partitions]
 
     def answer(self, *answers: PartitionData, code: ErrorCode = ErrorCode.NONE) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.broker.services import Services
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -76,6 +77,17 @@ def test_a_version_that_came_later_or_was_dropped_closes_the_connection(tmp_path
     with pytest.raises(FrameError, match="FETCH version 3 is not served: 4 to 17"):
         new.call(FetchRequest(), 3)
     assert old.call(FetchRequest(max_wait_ms=0, session_epoch=-1), 3).error_code == 0
+
+
+def test_another_broker_takes_over_the_requests_between_brokers_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, another = emulating(tmp_path / "old", "2.8"), emulating(tmp_path / "new", "2.8")
+    another.call(CreateTopicsRequest([CreatableTopic("t", 1, 1)], 1000), 5)
+    monkeypatch.setattr(Services, "emulation_for", lambda services, connection: None)
+    assert node.call(MetadataRequest(None), 12).topics == []
+    node.broker.router.serve(another.broker.services)
+    assert [topic.name for topic in node.call(MetadataRequest(None), 12).topics] == ["t"]
 
 
 def test_what_brokers_asked_each_other_is_refused(tmp_path: Path) -> None:

@@ -35,6 +35,15 @@ def test_an_answer_made_after_a_change_drops_those_before_it() -> None:
     assert (cache.get(image, "old"), cache.get(image, "new")) == (None, new)
 
 
+def test_a_newer_answer_takes_the_place_of_the_one_before() -> None:
+    cache, image = ReplyCache(most=2, most_bytes=100), MetadataImage()
+    cache.put(image, "other", EncodedReply(b"answer"))
+    for number in range(9):
+        newest = cache.put(image, "asked", EncodedReply(bytes([number]) * 40))
+    assert cache.get(image, "asked") is newest
+    assert cache.get(image, "other") is not None
+
+
 def test_there_are_never_more_than_so_many() -> None:
     cache, image = ReplyCache(most=2), MetadataImage()
     for asked in range(3):

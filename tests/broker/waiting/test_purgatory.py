@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from pykafka_broker.broker.waiting.future import Parked, Purgatory
@@ -106,3 +107,20 @@ def test_a_token_without_deadline_waits_for_its_holder() -> None:
     parked.complete("joined")
     parked.complete("again")
     assert answers == ["joined"]
+
+
+def test_an_answered_request_is_not_kept_until_its_deadline() -> None:
+    class Answer:
+        """An answer with many bytes."""
+
+    purgatory, answers = Purgatory(), list[weakref.ref[Answer]]()
+    for _ in range(5000):
+        answer = Answer()
+        answers.append(weakref.ref(answer))
+        parked = Parked(30_000)
+        purgatory.park(parked)
+        parked.complete(answer)
+    last = Parked(20_000)
+    purgatory.park(last)
+    assert sum(1 for each in answers if each() is not None) < 1100
+    assert purgatory.next_deadline() == 20_000

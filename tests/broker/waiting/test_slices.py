@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from functools import partial
 
 import pytest
 
@@ -104,6 +105,16 @@ def test_work_whose_waiter_leaves_ends_unless_it_outlives_its_client() -> None:
         work.leave(print)
     turns.turn()
     assert done == ["a", "a ends", "b", "b", "b ends"]
+
+
+def test_work_whose_client_has_gone_leaves_the_future_it_waits_for() -> None:
+    turns, ended = Turns(), list[str]()
+    for name, outlives in (("a", False), ("b", True)):
+        slow = Future[str](partial(ended.append, name))
+        work = turns.slices.begin(awaiting(slow), outlives_client=outlives)
+        work.add_done_callback(print)
+        work.leave(print)
+    assert ended == ["a"]
 
 
 def test_what_it_raises_is_the_answer() -> None:

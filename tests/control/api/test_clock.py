@@ -14,7 +14,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
 from interop.processes import cpu_seconds
-from pykafka_broker.testing import ControlError, KafkaBroker
+from pykafka_broker.testing import ControlError, KafkaBroker, KafkaCluster
+from pykafka_broker.testing.control_client import ControlClient
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -212,3 +213,11 @@ def test_an_advance_says_by_how_much(broker: KafkaBroker) -> None:
     broker.clock.advance(timedelta())
     before = broker.clock.now()
     assert broker.clock.advance(weeks=2, minutes=1) - before >= (14 * 24 * 60 + 1) * 60_000
+
+
+def test_the_clock_of_a_cluster_is_told_to_be_one_node_s(broker: KafkaBroker) -> None:
+    assert ControlClient(broker.control_url).call("POST", "/clock/advance", {"ms": 1})["note"] is None
+    with KafkaCluster(brokers=1) as cluster:
+        (node,) = cluster.brokers
+        note = ControlClient(node.control_url).call("POST", "/clock/advance", {"ms": 1})["note"]
+        assert note == "the clock of node 1 alone; a node whose clock runs ahead of the others' may be fenced"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,9 +10,15 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer
 
+from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.broker.requests.router import PendingReply, Router
+from pykafka_broker.broker.waiting.future import Future
 from pykafka_broker.control.api import records
 from pykafka_broker.control.control import Control
+from pykafka_broker.errors import FrameError
+from pykafka_broker.protocol.runtime import Pieces
 from pykafka_broker.testing import ControlError, KafkaBroker, NewRecord, Record, WaitTimeout
+from pykafka_broker.testing.control_client import ControlClient
 from pykafka_broker.testing.record import to_request
 
 BYTES = b"\xff\x00"
@@ -231,7 +238,39 @@ def test_a_topic_that_is_deleted_while_records_are_written_is_told(monkeypatch: 
     assert caught.value.status == 404
 
 
+def test_records_of_a_compacted_topic_are_not_deleted(broker: KafkaBroker) -> None:
+    broker.create_topic("kept", config={"cleanup.policy": "compact"})
+    with pytest.raises(ControlError, match=r"^POLICY_VIOLATION: kept-0$"):
+        broker.delete_records("kept")
+    with pytest.raises(ControlError, match=r"^POLICY_VIOLATION: kept-0: offset 0$"):
+        broker.delete_records("kept", 0)
+
+
 def test_what_comes_after_an_offset_within_a_batch_counts(broker: KafkaBroker) -> None:
     broker.create_topic("within")
     broker.produce("within", [str(n) for n in range(10)])
     assert [each.value for each in broker.records("within", 0, 7)] == ["7", "8", "9"]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_request_whose_connection_would_be_closed_is_a_503(waits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closing(PendingReply):
+        def __init__(self) -> None:
+            self.future = Future()
+
+        def pieces(self) -> Pieces:
+            raise FrameError("closed")
+
+    def dispatch(router: Router, connection: ConnectionContext, frame: memoryview) -> PendingReply:
+        if not waits:
+            raise FrameError("closed")
+        asyncio.get_running_loop().call_soon(reply.future.complete, None)
+        return reply
+
+    reply = Closing()
+    with KafkaBroker(in_process=True) as broker:
+        monkeypatch.setattr(Router, "dispatch", dispatch)
+        with pytest.raises(ControlError, match=r"^Metadata has no answer: closed$") as refused:
+            ControlClient(broker.control_url).call("GET", "/topics", timeout_s=5)
+        monkeypatch.undo()
+    assert refused.value.status == 503

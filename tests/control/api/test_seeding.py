@@ -57,15 +57,26 @@ def test_a_dump_seeds_a_broker_that_dumps_the_same(tmp_path: Path) -> None:
         ('{"type": "record"}', "line 3: record.topic is missing"),
         ('{"type": "record", "topic": "seeded-1", "colour": 1}', "line 3: record has no colour"),
         ('{"type": "topic", "name": "seeded-1"}', "line 3: TOPIC_ALREADY_EXISTS"),
+        ('{"type": "record", "topic": "seeded-1", "value_base64": "%"}', "line 3: value_base64 is not base64"),
     ],
 )
-def test_a_line_that_cant_be_taken_is_named(broker: KafkaBroker, line: str, says: str) -> None:
-    if not any(topic["name"] == "seeded-1" for topic in broker.topics()):
-        broker.create_topic("seeded-1")
+def test_a_line_that_cant_be_taken_is_named_and_earlier_ones_stay(broker: KafkaBroker, line: str, says: str) -> None:
+    broker.create_topic("seeded-1", exist_ok=True)
+    before = len(broker.records("seeded-1"))
     lines = ['{"type": "record", "topic": "seeded-1", "value": "before"}', "", line]
     with pytest.raises(ControlError) as refused:
         broker.seed(lines)
     assert str(refused.value).startswith(says)
+    assert len(broker.records("seeded-1")) == before + 1
+
+
+def test_records_that_cant_be_written_are_named_by_their_lines(broker: KafkaBroker) -> None:
+    record = '{"type": "record", "topic": "seeded-3", "partition": %d}'
+    lines = ['{"type": "topic", "name": "seeded-3"}', record % 0, record % 9, '{"type": "topic", "name": "seeded-4"}']
+    with pytest.raises(ControlError, match=r"^lines 2 to 3: topic seeded-3 has partitions 0 to 0, not 9$"):
+        broker.seed(lines)
+    with pytest.raises(ControlError, match=r"^line 1: topic seeded-3 has partitions 0 to 0, not 9$"):
+        broker.seed([record % 9, ""])
 
 
 def test_ten_thousand_lines_come_in_parts_and_go_out_as_one(broker: KafkaBroker) -> None:

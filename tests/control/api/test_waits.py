@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import threading
 import time
@@ -11,6 +13,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from interop.raw import RawClient
+from pykafka_broker.control import control
+from pykafka_broker.control.api import traffic, waits
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.testing import ANY, ControlError, KafkaBroker, NewRecord, RecordsDiffer, WaitTimeout
 from tests.control.leaderless import leaderless
 
@@ -328,3 +334,57 @@ def test_a_wait_whose_client_has_gone_is_given_up(broker: KafkaBroker) -> None:
     with pytest.raises(TimeoutError):
         broker.control.call("POST", "/waits/records", body, timeout_s=0.2)
     assert broker.control.call("GET", "/healthz") == {"status": "ok"}
+
+
+class CountedPauses:
+    """The module asyncio, with the pauses counted in which other requests are served."""
+
+    pauses = 0
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses += 1
+        await asyncio.sleep(seconds)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda broker: broker.wait_for_records("many", 101, timeout=0),
+        lambda broker: broker.wait_for_record("many", value="none", timeout=0),
+        lambda broker: broker.assert_records("many", []),
+        lambda broker: broker.assert_contains("many", ["none"]),
+        lambda broker: broker.requests("Metadata"),
+        lambda broker: broker.metrics(),
+        lambda broker: broker.wait_for_request("Metadata", topic="none", timeout=0),
+    ],
+    ids=[
+        "wait_for_records",
+        "wait_for_record",
+        "assert_records",
+        "assert_contains",
+        "requests",
+        "metrics",
+        "wait_for_request",
+    ],
+)
+def test_clients_are_served_while_much_is_looked_at(
+    call: Callable[[KafkaBroker], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = CountedPauses()
+    monkeypatch.setattr(control, "asyncio", counted)
+    monkeypatch.setattr(waits, "_AT_ONCE", 10)
+    monkeypatch.setattr(traffic, "_AT_ONCE", 1)
+    monkeypatch.setattr(control, "_COUNTED_AT_ONCE", 1)
+    with KafkaBroker(in_process=True) as broker:
+        broker.create_topic("many")
+        broker.produce("many", ["v"] * 100)
+        with RawClient(broker.bootstrap_servers) as client:
+            for _ in range(30):
+                client.call(MetadataRequest([]), 9)
+        counted.pauses = 0
+        with contextlib.suppress(WaitTimeout, RecordsDiffer):
+            call(broker)
+    assert counted.pauses >= 20  # for its records, and for those that it does not see

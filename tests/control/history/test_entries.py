@@ -100,11 +100,12 @@ def test_a_full_history_takes_nothing_more(tmp_path: Path, monkeypatch: pytest.M
     assert not history.full
 
 
-def test_a_history_without_room_on_the_disk_is_full(history: HistoryFile, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("refused", ["allocate", "mmap.mmap"])
+def test_a_history_without_room_is_full(history: HistoryFile, refused: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(fd: int, size: int) -> None:
-        raise OSError(errno.ENOSPC, "no space left on device")
+        raise OSError(errno.ENOSPC, "no space left on device, or no memory")
 
-    monkeypatch.setattr(entries, "allocate", refuse)
+    monkeypatch.setattr(f"{entries.__name__}.{refused}", refuse)
     while not history.full:
         history.note(12, 15, CONNECTION, thin_request(produce(batch(1))), [bytes(4000)] * 100)
     assert history.size_bytes <= 4 << 20

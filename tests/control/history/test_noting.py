@@ -7,9 +7,10 @@ import sys
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from pykafka_broker.testing import KafkaBroker
+from pykafka_broker.testing.control_client import ControlClient
 
 
 def produce(broker: KafkaBroker, value: bytes = b"v", count: int = 1, **settings: Any) -> None:
@@ -105,6 +106,22 @@ def test_what_came_in_a_pause_is_written_down_when_it_is_answered(broker: KafkaB
     produce(broker, count=3)
     consume(broker, 3)
     broker.check(seen_by="g")
+
+
+def test_a_request_that_waits_when_the_history_ends_is_answered() -> None:
+    with KafkaBroker(history=True) as broker:
+        broker.create_topic("t")
+        settings = {"group.id": "g", "fetch.wait.max.ms": 30_000}
+        consumer = Consumer({**broker.client_config("confluent"), **settings})
+        consumer.assign([TopicPartition("t", 0, 0)])
+        assert consumer.poll(0) is None
+        broker.wait_for_request("Fetch")
+        ControlClient(broker.control_url).call("DELETE", "/history")
+        broker.produce("t", ["v" * 200])
+        message = consumer.poll(10)
+        assert message is not None
+        assert message.value() == b"v" * 200
+        consumer.close()
 
 
 def test_a_fetch_without_records_is_not_written_down(broker: KafkaBroker) -> None:

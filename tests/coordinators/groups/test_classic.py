@@ -19,11 +19,25 @@ from pykafka_broker.coordinators.groups.classic_group import (
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from pykafka_broker.protocol.messages.join_group_response import JoinGroupResponse
 from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 
 SESSION_MS = 10_000
 REBALANCE_MS = 6_000
+
+
+def test_no_refusal_names_a_protocol(machine: Any) -> None:
+    """Kafka 4.4.0 says null, and an empty name in versions before 7."""
+    request = JoinGroupRequest("g", 350_000, 400_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"x")])
+    for token in ("one", "two"):
+        machine.run(machine.coordinator.join(request, machine.caller(3), token, machine.now))
+        machine.wait(10_000)
+    machine.wait(300_000)  # the second join has waited for the first member all the time
+    refusal = machine.answers["two"]
+    assert (refusal.error_code, refusal.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
+    for version, protocol_name in ((9, None), (7, None), (6, "")):
+        assert JoinGroupResponse.decode(refusal.encode(version), version).protocol_name == protocol_name
 
 
 class Client:

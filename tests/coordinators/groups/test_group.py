@@ -41,7 +41,7 @@ def test_behaves_like_a_dict_that_is_searched_for_its_least_value(steps: list[tu
                 assert popped is not None
                 assert model.pop(popped) == least
         assert timers.next_deadline() == min(model.values(), default=None)
-        assert len(timers) == len(model)
+        assert len(timers._deadlines) == len(model)
 
 
 def test_a_session_that_is_prolonged_leaves_one_heap_entry() -> None:
@@ -109,7 +109,7 @@ def test_the_deadlines_of_a_group_are_forgotten_without_a_look_at_those_of_other
     for number in range(groups):
         timers.cancel_group(Counted(f"g{number}"), "classic")
     assert Counted.compared < 20 * groups
-    assert (len(timers), timers.next_deadline()) == (1, 7)
+    assert (len(timers._deadlines), timers.next_deadline()) == (1, 7)
 
 
 def test_deadlines_that_never_come_are_not_kept() -> None:

@@ -44,6 +44,10 @@ def txn_commit(machine: Any, offset: int, producer_id: int, *, group: str = "g")
     machine.run(effects, producer_id)
 
 
+def end_transaction(machine: Any, producer_id: int, *, committed: bool) -> None:
+    machine.coordinator.offsets.replay_end_txn(producer_id, committed, lambda group: True)
+
+
 def committed(machine: Any, *, group: str = "g", topic: str = "t", stable: bool = False) -> tuple[int, str, ErrorCode]:
     request = OffsetFetchRequestGroup(group, topics=[OffsetFetchRequestTopics(topic, partition_indexes=[0])])
     partition = machine.coordinator.offset_requests.fetch(request, stable, 9).topics[0].partitions[0]
@@ -61,14 +65,14 @@ def test_offset_of_a_transaction_counts_once_its_marker_is_there(machine: Any) -
     txn_commit(machine, 5, producer_id=77)
     assert committed(machine) == (1, "at 1", ErrorCode.NONE)
     assert committed(machine, stable=True) == (-1, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
-    machine.coordinator.replay_end_txn(77, committed=True)
+    end_transaction(machine, 77, committed=True)
     assert committed(machine, stable=True)[0] == 5
 
 
 def test_aborted_transaction_leaves_no_trace(machine: Any) -> None:
     commit(machine, 1)
     txn_commit(machine, 5, producer_id=77)
-    machine.coordinator.replay_end_txn(77, committed=False)
+    end_transaction(machine, 77, committed=False)
     assert committed(machine, stable=True)[0] == 1
     assert not machine.coordinator.offsets.pending("g")
 
@@ -76,28 +80,43 @@ def test_aborted_transaction_leaves_no_trace(machine: Any) -> None:
 def test_of_two_commits_the_later_record_wins_not_the_later_marker(machine: Any) -> None:
     txn_commit(machine, 5, producer_id=77)
     commit(machine, 9)
-    machine.coordinator.replay_end_txn(77, committed=True)
+    end_transaction(machine, 77, committed=True)
     assert committed(machine)[0] == 9
 
 
 def test_two_transactions_on_one_partition(machine: Any) -> None:
     txn_commit(machine, 5, producer_id=77)
     txn_commit(machine, 6, producer_id=88)
-    machine.coordinator.replay_end_txn(88, committed=True)
+    end_transaction(machine, 88, committed=True)
     assert committed(machine)[0] == 6
     assert committed(machine, stable=True)[2] is ErrorCode.UNSTABLE_OFFSET_COMMIT
-    machine.coordinator.replay_end_txn(77, committed=True)
+    end_transaction(machine, 77, committed=True)
     assert committed(machine, stable=True)[0] == 6
 
 
 def test_marker_in_one_log_leaves_the_groups_of_others_alone(machine: Any) -> None:
     txn_commit(machine, 5, producer_id=77, group="g")
     txn_commit(machine, 6, producer_id=77, group="h")
-    machine.coordinator.replay_end_txn(77, True, lambda group: group == "g")
+    machine.coordinator.offsets.replay_end_txn(77, True, lambda group: group == "g")
     assert committed(machine, group="g", stable=True)[0] == 5
     assert committed(machine, group="h", stable=True)[2] is ErrorCode.UNSTABLE_OFFSET_COMMIT
-    machine.coordinator.replay_end_txn(77, False, lambda group: group == "h")
+    machine.coordinator.offsets.replay_end_txn(77, False, lambda group: group == "h")
     assert committed(machine, group="h")[0] == -1
+
+
+def test_a_marker_looks_at_the_groups_of_its_transaction_alone(machine: Any) -> None:
+    for number in range(50):
+        commit(machine, 1, group=f"g{number}")
+    txn_commit(machine, 5, producer_id=77, group="g7")
+    looked_at: list[str] = []
+
+    def owns(group: str) -> bool:
+        looked_at.append(group)
+        return True
+
+    machine.coordinator.offsets.replay_end_txn(77, True, owns)
+    assert looked_at == ["g7"]
+    assert committed(machine, group="g7", stable=True)[0] == 5
 
 
 def test_pending_offsets_outlive_a_restart(machine: Any) -> None:
@@ -106,7 +125,7 @@ def test_pending_offsets_outlive_a_restart(machine: Any) -> None:
     machine.restart()
     assert committed(machine)[0] == 1
     assert committed(machine, stable=True)[2] is ErrorCode.UNSTABLE_OFFSET_COMMIT
-    machine.coordinator.replay_end_txn(77, committed=True)
+    end_transaction(machine, 77, committed=True)
     assert committed(machine)[0] == 5
 
 
@@ -114,7 +133,7 @@ def test_deleted_group_forgets_what_transactions_have_pending(machine: Any) -> N
     commit(machine, 1)
     txn_commit(machine, 5, producer_id=77)
     assert machine.run(machine.coordinator.delete_group("g")) is ErrorCode.NONE
-    machine.coordinator.replay_end_txn(77, committed=True)
+    end_transaction(machine, 77, committed=True)
     assert committed(machine)[0] == -1
     machine.restart()
     assert "g" not in machine.coordinator.groups
@@ -218,7 +237,7 @@ def test_a_group_is_forgotten_without_a_look_at_transactions_of_others() -> None
     for number in range(groups):
         store.forget_group(f"g{number}")
     assert Watched.asked == groups
-    store.replay_end_txn(7, committed=True)
+    store.replay_end_txn(7, committed=True, owns=lambda group: True)
     assert store.committed("all")["t"][0].offset == 5
     assert store.committed("g7") == {}
     store.forget_group("all")

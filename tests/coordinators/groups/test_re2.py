@@ -115,6 +115,25 @@ def test_no_expression_takes_more_than_linear_time() -> None:
     assert steps < 100
 
 
+def test_an_empty_repetition_costs_nothing() -> None:
+    assert compile_regex("(" * 30 + "){1000}" * 30).matches("")  # a Kafka 4.4.0 takes such an expression, too
+    assert compile_regex("(a" + "(" * 30 + "){1000}" * 30 + "b){2}").matches("abab")
+
+
+@pytest.mark.parametrize("size", [20_001, 1_000_000])
+@pytest.mark.parametrize("piece", ["{", "{1", "{1,"])
+def test_a_large_expression_does_not_hold_up_others(piece: str, size: int) -> None:
+    """A search from each bracket to the end of a megabyte would take minutes."""
+    with pytest.raises(RegexError, match="expression is too large"):
+        compile_regex(piece * size + "}")
+
+
+@pytest.mark.parametrize(("size", "reason"), [(40_000, "missing closing ]"), (1_000_000, "expression is too large")])
+def test_a_large_set_does_not_hold_up_others(size: int, reason: str) -> None:
+    with pytest.raises(RegexError, match=reason):
+        compile_regex("[:" * size)
+
+
 def test_what_is_remembered_is_limited() -> None:
     regex = compile_regex("(a|b)*a(a|b){14}")
     names = [format(number, "018b").replace("0", "a").replace("1", "b") for number in range(0, 1 << 18, 97)]

@@ -15,11 +15,8 @@ from pykafka_broker.coordinators.record import CoordinatorRecord, decode, encode
 from pykafka_broker.coordinators.streams.group import (
     StreamsGroup,
     StreamsMemberState,
-    assignment_record,
     describe,
     epoch_record,
-    member_record,
-    target_record,
     topology_record,
 )
 from pykafka_broker.protocol.messages.streams_group_heartbeat_request import Subtopology, Topology
@@ -49,16 +46,14 @@ WRITERS: dict[str, Callable[[StreamsGroup, Any], CoordinatorRecord]] = {
         group.group_id, group.epoch, group.metadata_hash, group.validated_topology_epoch, group.assignment_configs
     ),
     "StreamsGroupTopologyKey": lambda group, key: topology_record(group.group_id, _present(group.topology)),
-    "StreamsGroupMemberMetadataKey": lambda group, key: member_record(group.group_id, group.members[key.member_id]),
+    "StreamsGroupMemberMetadataKey": lambda group, key: group.member_record(group.members[key.member_id]),
     "StreamsGroupTargetAssignmentMetadataKey": lambda group, key: group.records.target_epoch(
         group.group_id, group.assignment_epoch, group.assignment_timestamp
     ),
-    "StreamsGroupTargetAssignmentMemberKey": lambda group, key: target_record(
-        group.group_id, key.member_id, group.targets[key.member_id]
+    "StreamsGroupTargetAssignmentMemberKey": lambda group, key: group.target_record(
+        key.member_id, group.targets[key.member_id]
     ),
-    "StreamsGroupCurrentMemberAssignmentKey": lambda group, key: assignment_record(
-        group.group_id, group.members[key.member_id]
-    ),
+    "StreamsGroupCurrentMemberAssignmentKey": lambda group, key: group.assignment_record(group.members[key.member_id]),
 }
 
 

@@ -34,7 +34,7 @@ def compacted(path: Path, **more: Any) -> PartitionLog:
 
 
 def swap_in(log: PartitionLog, result: CleanResult, wall: int) -> bool:
-    swap = Swap(log, result, wall)
+    swap = Swap(LogToClean(1.0, ("t", 0), log, 0, 0), result, wall)
     swap.run()
     return swap.possible
 
@@ -67,7 +67,7 @@ def records(log: PartitionLog) -> list[tuple[int, str, str | None]]:
                     (each.offset, (each.key or b"").decode(), each.value.decode() if each.value is not None else None)
                     for each in iter_records(data, header)
                 ]
-        offset = read.end_offset()
+        offset = read.end_offset
     return found
 
 
@@ -76,7 +76,7 @@ def headers(log: PartitionLog) -> list[tuple[int, int, int]]:
     found, offset = [], log.log_start_offset
     while (read := log.read(offset, 1 << 20, log.high_watermark)) is not None:
         found += [(each.base_offset, each.last_offset, each.count) for each, _ in iter_batches(read.records.read())]
-        offset = read.end_offset()
+        offset = read.end_offset
     return found
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pykafka_broker.log.compaction.clean import CleaningProcesses, CleaningStopped
-from pykafka_broker.log.compaction.cleaner import candidate
+from pykafka_broker.log.compaction.cleaner import candidate, make_request
+from pykafka_broker.log.filesystem import FileStat
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
@@ -17,6 +19,18 @@ from tests.log.compaction.test_clean import compacted, put, records
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, SweptFileSystem, batch, manager, marker, topic_config
 
 BACKOFF = 15_000
+
+
+class StatNoted(FailingFileSystem):
+    """A file system that tells when the first file is looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted = threading.Event()
+
+    def stat(self, path: str) -> FileStat:
+        self.noted.set()
+        return super().stat(path)
 
 
 def started(path: Path, fs: FailingFileSystem | None = None, log_dirs: str | None = None, **more: object) -> LogManager:
@@ -299,10 +313,39 @@ def test_a_cancelled_cleaning_changes_nothing(tmp_path: Path) -> None:
     processes.cancel()
     found = candidate(("t", 0), log, None, NOW)
     assert found is not None
-    from pykafka_broker.log.compaction.cleaner import make_request
 
     with pytest.raises(CleaningStopped):
         processes(logs.fs, make_request(found, NOW, 1 << 20, 1e300))
+
+
+def test_a_cancelled_cleaning_does_not_wait_for_its_rate(tmp_path: Path) -> None:
+    log = fill(started(tmp_path), "t")
+    found = candidate(("t", 0), log, None, NOW)
+    assert found is not None
+    fs, processes = StatNoted(), CleaningProcesses()
+    request = make_request(found, NOW, 1 << 20, bytes_per_second=0.01)  # would take days
+
+    def clean() -> None:
+        with pytest.raises(CleaningStopped):
+            processes(fs, request)
+
+    cleaning = threading.Thread(target=clean, daemon=True)
+    cleaning.start()
+    fs.noted.wait()  # the wait for the rate follows
+    cleaning.join(0.1)
+    processes.cancel()
+    cleaning.join(30)
+    assert not cleaning.is_alive()
+
+
+def test_a_log_that_is_gone_is_not_uncleanable_any_more(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    logs.cleaner.uncleanable["t", 0] = fill(logs, "t")
+    logs.on_deadline(NOW + BACKOFF)
+    assert list(logs.cleaner.uncleanable) == [("t", 0)]
+    logs.delete("t", 0, NOW)
+    logs.on_deadline(NOW + 2 * BACKOFF)
+    assert not logs.cleaner.uncleanable
 
 
 def begun(path: Path) -> tuple[LogManager, PartitionLog, Any]:

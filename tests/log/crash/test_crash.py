@@ -72,7 +72,7 @@ def read_back(log: PartitionLog, appended: dict[int, bytes], start: int, synced:
             check_crc(data, header)
             assert bytes(data) == appended.get(header.base_offset), f"{log}: made up at {header.base_offset}"
             if header.last_offset >= start:  # else deleted, which is not yet certain
-                known = log.epoch_at(header.last_offset)
+                known = log.epochs.epoch_at(header.last_offset)
                 assert known == header.partition_leader_epoch, f"{log}: {known} of {log.epochs.entries} for {header}"
             gap = header.base_offset > offset
             assert not gap or (offset >= synced and header.base_offset in bases), f"{log}: a gap from {offset}"

@@ -14,7 +14,7 @@ from pykafka_broker.records.header import check_crc, iter_batches
 from pykafka_broker.records.record import BatchRecord, iter_records
 from pykafka_broker.testing.simulation.disk import CrashFileSystem
 from tests.log.crash.seen import Seen
-from tests.log.support import NOW, TOPIC_ID, topic_config
+from tests.log.support import NOW, TOPIC_ID, ClockedLogs, topic_config
 
 Row = tuple[bytes, bytes | None]
 
@@ -32,7 +32,7 @@ def open_manager(fs: CrashFileSystem) -> LogManager:
         retention_ms=-1,
     )
     settings = BrokerConfig({"log.dirs": "/data/logs"})
-    return LogManager(
+    return ClockedLogs(
         fs, settings, new_uuid=lambda: next(numbers).to_bytes(16, "big"), topic_config=lambda topic: config
     )
 

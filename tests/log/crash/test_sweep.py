@@ -121,7 +121,7 @@ class Story:
                 check_crc(data, header)
                 if header.producer_id == 1:
                     found += [(header.base_sequence, bytes(each.key or b"")) for each in iter_records(data, header)]
-            offset = part.end_offset()
+            offset = part.end_offset
         return found
 
 

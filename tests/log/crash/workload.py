@@ -15,7 +15,7 @@ from pykafka_broker.log.jobs import Job
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.testing.simulation.disk import CrashFileSystem
-from tests.log.support import NOW, batch, marker, topic_config
+from tests.log.support import NOW, ClockedLogs, batch, marker, topic_config
 
 Key = tuple[str, int]
 
@@ -31,7 +31,7 @@ CONFIGS: dict[str, TopicConfig] = {
 
 def open_manager(fs: CrashFileSystem) -> LogManager:
     settings = BrokerConfig({"log.dirs": "/data/one,/data/two"})
-    return LogManager(
+    return ClockedLogs(
         fs,
         settings,
         new_uuid=lambda: next(_ids).to_bytes(16, "big"),

@@ -16,14 +16,14 @@ import pytest
 
 from pykafka_broker.cluster.records import MetadataError, decode_record
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.checkpoints import id_text, read_partition_metadata
+from pykafka_broker.log.checkpoints import read_partition_metadata
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.tool.command import dump, run
 from pykafka_broker.log.tool.decoding import decode, text, unreadable
 from pykafka_broker.log.tool.repair import repair
 from pykafka_broker.log.tool.verify import verify
-from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.protocol.runtime import Message, uuid_text
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.protocol.stored.topic_record import TopicRecord
 from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
@@ -347,7 +347,7 @@ def test_a_folder_gets_its_topic_id_back_from_the_metadata(metadata: Path) -> No
         for row in dump(FS, str(metadata / "__cluster_metadata-0"), records=True)
         if row.get("record") == "TopicRecord" and row["value"]["name"] == "one"  # type: ignore[index]
     ]
-    assert id_text(found) == wanted[-1]
+    assert uuid_text(found) == wanted[-1]
     assert not (metadata / "two-0" / "partition.metadata").exists()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.log.filesystem import OsFileSystem
+from pykafka_broker.log.filesystem import FileHandle, OsFileSystem
 from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.log.tool.command import dump, run
 from pykafka_broker.log.tool.repair import repair
@@ -53,6 +53,22 @@ def test_dump_shows_every_batch_record_index_entry_and_producer(kafka: Path) -> 
     assert first["transactional"] is True
     codecs = [row["codec"] for row in dump(FS, str(kafka / "codecs-0")) if row["type"] == "batch"]
     assert codecs == ["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+class ReadOnlyFiles(OsFileSystem):
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> FileHandle:
+        if create or writable:
+            raise OSError(errno.EROFS, "Read-only file system", path)
+        return super().open(path, writable=False)
+
+
+@pytest.mark.parametrize("command", ["dump", "verify"])
+def test_files_that_may_only_be_read_are_shown_and_checked(kafka: Path, command: str) -> None:
+    wanted: list[str] = []
+    assert run([command, str(kafka)], wanted.append, NOW) == 0
+    shown: list[str] = []
+    assert run([command, str(kafka)], shown.append, NOW, fs=ReadOnlyFiles()) == 0
+    assert shown == wanted
 
 
 def test_keys_and_values_that_are_no_text_are_shown_in_hexadecimal(kafka: Path) -> None:

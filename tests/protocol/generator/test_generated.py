@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from protocol.generator.__main__ import PROTOCOL, SCHEMAS, check, generate
-from protocol.generator.code import ModuleCode
+from protocol.generator.code import PACK, ModuleCode
 from protocol.generator.hot import BOTH_SIDES, OTHERS, PAIRS
 from protocol.generator.importer import FIELD_FACTS, MESSAGE_FACTS, dump
 from protocol.generator.layout import layouts_of
@@ -89,5 +89,5 @@ def test_no_array_element_is_empty_on_the_wire() -> None:
 
 def test_formats_get_names_that_python_takes() -> None:
     module = ModuleCode()
-    assert module.packer("i?16sx") == "_PACK_io16sx"
+    assert module.format(PACK, "i?16sx") == "_PACK_io16sx"
     assert module.definitions() == ['_PACK_io16sx = Struct(">i?16sx").pack']

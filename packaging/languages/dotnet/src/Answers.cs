@@ -781,7 +781,8 @@ namespace PykafkaBroker.Answers
     }
 
     /// <summary>
-    /// The broker's time, in epoch milliseconds, and whether the clock is stopped.
+    /// The broker's time, in epoch milliseconds, and whether the clock is stopped. In a cluster <c>note</c>
+    /// says that this is one node's clock; a broker alone has null.
     /// </summary>
     public sealed class Time
     {
@@ -790,6 +791,9 @@ namespace PykafkaBroker.Answers
 
         [JsonPropertyName("frozen")]
         public bool Frozen { get; set; }
+
+        [JsonPropertyName("note")]
+        public string? Note { get; set; }
     }
 
     /// <summary>

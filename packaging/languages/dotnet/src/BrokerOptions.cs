@@ -13,7 +13,10 @@ namespace PykafkaBroker
         /// <summary>Topics that are there after the start and after each reset.</summary>
         public TopicOptions Topics { get; } = new TopicOptions();
 
-        /// <summary>Kafka's broker configs: <c>Config = { ["log.retention.ms"] = 1000 }</c>.</summary>
+        /// <summary>
+        /// Kafka's broker configs: <c>Config = { ["log.retention.ms"] = 1000 }</c>. A line on standard error names an
+        /// unknown one.
+        /// </summary>
         public IDictionary<string, object> Config { get; } = new Dictionary<string, object>();
 
         /// <summary>The release of Kafka that clients see, "2.8"; by default the newest.</summary>

@@ -23,6 +23,7 @@ namespace PykafkaBroker
     internal sealed class BrokerProcess : IAsyncDisposable
     {
         private const int MostLogCharacters = 16_000;
+        private const string UnknownConfig = " WARNING pykafka_broker: unknown config ";
         private static readonly TimeSpan StopTimeout = TimeSpan.FromSeconds(30);
         private readonly Process process;
         private readonly TaskCompletionSource<bool> exited = NewSource();
@@ -164,6 +165,12 @@ namespace PykafkaBroker
             {
                 log.Append(line).Append('\n');
                 log.Remove(0, Math.Max(0, log.Length - MostLogCharacters));
+            }
+
+            var unknown = line.IndexOf(UnknownConfig, StringComparison.Ordinal);
+            if (unknown >= 0)
+            {
+                Console.Error.WriteLine(line.Substring(unknown + " WARNING ".Length));
             }
         }
 

@@ -191,6 +191,30 @@ public sealed class KafkaBrokerTest : IClassFixture<SharedBroker>, IAsyncLifetim
     }
 
     [Fact]
+    public async Task AnUnknownConfigIsNamedOnStandardError()
+    {
+        var said = new StringWriter();
+        var real = Console.Error;
+        Console.SetError(TextWriter.Synchronized(said));
+        try
+        {
+            var own = await KafkaBroker.StartAsync(new BrokerOptions { Config = { ["log.retention.mss"] = 1 } });
+            while (!own.Log.Contains("unknown config"))
+            {
+                await Task.Delay(10);
+            }
+
+            await own.DisposeAsync();
+        }
+        finally
+        {
+            Console.SetError(real);
+        }
+
+        Assert.StartsWith("pykafka_broker: unknown config log.retention.mss is ignored; did you mean", said.ToString());
+    }
+
+    [Fact]
     public async Task AStartThatFailsTellsWhy()
     {
         var refused = new Dictionary<string, BrokerOptions>

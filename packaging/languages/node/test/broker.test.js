@@ -2,6 +2,7 @@
 
 const assert = require('node:assert')
 const { execFile } = require('node:child_process')
+const { once } = require('node:events')
 const { after, afterEach, before, describe, test } = require('node:test')
 const { promisify } = require('node:util')
 const { ControlClient, ControlError, KafkaBroker } = require('..')
@@ -108,6 +109,16 @@ test('a start that fails tells why', async () => {
   await assert.rejects(KafkaBroker.start({ port: 0, ports: 1 }), /a broker has no ports/)
   await assert.rejects(KafkaBroker.start({ topics: 'orders' }), /topics must be a list, such as \['orders'\]/)
   await assert.rejects(KafkaBroker.start({ topics: ['no/topic'] }), { code: 'INVALID_TOPIC_EXCEPTION' })
+})
+
+test('an unknown config is named in a warning of the process', async () => {
+  const warned = once(process, 'warning')
+  const broker = await KafkaBroker.start({ config: { 'log.retention.mss': 1 } })
+  try {
+    assert.match((await warned)[0].message, /^unknown config log\.retention\.mss is ignored; did you mean log\.retention\.ms/)
+  } finally {
+    await broker.stop()
+  }
 })
 
 test('a machine without the broker is told so by the name of the command', async () => {

@@ -12,7 +12,6 @@ All others are for brokers with the right to CLUSTER_ACTION, and are decided in 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from pykafka_broker.broker.api.api_versions import answered, ranges_of
@@ -24,23 +23,16 @@ from pykafka_broker.broker.requests.encoded_reply import EncodedReply
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer
-from pykafka_broker.cluster import registration, replication_control
-from pykafka_broker.cluster.authorizer import Rights
-from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
-from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
-from pykafka_broker.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
-from pykafka_broker.protocol.messages.broker_registration_request import BrokerRegistrationRequest
-from pykafka_broker.protocol.messages.broker_registration_response import BrokerRegistrationResponse
 from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from pykafka_broker.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
+from pykafka_broker.protocol.runtime import Message
 
 _ENDPOINT_TYPES_FROM = 1
-_CLUSTER_ACTION = (AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
 
 
 @handles(ApiKey.API_VERSIONS, CONTROLLERS)
@@ -79,38 +71,12 @@ def describe_controllers(
 
 
 @handles(ApiKey.BROKER_REGISTRATION, CONTROLLERS)
-def register_broker(
-    services: Services, context: RequestContext, request: BrokerRegistrationRequest
-) -> Answer[BrokerRegistrationResponse]:
-    services.authorise(context, *_CLUSTER_ACTION)
-    decide = services.active_controller.register_broker
-    return services.metadata.submit(context, request, lambda controller, _, asked: decide(controller, asked))
-
-
 @handles(ApiKey.BROKER_HEARTBEAT, CONTROLLERS)
-def heartbeat(
-    services: Services, context: RequestContext, request: BrokerHeartbeatRequest
-) -> Answer[BrokerHeartbeatResponse]:
-    services.authorise(context, *_CLUSTER_ACTION)
-    decide = services.active_controller.heartbeat
-    return services.metadata.submit(context, request, lambda controller, _, asked: decide(controller, asked))
-
-
-_DECISIONS: dict[ApiKey, Callable[[Controller, Any], Decision[Any]]] = {
-    ApiKey.CONTROLLER_REGISTRATION: registration.register_controller,
-    ApiKey.ALTER_PARTITION: replication_control.alter_partition,
-    ApiKey.ASSIGN_REPLICAS_TO_DIRS: replication_control.assign_replicas_to_dirs,
-    ApiKey.ALLOCATE_PRODUCER_IDS: registration.allocate_producer_ids,
-}
-
-
-def _for_brokers(decide: Callable[[Controller, Any], Decision[Any]]) -> Callable[..., Decision[Any]]:
-    def decision(controller: Controller, context: RequestContext, request: Any) -> Decision[Any]:
-        Rights(controller.authorizer, context).require(*_CLUSTER_ACTION)
-        return decide(controller, request)
-
-    return decision
-
-
-for _key, _decide in _DECISIONS.items():
-    handles(_key, CONTROLLERS)(_for_brokers(_decide))
+@handles(ApiKey.CONTROLLER_REGISTRATION, CONTROLLERS)
+@handles(ApiKey.ALTER_PARTITION, CONTROLLERS)
+@handles(ApiKey.ASSIGN_REPLICAS_TO_DIRS, CONTROLLERS)
+@handles(ApiKey.ALLOCATE_PRODUCER_IDS, CONTROLLERS)
+def decided(services: Services, context: RequestContext, request: Message) -> Answer[Any]:
+    services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
+    metadata = services.node.led_metadata
+    return metadata.submit(context, request, lambda controller, context, asked: metadata.decide(asked))

@@ -375,11 +375,13 @@ public final class Answers {
             long sizeBytes) {}
 
     /**
-     * The broker's time, in epoch milliseconds, and whether the clock is stopped.
+     * The broker's time, in epoch milliseconds, and whether the clock is stopped. In a cluster {@code
+     * note} says that this is one node's clock; a broker alone has null.
      */
     public record Time(
             long nowMs,
-            boolean frozen) {}
+            boolean frozen,
+            String note) {}
 
     /**
      * A topic: name, Kafka's id, number of partitions, and configs set for the topic.

@@ -37,7 +37,10 @@ public abstract class BrokerOptions<T extends BrokerOptions<T>> {
         return self();
     }
 
-    /** One of Kafka's broker configs: {@code config("log.retention.ms", 1000)}. */
+    /**
+     * One of Kafka's broker configs: {@code config("log.retention.ms", 1000)}. A line on standard error names an unknown
+     * one.
+     */
     public T config(String name, Object value) {
         config.put(name, value);
         return self();

@@ -3,6 +3,7 @@ package pykafkabroker;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.InputStreamReader;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
@@ -199,24 +200,28 @@ public final class KafkaBroker extends ControlClient implements AutoCloseable {
         return thread;
     }
 
-    /** The end of a stream, which a thread reads. */
+    /** The end of the log, which a thread reads; it passes on which configs are unknown. */
     private static final class Tail {
         private static final int MOST = 16_000;
+        private static final String UNKNOWN_CONFIG = " WARNING pykafka_broker: unknown config ";
         private final StringBuilder text = new StringBuilder();
         private final Thread reader;
 
         Tail(InputStream stream) {
-            reader = daemon("log", () -> read(stream));
+            reader = daemon("log", () -> read(new BufferedReader(new InputStreamReader(stream, StandardCharsets.UTF_8))));
             reader.start();
         }
 
-        private void read(InputStream stream) {
-            try (stream) {
-                var piece = new byte[8192];
-                for (int size = stream.read(piece); size >= 0; size = stream.read(piece)) {
+        private void read(BufferedReader lines) {
+            try (lines) {
+                for (String line = lines.readLine(); line != null; line = lines.readLine()) {
                     synchronized (text) {
-                        text.append(new String(piece, 0, size, StandardCharsets.UTF_8));
+                        text.append(line).append('\n');
                         text.delete(0, Math.max(0, text.length() - MOST));
+                    }
+                    int unknown = line.indexOf(UNKNOWN_CONFIG);
+                    if (unknown >= 0) {
+                        System.err.println(line.substring(unknown + " WARNING ".length()));
                     }
                 }
             } catch (IOException error) {

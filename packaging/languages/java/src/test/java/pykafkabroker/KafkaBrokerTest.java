@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -129,6 +131,23 @@ class KafkaBrokerTest {
             assertEquals("ok", broker.health().status());
         }
         assertThrows(UncheckedIOException.class, broker::health);
+    }
+
+    @Test
+    void anUnknownConfigIsNamedOnStandardError() throws InterruptedException {
+        var said = new ByteArrayOutputStream();
+        var real = System.err;
+        System.setErr(new PrintStream(said, true));
+        try (var broker = KafkaBroker.builder().config("log.retention.mss", 1).start()) {
+            while (!said.toString().contains("\n")) {
+                Thread.sleep(10);
+            }
+        } finally {
+            System.setErr(real);
+        }
+        assertTrue(
+                said.toString().startsWith("pykafka_broker: unknown config log.retention.mss is ignored; did you mean"),
+                said::toString);
     }
 
     @Test

@@ -1,0 +1,44 @@
+"""The choice of the segments that a log no longer needs (Kafka: UnifiedLog.deleteOldSegments).
+
+Rule: a decision from the log's settings, offsets and timestamps, which changes nothing; `PartitionLog.retain` acts on
+it. Segments expire from the oldest on, and a segment that stays keeps all later ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykafka_broker.log.segment import LogSegment
+
+if TYPE_CHECKING:
+    from pykafka_broker.log.partition_log import PartitionLog
+
+_UNLIMITED = -1
+
+
+def expired_segments(log: PartitionLog, now: int) -> dict[LogSegment, str]:
+    """Return the expired segments, oldest first, each with the reason. Nothing above the high watermark expires.
+
+    Args:
+        now: wall clock in ms.
+    """
+    config, segments = log.config, log.segments
+    by_policy = "delete" in config.cleanup_policy
+    retention_ms = config.retention_ms if by_policy else _UNLIMITED
+    is_limited = by_policy and config.retention_bytes != _UNLIMITED
+    excess = segments.size_bytes - config.retention_bytes if is_limited else -1
+    expired: dict[LogSegment, str] = {}
+    for index, segment in enumerate(segments):
+        upper, is_last = segments.upper_offset(index, log.log_end_offset), segment is segments.active
+        if upper > log.high_watermark or (is_last and not segment.size):
+            break
+        if 0 <= retention_ms < now - segment.largest_timestamp:
+            expired[segment] = f"retention.ms is {retention_ms}"
+        elif excess >= segment.size:
+            expired[segment] = f"retention.bytes is {config.retention_bytes}"
+        elif upper <= log.log_start_offset and not is_last:
+            expired[segment] = "they are below the log's start"
+        else:
+            break
+        excess -= segment.size
+    return expired
