@@ -29,7 +29,7 @@ def batch(
     producer: tuple[int, int, int] | None = None,
     transactional: bool = False,
 ) -> bytes:
-    """One batch (message set for `magic` 0 and 1); `producer` is its id, epoch and first sequence number."""
+    """Return one batch (message set for `magic` 0 and 1); `producer` is its id, epoch and first sequence number."""
     builder = MemoryRecordsBuilder(magic, CODECS[codec], 100_000_000)
     if producer is not None:
         builder.set_producer_state(*producer, transactional)
@@ -41,7 +41,7 @@ def batch(
 
 
 def records(data: Any) -> list[Rec]:
-    """What a fetched buffer holds; the last record may be cut off, as a broker may do."""
+    """Return the records of a fetched buffer, whose last record a broker may cut off."""
     found, memory = [], MemoryRecords(bytes(data))
     while memory.has_next():
         for record in memory.next_batch():
@@ -68,7 +68,7 @@ FIELDS = {
 
 
 def patched(data: bytes, **values: int) -> bytes:
-    """The batch with header fields changed; its CRC is made right again unless it is among them."""
+    """Return the batch with header fields changed; its CRC is made right again unless it is among them."""
     changed = bytearray(data)
     for name, value in values.items():
         at, code = FIELDS[name]

@@ -19,6 +19,7 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.runtime import uvarint
 
 HEADER_BYTES = 61  # of a batch: its records begin here
 LENGTH_AFTER = 12  # what a batch's length does not count
@@ -28,18 +29,18 @@ LONG_VALUE_BYTES = 256 << 20
 
 
 def sealed(codec: str, packed: bytes) -> bytes:
-    """A batch of one record, it says, whose records are these bytes."""
+    """Return a batch that says to have one record, and whose records are these bytes."""
     header = batch(b"one")[:HEADER_BYTES]
     return patched(header + packed, length=HEADER_BYTES - LENGTH_AFTER + len(packed), attributes=CODECS[codec])
 
 
 def filled_with(piece: bytes) -> bytes:
-    """As often as a batch may hold it: frames and members of these codecs can follow each other."""
+    """Repeat the piece as often as a batch may hold it: frames and members of these codecs can follow each other."""
     return piece * (BATCH_BYTES // len(piece))
 
 
 def record_of_zeros() -> Iterator[bytes]:
-    """One record as it should be, whose value is long."""
+    """Yield a valid record, whose value is long."""
     value_length = varint(LONG_VALUE_BYTES)
     body = b"\0\0\0\x01" + value_length  # attributes, deltas, no key
     yield varint(len(body) + LONG_VALUE_BYTES + 1) + body
@@ -49,12 +50,8 @@ def record_of_zeros() -> Iterator[bytes]:
 
 
 def varint(number: int) -> bytes:
-    """Zigzag, as records have them."""
-    left, encoded = number * 2, bytearray()
-    while left > 0x7F:
-        encoded.append(left & 0x7F | 0x80)
-        left >>= 7
-    return bytes([*encoded, left])
+    """Return a number of 0 or more as records have it: zigzag."""
+    return uvarint(2 * number)
 
 
 def bombs() -> Iterator[Giant]:

@@ -122,14 +122,14 @@ class Chaos:
 
     @contextmanager
     def _stopped(self, node: KafkaBroker) -> Iterator[None]:
-        """As an operator does it: leaders are handed over before."""
+        """Stop a node as an operator does: leaders are handed over before."""
         node.stop()
         yield
         node.start()
 
     @contextmanager
     def _frozen(self, node: KafkaBroker) -> Iterator[None]:
-        """It wakes up later, and still believes what was so before."""
+        """Freeze a node, which wakes up with what it believed before."""
         os.kill(node.pid, signal.SIGSTOP)
         try:
             yield
@@ -144,7 +144,7 @@ class Chaos:
 
     @contextmanager
     def _cut_off(self, node: KafkaBroker) -> Iterator[None]:
-        """From all others, or from some of them."""
+        """Cut a node off from all others, or from some of them."""
         (lonely,) = (number for number, each in self._cluster.nodes.items() if each is node)
         others = [number for number in self._cluster.nodes if number != lonely]
         far = self._dice.sample(others, self._dice.randint(1, len(others)))
@@ -154,7 +154,7 @@ class Chaos:
 
     @contextmanager
     def _full_disk(self, node: KafkaBroker) -> Iterator[None]:
-        """A node that can't go on without its disk may end; then it is started again."""
+        """Fill a node's disk. A node that can't go on without it may end; then it is started again."""
         node.fill_disk()
         yield
         if node.running:
@@ -164,7 +164,7 @@ class Chaos:
 
     @contextmanager
     def _failed_disk(self, node: KafkaBroker) -> Iterator[None]:
-        """One of its directories is out of reach, until the node is started anew. It ends if it can't do without."""
+        """Take a directory out of a node's reach, until it is started anew; it ends if it can't do without."""
         directory = self._dice.choice(directories(node))
         away = directory.with_name(f"{directory.name}-away")
         directory.rename(away)
@@ -178,7 +178,7 @@ class Chaos:
 
     @contextmanager
     def _new_disk(self, node: KafkaBroker) -> Iterator[None]:
-        """One of its directories is an empty one after a restart. Others have all that was in it, or it is lost."""
+        """Restart a node with one of its directories empty. Others have all that was in it, or it is lost."""
         if len(directories(node)) < 2:
             raise Refused("all that it has would be lost")
         self._away = None
@@ -210,7 +210,7 @@ class Chaos:
 
     @contextmanager
     def _asking(self) -> Iterator[RawClient]:
-        """A broker that nothing has befallen."""
+        """Yield a client of a broker that nothing has befallen."""
         node = self._dice.choice([each for each in self._cluster.brokers if each is not self._away])
         with RawClient(node.bootstrap_servers, timeout_s=_ANSWER_WITHIN_S) as client:
             yield client
@@ -237,7 +237,7 @@ class Chaos:
         _check([answer.error_code, *(each.error_code for each in answer.responses[0].partitions)])
 
     def _move_directory(self) -> None:
-        """A replica goes to another disk of its broker, if it is one."""
+        """Move a replica to a disk of its broker, or ask for that where the broker has none."""
         topic, partition = self._partition()
         node = self._dice.choice([each for each in self._cluster.brokers if each is not self._away])
         wanted = AlterReplicaLogDirTopic(topic, [partition])
@@ -270,7 +270,7 @@ class Chaos:
 
 
 def _stands_in_its_place(directory: Path) -> bool:
-    """Whether a file is there now: what the node is just making may have come first."""
+    """Put a file in a directory's place; return whether it is there: what the node is just making may come first."""
     try:
         directory.touch(exist_ok=False)
     except FileExistsError:
@@ -284,7 +284,7 @@ def directories(node: KafkaBroker) -> list[Path]:
 
 
 def await_whole(cluster: KafkaCluster, within_s: float) -> None:
-    """Until every partition of every topic has a leader and three replicas in sync. Raises Refused."""
+    """Wait until every partition of every topic has a leader and three replicas in sync. Raises Refused."""
     deadline, lacking = time.monotonic() + within_s, ["metadata"]
     while lacking:
         if time.monotonic() > deadline:

@@ -28,7 +28,7 @@ for (const [packed, name] of [["chromium.br", "chromium"], ["al2023.tar.br", "li
 
 
 class Chromium(NamedTuple):
-    """How it is started: the program, and what has to be in its environment."""
+    """Return the program, and what has to be in its environment."""
 
     program: str
     environment: dict[str, str]

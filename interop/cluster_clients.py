@@ -37,7 +37,7 @@ def leaders(address: str, topic: str) -> list[int]:
 
 
 def in_sync(address: str, topic: str) -> dict[int, list[int]]:
-    """The ISR of each partition."""
+    """Return the ISR of each partition."""
     return {number: sorted(each.isrs) for number, each in partitions_of(address, topic).items()}
 
 
@@ -46,14 +46,14 @@ def brokers_told_by(address: str) -> set[int]:
 
 
 def quorum_told_by(address: str) -> Any:
-    """The answer of one broker about the metadata log."""
+    """Return the answer of one broker about the metadata log."""
     with RawClient(address) as client:
         answer = client.call(DescribeQuorumRequest([TopicData("__cluster_metadata", [PartitionData(0)])]))
     return answer.topics[0].partitions[0]
 
 
 def add_voter(address: str, node_id: int, port: int, directory_id: bytes) -> None:
-    """A controller that has caught up votes from now on (KIP-853); asked of a broker."""
+    """Ask a broker to let a controller vote that has caught up (KIP-853)."""
     listeners = [Listener("CONTROLLER", "127.0.0.1", port)]
     deadline = time.monotonic() + TIMEOUT_S
     while True:
@@ -66,7 +66,7 @@ def add_voter(address: str, node_id: int, port: int, directory_id: bytes) -> Non
 
 
 def produce(address: str, topic: str, values: Iterable[int], *, idempotent: bool = True) -> None:
-    """With acks=all; every one is acknowledged."""
+    """Write values with acks=all, and wait for every acknowledgement."""
     errors: list[Any] = []
     producer = Producer({"bootstrap.servers": address, "enable.idempotence": idempotent, "acks": "all", "linger.ms": 5})
     for value in values:
@@ -76,7 +76,7 @@ def produce(address: str, topic: str, values: Iterable[int], *, idempotent: bool
 
 
 def consumed(address: str, topic: str, partitions: int, count: int) -> list[int]:
-    """What there is in these partitions, sorted; `count` are waited for."""
+    """Return the values in these partitions, sorted; `count` are waited for."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": "none", "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
     found: list[int] = []

@@ -14,13 +14,36 @@ from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from interop.cluster_clients import in_sync
+from interop.waiting import eventually
+
 PATIENCE_S = 90.0
+# Brokers of three for the loads: what two have is acknowledged.
+REPLICATED = {
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.state.log.min.isr": "2",
+    "replica.lag.time.max.ms": "5000",
+    "min.insync.replicas": "2",
+}
 MARKERS_S = 10.0
 _QUIET = {"log_level": 0}
 
 
+def all_in_sync(address: str, topic: str, replicas: set[int]) -> None:
+    """Wait until every partition of a topic has all these replicas in sync; brokers that are away answer nothing."""
+
+    def found() -> set[tuple[int, ...]]:
+        try:
+            return {tuple(each) for each in in_sync(address, topic).values()}
+        except KafkaException:
+            return set()
+
+    eventually(found, {tuple(sorted(replicas))}, PATIENCE_S)
+
+
 class Writes:
-    """Somebody who writes in a thread until the end of the `with`."""
+    """A writer in a thread of its own, until the end of the `with`."""
 
     def __init__(self, address: str, topic: str, partitions: int) -> None:
         self.topic = topic
@@ -35,10 +58,10 @@ class Writes:
         raise NotImplementedError
 
     def _finish(self) -> None:
-        """What is under way comes to its end."""
+        """Wait for the end of what is under way."""
 
     def wait_for(self, more: int) -> None:
-        """Until so many more are done in each partition."""
+        """Wait until so many more are done in each partition."""
         before = {partition: len(values) for partition, values in self.done.items()}
         deadline = time.monotonic() + PATIENCE_S
         while behind := [at for at, values in self.done.items() if len(values) < before[at] + more]:
@@ -66,7 +89,7 @@ class Writes:
         self._compare("read_uncommitted")
 
     def _compare(self, isolation: str, patience_s: float = 0) -> None:
-        """What is short at first may grow for a while."""
+        """Compare each partition with what is done; one that is short may grow for a while."""
         deadline = time.monotonic() + patience_s
         for partition, values in self.done.items():
             assert values
@@ -148,7 +171,7 @@ class TransactionalLoad(Load):
 
 
 def _until_done(step: Callable[[], object]) -> None:
-    """A step of a transaction, which may be asked for again where the client says so."""
+    """Take a step of a transaction, again where the client says that it may be repeated."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -167,7 +190,7 @@ def _difference(wanted: list[bytes], found: list[bytes]) -> str:
 
 
 def read(address: str, topic: str, partition: int, isolation: str = "read_uncommitted") -> list[bytes]:
-    """What there is in a partition, from its beginning to its end."""
+    """Return the values in a partition, from its beginning to its end."""
     settings = {"group.id": "none", "isolation.level": isolation, "enable.partition.eof": True}
     consumer = Consumer({"bootstrap.servers": address, **_QUIET, **settings})
     consumer.assign([TopicPartition(topic, partition, 0)])

@@ -54,13 +54,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _takes_a_cluster(item: pytest.Item) -> bool:
-    """Whether its broker is that of the target. Those with security have a broker of their own making."""
+    """Return whether the test's broker is that of the target; tests of security make their own."""
     return "target_name" in getattr(item, "fixturenames", ()) and not item.path.name.startswith("test_security")
 
 
 @pytest.fixture(autouse=True)
 def java_exceptions(request: pytest.FixtureRequest) -> Iterator[None]:
-    """As Java throws them, although a session of Spark was open in this process before."""
+    """Let Java's exceptions be Java's, although a session of Spark was open in this process before."""
     if request.node.get_closest_marker("spark"):
         yield
         return

@@ -90,7 +90,7 @@ class Copier:
 
 
 def behind(messages: list) -> list[TopicPartition]:  # type: ignore[type-arg]
-    """Where to read on. The consumer's own positions say nothing of what has been taken from it meanwhile."""
+    """Return the offsets to read on from; the consumer's own positions may be ahead of what was copied."""
     places = {(message.topic(), message.partition()): message.offset() + 1 for message in messages}
     return [TopicPartition(topic, partition, offset) for (topic, partition), offset in places.items()]
 

@@ -37,6 +37,6 @@ class CopierProcess:
             self._process.wait()
 
     def ensure_running(self) -> None:
-        """A copier that met an error for which it has no remedy ends; an operator would start it again."""
+        """Start a copier again that has ended with an error for which it has no remedy, as an operator would."""
         if self._process is None or self._process.poll() is not None:
             self.start(0)

@@ -37,7 +37,7 @@ def patient(session_timeout_ms: int) -> dict[str, Any]:
 
 
 def one_of_each(session_timeout_ms: int) -> list[Kind]:
-    """A classic group of all clients, with the only assignor that all of them know."""
+    """Return a classic group of all clients, with the only assignor that all of them know."""
     settings = patient(session_timeout_ms)
     python = {key.replace(".", "_"): value for key, value in settings.items()}
     python["partition_assignment_strategy"] = ["roundrobin"]
@@ -60,7 +60,7 @@ class Member:
 
     @property
     def values(self) -> list[bytes]:
-        """What it has read; a line that is still being written does not count."""
+        """Return what it has read; a line that is still being written does not count."""
         return self._values.read_bytes().split(b"\n")[:-1]
 
     @property
@@ -171,7 +171,7 @@ class Crew:
         return group_view.shares(self._bootstrap, self.group)
 
     def await_shares(self, timeout_s: float = 30) -> None:
-        """Until the members have the same number of partitions each, and those who died are gone."""
+        """Wait until the members have the same number of partitions each, and the dead are gone."""
         shares = [self._partitions // len(self.members)] * len(self.members)
         deadline = time.monotonic() + timeout_s
         while (found := sorted(self.described().values())) != shares and time.monotonic() < deadline:
@@ -188,7 +188,7 @@ class Crew:
         return group_view.log_ends(self._bootstrap, self.topic, self._partitions)
 
     def check_health(self) -> None:
-        """Nobody has given up."""
+        """Make sure that nobody has given up."""
         assert all(member.running for member in self.members), self.logs
 
     def finish(self, timeout_s: float = 30) -> None:

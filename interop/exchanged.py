@@ -47,7 +47,7 @@ Content = tuple[bytes | None, bytes | None, object, object]  # key, value, times
 
 @dataclass
 class Written:
-    """What is in the topics by now."""
+    """The content of the topics by now."""
 
     records: dict[str, dict[Place, Content]] = field(default_factory=lambda: {topic: {} for topic in TOPICS})
     aborted: set[Place] = field(default_factory=set)  # of "transactions"
@@ -92,7 +92,7 @@ def topic_ids(admin: AdminClient) -> dict[str, str]:
 
 
 def write(bootstrap: str, written: Written) -> None:
-    """A round of everything; whoever has the directory now goes on where the other one stopped."""
+    """Write a round of everything; the broker that has the directory now goes on where the other one stopped."""
     written.rounds += 1
     producers = [write_codec(bootstrap, written, codec) for codec in CODECS]
     for producer in producers:
@@ -103,7 +103,7 @@ def write(bootstrap: str, written: Written) -> None:
 
 
 def write_codec(bootstrap: str, written: Written, codec: str) -> Producer:
-    """The producer, which may have some of it still to send: it takes its time to begin."""
+    """Begin to write with a codec; return the producer, which may have some of it still to send."""
     producer = Producer(
         {"bootstrap.servers": bootstrap, "compression.type": codec, "enable.idempotence": True, "linger.ms": 5}
     )
@@ -127,14 +127,14 @@ def write_codec(bootstrap: str, written: Written, codec: str) -> Producer:
 def note_with_headers(
     written: Written, headers: list[tuple[str, str | bytes | None]], error: object, message: Message
 ) -> None:
-    """A delivery report has the headers in some releases of the client only."""
+    """Note a delivery report, which has the headers in some releases of the client only."""
     written.note(error, message)
     key, value, timestamp, _ = content(message)
     written.records[str(message.topic())][place(message)] = key, value, timestamp, headers
 
 
 def write_compacted(bootstrap: str, written: Written) -> None:
-    """In several bursts, so that segments roll between them and there is something to clean."""
+    """Write in several bursts, so that segments roll between them and there is something to clean."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
     for burst in range(5):
         for number in range(200):
@@ -146,7 +146,7 @@ def write_compacted(bootstrap: str, written: Written) -> None:
 
 
 def write_transactions(bootstrap: str, written: Written) -> None:
-    """One committed, with an offset of the group in it, one aborted, and one committed again."""
+    """Write a committed transaction with an offset of the group, an aborted one, and a committed one again."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": TRANSACTIONAL_ID, "linger.ms": 5})
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP, "enable.auto.commit": False})
     producer.init_transactions(30)
@@ -239,7 +239,7 @@ def check_settings(bootstrap: str, written: Written) -> None:
 def read(
     bootstrap: str, topics: Sequence[str], isolation_level: str = "read_uncommitted"
 ) -> dict[str, dict[Place, Content]]:
-    """All that is in these topics. Several with one consumer, since each takes a second to begin."""
+    """Return all that is in these topics, read with one consumer, since each takes a second to begin."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

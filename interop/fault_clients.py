@@ -21,7 +21,7 @@ _SESSION_MS = 6_000
 
 class Reader(Protocol):
     def read(self, timeout_s: float) -> str | None:
-        """The next value; None if none comes in time."""
+        """Return the next value; None if none comes in time."""
 
     def commit(self) -> None: ...
 

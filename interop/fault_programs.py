@@ -19,11 +19,11 @@ _END_S = 120
 
 
 class StepFailed(Exception):
-    """What the client says of its failure, without the numbers in it."""
+    """The client's words for a failure, without the numbers in them."""
 
 
 def told(line: str) -> str | None:
-    """The value of an answer, None if there is none."""
+    """Return the value of an answer, None if there is none."""
     kind, _, rest = line.rstrip("\n").partition(" ")
     if kind == "failed":
         raise StepFailed(NUMBER.sub("", rest))

@@ -18,7 +18,7 @@ from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.request_header import RequestHeader
-from pykafka_broker.protocol.runtime import ZERO_UUID, EncodeError, Fields, Message
+from pykafka_broker.protocol.runtime import ZERO_UUID, EncodeError, Fields, Message, uvarint
 
 SIZE = 2_000_000
 ELEMENTS = 10_000  # each may hold two others
@@ -103,7 +103,7 @@ class GiantMaker:
         self._topic_id = topic.topic_id
 
     def biggest(self) -> Iterator[Giant]:
-        """For each API the array that holds most; with different elements, where they can differ."""
+        """Yield for each API the array that holds most; with different elements, where they can differ."""
         for key in self._versions:
             giants = [*self._of(key, True)] or [*self._of(key, False)]
             yield from sorted(giants, key=lambda giant: giant.elements)[-1:]
@@ -119,7 +119,7 @@ class GiantMaker:
                 yield giant
 
     def _giant(self, key: int, array: Array, different: bool) -> Giant | None:
-        """In the newest version that has the array; None where there is none, or nothing in it that can differ."""
+        """Return a request of the newest version that has the array; None without one, or where nothing can differ."""
         spec = SPECS[key]
         text = "gone" if key in NAMES_WHAT_IS_NOT_THERE else TOPIC
         # The second says less around the array: newer versions don't carry what older ones had in its place.
@@ -164,7 +164,7 @@ class Filling:
         return kind(**values)
 
     def _on_the_way(self, field: Field, rest: tuple[str, ...], elements: int) -> Any:
-        """The field that leads to the array, or is it."""
+        """Return the field that leads to the array, or is it."""
         if not field.is_array:
             return self._object(field.inner, rest, elements)
         if rest:
@@ -172,7 +172,7 @@ class Filling:
         return [self._element(field.inner) for _ in range(elements)]
 
     def _usual(self, field: Field) -> dict[str, Any]:
-        """What stands in a field beside it; nothing where the default will do."""
+        """Return the value of a field beside the array; nothing where the default will do."""
         if field.name in CHOSEN:
             return {field.name: CHOSEN[field.name]}
         if field.name in OF_A_TOPIC and field.default is not None:
@@ -194,24 +194,16 @@ class Filling:
 
 
 def stretched(one: bytes, two: bytes, *, compact: bool) -> tuple[bytes, int]:
-    """From a request with one element and the same with two: a large one, and how many it has."""
+    """Return a large request, made of one with one element and the same with two, and how many it has."""
     size = len(two) - len(one)
     at = next(i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b)  # in the count, at its last byte
     elements = min(ELEMENTS, (SIZE - len(one)) // size)
-    before, counted = (one[:at], _varint(elements + 1)) if compact else (one[: at - 3], struct.pack(">i", elements))
+    before, counted = (one[:at], uvarint(elements + 1)) if compact else (one[: at - 3], struct.pack(">i", elements))
     return before + counted + one[at + 1 : at + 1 + size] * elements + one[at + 1 + size :], elements
 
 
-def _varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*encoded, number])
-
-
 def told_apart(body: bytes, as_text: bool) -> bytes:
-    """Each mark made something of its own."""
+    """Return the request with each mark made something of its own."""
     parts = body.split(MARK)
     own = (_texts() if as_text else _numbers())[: len(parts) - 1]
     return b"".join(chain.from_iterable(zip(parts, [*own, b""], strict=True)))
@@ -228,8 +220,8 @@ def _numbers() -> list[bytes]:
 
 
 def many_tags() -> Giant:
-    """A header with as many tags as one may have, none of which anybody knows."""
+    """Return a header with as many tags as one may have, all of them unknown."""
     body = ApiVersionsRequest("giants", "1").encode(3)
     header = RequestHeader(ApiKey.API_VERSIONS, 3, 1, "raw").encode(2)[:-1]  # without its number of tags
-    tags = [_varint(number) + b"\0" for number in range(1_000, 1_000 + ELEMENTS)]
-    return Giant(f"a header with {len(tags):,} tags", b"".join([header, _varint(len(tags)), *tags, body]), len(tags))
+    tags = [uvarint(number) + b"\0" for number in range(1_000, 1_000 + ELEMENTS)]
+    return Giant(f"a header with {len(tags):,} tags", b"".join([header, uvarint(len(tags)), *tags, body]), len(tags))

@@ -18,7 +18,7 @@ LATEST = -1
 
 
 def shares(bootstrap: str, group: str) -> dict[str, int]:
-    """Member id to the number of its partitions."""
+    """Return the number of partitions by member id."""
     with RawClient(coordinator_of(bootstrap, group)) as client:
         [found] = client.call(ConsumerGroupDescribeRequest([group]), 0).groups
         if found.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
@@ -28,7 +28,7 @@ def shares(bootstrap: str, group: str) -> dict[str, int]:
 
 
 def _partitions(assignment: bytes) -> int:
-    """None while the group rebalances."""
+    """Return how many partitions an assignment has; 0 while the group rebalances."""
     if not assignment:
         return 0
     decoded, _ = ConsumerProtocolAssignment.read(assignment, 2, int.from_bytes(assignment[:2], "big"))
@@ -36,14 +36,14 @@ def _partitions(assignment: bytes) -> int:
 
 
 def committed(bootstrap: str, group: str) -> dict[int, int]:
-    """Partition to offset, of a group that reads one topic."""
+    """Return offsets by partition, of a group that reads one topic."""
     with RawClient(coordinator_of(bootstrap, group)) as client:
         [found] = client.call(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)]), 8).groups
     return {place.partition_index: place.committed_offset for topic in found.topics for place in topic.partitions}
 
 
 def log_ends(bootstrap: str, topic: str, partitions: int) -> dict[int, int]:
-    """Partition to the offset that its next record gets."""
+    """Return by partition the offset that its next record gets."""
     return {number: _log_end(leader_of(bootstrap, topic, number), topic, number) for number in range(partitions)}
 
 

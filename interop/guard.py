@@ -10,7 +10,7 @@ _SCRIPT = 'cat > /dev/null; kill -KILL "-$0"'
 
 
 class Guard:
-    """Of the process group with this id, until `release`."""
+    """The guard of the process group with this id, until `release`."""
 
     def __init__(self, group: int) -> None:
         self._process = subprocess.Popen(
@@ -22,7 +22,7 @@ class Guard:
         )
 
     def release(self) -> None:
-        """The group has ended, and its id may soon be somebody else's."""
+        """End the guard: the group has ended, and its id may soon be somebody else's."""
         self._process.kill()
         self._process.wait()
         assert self._process.stdin is not None

@@ -46,32 +46,32 @@ def release_jars(release: str) -> Path:
 
 
 def streams_jars() -> Path:
-    """The folder with Kafka Streams, its examples, and what they depend on."""
+    """Return the folder with Kafka Streams, its examples, and what they depend on."""
     return fetched(f"kafka-streams-{APPLICATIONS_VERSION}", STREAMS, transitive=True)
 
 
 def connect_jars() -> Path:
-    """The folder with Kafka Connect, its file connectors, and what they depend on."""
+    """Return the folder with Kafka Connect, its file connectors, and what they depend on."""
     return fetched(f"kafka-connect-{APPLICATIONS_VERSION}", CONNECT, transitive=True)
 
 
 def mirror_jars() -> Path:
-    """The folder with MirrorMaker 2, and what it depends on."""
+    """Return the folder with MirrorMaker 2, and what it depends on."""
     return fetched(f"kafka-mirror-{APPLICATIONS_VERSION}", MIRROR, transitive=True)
 
 
 def logging_jars() -> Path:
-    """The folder with the way from SLF4J to Log4j, which Kafka's jars do not have."""
+    """Return the folder with the way from SLF4J to Log4j, which Kafka's jars do not have."""
     return fetched(f"logging-{LOG4J_VERSION}", LOGGING, transitive=False)
 
 
 def aws_jars() -> Path:
-    """The folder with the login module for Amazon MSK, and what it depends on."""
+    """Return the folder with the login module for Amazon MSK, and what it depends on."""
     return fetched("aws-msk-iam-auth-2.3.5", ["software.amazon.msk:aws-msk-iam-auth:2.3.5"], transitive=True)
 
 
 def client_jars(release: str) -> Path:
-    """The folder with that release of Kafka's clients; those of 0.8 are partly in the jar of its server."""
+    """Return the folder with that release of Kafka's clients; those of 0.8 are partly in the jar of its server."""
     coordinates = [f"org.apache.kafka:kafka-clients:{release}", SLF4J]
     if release.startswith("0.8."):
         coordinates.append(f"org.apache.kafka:kafka_2.11:{release}")

@@ -38,6 +38,6 @@ def kafka_classpath(release: str = KAFKA_VERSION) -> str:
 
 
 def spark_jars() -> list[str]:
-    """The four jars of Spark's Kafka connector; everything else that it needs is in PySpark."""
+    """Return the four jars of Spark's Kafka connector; everything else that it needs is in PySpark."""
     folder = os.environ.get("SPARK_KAFKA_JARS") or str(spark_connector_jars())
     return sorted(entry.path for entry in os.scandir(folder) if entry.name.endswith(".jar"))

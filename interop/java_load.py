@@ -50,7 +50,7 @@ class JavaLoad(Writes):
         self._note(values)
 
     def _send(self, values: list[str]) -> None:
-        """Until all are acknowledged."""
+        """Send the values, and wait until all are acknowledged."""
         sent = [
             self._producer.send(self._record(self.topic, partition, None, value))
             for value in values
@@ -105,7 +105,7 @@ class JavaTransactionalLoad(JavaLoad):
 
 
 def _until_told(end: Any) -> None:
-    """A time-out says nothing about the outcome: then it may be asked for again."""
+    """End a transaction, again after a time-out, which says nothing about the outcome."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:

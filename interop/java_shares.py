@@ -27,7 +27,7 @@ class JavaShareConsumer:
         self.consumer.subscribe(names)
 
     def poll(self, seconds: float = 15.0) -> list[Any]:
-        """The next records, waited for."""
+        """Return the next records, which are waited for."""
         found = self.consumer.poll(self._jvm.java.time.Duration.ofMillis(int(seconds * 1000))).iterator()
         records = []
         while found.hasNext():
@@ -57,5 +57,5 @@ class JavaShareConsumer:
         return [record.value() for record in records]
 
     def close(self) -> None:
-        """With little patience: at the end of a test its broker may have gone."""
+        """Close the consumer with little patience: at the end of a test its broker may have gone."""
         self.consumer.close(self._jvm.java.time.Duration.ofSeconds(3))

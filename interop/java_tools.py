@@ -18,7 +18,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
 from interop.jars import KAFKA_VERSION, logging_jars
-from interop.java import java_command, kafka_classpath
+from interop.java import QUICK, QUICK_JVM, java_command, kafka_classpath
 from interop.java_exceptions import plain_exceptions
 from tests.releases.other import number
 
@@ -69,7 +69,7 @@ UNWOUND = "the tool asked to exit"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a tool left behind; `status` is the exit code that the shell would have seen."""
+    """The outcome of a tool; `status` is the exit code that the shell would have seen."""
 
     status: int
     out: str
@@ -95,7 +95,7 @@ def name_in(release: str, name: str) -> str:
 def run_alone(tool: str, *arguments: str, stdin: str = "", release: str = KAFKA_VERSION) -> Outcome:
     """Run one tool of a release in a JVM of its own."""
     main = name_in(release, TOOLS[tool])
-    quiet = ("-Xlog:disable", "-XX:TieredStopAtLevel=1")  # the JVM's own warnings would be on standard output
+    quiet = ("-Xlog:disable", QUICK)  # the JVM's own warnings would be on standard output
     command = [*java_command(*quiet, _LOGGING, "-cp", _classpath(release)), main, *arguments]
     ended = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
     return Outcome(ended.returncode, ended.stdout, ended.stderr)
@@ -109,7 +109,7 @@ class JavaTools:
         port, token, self._process = launch_gateway(
             classpath=_classpath(release),
             java_path=java_command()[0],
-            javaopts=["-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx512m", _LOGGING],
+            javaopts=[*QUICK_JVM, "-Xmx512m", _LOGGING],
             die_on_exit=True,
             enable_auth=True,
             return_proc=True,

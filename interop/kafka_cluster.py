@@ -99,7 +99,7 @@ class Node:
         return f"node {self.id} ({self.kind.value})"
 
     def format(self, *options: str, cluster_id: str = CLUSTER_ID) -> None:
-        """Our command for both: what it leaves is what kafka-storage leaves (test_format.py)."""
+        """Format with our command for both: it leaves what kafka-storage leaves (test_format.py)."""
         with redirect_stdout(StringIO()):
             code = format_storage(["format", "-c", str(self.properties), "-t", cluster_id, *options])
         assert code == 0, f"{self} can't be formatted"
@@ -113,7 +113,7 @@ class Node:
         return java_command(*memory, "-cp", kafka_classpath(self.kind.release), "kafka.Kafka", str(self.properties))
 
     def launch(self) -> None:
-        """Start it and wait for nothing."""
+        """Start the node and wait for nothing."""
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
                 self.command, stdout=log, stderr=log, start_new_session=True, env=_environment()
@@ -132,6 +132,11 @@ class Node:
                 raise RuntimeError(f"{self} did not start:\n{self.log[-3000:]}")
             time.sleep(0.02)
 
+    def replica_bytes(self, topic: str, partition: int) -> bytes:
+        """Return all segments of a replica, one after the other."""
+        folder = self.directory / "data-0" / f"{topic}-{partition}"
+        return b"".join(segment.read_bytes() for segment in sorted(folder.glob("*.log")))
+
     @property
     def runs(self) -> bool:
         return self.process is not None and self.process.poll() is None
@@ -141,7 +146,7 @@ class Node:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     def stop(self, timeout_s: float = 30) -> int:
-        """As an operator does it; its exit code."""
+        """Stop the node as an operator does; return its exit code."""
         return self._end(signal.SIGTERM, timeout_s)
 
     def kill(self) -> None:
@@ -152,7 +157,7 @@ class Node:
         self.start()
 
     def pause(self) -> None:
-        """It hears and says nothing; its connections stay open."""
+        """Freeze the node: it hears and says nothing, and its connections stay open."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -257,7 +262,7 @@ class KafkaCluster:
         return Node(kind, role, node_id, port, self.directory / f"{role}-{node_id}", whole)
 
     def _format(self) -> None:
-        """The first controller of a dynamic quorum begins it alone; the others are observers until they are added.
+        """Format all nodes. The first controller of a dynamic quorum begins it alone; the others are observers.
 
         All directories are formatted as by the oldest release among the nodes: the newer ones take what its
         kafka-storage leaves, and its metadata.version.
@@ -273,7 +278,7 @@ class KafkaCluster:
     # -- nodes
 
     def add_broker(self, kind: Kind, node_id: int, rack: str | None = None, cluster_id: str = CLUSTER_ID) -> Node:
-        """One more, which is formatted and not started."""
+        """Add a broker, which is formatted and not started."""
         node = self._broker(kind, node_id, rack)
         node.format(cluster_id=cluster_id)
         self.brokers.append(node)

@@ -73,11 +73,11 @@ class NumberedProducer:
             self.acknowledged[str(message.topic())][number_in(message)] = place
 
     def finish(self) -> None:
-        """Waits until everything is acknowledged or given up."""
+        """Wait until everything is acknowledged or given up."""
         assert self._producer.flush(100) == 0
 
     def abandon(self) -> None:
-        """Gives up what is not acknowledged, so that none of it is sent later."""
+        """Give up what is not acknowledged, so that none of it is sent later."""
         self._producer.purge()
         self._producer.flush(5)
 
@@ -87,7 +87,8 @@ def key_of(number: int) -> bytes:
 
 
 def number_in(message: Message) -> int:
-    return int(message.value() or b"-1")
+    """Return the number of a record, or of the one that it is a copy of (`copier`)."""
+    return int((message.value() or b"-1").removeprefix(b"copy of "))
 
 
 def create(bootstrap: str, topics: Mapping[str, Mapping[str, object]]) -> None:
@@ -101,7 +102,7 @@ def create(bootstrap: str, topics: Mapping[str, Mapping[str, object]]) -> None:
 
 
 def read_all(bootstrap: str, topic: str, **settings: Any) -> Partitions:
-    """Offset and number of every record, for each partition."""
+    """Return offset and number of every record, for each partition."""
     options = {key.replace("_", "."): value for key, value in settings.items()}
     consumer = Consumer(
         {
@@ -129,7 +130,7 @@ def read_all(bootstrap: str, topic: str, **settings: Any) -> Partitions:
 
 
 def check_places(found: Partitions, acknowledged: Mapping[int, Place]) -> None:
-    """These records are where their acknowledgement said."""
+    """Make sure that these records are where their acknowledgement said."""
     places = {number: (p, offset) for p, log in enumerate(found) for offset, number in log}
     lost = {
         number: place
@@ -140,7 +141,7 @@ def check_places(found: Partitions, acknowledged: Mapping[int, Place]) -> None:
 
 
 def check_once_in_order(found: Partitions) -> None:
-    """No record is there twice, and each partition has its producer's order."""
+    """Make sure that no record is there twice, and each partition has its producer's order."""
     numbers = [number for log in found for _, number in log]
     assert len(numbers) == len(set(numbers)), "a record is there twice"
     for log in found:

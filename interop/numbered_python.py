@@ -50,7 +50,7 @@ class NumberedPython:
             self.acknowledged[number] = told.partition, told.offset
 
     def _connect(self) -> tuple[Send, type[BaseException], Callable[[], object]]:
-        """How to send, what a client raises when it gives up, and how to close it."""
+        """Return how to send, what a client raises when it gives up, and how to close it."""
         raise NotImplementedError
 
     def check(self) -> None:

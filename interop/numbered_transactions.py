@@ -46,7 +46,7 @@ class NumberedTransactions:
         self._thread.start()
 
     def finish(self) -> None:
-        """Ends after the transaction that is under way."""
+        """End after the transaction that is under way."""
         self._stop.set()
         self._thread.join(120)
         assert not self._thread.is_alive(), f"a transaction never ends; before it: {self.given_up[-3:]}"
@@ -81,7 +81,7 @@ class NumberedTransactions:
         return threading.current_thread() is self._life
 
     def _live(self) -> None:
-        """From the start of one producer to its end."""
+        """Run one producer from its start to its end."""
         producer = self._producer()
         try:
             producer.init_transactions(ANSWER_WITHIN_S)
@@ -104,7 +104,7 @@ class NumberedTransactions:
                     return
 
     def _one(self, producer: Producer, consumer: Consumer, number: int) -> None:
-        """Raises when the producer is of no more use; the transaction then stays open."""
+        """Do one transaction; raise where the producer is of no more use, and the transaction stays open."""
         producer.begin_transaction()
         try:
             for place in range(number * RECORDS, (number + 1) * RECORDS):
@@ -129,7 +129,7 @@ class NumberedTransactions:
             self.open.discard(number)
 
     def check(self) -> None:
-        """All that was committed is read, nothing that was aborted, and of the rest all or nothing.
+        """Make sure that all that was committed is read, nothing that was aborted, and of the rest all or nothing.
 
         A producer that was given up may have left a transaction whose markers are on their way to one partition after
         the other. Until another one may begin, who reads one partition after the other may see it in part.
@@ -157,7 +157,7 @@ def places_of(number: int) -> range:
 
 
 def _until_told(end: Callable[[float], object]) -> None:
-    """Repeats what ends a transaction until the broker has answered: a time-out says nothing about the outcome."""
+    """Repeat what ends a transaction until the broker has answered: a time-out says nothing about the outcome."""
     while True:
         try:
             end(ANSWER_WITHIN_S)
@@ -168,7 +168,7 @@ def _until_told(end: Callable[[float], object]) -> None:
 
 
 def check_markers(data_dir: Path, topic: str) -> None:
-    """In every partition of the topic (`check_markers_in`)."""
+    """Check the markers in every partition of the topic (`check_markers_in`)."""
     for partition in range(PARTITIONS):
         check_markers_in(data_dir / f"{topic}-{partition}")
 

@@ -16,7 +16,7 @@ def process_at(bootstrap_servers: str) -> psutil.Process:
 
 
 def resident_mb(process: psutil.Process) -> float:
-    """Resident memory of the process and its children."""
+    """Return the resident memory of the process and its children."""
     everyone = [process, *process.children(recursive=True)]
     return float(sum(p.memory_info().rss for p in everyone)) / 2**20
 

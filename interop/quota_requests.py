@@ -63,7 +63,7 @@ def producing(topic: str, size: int, acks: int = 1) -> ProduceRequest:
 
 
 def produced(client: RawClient, topic: str, size: int) -> Any:
-    """The answer; the records are in the log."""
+    """Return the answer to a produce request; the records are in the log."""
     answer = client.call(producing(topic, size), 9)
     assert answer.responses[0].partition_responses[0].error_code == 0, answer
     return answer
@@ -82,7 +82,7 @@ def reading(topic: str, offset: int = 0, *, most: int = 1 << 30, session: tuple[
 
 
 def size_of(answer: Any) -> int:
-    """The bytes of records in the answer to a fetch."""
+    """Return the bytes of records in the answer to a fetch."""
     return sum(len(one.records or b"") for topic in answer.responses for one in topic.partitions)
 
 
@@ -90,11 +90,11 @@ LATE_MS = 3_000  # that a busy machine may be
 
 
 def ms_until_served(client: RawClient, began: float) -> float:
-    """How long it takes from then until the next request of a client is answered."""
+    """Return how long it takes from then until the next request of a client is answered."""
     client.call(VERSIONS, 3)
     return (time.monotonic() - began) * 1000
 
 
 def is_held_up(client: RawClient, began: float, throttle_ms: float) -> bool:
-    """Whether a client that was told to wait for so long, at that time or somewhat later, is not served before."""
+    """Return whether a client that was told to wait for so long, then or somewhat later, is not served before."""
     return throttle_ms - 5 <= ms_until_served(client, began) <= throttle_ms + LATE_MS

@@ -19,7 +19,7 @@ from pykafka_broker.protocol.specs import ApiSpec
 
 
 def request_bytes(request: Message, version: int, correlation_id: int = 0, client_id: str | None = "raw") -> bytes:
-    """One request with its header, without the length in front."""
+    """Return a request with its header, without the length in front."""
     spec = SPECS[request.API_KEY]
     header = RequestHeader(spec.api_key, version, correlation_id, client_id)
     return header.encode(spec.request_header_version(version)) + request.encode(version)
@@ -30,7 +30,7 @@ def framed(body: bytes) -> bytes:
 
 
 def address_of(bootstrap_servers: str) -> tuple[str, int]:
-    """Of the first broker."""
+    """Return host and port of the first broker."""
     host, _, port = bootstrap_servers.partition(",")[0].rpartition(":")
     return host, int(port)
 
@@ -60,12 +60,12 @@ class RawClient:
         self._waiting: deque[tuple[int, ApiSpec, int]] = deque()
 
     def call(self, request: Message, version: int | None = None) -> Any:
-        """The answer, as an object of the API's response class."""
+        """Send a request and return its answer, an object of the API's response class."""
         self.send(request, version)
         return self.receive()
 
     def send(self, request: Message, version: int | None = None) -> None:
-        """Sends in the highest stable version unless told otherwise."""
+        """Send a request, in the highest stable version unless told otherwise."""
         spec = SPECS[request.API_KEY]
         version = spec.stable_max_version if version is None else version
         correlation_id = self._next_correlation_id
@@ -97,7 +97,7 @@ class RawClient:
         return b"".join(parts)
 
     def is_closed_by_broker(self, timeout_s: float = 5) -> bool:
-        """Whether the other side hangs up within that time, whatever it says before."""
+        """Return whether the other side hangs up within that time, whatever it says before."""
         self.socket.settimeout(timeout_s)
         try:
             while self.socket.recv(65536):
@@ -121,7 +121,7 @@ class RawClient:
 
 
 def leader_of(bootstrap_servers: str, topic: str, partition: int = 0) -> str:
-    """The address of the broker that leads it, as soon as the first broker knows of one."""
+    """Return the address of the partition's leader, as soon as the first broker knows of one."""
     deadline = time.monotonic() + _LEADER_WITHIN_S
     with RawClient(bootstrap_servers) as client:
         while time.monotonic() < deadline:
@@ -136,7 +136,7 @@ def leader_of(bootstrap_servers: str, topic: str, partition: int = 0) -> str:
 
 
 def coordinator_of(bootstrap_servers: str, group: str) -> str:
-    """The address of the group's coordinator, or of any broker while there is none."""
+    """Return the address of the group's coordinator, or of any broker while there is none."""
     with RawClient(bootstrap_servers) as client:
         [found] = client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 4).coordinators
     return bootstrap_servers if found.error_code else f"{found.host}:{found.port}"

@@ -70,7 +70,7 @@ def free_port() -> int:
 
 
 def answers_api_versions(port: int, timeout_s: float = 1.0) -> bool:
-    """Whether something that speaks Kafka listens: the first answer is what "started" means here."""
+    """Return whether something that speaks Kafka listens: the first answer is what "started" means here."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout_s) as s:
             s.settimeout(timeout_s)

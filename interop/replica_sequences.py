@@ -15,8 +15,8 @@ from pykafka_broker.log.scan import scan
 
 
 def breaks(folder: Path) -> Iterator[str]:
-    """One line for each batch of a partition's folder that does not follow the one before: by its producer, epoch or
-    first sequence number."""
+    """Yield a line for each batch of a partition's folder that does not follow the one before: by its producer, epoch
+    or first sequence number."""
     fs, following = OsFileSystem(), None
     for segment in sorted(folder.glob("*.log")):
         for batch in scan(fs.open(str(segment), writable=False), str(segment), 0, segment.stat().st_size, verify=False):
@@ -28,7 +28,7 @@ def breaks(folder: Path) -> Iterator[str]:
 
 
 def told(cluster: KafkaCluster, topic: str) -> str:
-    """What each replica on this machine says of itself."""
+    """Return what each replica on this machine says of itself."""
     lines = []
     for node in cluster.brokers:
         for folder in sorted((node.directory / "data-0").glob(f"{topic}-*")):

@@ -72,7 +72,7 @@ class World:
         return answer
 
     def _is_read(self, api_key: ApiKey, answer: Any) -> bool:
-        """Whether the group's member has what it reads: a coordinator hears late of new topics."""
+        """Return whether the group's member has what it reads: a coordinator hears late of new topics."""
         if api_key is ApiKey.CONSUMER_GROUP_HEARTBEAT and not answer.assignment.topic_partitions:
             self.ask(api_key, 0, group_id="c", member_id=answer.member_id, member_epoch=-1)
             return False
@@ -82,7 +82,7 @@ class World:
         return True
 
     def do(self, api_key: ApiKey, version: int, /, **fields: Any) -> Any:
-        """It succeeds, once the broker is so far."""
+        """Ask for something that has to succeed, once the broker is so far."""
         until = time.monotonic() + WAIT_S
         while True:
             answer = self.ask(api_key, version, **fields)
@@ -94,7 +94,7 @@ class World:
             time.sleep(EVERY_S)
 
     def grant(self, rights: Sequence[Right]) -> None:
-        """These and no others."""
+        """Give the stranger these rights and no others."""
         mine = DeleteAclsFilter(ANY, None, ANY, *_client(STRANGER), ANY, ANY)
         self._clients["127.0.0.1"].call(DeleteAclsRequest([mine]), 3)
         acls = [
@@ -113,7 +113,7 @@ class World:
         return sum(len(resource.acls) for resource in self._clients["127.0.0.1"].call(asked, 3).resources)
 
     def answer(self, asked: Asked) -> list[str]:
-        """What the stranger is told, as far as it is about rights."""
+        """Return what the stranger is told, as far as it is about rights."""
         try:
             answer = self.ask(asked.api_key, asked.version, source=STRANGER, **asked.fields)
         except Closed:
@@ -138,7 +138,7 @@ class World:
 
 
 def _told(answer: Any, prefix: str, names: str = "") -> Iterator[str]:
-    """Every error with the names that it is about, and the names of this row that come without one."""
+    """Yield every error with the names that it is about, and the names of this row that come without one."""
     if isinstance(answer, list):
         for one in answer:
             if isinstance(one, Fields):
@@ -161,7 +161,7 @@ def _told(answer: Any, prefix: str, names: str = "") -> Iterator[str]:
 
 
 def cases(asked: Asked) -> Iterator[tuple[str, list[Right]]]:
-    """With all rights, and without each of those that are needed."""
+    """Yield the case with all rights, and those without one that is needed."""
     everything = [right for need in asked.needs for right in need.rights]
     yield "with every right", everything
     for need in asked.needs:
@@ -170,7 +170,7 @@ def cases(asked: Asked) -> Iterator[tuple[str, list[Right]]]:
 
 
 def rows() -> dict[str, Asked]:
-    """The table's, by names of their own."""
+    """Return the table's rows, by names of their own."""
     found: dict[str, Asked] = {}
     for asked in TABLE:
         same = sum(1 for name in found if name.partition(" ")[0] == str(asked))
@@ -179,7 +179,7 @@ def rows() -> dict[str, Asked]:
 
 
 def played(bootstrap_servers: str, asked: Asked, prefix: str) -> dict[str, list[str]]:
-    """What the row's client is told in each case. What it is denied comes first: what it may do changes things."""
+    """Return what the row's client is told in each case, denials first: what it may do changes things."""
     found = {}
     for number, (case, rights) in enumerate(reversed([*cases(asked)])):
         with World(bootstrap_servers, f"{prefix}{number}-") as world:
@@ -191,7 +191,7 @@ def played(bootstrap_servers: str, asked: Asked, prefix: str) -> dict[str, list[
 
 
 def open_up(bootstrap_servers: str) -> None:
-    """After this only the preparer may do anything."""
+    """Let only the preparer do anything from now on."""
     with RawClient(bootstrap_servers) as client:
         answer = client.call(CreateAclsRequest(acls_for_the_preparer()), 3)
     assert not any(codes(answer)), answer

@@ -44,7 +44,7 @@ class SaslBroker:
         return f"127.0.0.1:{self.ports[listener]}"
 
     def java(self, listener: str, mechanism: str, name: str, password: str) -> dict[str, str]:
-        """What a Java client is told."""
+        """Return the properties of a Java client."""
         return {
             "bootstrap.servers": self.address(listener),
             "security.protocol": PROTOCOLS[listener],
@@ -78,7 +78,7 @@ class SaslBroker:
 
 
 def settings(ports: Mapping[str, int], folder: Path) -> dict[str, str]:
-    """What the broker is told."""
+    """Return the settings of the broker."""
     values = {
         "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
         "advertised.listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
@@ -101,7 +101,7 @@ def settings(ports: Mapping[str, int], folder: Path) -> dict[str, str]:
 
 @contextmanager
 def sasl_broker(target: str, folder: Path, *, keeps: bool = False, **more: str) -> Iterator[SaslBroker]:
-    """One that runs; `more` are further settings, with `__` for dots. keeps: its data are in `folder`, for another."""
+    """Run a broker. more: further settings, with `__` for dots; keeps: its data are in `folder`, for another broker."""
     ca = folder / "ca.pem"
     ca.write_text(authority().pem)
     server_certificate().write(folder / "keystore.pem")

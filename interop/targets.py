@@ -111,7 +111,7 @@ class ClusterTarget:
 
 
 def start(name: str, config: Mapping[str, str] | None = None) -> Target:
-    """A broker that is not yet started: use it as a context manager."""
+    """Return a broker that is not yet started: use it as a context manager."""
     if name == "kafka":
         return RealKafka(config)
     if name == "pykafka":

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from interop.cluster_load import PATIENCE_S, Load, read
+from pykafka_broker.broker.coordinators.coordinator_log import partition_for
 from pykafka_broker.testing import ControlError, KafkaCluster
 
 pytestmark = pytest.mark.ours_only
-PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -31,86 +31,9 @@ def whole_again(cluster: KafkaCluster) -> Iterator[None]:
             node.start()
 
 
-class Writer:
-    """Writes numbered values in the background, all of them acknowledged or told as failed."""
-
-    def __init__(self, cluster: KafkaCluster, topic: str, **settings: object) -> None:
-        self.acknowledged: list[bytes] = []
-        self.failed: list[KafkaError] = []
-        self._producer = Producer(
-            {
-                "bootstrap.servers": cluster.bootstrap_servers,
-                "enable.idempotence": True,
-                "delivery.timeout.ms": int(PATIENCE_S * 1000),
-                "linger.ms": 5,
-                "log_level": 0,
-                **settings,
-            }
-        )
-        self._topic = topic
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._write, daemon=True)
-
-    def _write(self) -> None:
-        number = 0
-        while not self._stopped.is_set():
-            value = b"%d" % number
-            self._producer.produce(self._topic, value, partition=0, on_delivery=self._delivered)
-            self._producer.poll(0)
-            number += 1
-            time.sleep(0.002)
-
-    def _delivered(self, error: KafkaError | None, message: object) -> None:
-        if error is None:
-            self.acknowledged.append(message.value())  # type: ignore[attr-defined]
-        else:
-            self.failed.append(error)
-
-    def __enter__(self) -> Writer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
-        assert self._producer.flush(PATIENCE_S) == 0
-
-    def wait_for(self, more: int) -> None:
-        """Until so many more are acknowledged."""
-        wanted, deadline = len(self.acknowledged) + more, time.monotonic() + PATIENCE_S
-        while len(self.acknowledged) < wanted:
-            assert time.monotonic() < deadline, f"{len(self.acknowledged)} of {wanted}, {self.failed[:3]}"
-            time.sleep(0.01)
-
-
-def read_all(cluster: KafkaCluster, topic: str, isolation: str = "read_uncommitted") -> list[bytes]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": f"reader-{time.monotonic_ns()}",
-            "isolation.level": isolation,
-            "enable.partition.eof": True,
-            "log_level": 0,
-        }
-    )
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    values, deadline = [], time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        message = consumer.poll(1)
-        error = None if message is None else message.error()
-        if error is not None and error.code() == KafkaError._PARTITION_EOF:
-            break
-        if message is not None and error is None:
-            values.append(message.value())
-    consumer.close()
-    return [value for value in values if value is not None]
-
-
-def check_all_there(cluster: KafkaCluster, topic: str, writer: Writer) -> None:
-    """Everything that was acknowledged is there once, in order."""
-    assert writer.acknowledged
-    assert not writer.failed
-    assert read_all(cluster, topic) == writer.acknowledged
+def load_on(cluster: KafkaCluster, topic: str) -> Load:
+    """Return a load on a topic of one partition, with several requests under way."""
+    return Load(cluster.bootstrap_servers, topic, 1, **{"max.in.flight": 5})
 
 
 def test_a_topic_has_a_replica_on_each(cluster: KafkaCluster) -> None:
@@ -125,39 +48,39 @@ def test_nothing_is_lost_when_the_leader_goes(cluster: KafkaCluster, ends: str) 
     topic = f"leader-{ends}"
     cluster.create_topic(topic)
     leader = cluster.leader_of(topic)
-    with Writer(cluster, topic) as writer:
-        writer.wait_for(100)
+    with load_on(cluster, topic) as load:
+        load.wait_for(100)
         getattr(cluster.broker(leader), ends)()
         assert cluster.wait_for_leader(topic, other_than=leader) != leader
-        writer.wait_for(100)
+        load.wait_for(100)
         cluster.broker(leader).start()
         cluster.wait_for_isr(topic, size=3)
-        writer.wait_for(100)
-    check_all_there(cluster, topic, writer)
+        load.wait_for(100)
+    load.check()
 
 
 def test_a_leader_may_be_moved_while_producers_write(cluster: KafkaCluster) -> None:
     cluster.create_topic("moved")
-    with Writer(cluster, "moved") as writer:
+    with load_on(cluster, "moved") as load:
         for to in (1, 2, 3, 1):
             cluster.move_leader("moved", to)
             assert cluster.leader_of("moved") == to
-            writer.wait_for(50)
-    check_all_there(cluster, "moved", writer)
+            load.wait_for(50)
+    load.check()
 
 
 def test_a_follower_that_is_cut_off_leaves_the_isr_and_comes_back(cluster: KafkaCluster) -> None:
     cluster.create_topic("cut")
     leader = cluster.leader_of("cut")
     follower = next(each for each in (1, 2, 3) if each != leader)
-    with Writer(cluster, "cut") as writer:
-        writer.wait_for(50)
+    with load_on(cluster, "cut") as load:
+        load.wait_for(50)
         cluster.partition_network({follower}, {each for each in (1, 2, 3, 100) if each != follower})
         cluster.wait_for_isr("cut", size=2)
-        writer.wait_for(50)
+        load.wait_for(50)
         cluster.heal_network()
         cluster.wait_for_isr("cut", size=3)
-    check_all_there(cluster, "cut", writer)
+    load.check()
 
 
 def test_too_few_in_sync_are_told(cluster: KafkaCluster) -> None:
@@ -181,8 +104,8 @@ def test_too_few_in_sync_are_told(cluster: KafkaCluster) -> None:
 
 def test_a_group_goes_on_when_its_coordinator_dies(cluster: KafkaCluster) -> None:
     cluster.create_topic("grouped")
-    with Writer(cluster, "grouped") as writer:
-        writer.wait_for(50)
+    with load_on(cluster, "grouped") as load:
+        load.wait_for(50)
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,
@@ -195,7 +118,7 @@ def test_a_group_goes_on_when_its_coordinator_dies(cluster: KafkaCluster) -> Non
     consumer.subscribe(["grouped"])
     got: list[bytes | None] = []
 
-    def read(count: int) -> None:
+    def poll(count: int) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while count and time.monotonic() < deadline:
             message = consumer.poll(0.5)
@@ -204,14 +127,14 @@ def test_a_group_goes_on_when_its_coordinator_dies(cluster: KafkaCluster) -> Non
                 count -= 1
         assert not count
 
-    read(20)
+    poll(20)
     _committed(consumer)
-    coordinator = _coordinator_of(cluster, "survivors")
+    coordinator = cluster.leader_of("__consumer_offsets", partition_for("survivors", 3))
     cluster.broker(coordinator).kill()
-    read(20)
+    poll(20)
     _committed(consumer)
     consumer.close()
-    assert got == writer.acknowledged[:40]
+    assert got == load.done[0][:40]
     again = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "survivors", "log_level": 0})
     (position,) = again.committed([TopicPartition("grouped", 0)], timeout=PATIENCE_S)
     again.close()
@@ -228,15 +151,6 @@ def _committed(consumer: Consumer) -> None:
             if time.monotonic() > deadline:
                 raise
             consumer.poll(0.1)
-
-
-def _coordinator_of(cluster: KafkaCluster, group: str) -> int:
-    """The leader of its partition, by Java's hash of its name."""
-    partitions = 3
-    hashed = 0
-    for letter in group:
-        hashed = (hashed * 31 + ord(letter)) & 0xFFFFFFFF
-    return cluster.leader_of("__consumer_offsets", (hashed & 0x7FFFFFFF) % partitions)
 
 
 @pytest.mark.parametrize("ends", ["coordinator", "leader"])
@@ -268,21 +182,21 @@ def test_transactions_stay_whole_when_a_broker_dies(cluster: KafkaCluster, ends:
             producer.commit_transaction(PATIENCE_S)
             kept += values
     cluster.wait_for_transaction(f"tx-{ends}", "CompleteCommit", PATIENCE_S)  # markers follow the answer
-    assert read_all(cluster, topic, "read_committed") == kept
+    assert read(cluster.bootstrap_servers, topic, 0, "read_committed") == kept
 
 
 def test_the_controller_may_be_away_for_a_while(cluster: KafkaCluster) -> None:
     cluster.create_topic("without-controller")
-    with Writer(cluster, "without-controller") as writer:
-        writer.wait_for(50)
+    with load_on(cluster, "without-controller") as load:
+        load.wait_for(50)
         cluster.controller.kill()
-        writer.wait_for(100)
+        load.wait_for(100)
         cluster.controller.start()
         with contextlib.suppress(Exception):
             cluster.create_topic("with-controller-again")
         cluster.wait_for_isr("without-controller", size=3)
-        writer.wait_for(50)
-    check_all_there(cluster, "without-controller", writer)
+        load.wait_for(50)
+    load.check()
     cluster.create_topic("after-the-controller")
 
 

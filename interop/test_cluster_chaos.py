@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from interop.chaos import Chaos, await_whole, directories
 from interop.cluster_clients import create
@@ -158,22 +158,9 @@ class Clients:
 
 
 def copies(bootstrap: str) -> list[int]:
-    """What is committed of the copy: the numbers of one partition after the other."""
-    settings = {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.partition.eof": True, "log_level": 0}
-    consumer = Consumer({**settings, "isolation.level": "read_committed"})
-    consumer.assign([TopicPartition(COPIED, number, OFFSET_BEGINNING) for number in range(PARTITIONS)])
-    found: list[list[int]] = [[] for _ in range(PARTITIONS)]
-    ended: set[int] = set()
-    deadline = time.monotonic() + 60
-    while len(ended) < PARTITIONS and time.monotonic() < deadline:
-        for message in consumer.consume(10_000, timeout=0.2):
-            partition = message.partition() or 0
-            if message.error():
-                ended.add(partition)
-            else:
-                found[partition].append(int((message.value() or b"").removeprefix(b"copy of ")))
-    consumer.close()
-    return [number for each in found for number in each]
+    """Return what is committed of the copy: the numbers of one partition after the other."""
+    logs = read_all(bootstrap, COPIED, isolation_level="read_committed")
+    return [number for log in logs for _, number in log]
 
 
 def check_equal(cluster: KafkaCluster, topic: str, partition: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,31 +17,25 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, ElectionType, KafkaException, TopicPartition
 
-from interop.cluster_clients import admin_at, create, in_sync, leaders, partitions_of
-from interop.cluster_load import PATIENCE_S, Load, TransactionalLoad
+from interop.cluster_clients import admin_at, create, leaders, partitions_of
+from interop.cluster_load import PATIENCE_S, REPLICATED, Load, TransactionalLoad, all_in_sync
 from interop.java_tools import JavaTools
-from interop.kafka_cluster import OURS, THEIRS, KafkaCluster, Kind, Node
+from interop.kafka_cluster import OURS, THEIRS, KafkaCluster, Kind
 from interop.replica_sequences import told
 from interop.waiting import eventually
 from pykafka_broker.broker.coordinators.coordinator_log import partition_for
 
 pytestmark = [pytest.mark.java, pytest.mark.ours_only]
 
-ALL = [1, 2, 3]
+ALL = {1, 2, 3}
 THEIR_BROKER = 2
-CONFIG = {
-    "offsets.topic.num.partitions": "3",
-    "transaction.state.log.num.partitions": "3",
-    "transaction.state.log.min.isr": "2",
-    "replica.lag.time.max.ms": "5000",
-    "min.insync.replicas": "2",
-}
+KILLED, KILLED_TRANSACTIONS = "killed", "killed-transactions"
 
 
 @pytest.fixture(scope="module", params=[THEIRS, OURS], ids=["their controller", "our controller"])
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     kind: Kind = request.param
-    config = {**CONFIG, "broker.session.timeout.ms": "4000"}
+    config = {**REPLICATED, "broker.session.timeout.ms": "4000"}
     directory = tmp_path_factory.mktemp(kind.name)
     with KafkaCluster(directory, controllers=[kind], brokers=[OURS, THEIRS, OURS], config=config) as running:
         yield running
@@ -60,16 +55,9 @@ def tools() -> Iterator[JavaTools]:
 def make(cluster: KafkaCluster, topic: str) -> None:
     """Three partitions with a replica on each broker, all in sync, and led by all of them."""
     create(cluster.bootstrap_servers, topic, 3, 3, min_insync_replicas="2", segment_bytes="1048576")
-    all_in_sync(cluster, topic)
+    all_in_sync(cluster.bootstrap_servers, topic, ALL)
     for node in cluster.brokers:  # each hears of it in its own time
-        eventually(lambda at=node.address: sorted(leaders(at, topic)), ALL, PATIENCE_S)  # type: ignore[misc]
-
-
-def all_in_sync(cluster: KafkaCluster, topic: str) -> None:
-    def those() -> set[tuple[int, ...]]:
-        return {tuple(each) for each in in_sync(cluster.bootstrap_servers, topic).values()}
-
-    eventually(those, {tuple(ALL)}, PATIENCE_S)
+        eventually(lambda at=node.address: set(leaders(at, topic)), ALL, PATIENCE_S)  # type: ignore[misc]
 
 
 def led_by_others(cluster: KafkaCluster, topic: str, gone: int) -> None:
@@ -88,50 +76,6 @@ def check(cluster: KafkaCluster, load: Load) -> None:
         raise
 
 
-def bytes_of(node: Node, topic: str, partition: int) -> bytes:
-    """All segments of a replica, one after the other."""
-    folder = node.directory / "data-0" / f"{topic}-{partition}"
-    return b"".join(segment.read_bytes() for segment in sorted(folder.glob("*.log")))
-
-
-def test_leaders_are_on_both_sides(cluster: KafkaCluster) -> None:
-    make(cluster, "sides")
-    with Load(cluster.bootstrap_servers, "sides", 3) as load:
-        load.wait_for(100)
-    check(cluster, load)
-
-
-def test_nothing_is_lost_when_brokers_are_killed_in_turn_and_replicas_are_the_same_bytes(cluster: KafkaCluster) -> None:
-    make(cluster, "killed")
-    make(cluster, "killed-transactions")
-    compressed = {"compression.type": "lz4"}
-    with (
-        Load(cluster.bootstrap_servers, "killed", 3, **compressed) as load,
-        TransactionalLoad(cluster.bootstrap_servers, "killed-transactions", 3) as transactions,
-    ):
-        for victim in (1, THEIR_BROKER, 3, THEIR_BROKER):
-            load.wait_for(50)
-            transactions.wait_for(5)
-            cluster.broker(victim).kill()
-            led_by_others(cluster, "killed", victim)
-            led_by_others(cluster, "killed-transactions", victim)
-            load.wait_for(50)
-            transactions.wait_for(5)
-            cluster.broker(victim).start()
-            all_in_sync(cluster, "killed")
-            all_in_sync(cluster, "killed-transactions")
-        load.wait_for(20)
-        transactions.wait_for(3)
-    check(cluster, load)
-    check(cluster, transactions)
-    cluster.stop()
-    for topic in ("killed", "killed-transactions", "__transaction_state"):
-        for partition in range(3):
-            ours, theirs, others = (bytes_of(node, topic, partition) for node in cluster.brokers)
-            assert ours == theirs == others, f"{topic}-{partition}: {len(ours)} {len(theirs)} {len(others)} bytes"
-            assert ours or topic.startswith("__")
-
-
 def test_a_rolling_restart_is_not_noticed(cluster: KafkaCluster) -> None:
     make(cluster, "rolled")
     make(cluster, "rolled-transactions")
@@ -142,8 +86,8 @@ def test_a_rolling_restart_is_not_noticed(cluster: KafkaCluster) -> None:
         for node in cluster.brokers:
             load.wait_for(20)
             node.restart()
-            all_in_sync(cluster, "rolled")
-            all_in_sync(cluster, "rolled-transactions")
+            all_in_sync(cluster.bootstrap_servers, "rolled", ALL)
+            all_in_sync(cluster.bootstrap_servers, "rolled-transactions", ALL)
         load.wait_for(20)
         transactions.wait_for(3)
     check(cluster, load)
@@ -190,35 +134,18 @@ def replicas_of(address: str, topic: str) -> dict[int, list[int]]:
     return {number: list(each.replicas) for number, each in partitions_of(address, topic).items()}
 
 
-@pytest.mark.parametrize("protocol", [pytest.param("classic", marks=pytest.mark.slow), "consumer"])
-@pytest.mark.parametrize("coordinator", [1, THEIR_BROKER])
-def test_a_group_goes_on_when_its_coordinator_dies(cluster: KafkaCluster, protocol: str, coordinator: int) -> None:
-    topic = f"grouped-{protocol}-{coordinator}"
-    make(cluster, topic)
-    with Readers(cluster, topic, group_of(cluster, coordinator, topic), protocol) as readers:
-        with Load(cluster.bootstrap_servers, topic, 3) as load:
-            readers.wait_for(150)
-            cluster.broker(coordinator).kill()
-            led_by_others(cluster, topic, coordinator)
-            readers.wait_for(150)
-            cluster.broker(coordinator).start()
-            all_in_sync(cluster, topic)
-            load.wait_for(20)
-        readers.wait_until(load.done)
-
-
-def group_of(cluster: KafkaCluster, coordinator: int, topic: str) -> str:
-    """A group that this broker speaks for."""
-    count = int(CONFIG["offsets.topic.num.partitions"])
+def group_of(cluster: KafkaCluster, coordinator: int, name: str) -> str:
+    """Return a group whose name begins so, and that this broker coordinates."""
+    count = int(REPLICATED["offsets.topic.num.partitions"])
     ensure = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "first"})
-    eventually(lambda: asks(ensure, topic), True, PATIENCE_S)
+    eventually(lambda: asks(ensure, KILLED), True, PATIENCE_S)
     ensure.close()
     admin = admin_at(cluster.bootstrap_servers)
     admin.elect_leaders(ElectionType.PREFERRED).result(PATIENCE_S)  # a broker that was killed before has lost all
     for node in cluster.brokers:
         eventually(lambda at=node.address: coordinator in leaders(at, "__consumer_offsets"), True, PATIENCE_S)  # type: ignore[misc]
     led = leaders(cluster.broker(coordinator).address, "__consumer_offsets").index(coordinator)
-    return next(name for name in (f"{topic}-{each}" for each in range(1000)) if partition_for(name, count) == led)
+    return next(group for group in (f"{name}-{each}" for each in range(1000)) if partition_for(group, count) == led)
 
 
 def asks(consumer: Consumer, topic: str) -> bool:
@@ -276,3 +203,50 @@ class Readers:
         self._stopped.set()
         for thread in self._threads:
             thread.join(PATIENCE_S)
+
+
+def test_brokers_are_killed_in_turn(cluster: KafkaCluster, slow: bool) -> None:
+    """Nothing is lost, groups go on when their coordinator dies, and in the end replicas are the same bytes."""
+    for topic in (KILLED, KILLED_TRANSACTIONS):
+        make(cluster, topic)
+    compressed = {"compression.type": "lz4"}
+    protocols = ("consumer", "classic") if slow else ("consumer",)
+    coordinators = {THEIR_BROKER: "theirs", 1: "ours"}
+    with ExitStack() as stack:
+        groups = [
+            stack.enter_context(Readers(cluster, KILLED, group_of(cluster, broker, f"{protocol}-{name}"), protocol))
+            for broker, name in coordinators.items()
+            for protocol in protocols
+        ]
+        with (
+            Load(cluster.bootstrap_servers, KILLED, 3, **compressed) as load,
+            TransactionalLoad(cluster.bootstrap_servers, KILLED_TRANSACTIONS, 3) as transactions,
+        ):
+            for victim in (1, THEIR_BROKER, 3, *([THEIR_BROKER] if slow else [])):
+                go_on(load, transactions, groups)
+                cluster.broker(victim).kill()
+                for topic in (KILLED, KILLED_TRANSACTIONS):
+                    led_by_others(cluster, topic, victim)
+                go_on(load, transactions, groups)
+                cluster.broker(victim).start()
+                for topic in (KILLED, KILLED_TRANSACTIONS):
+                    all_in_sync(cluster.bootstrap_servers, topic, ALL)
+            go_on(load, transactions, groups)
+        for readers in groups:
+            readers.wait_until(load.done)
+    check(cluster, load)
+    check(cluster, transactions)
+    cluster.stop()
+    for topic in (KILLED, KILLED_TRANSACTIONS, "__transaction_state"):
+        for partition in range(3):
+            ours, theirs, others = (node.replica_bytes(topic, partition) for node in cluster.brokers)
+            assert ours == theirs == others, f"{topic}-{partition}: {len(ours)} {len(theirs)} {len(others)} bytes"
+            assert ours or topic.startswith("__")
+
+
+def go_on(load: Load, transactions: TransactionalLoad, groups: list[Readers]) -> None:
+    """Wait until all have done more."""
+    load.wait_for(50)
+    transactions.wait_for(5)
+    for readers in groups:
+        readers.wait_for(150)

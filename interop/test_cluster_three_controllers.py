@@ -16,33 +16,24 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
 
-from interop.cluster_clients import create, in_sync, quorum_told_by
-from interop.cluster_load import PATIENCE_S, TransactionalLoad, Writes
+from interop.cluster_clients import create, quorum_told_by
+from interop.cluster_load import PATIENCE_S, REPLICATED, TransactionalLoad, Writes, all_in_sync
 from interop.java_load import JavaLoad, JavaTransactionalLoad
 from interop.java_transactions import JavaClients
 from interop.kafka_cluster import OURS, THEIRS, KafkaCluster, Node
-from interop.waiting import eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.ours_only]
 
-ALL = [1, 2, 3]
+ALL = {1, 2, 3}
 OUR_BROKERS, THEIR_BROKER = (1, 3), 2
 PARTITIONS = 3
 SECONDS_BETWEEN_LOOKS = 0.2
-CONFIG = {
-    "offsets.topic.num.partitions": "3",
-    "transaction.state.log.num.partitions": "3",
-    "transaction.state.log.min.isr": "2",
-    "replica.lag.time.max.ms": "5000",
-    "min.insync.replicas": "2",
-}
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[KafkaCluster]:
-    with KafkaCluster(tmp_path, controllers=[THEIRS] * 3, brokers=[OURS, THEIRS, OURS], config=CONFIG) as running:
+    with KafkaCluster(tmp_path, controllers=[THEIRS] * 3, brokers=[OURS, THEIRS, OURS], config=REPLICATED) as running:
         yield running
 
 
@@ -98,7 +89,7 @@ class Turns:
         for load in self._loads:
             load.wait_for(3)
         for load in self._loads:
-            all_in_sync(self._cluster, load.topic)
+            all_in_sync(self._cluster.bootstrap_servers, load.topic, ALL)
 
     def go_on(self, seconds: float) -> None:
         """Whoever it meets, however, in an order of chance: each victim once, then all of them anew."""
@@ -118,21 +109,11 @@ class Turns:
                     return
 
 
-def all_in_sync(cluster: KafkaCluster, topic: str) -> None:
-    def those() -> set[tuple[int, ...]]:
-        try:
-            return {tuple(each) for each in in_sync(cluster.bootstrap_servers, topic).values()}
-        except KafkaException:
-            return set()
-
-    eventually(those, {tuple(ALL)}, PATIENCE_S)
-
-
 def loads_of(cluster: KafkaCluster, java: JavaClients) -> list[Writes]:
     at = cluster.bootstrap_servers
     for topic in ("java", "java-transactions", "transactions"):
         create(at, topic, PARTITIONS, 3, min_insync_replicas="2", segment_bytes="1048576")
-        all_in_sync(cluster, topic)
+        all_in_sync(cluster.bootstrap_servers, topic, ALL)
     return [
         JavaLoad(java, at, "java", PARTITIONS),
         JavaTransactionalLoad(java, at, "java-transactions", PARTITIONS),
@@ -147,15 +128,10 @@ def check(cluster: KafkaCluster, loads: list[Writes], turns: Turns) -> None:
     cluster.stop()
     for load in loads:
         for partition in range(PARTITIONS):
-            held = [bytes_of(node, load.topic, partition) for node in cluster.brokers]
+            held = [node.replica_bytes(load.topic, partition) for node in cluster.brokers]
             assert len(set(held)) == 1, f"{load.topic}-{partition}: {[len(each) for each in held]} bytes"
     for node in cluster.brokers:
         assert node.kind is THEIRS or "Traceback" not in node.log, node.log[-3_000:]
-
-
-def bytes_of(node: Node, topic: str, partition: int) -> bytes:
-    folder = node.directory / "data-0" / f"{topic}-{partition}"
-    return b"".join(segment.read_bytes() for segment in sorted(folder.glob("*.log")))
 
 
 def test_each_kind_of_node_is_lost_once_while_java_writes(

@@ -148,16 +148,22 @@ def test_retention_does_not_stop_replication(cluster: KafkaCluster) -> None:
     producer = Producer(
         {"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "linger.ms": 0, "delivery.timeout.ms": 20_000}
     )
-    end = time.monotonic() + 8
-    while time.monotonic() < end:
-        for leader in leaders:
-            producer.produce(f"kept-{leader}", b"v" * 20_000, on_delivery=lambda e, _: errors.append(e) if e else None)
-        producer.poll(0.02)
+
+    def all_trimmed_twice() -> bool:  # a segment has 53 of the records
+        return all(offset(cluster.broker(each), f"kept-{each}", EARLIEST) > 53 for each in leaders)
+
+    deadline = time.monotonic() + PATIENCE_S
+    while not all_trimmed_twice():
+        assert time.monotonic() < deadline, "retention was not at work"
+        for _ in range(20):
+            for leader in leaders:
+                name = f"kept-{leader}"
+                producer.produce(name, b"v" * 20_000, on_delivery=lambda e, _: errors.append(e) if e else None)
+            producer.poll(0.02)
     assert producer.flush(30) == 0
     assert errors == []
     for leader in leaders:
         wait_for_isr(cluster, f"kept-{leader}", *leaders)
-        assert offset(cluster.broker(leader), f"kept-{leader}", EARLIEST) > 0, "retention was at work"
 
 
 def test_deleting_records_waits_for_nobody_who_is_dead(cluster: KafkaCluster) -> None:

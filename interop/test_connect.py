@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.conftest import NewBroker
 from interop.jars import connect_jars
-from interop.java import java_command
+from interop.java import QUICK_JVM, java_command
 from interop.real_kafka import free_port
 
 pytestmark = pytest.mark.java
@@ -43,7 +43,7 @@ class Connect:
             files.append(directory / f"{name}.properties")
             files[-1].write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         classpath = f"{os.environ.get('KAFKA_CONNECT_JARS') or connect_jars()}/*"
-        jvm = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-cp", classpath)
+        jvm = (*QUICK_JVM, "-Xmx256m", "-cp", classpath)
         self._command = java_command(*jvm, "org.apache.kafka.connect.cli.ConnectStandalone", *map(str, files))
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from interop import toolchains
+from interop import ROOT, toolchains
 from interop.cluster_clients import brokers_told_by
 from interop.jars import connect_jars, streams_jars
 from interop.java import java_command, kafka_classpath, spark_jars
@@ -25,7 +25,6 @@ from pipeline.java import java_home
 from pykafka_broker.testing import KafkaBroker, KafkaCluster
 from tests.docs.blocks import ALL
 
-ROOT = toolchains.ROOT
 CONNECT = "org.apache.kafka.connect.cli.ConnectStandalone"
 
 

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from interop.conftest import MakeTopic
-from interop.java import java_command, kafka_classpath
+from interop.java import QUICK, java_command, kafka_classpath
 from interop.java_tools import JavaTools, Outcome
 from interop.waiting import eventually
 
@@ -155,9 +155,7 @@ def test_offsets_are_reset_and_deleted(
 
 def events(tool: str, bootstrap: str, *arguments: str) -> list[dict[str, Any]]:
     """What a verifiable client says; it says some of it only when its JVM ends, so it gets one of its own."""
-    command = java_command(
-        "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", kafka_classpath(), f"org.apache.kafka.tools.{tool}"
-    )
+    command = java_command(QUICK, "-Xmx256m", "-cp", kafka_classpath(), f"org.apache.kafka.tools.{tool}")
     server = ("--bootstrap-server", bootstrap)
     done = subprocess.run([*command, *server, *arguments], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

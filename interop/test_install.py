@@ -17,9 +17,9 @@ from kafka import KafkaConsumer, KafkaProducer
 
 import bare_root
 import dry_run
+from interop import ROOT
 from pykafka_broker.testing import RemoteBroker
 
-ROOT = Path(__file__).resolve().parents[1]
 PACKED = ("CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml")
 PACKAGE = "pykafka_broker"
 

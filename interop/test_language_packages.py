@@ -18,7 +18,7 @@ import pytest
 
 import dry_run
 import language_packages
-from interop import toolchains
+from interop import ROOT, toolchains
 from interop.java import java_command, kafka_classpath
 from pipeline.jars import fetched
 from pipeline.java import java_home
@@ -26,7 +26,7 @@ from tests.docs.blocks import ALL
 
 JUNIT = "org.junit.platform:junit-platform-console-standalone:1.11.4"
 GSON = "com.google.code.gson:gson:2.10.1"
-PACKAGES = toolchains.ROOT / "packaging" / "languages"
+PACKAGES = ROOT / "packaging" / "languages"
 TIMEOUT_S = 280
 
 

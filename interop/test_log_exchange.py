@@ -48,32 +48,22 @@ def kafka(directory: Path) -> RealKafka:
     return RealKafka(exchanged.QUICK, directory=directory)
 
 
-def test_kafka_to_ours_and_back(tmp_path: Path) -> None:
-    """The first hand-over is clean; the second after kill -9, so that Kafka recovers our files."""
+def test_ours_to_kafka_and_back_twice(tmp_path: Path, jvm: JavaTools) -> None:
+    """Two hand-overs are clean, and two come after kill -9: Kafka recovers our files, and we recover Kafka's."""
     written = exchanged.Written()
-    with kafka(tmp_path) as broker:
+    with ours(tmp_path) as broker:
         exchanged.create(broker.bootstrap_servers, written)
         exchanged.write(broker.bootstrap_servers, written)
+    with kafka(tmp_path) as broker:
+        go_on(broker.bootstrap_servers, written)
     with ours(tmp_path) as broker:
         go_on(broker.bootstrap_servers, written)
         kill(broker, written, tmp_path / "logs")
     with kafka(tmp_path) as broker:
-        exchanged.check(broker.bootstrap_servers, written)
-
-
-def test_ours_to_kafka_and_back(tmp_path: Path, jvm: JavaTools) -> None:
-    """The first hand-over is clean; the second after kill -9, so that we recover Kafka's files."""
-    written = exchanged.Written()
+        go_on(broker.bootstrap_servers, written)
+        kill(broker, written, tmp_path / "logs")
     with ours(tmp_path) as broker:
-        exchanged.create(broker.bootstrap_servers, written)
-        exchanged.write(broker.bootstrap_servers, written)
         exchanged.check(broker.bootstrap_servers, written)  # compaction is done then
-    dump_everything(jvm, tmp_path / "logs")
-    with kafka(tmp_path) as broker:
-        go_on(broker.bootstrap_servers, written)
-        kill(broker, written, tmp_path / "logs")
-    with ours(tmp_path) as broker:
-        exchanged.check(broker.bootstrap_servers, written)
     dump_everything(jvm, tmp_path / "logs")
 
 

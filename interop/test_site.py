@@ -10,11 +10,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from interop import ROOT
 from interop.chromium import chromium
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 TIMEOUT_MS = 20_000
-ROOT = Path(__file__).resolve().parents[1]
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

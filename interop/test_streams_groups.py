@@ -4,7 +4,6 @@ and go, and its tool kafka-streams-groups.
 
 import random
 import re
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.conftest import NewBroker
-from interop.java import java_command, kafka_classpath
+from interop.java_tools import JavaTools
 from interop.targets import Target
 from interop.test_transactions_streams import INPUT, OUTPUT, PARTITIONS, WORDS, Counts, WordCount
 from interop.waiting import eventually
@@ -105,30 +104,23 @@ def instances(broker: Target, tmp_path: Path, request: pytest.FixtureRequest) ->
         instance.kill()
 
 
-def streams_groups(broker: Target, *arguments: str) -> str:
-    """kafka-streams-groups."""
-    command = java_command(
-        *("-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp", kafka_classpath()),
-        *("org.apache.kafka.tools.streams.StreamsGroupCommand", "--bootstrap-server", broker.bootstrap_servers),
-    )
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def internal_topics(broker: Target) -> dict[str, int]:
     """The application's own topics and how many partitions each has."""
     topics = AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=10).topics
     return {name: len(topic.partitions) for name, topic in topics.items() if name.startswith(f"{GROUP}-KSTREAM")}
 
 
-def test_instances_come_and_go(broker: Target, instances: list[Instance]) -> None:
+def test_instances_come_and_go_and_so_does_the_broker(broker: Target, instances: list[Instance]) -> None:
     one, two = instances
     app = Application(broker)
     app.feed()
     one.start()
     app.await_counts()
     two.start()
+    app.feed()
+    app.await_counts()
+    broker.kill()
+    broker.restart()
     app.feed()
     app.await_counts()
     one.stop()
@@ -144,21 +136,6 @@ def test_instances_come_and_go(broker: Target, instances: list[Instance]) -> Non
     assert app.counts.rises, "a count came twice or fell back"
 
 
-def test_broker_restarts(broker: Target, instances: list[Instance]) -> None:
-    one, two = instances
-    app = Application(broker)
-    one.start()
-    two.start()
-    app.feed()
-    app.await_counts()
-    broker.kill()
-    broker.restart()
-    app.feed()
-    app.await_counts()
-    app.counts.close()
-    assert app.counts.rises, "a count came twice or fell back"
-
-
 @pytest.mark.parametrize("instances", ["at_least_once"], indirect=True)
 def test_seen_by_the_tools(broker: Target, instances: list[Instance]) -> None:
     one, two = instances
@@ -168,23 +145,30 @@ def test_seen_by_the_tools(broker: Target, instances: list[Instance]) -> None:
     app.feed()
     app.await_counts()
     app.counts.close()
-    eventually(lambda: GROUP in streams_groups(broker, "--list", "--state", "Stable"), True, TIMEOUT_S)
-    assert re.search(rf"{GROUP}\s+Stable", streams_groups(broker, "--list", "--state"))
-    assert "Stable" in streams_groups(broker, "--describe", "--group", GROUP, "--state")
-    members = streams_groups(broker, "--describe", "--group", GROUP, "--members")
-    assert "ACTIVE" in members
-    assert "STANDBY" in members
-    offsets = streams_groups(broker, "--describe", "--group", GROUP)
-    assert INPUT in offsets
-    assert REPARTITION in offsets
-    assert internal_topics(broker) == {REPARTITION: PARTITIONS, CHANGELOG: PARTITIONS}
-    one.stop()
-    two.stop()
-    eventually(lambda: "Empty" in streams_groups(broker, "--describe", "--group", GROUP, "--state"), True, TIMEOUT_S)
-    scope = ("--reset-offsets", "--group", GROUP, "--input-topic", INPUT)
-    assert re.search(rf"{INPUT}\s+[01]\s+0\b", streams_groups(broker, *scope, "--to-earliest", "--dry-run"))
-    streams_groups(broker, *scope, "--to-earliest", "--execute")
-    streams_groups(broker, "--delete-offsets", "--group", GROUP, "--input-topic", INPUT)
-    streams_groups(broker, "--delete", "--group", GROUP, "--delete-all-internal-topics")
-    assert GROUP not in streams_groups(broker, "--list")
+    with JavaTools() as tools:
+
+        def said(*arguments: str) -> str:
+            done = tools.run("kafka-streams-groups", "--bootstrap-server", broker.bootstrap_servers, *arguments)
+            assert done.status == 0, done.out + done.err
+            return done.out
+
+        eventually(lambda: GROUP in said("--list", "--state", "Stable"), True, TIMEOUT_S)
+        assert re.search(rf"{GROUP}\s+Stable", said("--list", "--state"))
+        assert "Stable" in said("--describe", "--group", GROUP, "--state")
+        members = said("--describe", "--group", GROUP, "--members")
+        assert "ACTIVE" in members
+        assert "STANDBY" in members
+        offsets = said("--describe", "--group", GROUP)
+        assert INPUT in offsets
+        assert REPARTITION in offsets
+        assert internal_topics(broker) == {REPARTITION: PARTITIONS, CHANGELOG: PARTITIONS}
+        one.stop()
+        two.stop()
+        eventually(lambda: "Empty" in said("--describe", "--group", GROUP, "--state"), True, TIMEOUT_S)
+        scope = ("--reset-offsets", "--group", GROUP, "--input-topic", INPUT)
+        assert re.search(rf"{INPUT}\s+[01]\s+0\b", said(*scope, "--to-earliest", "--dry-run"))
+        said(*scope, "--to-earliest", "--execute")
+        said("--delete-offsets", "--group", GROUP, "--input-topic", INPUT)
+        said("--delete", "--group", GROUP, "--delete-all-internal-topics")
+        assert GROUP not in said("--list")
     eventually(lambda: internal_topics(broker), {})

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from interop import ROOT
 from interop.jars import client_jars
+from interop.java import QUICK
 from pipeline.java import java_home
 
-ROOT = Path(__file__).resolve().parents[1]
 SOURCES = Path(__file__).with_name("languages")
 BUILT = ROOT / ".cache" / "languages"
 FETCH_TIMEOUT_S = 60
@@ -163,5 +164,5 @@ def java_classes(program: str, release: str) -> Path:
 def java(program: str, release: str) -> list[str]:
     """A class compiled against the jars of that release of Kafka's clients, which it then runs with."""
     classes = java_classes(program, release)
-    command = [str(java_home() / "bin" / "java"), "-XX:TieredStopAtLevel=1", "-Xmx256m"]
+    command = [str(java_home() / "bin" / "java"), QUICK, "-Xmx256m"]
     return [*command, "-cp", f"{client_jars(release)}/*{os.pathsep}{classes}", program]

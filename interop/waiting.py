@@ -6,7 +6,7 @@ from typing import Any
 
 
 def eventually(look: Callable[[], Any], expected: Any, timeout_s: float = 30.0) -> None:
-    """Look until the expected thing is there; what is seen last decides."""
+    """Look until the expected thing is seen; what is seen last decides."""
     deadline = time.monotonic() + timeout_s
     while (seen := look()) != expected and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -18,12 +18,12 @@ from kazoo.client import KazooClient
 
 from interop.guard import Guard
 from interop.jars import zookeeper_age_jars
-from interop.java import java_command
+from interop.java import QUICK_JVM, java_command
 from interop.real_kafka import free_port
 from pykafka_broker.config.properties import format_properties
 
 WITH_ZOOKEEPER = "2.8.2"  # the release whose ZooKeeper this is
-_SMALL = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+_SMALL = ("-Xmx256m", *QUICK_JVM)
 _START_S = 90
 
 
@@ -87,8 +87,9 @@ def _is_up(port: int) -> bool:
         client.start(1)
     except client.handler.timeout_exception:
         return False
-    client.stop()
-    client.close()
+    finally:
+        client.stop()
+        client.close()
     return True
 
 

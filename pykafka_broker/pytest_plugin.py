@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 SCOPES = ("session", "package", "module", "class", "function")
 ISOLATIONS = ("reset", "none")
 URL_VARIABLE = "PYKAFKA_BROKER_CONTROL_URL"
+CONFIG_INI, CONFIG_OPTION = "kafka_broker_config", "--kafka-config"
 MARKER = (
     "kafka(config={}, topics=(), emulate=None, releases=(), security=None, users=(), acls=None, mechanisms=None, "
     "client_auth=None, schema_registry=False, history=False, in_process=False, allow_unknown_config=False): the test's "
@@ -122,7 +123,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--kafka-broker-url", metavar="URL", help="use the running broker with this control API")
     group.addoption(
-        "--kafka-config",
+        CONFIG_OPTION,
         metavar="KEY=VALUE",
         action="append",
         default=[],
@@ -141,7 +142,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("kafka_broker_scope", "how long the broker of `kafka_broker` lives", default="session")
     parser.addini("kafka_broker_isolation", "reset: empty it before each test; none: keep it", default="")
     parser.addini("kafka_broker_url", "use the running broker with this control API", default="")
-    parser.addini("kafka_broker_config", "configs of `kafka_broker`, one key=value a line", type="linelist")
+    parser.addini(CONFIG_INI, "configs of `kafka_broker`, one key=value a line", type="linelist")
     parser.addini(
         "kafka_broker_allow_unknown_config", "allow broker configs that Kafka does not know", type="bool", default=False
     )
@@ -166,7 +167,7 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"{name} = {value}: it must be one of {', '.join(filter(None, allowed))}")
     if (seeds := config.getoption("--kafka-chaos-seeds")) is not None and seeds < 1:
         raise pytest.UsageError(f"--kafka-chaos-seeds: {seeds}: at least one seed is run")
-    given = _given_configs(config)
+    given = _configs(config, CONFIG_OPTION)
     if _option(config, "kafka_broker_url") and (given or config.getoption("--kafka-emulate")):
         raise pytest.UsageError("--kafka-config and --kafka-emulate can't change a broker that runs already")
     workers = getattr(config.option, "tx", None) or ()  # of pytest-xdist
@@ -175,35 +176,20 @@ def pytest_configure(config: pytest.Config) -> None:
             f"{len(workers)} workers would reset the broker at {_url(config)} under each other: run them without -n, "
             "or with kafka_broker_isolation = none and topics of their own (kafka_topic)"
         )
-    for origin, configs in (("kafka_broker_config", _configs(config)), ("--kafka-config", given)):
-        _check_known(config, origin, configs)
+    for origin in (CONFIG_INI, CONFIG_OPTION):
+        if (configs := _configs(config, origin)) and not config.getini("kafka_broker_allow_unknown_config"):
+            from pykafka_broker.testing.arguments import check_known
+
+            try:
+                check_known(configs, "kafka_broker_allow_unknown_config = true")
+            except ValueError as error:
+                raise pytest.UsageError(f"{origin}: {error}") from None
 
 
-def _check_known(config: pytest.Config, origin: str, configs: Mapping[str, str]) -> None:
-    """Raise UsageError for a config unknown to Kafka."""
-    if not configs or config.getini("kafka_broker_allow_unknown_config"):
-        return
-    from pykafka_broker.testing.arguments import check_known
-
-    try:
-        check_known(configs, "kafka_broker_allow_unknown_config = true")
-    except ValueError as error:
-        raise pytest.UsageError(f"{origin}: {error}") from None
-
-
-def _configs(config: pytest.Config) -> dict[str, str]:
-    """Return the configs of the ini file."""
-    return _pairs("kafka_broker_config", config.getini("kafka_broker_config"))
-
-
-def _given_configs(config: pytest.Config) -> dict[str, str]:
-    """Return the configs of the command line."""
-    return _pairs("--kafka-config", config.getoption("--kafka-config"))
-
-
-def _pairs(origin: str, lines: list[str]) -> dict[str, str]:
+def _configs(config: pytest.Config, origin: str) -> dict[str, str]:
+    """Return the configs of the ini file or of the command line. Raises UsageError."""
     configs = {}
-    for line in lines:
+    for line in config.getoption(origin) if origin == CONFIG_OPTION else config.getini(origin):
         name, equals, value = line.partition("=")
         if not equals or not name.strip():
             raise pytest.UsageError(f"{origin}: {line}: it must be key=value")
@@ -338,7 +324,8 @@ def kafka_broker(request: pytest.FixtureRequest, pytestconfig: pytest.Config) ->
         options["allow_unknown_config"] = True
     if pytestconfig.getoption("--kafka-in-process") or pytestconfig.getini("kafka_in_process"):
         options.setdefault("in_process", True)
-    with KafkaBroker(_configs(pytestconfig) | wish.config | _given_configs(pytestconfig), **options) as broker:
+    of_ini, given = (_configs(pytestconfig, origin) for origin in (CONFIG_INI, CONFIG_OPTION))
+    with KafkaBroker(of_ini | wish.config | given, **options) as broker:
         shared[broker] = broker.log_size
         yield broker
         del shared[broker]

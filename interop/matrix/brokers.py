@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
 
 from interop.jars import KAFKA_VERSION
 from interop.raw import RawClient
@@ -29,6 +30,7 @@ from pykafka_broker.testing import KafkaBroker
 OURS, KAFKA, OLDER = TARGETS = ("ours", "kafka", "older")
 LASTING = {"retention.ms": "-1"}  # scenarios write records that are years old
 USER, PASSWORD = "alice", "alice-secret"
+B = TypeVar("B")
 _KNOWN_WITHIN_S = 20
 
 
@@ -121,26 +123,23 @@ class Shared:
         self.target = target
         self._stack = contextlib.ExitStack()
         self._lock = threading.Lock()
-        self._plain: dict[str, Broker] = {}
+        self._plain: dict[str, Broker] = {}  # by release
         self._secure: dict[str, tuple[Broker, dict[str, str]]] = {}
 
     def plain(self, older: str) -> Broker:
-        with self._lock:
-            key = older if self.target == OLDER else ""
-            if key not in self._plain:
-                self._plain[key] = self._stack.enter_context(plain(self.target, older))
-            return self._plain[key]
+        return self._started(plain, older, self._plain)
 
     def secure(self, older: str) -> tuple[Broker, dict[str, str]]:
+        return self._started(secure, older, self._secure)
+
+    def _started(self, start: Callable[[str, str], AbstractContextManager[B]], older: str, running: dict[str, B]) -> B:
         with self._lock:
             key = older if self.target == OLDER else ""
-            if key not in self._secure:
-                self._secure[key] = self._stack.enter_context(secure(self.target, older))
-            return self._secure[key]
+            if key not in running:
+                running[key] = self._stack.enter_context(start(self.target, older))
+            return running[key]
 
     def close(self) -> None:
-        self._plain.clear()
-        self._secure.clear()
         self._stack.close()
 
 

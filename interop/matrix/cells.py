@@ -14,8 +14,9 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from interop import ROOT
 from interop.matrix.brokers import Broker
-from interop.matrix.preparing import ROOT, Prepared, reason, shortened
+from interop.matrix.preparing import Prepared, reason, shortened
 from interop.matrix.results import GREEN, GREY, RED, Cell
 
 LOGS = ROOT / "build" / "matrix" / "logs"

@@ -18,11 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from interop import ROOT
 from interop.jars import client_jars
 from interop.matrix.rows import Row
-from pipeline.java import JavaError, java_home
+from pipeline.java import JavaError, java_home, java_version
 
-ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "matrix"
 INSTALL_TIMEOUT_S = 600
 _locks: dict[str, threading.Lock] = {}
@@ -182,11 +182,6 @@ def _java(row: Row) -> Prepared:
         done.touch()
     path = os.pathsep.join([classpath, str(classes)])
     return Prepared(filled(row, java=str(home / "bin" / "java"), classpath=path), {}, f"Java {java_version(home)}")
-
-
-def java_version(home: Path) -> str:
-    said = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, check=True).stderr
-    return said.split('"')[1].partition(".")[0]
 
 
 def _npm(row: Row) -> Prepared:

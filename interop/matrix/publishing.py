@@ -9,16 +9,15 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from interop import ROOT
 from interop.matrix.brokers import KAFKA, OURS, TARGETS
 from interop.matrix.columns import COLUMNS
-from interop.matrix.page import html
-from interop.matrix.preparing import ROOT
+from interop.matrix.page import MARKS, html
 from interop.matrix.results import GREEN, GREY, RED, Cell, Key, Results
 from interop.matrix.rows import Row
 
 PAGE = ROOT / "build" / "matrix" / "index.html"
 MARKDOWN = ROOT / "interop" / "MATRIX.md"
-MARKS = {GREEN: "●", RED: "✗", GREY: "○", None: "·"}
 HEAD = """\
 # The matrix
 
@@ -99,7 +98,7 @@ def _table(client: str, rows: Sequence[Row], results: Results) -> str:
 
 def _marks(row: Row, column: str, results: Results) -> str:
     cells = [results.cells.get((row.name, target, column)) for target in TARGETS]
-    return "".join(MARKS[cell.state if cell else None] for cell in cells)
+    return "".join(MARKS[cell.state if cell else "none"] for cell in cells)
 
 
 def _reasons(rows: Sequence[Row], results: Results) -> Iterable[str]:

@@ -1,9 +1,7 @@
 """Spark Structured Streaming: exactly the records since the checkpoint, across restarts, and out again."""
 
 import json
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
@@ -12,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from interop.conftest import MakeTopic
 from interop.spark.conftest import Put, Read
+from interop.waiting import eventually
 
 pytestmark = pytest.mark.spark
 
@@ -69,17 +68,10 @@ def test_a_running_query_sees_new_records_soon(topic: str, put: Put, stream: Rea
     try:
         for i in range(5):
             put(topic, [b"%d" % i])
-            wait_for(lambda count=i + 1: len(seen) >= count)
+            eventually(seen.__len__, i + 1, 20)
     finally:
         query.stop()
     assert seen == ["0", "1", "2", "3", "4"]
-
-
-def wait_for(condition: Any, timeout_s: float = 20) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert condition()
 
 
 def test_records_deleted_between_two_runs(

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from interop.jars import KAFKA_VERSION
-from interop.java import java_command, kafka_classpath
+from interop.java import QUICK_JVM, java_command, kafka_classpath
 from interop.storage_tool.running import run
 from interop.storage_tool.scripts import SCRIPTS
 from tests.releases.other import OTHER_VERSION
@@ -22,7 +22,7 @@ RECORDED = {  # the answers of each release's tool
 
 def kafka(release: str, arguments: Sequence[str]) -> tuple[int, str, str]:
     """Run Kafka's own tool, of a release."""
-    jvm = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", kafka_classpath(release))
+    jvm = (*QUICK_JVM, "-cp", kafka_classpath(release))
     command = java_command(*jvm, "kafka.tools.StorageTool", *arguments)
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     return done.returncode, done.stdout, done.stderr

@@ -49,7 +49,11 @@ class AsyncControlClient:
         try:
             async with asyncio.timeout(timeout_s):
                 return read_answer(*await self._exchange(method, target, headers, data))
-        except ConnectionError as error:
+        except h11.RemoteProtocolError as error:  # half an answer, or none
+            raise ConnectionError(f"{self.url}: {error}") from error
+        except TimeoutError as error:
+            raise TimeoutError(f"{self.url}: no answer within {timeout_s:g} s") from error
+        except OSError as error:
             error.filename = self.url  # so the error names the address
             raise
 
@@ -77,15 +81,12 @@ class AsyncControlClient:
 
 
 async def _answer(reader: asyncio.StreamReader, protocol: h11.Connection) -> tuple[int, str, bytes]:
-    """Read an answer. Raises ConnectionError if the broker closes the connection first."""
+    """Read an answer. Raises RemoteProtocolError for half an answer, or none."""
     status, content_type, body = 0, "", bytearray()
     while True:
         event = protocol.next_event()
         if event is h11.NEED_DATA:
-            try:
-                protocol.receive_data(await reader.read(_READ_BYTES))
-            except h11.RemoteProtocolError as error:
-                raise ConnectionError(f"no answer that is HTTP: {error}") from error
+            protocol.receive_data(await reader.read(_READ_BYTES))
         elif isinstance(event, h11.Response):
             kinds = (value.decode("latin-1") for name, value in event.headers if name == b"content-type")
             status, content_type = event.status_code, next(kinds, "").partition(";")[0].strip()
@@ -94,7 +95,7 @@ async def _answer(reader: asyncio.StreamReader, protocol: h11.Connection) -> tup
         elif isinstance(event, h11.EndOfMessage):
             return status, content_type, bytes(body)
         elif isinstance(event, h11.ConnectionClosed):
-            raise ConnectionResetError("the broker has closed the connection without an answer")
+            raise h11.RemoteProtocolError("the broker has closed the connection without an answer")
 
 
 # -- waits and threads
@@ -139,7 +140,8 @@ async def in_thread(
 ) -> T:
     """Do blocking work in a separate thread.
 
-    A thread can't be cancelled. If the caller is cancelled, it waits for the end of the work.
+    A thread can't be cancelled. If the caller is cancelled, it waits for the end of the work; if it is cancelled again,
+    work and `undo` are done all the same.
 
     Args:
         work: the work, whose result is returned.
@@ -154,9 +156,8 @@ async def in_thread(
     except asyncio.CancelledError:
         if stop is not None:
             stop()
-        await asyncio.gather(working, return_exceptions=True)
-        if undo is not None:
-            await loop.run_in_executor(threads, undo)
+        steps = [working] if undo is None else [working, loop.run_in_executor(threads, undo)]  # one after the other
+        await asyncio.shield(asyncio.gather(*steps, return_exceptions=True))
         raise
     finally:
         threads.shutdown(wait=False)

@@ -51,6 +51,13 @@ class ProcessEvent(NamedTuple):
         return Recorded(at, at, 0, b"", None, (PROCESS, f"/{self.how}", ""), node=self.node)
 
 
+def ended_recording(broker: KafkaBroker, is_ending: bool) -> str:
+    """End the recording of a process, and return it. is_ending: the process ends next, and serves clients no more."""
+    text: str = broker.control.call("GET", "/recording", query={"is_ending": True} if is_ending else None)
+    broker.control.call("DELETE", "/recording")
+    return text
+
+
 class BrokerRecorder:
     """A recording of a broker that goes on. Its process must have begun to record."""
 
@@ -70,10 +77,7 @@ class BrokerRecorder:
 
     def _keep_part(self, *, is_ending: bool) -> None:
         with suppress(ControlError, BrokerError, OSError):
-            control = self._broker.control
-            query = {"is_ending": is_ending} if is_ending else None
-            self._parts.append(control.call("GET", "/recording", query=query))
-            control.call("DELETE", "/recording")
+            self._parts.append(ended_recording(self._broker, is_ending))
 
     def save(self, path: str | os.PathLike[str]) -> RecordingState:
         """End the recording, and write it into a file. Raises ControlError where nothing is left of it."""

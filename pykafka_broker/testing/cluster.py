@@ -34,7 +34,15 @@ from pykafka_broker.platform import NEEDS_REUSEADDR, SHARES_BOUND_PORTS, file_pa
 from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.releases.release import is_ahead, release
 from pykafka_broker.testing.answers import RecordingState, Snapshot
-from pykafka_broker.testing.arguments import check_directory, check_known, check_release, config_texts, security_of
+from pykafka_broker.testing.arguments import (
+    address_text,
+    check_directory,
+    check_known,
+    check_release,
+    check_type,
+    config_texts,
+    security_of,
+)
 from pykafka_broker.testing.cluster_data import ClusterData
 from pykafka_broker.testing.cluster_nodes import SESSION, SESSION_MS, FaultHandles
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
@@ -104,11 +112,6 @@ def format_directories(config: Mapping[str, str], cluster_id: str, emulate: str 
             pass  # the text is for people
     except FormatError as error:
         raise BrokerError(f"{config['log.dirs']}: {error}") from None
-
-
-def _in_address(host: str) -> str:
-    """Return a host as it stands before a port."""
-    return f"[{host}]" if ":" in host else host
 
 
 def _lay(image: Path, node_id: int, directories: Sequence[Path]) -> None:
@@ -188,11 +191,10 @@ class KafkaCluster(ClusterData):
         in_process: bool = False,
         allow_unknown_config: bool = False,
     ) -> None:
-        if isinstance(brokers, bool) or not isinstance(brokers, int):
-            raise TypeError(f"brokers must be a number of brokers, such as KafkaCluster(3), not {brokers!r}")
+        check_type("brokers", brokers, int, "a number of brokers, such as KafkaCluster(3)")
         for name, given in (("config", config), ("configs", configs)):
-            if given is not None and not isinstance(given, Mapping):
-                raise TypeError(f"{name} must be a dict, not {given!r}")
+            if given is not None:
+                check_type(name, given, Mapping, "a dict")
         if brokers < 1:
             raise ValueError("a cluster has at least one broker")
         if brokers >= FIRST_CONTROLLER:
@@ -304,7 +306,7 @@ class KafkaCluster(ClusterData):
         self._reserved.append(reserved)
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, NEEDS_REUSEADDR)
         reserved.bind((host, port))
-        return f"{_in_address(host)}:{reserved.getsockname()[1]}"
+        return address_text(host, reserved.getsockname()[1])
 
     def _free_reserved(self) -> None:
         """Give the ports to the nodes that start next, where both can't have them."""
@@ -346,7 +348,7 @@ class KafkaCluster(ClusterData):
             _lay(self._begins_with, node_id, node._directories)
         format_directories({"log.dirs": str(node.data_dir), **config}, self.cluster_id, self._emulate)
         if inner and node_id != self._controller_id:
-            node._join(f"{INTERNAL}://{_in_address(self.host)}:0", self._security)
+            node._join(f"{INTERNAL}://{address_text(self.host, 0)}", self._security)
         elif self._security is not None:
             self._security.write_first_records(Path(config.get("metadata.log.dir", node.data_dir)), emulate)
         return node
@@ -632,7 +634,7 @@ class KafkaCluster(ClusterData):
     async def __aenter__(self) -> AsyncKafkaCluster:
         from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
 
-        return await AsyncKafkaCluster.of(self).start()
+        return await AsyncKafkaCluster.of(self).__aenter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -19,7 +19,17 @@ from pykafka_broker.errors import counted
 from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic
 from pykafka_broker.testing.cluster_nodes import WAIT_S, ClusterTraffic
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
-from pykafka_broker.testing.data import AT_ONCE, NotReached, RecordsDiffer, Step, WaitTimeout, poll, wait
+from pykafka_broker.testing.controlled import names_to_keep
+from pykafka_broker.testing.data import (
+    AT_ONCE,
+    NotReached,
+    RecordsDiffer,
+    Step,
+    WaitTimeout,
+    check_positive,
+    poll,
+    wait,
+)
 from pykafka_broker.testing.record import NewRecord, Record, RecordLike, said, to_expectation
 
 if TYPE_CHECKING:
@@ -193,6 +203,7 @@ class ClusterData(ClusterTraffic):
 
     def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_committed") -> None:
         """Assert the end of the topic: no record is added for some time. Raises RecordsDiffer."""
+        check_positive("within_ms", within_ms)
         before = {(each.partition, each.offset) for each in self.records(topic, isolation_level=isolation_level)}
 
         def came(found: list[Record]) -> bool:
@@ -413,9 +424,7 @@ class ClusterData(ClusterTraffic):
         Args:
             keep: the things to keep, as on a single broker.
         """
-        if isinstance(keep, str):
-            raise TypeError(f"keep must be a list of names: keep=[{keep!r}]")
-        kept = {*keep}
+        kept = {*names_to_keep(keep)}
         if unknown := sorted(kept - _KEEPABLE):
             raise ValueError(f"{unknown[0]} can't be kept; what can is {', '.join(sorted(_KEEPABLE))}")
         for node in (self.controller, *self.brokers):

@@ -24,7 +24,7 @@ from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import ZERO_UUID, uuid_text
 from pykafka_broker.testing.answers import RecordingState
-from pykafka_broker.testing.broker_recording import ProcessEvent, ProcessRecording, events_of, in_time
+from pykafka_broker.testing.broker_recording import ProcessEvent, ProcessRecording, ended_recording, events_of, in_time
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError
 from pykafka_broker.testing.recorded_coordinators import OF_COORDINATORS, asked_coordinators
@@ -39,7 +39,6 @@ from pykafka_broker.testing.recording import (
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.cluster import KafkaCluster
-    from pykafka_broker.testing.process import KafkaBroker
 
 MOVE_LEADER = "/incidents/leader"
 _NOT_LED = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH}
@@ -109,9 +108,6 @@ class ClusterRecorder:
                 node.start_recording()
             node._watch = _NodeWatch(self, node_id)
 
-    def node(self, node_id: int) -> KafkaBroker:
-        return self._cluster.nodes[node_id]
-
     def note_process(self, node_id: int, how: str) -> None:
         """Note that the process of a node ends or has started."""
         self._processes.append(ProcessEvent(perf_counter_ns(), node_id, how))
@@ -119,10 +115,7 @@ class ClusterRecorder:
     def keep_part(self, node_id: int, is_ending: bool = False) -> None:
         """Take the recording of a node's process."""
         with suppress(ControlError, BrokerError, OSError):
-            control = self.node(node_id).control
-            told = control.call("GET", "/recording", query={"is_ending": is_ending} if is_ending else None)
-            self._parts.append(NodeRecording(told))
-            control.call("DELETE", "/recording")
+            self._parts.append(NodeRecording(ended_recording(self._cluster.nodes[node_id], is_ending)))
 
     def forget(self) -> None:
         """End the recording without keeping anything of it."""

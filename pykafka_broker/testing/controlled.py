@@ -108,20 +108,16 @@ class BrokerClock(Handle):
         return int(self._control.call("POST", f"/clock/{how}", body, timeout_s=_LONG_S)["now_ms"])
 
 
-class HasClock(Handle):
-    """A broker with a clock under control."""
+# -- state
+
+
+class WholeState(Handle):
+    """The whole state of a broker: clock, reset, snapshots."""
 
     @property
     def clock(self) -> BrokerClock:
         """The broker's clock: `broker.clock.advance(minutes=10)`."""
         return BrokerClock(self.control)
-
-
-# -- state
-
-
-class WholeState(Handle):
-    """The whole state of a broker: reset, snapshots."""
 
     def reset(self, keep: Iterable[str] = ()) -> None:
         """Reset the broker to the state before the first client; clients stay connected.
@@ -135,9 +131,7 @@ class WholeState(Handle):
         Raises:
             TypeError: `keep` is a text instead of a list.
         """
-        if isinstance(keep, str):
-            raise TypeError(f"keep must be a list of names: keep=[{keep!r}]")
-        self.control.call("POST", "/reset", {"keep": list(keep)}, timeout_s=_LONG_S)
+        self.control.call("POST", "/reset", {"keep": names_to_keep(keep)}, timeout_s=_LONG_S)
 
     def snapshot(self, name: str) -> Snapshot:
         """Keep the whole state under a name, open transactions included. Returns name and size_bytes."""
@@ -158,6 +152,13 @@ class WholeState(Handle):
 
 def _path(name: str) -> str:
     return f"/snapshots/{in_path(name)}"
+
+
+def names_to_keep(keep: Iterable[str]) -> list[str]:
+    """Return the names as a list. Raises TypeError for a text."""
+    if isinstance(keep, str):
+        raise TypeError(f"keep must be a list of names: keep=[{keep!r}]")
+    return list(keep)
 
 
 # -- incidents
@@ -272,8 +273,11 @@ class NodeControl(Handle):
 
         Args:
             keep: the settings to keep.
+
+        Raises:
+            TypeError: `keep` is a text instead of a list.
         """
-        return self._answer(ClusterState, "POST", "/cluster/settings/reset", {"keep": list(keep)})
+        return self._answer(ClusterState, "POST", "/cluster/settings/reset", {"keep": names_to_keep(keep)})
 
     def cut_off(self, nodes: Iterable[int]) -> None:
         """Break the connections from the node to other nodes, until `rejoin`."""
@@ -287,7 +291,7 @@ class NodeControl(Handle):
 # -- the broker
 
 
-class Controlled(Checks, Waits, WholeState, HasClock, Traffic, Incidents, NodeControl):
+class Controlled(Checks, Waits, WholeState, Traffic, Incidents, NodeControl):
     """A broker behind a control API."""
 
     @property

@@ -517,14 +517,20 @@ class Waits(Data):
         """Assert given records of a topic, in any order and among others.
 
         Args:
-            records: as for `assert_records`.
+            records: as for `assert_records`, one at least.
             timeout: seconds to wait for the records.
 
         Raises:
             RecordsDiffer: a record is missing.
+            ValueError: no record is given, so that the assertion could not fail.
         """
         __tracebackhide__ = True
         expected = several(f"assert_contains({topic!r}", records)
+        if not expected:
+            raise ValueError(
+                f"assert_contains({topic!r}, []) names no record, so it could not fail; "
+                f"assert_records({topic!r}, []) asserts that the topic is empty"
+            )
         self._assert_contains(topic, expected, timeout, isolation_level)
 
     def _assert_contains(self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> None:
@@ -551,13 +557,15 @@ class Waits(Data):
         """Assert the end of a topic: no record is added for some time.
 
         Args:
-            within_ms: how long to wait, in milliseconds.
+            within_ms: how long to wait, in milliseconds, at least 1.
             isolation_level: "read_uncommitted" counts records of open and aborted transactions too.
 
         Raises:
             RecordsDiffer: a record was added.
+            ValueError: no time is given, so that the assertion could not fail.
         """
         __tracebackhide__ = True
+        check_positive("within_ms", within_ms)
         body = {"topic": topic, "within_ms": within_ms, "isolation_level": isolation_level}
         _call(self.control, "assertions/no-more", body, within_ms / 1000)
 
@@ -586,6 +594,12 @@ def check_timeout(timeout: float) -> None:
     """Raise TypeError for a timeout which is no number."""
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
         raise TypeError(f"timeout must be a number of seconds, not {timeout!r}")
+
+
+def check_positive(name: str, count: int) -> None:
+    """Raise ValueError for a count below 1: an assertion or a wait would succeed whatever happens."""
+    if count < 1:
+        raise ValueError(f"{name} must be at least 1, not {count}, with which nothing could fail")
 
 
 class NotReached(Exception):

@@ -132,12 +132,19 @@ class Checks(Data):
         Raises:
             AnomaliesFound: there is an anomaly.
             ControlError: no history is written.
+            TypeError: an argument would not be used: one of an application without topics, or another beside them.
             ValueError: the history is full, or an argument is wrong.
         """
         if (input is None) != (output is None):
             raise TypeError("input and output are given together")
-        if order is not None and input is None:
-            raise TypeError("order is of an application: input and output are missing")
+        if input is None:
+            unused = {"order": order is not None, "key": key != "key", "guarantee": guarantee != "exactly_once"}
+            of = "an application: input and output are missing"
+        else:
+            unused = {"seen_by": seen_by is not None, "forbid": bool(forbid)}
+            of = "the whole history: leave out input and output"
+        for name in (name for name, is_given in unused.items() if is_given):
+            raise TypeError(f"{name} is of {of}")
         histories = self._histories()
         if input is None or output is None:
             return _judged(histories, allow, raises, seen_by=seen_by, forbid=forbid)

@@ -99,7 +99,7 @@ class BrokerInProcess:
     def _on_end(self, task: asyncio.Task[int]) -> None:
         error = None if task.cancelled() else task.exception()
         self.returncode = command.CANNOT_START if task.cancelled() or error is not None else task.result()
-        self._stop = None
+        self._stop = self.running = None  # a restarted broker's object keeps this one until its own end
         self._ended.set()
         self._settle()
 

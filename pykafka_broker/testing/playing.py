@@ -328,6 +328,8 @@ def read_recordings(paths: Sequence[Named]) -> Recording:
     """Return the recording in a file, which may be a capture, or in those of a cluster's nodes. Raises OSError or
     ValueError.
     """
+    if not paths:
+        raise BadRecording("no recording is named")
     data = Path(paths[0]).read_bytes()
     if len(paths) > 1 or b'"topics_then"' in data.partition(b"\n")[0]:
         return joined([_named(path, NodeRecording, Path(path).read_text(encoding="utf-8")) for path in paths])

@@ -26,6 +26,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
 from pykafka_broker.platform import CREATION_FLAGS, KILL, STOP, file_path, memory_directory, resume, suspend
 from pykafka_broker.testing.arguments import (
+    address_text,
     check_directory,
     check_known,
     check_release,
@@ -192,12 +193,12 @@ class KafkaBroker(Controlled):
     @property
     def bootstrap_servers(self) -> str:
         """The addresses for a client's `bootstrap.servers`. Raises BrokerError as `port` does."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return address_text(self.host, self.port)
 
     @property
     def _address(self) -> str:
         """Return the address, with port 0 for a port still to be chosen."""
-        return self.bootstrap_servers if self._port else f"{f'[{self.host}]' if ':' in self.host else self.host}:0"
+        return address_text(self.host, self._port)
 
     @property
     def control(self) -> ControlClient:

@@ -283,8 +283,11 @@ class _Connection:
     def send(self, frame: bytes) -> _Answer:
         """Send a request; return its answer, None where the connection ends before."""
         answer: _Answer = asyncio.get_running_loop().create_future()
-        self._sent.append((frame[4:8], answer))
-        self._writer.write(len(frame).to_bytes(4, "big") + frame)
+        if self.is_closed:
+            answer.set_result(None)
+        else:
+            self._sent.append((frame[4:8], answer))
+            self._writer.write(len(frame).to_bytes(4, "big") + frame)
         return answer
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
@@ -301,6 +304,8 @@ class _Connection:
                     if found is not None:
                         break
         except (OSError, asyncio.IncompleteReadError):
+            pass  # the broker has ended it
+        finally:
             self.is_closed = True
             for _, waiting in self._sent:
                 if not waiting.done():

@@ -37,6 +37,7 @@ from pykafka_broker.protocol.messages.describe_transactions_request import Descr
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponsePartition, MetadataResponseTopic
+from pykafka_broker.testing.arguments import address_text, config_texts
 from pykafka_broker.testing.cluster_nodes import SESSION, SESSION_MS
 from pykafka_broker.testing.control_client import ControlClient, ControlError
 from pykafka_broker.testing.data import BrokerError, WaitTimeout
@@ -284,8 +285,7 @@ class ClusterTarget(WaitingTarget):
 
     async def _create(self, name: str, partitions: int, config: dict[str, Any], *, leaders: bool = False) -> None:
         """Create a topic with the recorded replicas, and wait until all of them are in sync."""
-        places = self._placements[name][:partitions]
-        texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
+        places, texts = self._placements[name][:partitions], config_texts(config)
         async with Client(self._cluster.bootstrap_servers, client_id="replay") as client:
             await create_topic(client, name, assignment=[each.replicas for each in places], configs=texts)
         await asyncio.to_thread(self._lead, name, places, leaders)
@@ -434,7 +434,7 @@ class PlainTarget(WaitingTarget):
         self.nodes: Mapping[int, int] = {}
         self.left_out: Counter[str] = Counter()
         self.ended: tuple[int, str] | None = None
-        self._client = Client(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", client_id="replay")
+        self._client = Client(address_text(host, port), client_id="replay")
         self._producer = Producer(self._client, _IN_BATCHES)
         self._turns: Counter[str] = Counter()  # of the partitions of a topic, for records without partition and key
         self._partitions: dict[str, int] = {}
@@ -566,8 +566,7 @@ class PlainTarget(WaitingTarget):
     async def _create(self, name: str, partitions: int, config: dict[str, Any]) -> None:
         if self.nodes and name in OF_COORDINATORS.values():
             return  # the brokers there make it, with a number of partitions of their own
-        texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
-        places = self._placements.get(name, [])[:partitions]
+        places, texts = self._placements.get(name, [])[:partitions], config_texts(config)
         replicas = [each.replicas for each in places]
         await create_topic(
             self._client, name, partitions=-1 if places else partitions, assignment=replicas, configs=texts

@@ -12,7 +12,7 @@ from typing import Any
 
 from pykafka_broker.testing.answers import Advice, ChaosState, Connection, FaultState, RecordingState, SeenRequest
 from pykafka_broker.testing.control_client import ControlClient, told_to_the_test
-from pykafka_broker.testing.data import Handle, wait
+from pykafka_broker.testing.data import Handle, check_positive, wait
 
 __tracebackhide__ = told_to_the_test
 
@@ -41,12 +41,13 @@ class Fault:
         """Wait until the fault has affected enough requests; returns the hits.
 
         Args:
-            n: the least number of hits.
+            n: the least number of hits, at least 1.
             timeout: in seconds.
 
         Raises:
             WaitTimeout: there were fewer hits in time.
         """
+        check_positive("n", n)
         return wait(self._control, FaultState, "waits/fault", timeout, {"fault": self.id, "n": n})["hits"]
 
     def remove(self) -> int:
@@ -268,12 +269,13 @@ class Traffic(Handle):
         """Wait until the log has enough matching requests, and return the requests; of a cluster, all logs together.
 
         Args:
-            n: the least number of requests.
+            n: the least number of requests, at least 1.
             timeout: in seconds.
 
         The other arguments are those of `requests`.
         """
         query = {name: value for name, value in locals().items() if name not in ("self", "n", "timeout")}
+        check_positive("n", n)
         return self._wait_for_request(query | {"since": epoch_ms(since)}, n, timeout)
 
     def _wait_for_request(self, query: Mapping[str, Any], n: int, timeout: float) -> list[SeenRequest]:

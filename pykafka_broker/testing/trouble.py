@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykafka_broker.errors import counted
 from pykafka_broker.testing.control_client import ControlError
-from pykafka_broker.testing.data import BrokerError, WaitTimeout
+from pykafka_broker.testing.data import BrokerError, WaitTimeout, check_positive
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.answers import ChaosState, FaultState, Topic
@@ -79,6 +79,8 @@ def written(value: Any) -> str:
 
 def check_kinds(kinds: Iterable[str], known: Sequence[str] = KINDS) -> list[str]:
     """Return names of troubles as a list. Raises ValueError for an unknown one, or for none."""
+    if isinstance(kinds, str):
+        raise ValueError(f"kinds of trouble must be a list: [{kinds!r}]")
     chosen = list(kinds)
     if unknown := [kind for kind in chosen if kind not in known]:
         raise ValueError(f"there is no trouble {unknown[0]}: there are {', '.join(known)}")
@@ -128,11 +130,12 @@ class ClusterTrouble:
         self._thread.start()
 
     def wait(self, n: int = 1, timeout: float = 30) -> None:
-        """Wait until `n` troubles have come.
+        """Wait until `n` troubles have come, at least 1.
 
         Raises:
             WaitTimeout: they have not come in time.
         """
+        check_positive("n", n)
         with self._changed:
             if not self._changed.wait_for(lambda: len(self.came) >= n, timeout):
                 raise WaitTimeout(f"after {timeout:g} s {counted(len(self.came), 'trouble')} came, expected {n}")
@@ -205,6 +208,7 @@ class ClusterTrouble:
         """Return the partition of a group's coordinator."""
         from pykafka_broker.broker.coordinators.coordinator_log import partition_for
 
+        self._cluster.coordinator(group)  # creates the topic, where no client has asked for a coordinator yet
         counts = {each["name"]: each["partitions"] for each in self._topics("move_coordinator")}
         return partition_for(group, counts[_OF_COORDINATORS[0]])
 

@@ -15,10 +15,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType, StringType, StructField, StructType, TimestampType
 
-from pipeline import checkpoints, events, tables, topics
+from pipeline import checkpoints, events, topics
 from pipeline.context import Context
 from pipeline.database import SQLITE, Database, open_database
-from pipeline.kafka import COMPACTED
+from pipeline.files import AnyFiles, Files
+from pipeline.kafka import COMPACTED, Kafka
 from pipeline.ledger import LedgerNames
 from pipeline.merged import ledger_of
 from pipeline.offsets import check_table, ensure_tables, owner_of, store_owner, take_table
@@ -35,14 +36,6 @@ RESULT = "window_start STRING, group_value STRING, window_end STRING, events BIG
 NAMES = LedgerNames("id", "time", "date")
 RAW = ("_key", "_value", "_headers")  # not needed here, and most of a record's bytes
 TOTAL = DecimalType(38, 6)
-
-
-def check(settings: Settings) -> None:
-    tables.require(settings)
-
-
-def reads(settings: Settings) -> list[str]:
-    return [settings.bronze_topic]
 
 
 def writes(settings: Settings) -> list[str]:
@@ -138,29 +131,29 @@ def ensure_table(database: Database) -> None:
     database.ensure_table(TABLE, {**kinds, "total": database.type_of(TOTAL)}, KEY)
 
 
+def claimed(files: AnyFiles, settings: Settings, kafka: Kafka) -> checkpoints.Claim:
+    return checkpoints.claim(files, settings, kafka, JOB, output=ledger_path(settings))
+
+
 def run(context: Context) -> dict[str, Any]:
-    settings = context.settings
+    settings, files = context.settings, Files(context.spark)
     schema = events.event_schema(context.spark, settings)
     steps = Steps(context, schema)
     events.require_group_and_value(steps.schema, settings)
-    checkpoint = settings.path(f"checkpoints/{JOB}")
-    claim = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint)
-    checkpoints.check_output(context, claim.id, ledger_path(settings))
-    tables.require_format(context, ledger_path(settings))
+    claim = claimed(files, settings, context.kafka)
     database = open_database(settings.database_url)
     try:
         ensure_tables(database)
         check_table(database, TABLE, claim.id)
         ensure_table(database)
         context.kafka.ensure_topic(settings.windows_topic, COMPACTED)
-        claim.take()
+        claim.take(files)
         take_table(database, TABLE, claim.id)
-        checkpoints.take_output(context, claim.id, ledger_path(settings))
         records = topics.read_stream(context.spark, settings, settings.bronze_topic)
         frame = events.observe_read(events.parse(records, schema, settings), schema, settings).drop(*RAW)
         process, output = Windows(context, database, steps.schema, claim.id), settings.windows_topic
         try:
-            batches = run_stream(context, JOB, frame, process, checkpoint, output=output, steps=steps)
+            batches = run_stream(context, JOB, frame, process, claim.path, output=output, steps=steps)
         finally:
             process.ledger.close()
     finally:

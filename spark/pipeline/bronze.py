@@ -12,6 +12,8 @@ from pyspark.sql import functions as F
 from pipeline import checkpoints, source, tables, topics
 from pipeline.context import Context
 from pipeline.errors import SettingsError
+from pipeline.files import AnyFiles, Files
+from pipeline.kafka import Kafka
 from pipeline.parts import parts_of
 from pipeline.runner import run_stream
 from pipeline.settings import Settings
@@ -20,27 +22,22 @@ JOB = "bronze"
 
 
 def check(settings: Settings) -> None:
-    tables.require(settings)
     if settings.transform or settings.rules:
         raise SettingsError("bronze keeps records as they are: it takes no transform and no rules")
-
-
-def reads(settings: Settings) -> list[str]:
-    return [settings.bronze_topic]
 
 
 def table_path(settings: Settings) -> str:
     return settings.path(JOB)
 
 
+def claimed(files: AnyFiles, settings: Settings, kafka: Kafka) -> checkpoints.Claim:
+    return checkpoints.claim(files, settings, kafka, JOB, output=table_path(settings))
+
+
 def run(context: Context) -> dict[str, Any]:
-    settings, path = context.settings, table_path(context.settings)
-    checkpoint = settings.path(f"checkpoints/{JOB}")
-    claim = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint)
-    checkpoints.check_output(context, claim.id, path)
-    tables.require_format(context, path)
-    claim.take()
-    checkpoints.take_output(context, claim.id, path)
+    settings, path, files = context.settings, table_path(context.settings), Files(context.spark)
+    claim = claimed(files, settings, context.kafka)
+    claim.take(files)
     records = topics.read_stream(context.spark, settings, settings.bronze_topic)
     frame = records.observe("read", F.count(F.lit(1)).alias("rows"))
     table = parts_of(context, path, owner=claim.id)
@@ -48,7 +45,7 @@ def run(context: Context) -> dict[str, Any]:
     def process(batch: DataFrame, batch_id: int) -> None:
         table.append(batch, (tables.BATCH, batch_id))
 
-    batches = run_stream(context, JOB, frame, process, checkpoint, output=path)
+    batches = run_stream(context, JOB, frame, process, claim.path, output=path)
     read = {"topic": source.name_of(settings.source, settings.bronze_topic)}
     return {"batches": len(batches), "rows": sum(b["rows"] for b in batches), "table": path, **read} | {
         "batches_metrics": batches

@@ -11,29 +11,16 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline import source
 from pipeline.errors import JobFailed, PipelineError, UnknownTopic, perhaps
-from pipeline.settings import Settings, add_arguments, fields_of, load
+from pipeline.settings import JOBS, Settings, add_arguments, fields_of, load
 
-WORDS = {
-    "generate": "event data, seeded",
-    "ingest": "files to a topic, repeatable",
-    "bronze": "a topic to a table, every record as it is",
-    "silver": "a topic to a table, bad records to a dead-letter topic",
-    "aggregate": "windows of event time to a table and a compacted topic",
-    "store": "a topic into SQLite or PostgreSQL, exactly once",
-    "sessions": "what a user did without a long pause, to a table",
-    "route": "good records to another topic, bad ones to dead letters, in real time",
-    "replay": "a bounded part of a topic once more",
-    "compacted": "the latest value of every key of a topic as a table",
-    "compact": "small files of tables, put together",
-    "report": "an HTML page with plots of a run",
-    "flows": "several jobs at once, as the settings file names them",
-    "new": "a project of your own, with tests, in the folder --output",
-    "demo": "all of it on a broker of its own, checked against plain Python",
-}
+if TYPE_CHECKING:
+    from pipeline.flows import Flow
+    from pipeline.kafka import Kafka
+
 WITHOUT_KAFKA = ("generate", "new")
 WITHOUT_BROKER = ("compact",)  # jobs on Spark alone
 
@@ -41,14 +28,14 @@ WITHOUT_BROKER = ("compact",)  # jobs on Spark alone
 def parser() -> argparse.ArgumentParser:
     outer = argparse.ArgumentParser(prog="python -m pipeline", description="A data pipeline on Spark and Kafka.")
     jobs = outer.add_subparsers(dest="job", required=True, metavar="JOB")
-    for job, words in WORDS.items():
+    for job, words in JOBS.items():
         described = words[0].upper() + words[1:] + "."
         add_arguments(jobs.add_parser(job, help=words, description=described, allow_abbrev=False), job)
     return outer
 
 
 def main(argv: Sequence[str] | None = None, stop: threading.Event | None = None) -> int:
-    """The exit code: 0, or that of the error's class."""
+    """Run a job and return the exit code: 0, or that of the error's class."""
     whole = parser()
     options, unknown = whole.parse_known_args(argv)
     if unknown:
@@ -66,7 +53,7 @@ def main(argv: Sequence[str] | None = None, stop: threading.Event | None = None)
 
 
 def stop_at_signals() -> threading.Event:
-    """SIGTERM and Ctrl-C end a stream after the batch that is under way; a second one ends it at once."""
+    """Let SIGTERM and Ctrl-C end a stream after the batch that is under way, and a second one at once."""
     stop = threading.Event()
 
     def on_signal(number: int, _: Any) -> None:
@@ -99,28 +86,35 @@ def start(job: str, settings: Settings, stop: threading.Event) -> dict[str, Any]
 
 
 def with_kafka(job: str, settings: Settings, stop: threading.Event) -> dict[str, Any]:
+    from pipeline.flows import Flow, flows_of
     from pipeline.kafka import Kafka
 
     module = importlib.import_module(f"pipeline.{job}")
-    for name in ("check", "reads"):
-        if hasattr(module, name):
-            getattr(module, name)(settings)
+    flows = flows_of(settings) if job == "flows" else [Flow(job, job, settings)]
+    for flow in flows:
+        flow.check()
+        flow.reads()
     kafka = Kafka(settings)
     if job in WITHOUT_BROKER:
         return with_spark(module.run, job, settings, kafka, stop)
-    kafka.check_reachable()
-    require_topics(module.reads(settings) if hasattr(module, "reads") else (), settings, kafka)
+    for flow in flows:
+        look_at_brokers(flow, Kafka(flow.settings))
     if job == "report":
         written: dict[str, Any] = module.write(settings, kafka)
         return written
-    for topic in module.writes(settings) if hasattr(module, "writes") else ():
-        kafka.check_writable(topic)
-    if settings.metrics_topic:
-        kafka.ensure_topic(settings.metrics_topic)
     return with_spark(module.run, job, settings, kafka, stop)
 
 
-def require_topics(topics: Iterable[str], settings: Settings, kafka: Any) -> None:
+def look_at_brokers(flow: Flow, kafka: Kafka) -> None:
+    """Make sure that all is there and nobody else's: the brokers, the topics, and what the job has written before."""
+    kafka.check_reachable()
+    require_topics(flow.reads(), flow.settings, kafka)
+    for topic in flow.writes():
+        kafka.check_writable(topic)
+    flow.check_claim(kafka)
+
+
+def require_topics(topics: Iterable[str], settings: Settings, kafka: Kafka) -> None:
     """Make sure that what a job reads is there: the topics, or one at least that the pattern matches."""
     if "subscribePattern" in settings.source:
         pattern = source.pattern(settings.source)
@@ -132,7 +126,7 @@ def require_topics(topics: Iterable[str], settings: Settings, kafka: Any) -> Non
 
 
 def with_spark(
-    run: Callable[[Any], dict[str, Any]], job: str, settings: Settings, kafka: Any, stop: threading.Event
+    run: Callable[[Any], dict[str, Any]], job: str, settings: Settings, kafka: Kafka, stop: threading.Event
 ) -> dict[str, Any]:
     """Run in the session there is, or in a new one that ends with the job."""
     from py4j.protocol import Py4JJavaError
@@ -150,7 +144,7 @@ def with_spark(
         raise JobFailed(f"Spark can't be started (is there a Java 17?): {error}") from error
     try:
         if not borrowed:
-            keep_signals(stop)
+            keep_signals()
         return run(Context(session, settings, kafka, stop))
     except (PySparkException, Py4JJavaError) as error:
         raise in_words(error) from error
@@ -159,7 +153,7 @@ def with_spark(
             session.stop()
 
 
-def keep_signals(stop: threading.Event) -> None:
-    """Spark takes Ctrl-C for itself when its context starts; it is ours."""
+def keep_signals() -> None:
+    """Take Ctrl-C back from Spark, which takes it for itself when its context starts."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.getsignal(signal.SIGTERM))

@@ -25,16 +25,12 @@ from pipeline import aggregate, bronze, journal, replay, sessions, silver, table
 from pipeline.context import Context
 from pipeline.errors import JobFailed, SettingsError
 from pipeline.files import Files
-from pipeline.settings import DELTA, ICEBERG, Settings
+from pipeline.settings import DELTA, ICEBERG
 from pipeline.tables import BATCH
 
 MEGABYTE = 1 << 20
 OF_DAYS = (silver.JOB, aggregate.JOB)  # of Parquet, these alone: a stream knows the files of a bronze table by name
 TABLES = (bronze.JOB, *OF_DAYS, sessions.JOB, "quarantine", replay.PART)
-
-
-def check(settings: Settings) -> None:
-    tables.require(settings)
 
 
 def run(context: Context) -> dict[str, Any]:

@@ -14,12 +14,9 @@ from pyspark.sql import functions as F
 
 from pipeline import tables, topics
 from pipeline.context import Context
+from pipeline.files import Files
 from pipeline.parts import parts_of
 from pipeline.settings import Settings
-
-
-def check(settings: Settings) -> None:
-    tables.require(settings)
 
 
 def source_topic(settings: Settings) -> str:
@@ -50,7 +47,7 @@ def latest(records: DataFrame) -> DataFrame:
 def run(context: Context) -> dict[str, Any]:
     settings, topic = context.settings, source_topic(context.settings)
     path = table_path(settings)
-    tables.require_format(context, path)
+    tables.require_format(Files(context.spark), settings, path)
     context.kafka.remember(topic)
     records = topics.read_range(context.spark, settings, topic, context.kafka.ranges(topic))
     parts_of(context, path).replace_all(latest(records).coalesce(settings.shuffle_partitions))

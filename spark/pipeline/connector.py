@@ -30,7 +30,7 @@ def missing(reason: str) -> SettingsError:
 
 
 def connector_jars(given: str = "") -> list[str]:
-    """The jars for Spark's setting `spark.jars`."""
+    """Return the jars for Spark's setting `spark.jars`."""
     if given:
         jars = [jar.strip() for jar in given.split(",")]
         absent = [jar for jar in jars if "://" not in jar and not Path(jar).exists()]
@@ -58,13 +58,13 @@ def format_jars(table_format: str) -> list[str]:
 
 
 def _connector_major(jar: str) -> str | None:
-    """`4` of `spark-sql-kafka-0-10_2.13-4.0.0.jar`."""
+    """Return `4` of `spark-sql-kafka-0-10_2.13-4.0.0.jar`."""
     name = Path(jar).name
     return name.rsplit("-", 1)[1].split(".")[0] if name.startswith("spark-sql-kafka-") else None
 
 
 def _fetched() -> Path:
-    """What the checkout has kept or can fetch."""
+    """Return the folder of jars that the checkout has kept or can fetch."""
     if not (CHECKOUT / "spark" / "pipeline").exists():  # copied elsewhere, or in the archive of a spark-submit
         raise missing(f"{JARS_VARIABLE} is not set")
     try:

@@ -34,6 +34,7 @@ TYPES = {
     "decimal": ("DECIMAL TEXT", "NUMERIC"),  # with the digits: NUMERIC(12,2)
 }
 SQLITE, POSTGRESQL = 0, 1
+SQLITE_URL = "sqlite:///"
 # PostgreSQL's own words for the types above
 SAME_TYPE = {"TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ"}
 
@@ -43,15 +44,15 @@ sqlite3.register_adapter(date, date.isoformat)
 
 
 def open_database(url: str) -> Database:
-    if url.startswith("sqlite:///"):
-        return SQLiteDatabase(url.removeprefix("sqlite:///"))
+    if url.startswith(SQLITE_URL):
+        return SQLiteDatabase(url.removeprefix(SQLITE_URL))
     if url.startswith(("postgresql://", "postgres://")):
         return PostgreSQLDatabase(url)
     raise SettingsError(f"database is {url!r}, and has to be sqlite:///PATH or postgresql://USER@HOST/NAME")
 
 
 class Database(ABC):
-    """What both have in common; statements are written with `?` for a value, and a refusal is a StoreError."""
+    """A connection to either database. Statements have `?` for a value, and a refusal is a StoreError."""
 
     dialect: int
     errors: tuple[type[Exception], ...]
@@ -59,15 +60,15 @@ class Database(ABC):
 
     @abstractmethod
     def _execute(self, statement: str, values: Row) -> list[Any]:
-        """The rows that the statement gives."""
+        """Return the rows that the statement gives."""
 
     @abstractmethod
     def _execute_many(self, statement: str, rows: Iterable[Row]) -> None:
-        """The statement once for every row of values."""
+        """Execute the statement once for every row of values."""
 
     @abstractmethod
     def columns(self, table: str) -> dict[str, str]:
-        """Names and types of the columns, empty if there is no such table."""
+        """Return names and types of the columns; nothing if there is no such table."""
 
     def execute(self, statement: str, values: Row = ()) -> list[Any]:
         with self._in_words():
@@ -86,7 +87,7 @@ class Database(ABC):
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of what is executed inside, or nothing."""
+        """Do all of what is executed inside, or nothing."""
         try:
             self.execute("BEGIN")
             yield
@@ -160,7 +161,7 @@ def without_nul(value: Any) -> Any:
 
 
 class PostgreSQLDatabase(Database):
-    """Its text has no NUL: that becomes U+FFFD, as Spark makes it of bytes that are no UTF-8."""
+    """PostgreSQL, whose text has no NUL: that becomes U+FFFD, as Spark makes it of bytes that are no UTF-8."""
 
     dialect = POSTGRESQL
 

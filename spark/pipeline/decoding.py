@@ -155,7 +155,7 @@ def avro_reader(schema: RegisteredSchema) -> Reader:
 
 
 class AvroShape:
-    """Whether values of a schema may be in each other without an end.
+    """The shape of a schema: whether its values may be in each other without an end.
 
     names: the named types of the schema.
     """

@@ -34,7 +34,7 @@ DEFAULT = Settings()
 
 @contextlib.contextmanager
 def broker_for(settings: Settings) -> Iterator[str]:
-    """The broker that the settings name, or one that lives as long as the demo."""
+    """Yield the broker that the settings name, or one that lives as long as the demo."""
     if settings.bootstrap_servers != DEFAULT.bootstrap_servers:
         yield settings.bootstrap_servers
         return
@@ -96,7 +96,6 @@ class Demo:
         self._check("records ingested by a second run", self._step("ingest again", ingest.run)["written"], 0)
         records = self._context.kafka.read_all(self._settings.bronze_topic)
         self._check("records in the topic", len(records), lines)
-        self._context.kafka.ensure_topic(METRICS_TOPIC)
         self._silver(records)
         self._aggregate(records)
         self._store(records)

@@ -77,7 +77,7 @@ def require_free(schema: StructType, names: Iterable[str], whose: str) -> None:
 
 
 def require_group_and_value(schema: StructType, settings: Settings) -> None:
-    """What the aggregation needs beyond id and time."""
+    """Refuse a schema without the columns that the aggregation needs beyond id and time."""
     _require(schema, settings.group_column, StringType, "group_column", "a STRING")
     _require(schema, settings.value_column, NumericType, "value_column", "a number")
 
@@ -188,7 +188,7 @@ def first_of_each_id(events: DataFrame, id_column: str) -> DataFrame:
 
 
 def observe_read(parsed: DataFrame, schema: StructType, settings: Settings) -> DataFrame:
-    """Row counts, the nulls of every column and the events with unknown fields, as metrics of the batch."""
+    """Count rows, the nulls of every column and the events with unknown fields, as metrics of the batch."""
     is_event = F.col(REASON).isNull()
     names = [name for name in schema.names if name != settings.unknown_fields]
     counts = [F.count(F.when(is_event & F.col(name).isNull(), 1)).alias(f"null_{name}") for name in names]

@@ -4,12 +4,17 @@ HDFS or in an object store, and a file is there whole or not at all.
 
 from __future__ import annotations
 
+import os
 import re
 import uuid
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+
+from pipeline.settings import local
 
 WILDCARD = re.compile(r"[*?\[{]")
 
@@ -33,7 +38,7 @@ class Files:
         return str(system.makeQualified(hadoop_path).toString())
 
     def names(self, folder: str) -> list[str]:
-        """What is in the folder, nothing if there is none."""
+        """Return the names of what is in the folder; nothing if there is no folder."""
         return [str(status.getPath().getName()) for status in self._statuses(folder)]
 
     def sizes(self, folder: str) -> dict[str, int]:
@@ -122,3 +127,30 @@ class Files:
     def recover_folder(self, path: str) -> None:
         if not self.exists(path) and self.exists(f"{path}.old"):
             self.rename(f"{path}.old", path)
+
+
+class LocalFiles:
+    """Files of this machine's disk, to look at while there is no JVM; a path is understood as Hadoop would."""
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(_absolute(path))
+
+    def qualified(self, path: str) -> str:
+        return f"file:{_absolute(path)}"
+
+    def names(self, folder: str) -> list[str]:
+        with suppress(FileNotFoundError):
+            return os.listdir(_absolute(folder))
+        return []
+
+    def read(self, path: str) -> str | None:
+        with suppress(FileNotFoundError):
+            return Path(_absolute(path)).read_text(encoding="utf-8")
+        return None
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(local(path))
+
+
+AnyFiles = Files | LocalFiles

@@ -17,7 +17,7 @@ import importlib
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any
@@ -26,10 +26,13 @@ from pyspark import __version__ as PYSPARK_VERSION
 from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
 
+from pipeline import tables
 from pipeline.context import Context
 from pipeline.errors import PipelineError, SettingsError
+from pipeline.files import LocalFiles
 from pipeline.kafka import Kafka
-from pipeline.settings import Settings, checked, converted, require_trigger
+from pipeline.settings import Settings, converted, fields_of, is_local, require_trigger, with_secrets
+from pipeline.settings import check as check_settings
 
 JOBS = ("bronze", "silver", "aggregate", "store", "sessions", "route")
 NAME = re.compile(r"\w[\w.-]*")  # a folder of data_dir, too
@@ -37,7 +40,7 @@ NAME = re.compile(r"\w[\w.-]*")  # a folder of data_dir, too
 
 @dataclasses.dataclass(frozen=True)
 class Flow:
-    """A job that the file names, with its settings."""
+    """A job with its settings: one that the file names, or the only one of a run."""
 
     name: str
     job: str
@@ -47,6 +50,29 @@ class Flow:
     def module(self) -> ModuleType:
         return importlib.import_module(f"pipeline.{self.job}")
 
+    def check(self) -> None:
+        """Refuse settings that the job can't use."""
+        if "table_format" in (field.name for field in fields_of(self.job)):
+            tables.require(self.settings)
+        if hasattr(self.module, "check"):
+            self.module.check(self.settings)
+
+    def reads(self) -> list[str]:
+        """Return the topics that have to be there; those of a stream are the raw events, if its module says nothing."""
+        if hasattr(self.module, "reads"):
+            return list(self.module.reads(self.settings))
+        return [self.settings.bronze_topic] if self.job in JOBS else []
+
+    def writes(self) -> list[str]:
+        """Return the topics that the job writes to."""
+        own = self.module.writes(self.settings) if hasattr(self.module, "writes") else []
+        return [topic for topic in (*own, self.settings.metrics_topic) if topic]
+
+    def check_claim(self, kafka: Kafka) -> None:
+        """Refuse another's checkpoint or table before there is a JVM, where they are on this machine's disk."""
+        if hasattr(self.module, "claimed") and is_local(self.settings.data_dir) and is_local(self.settings.from_bronze):
+            self.module.claimed(LocalFiles(), self.settings, kafka)
+
 
 def flows_of(settings: Settings) -> list[Flow]:
     """Return the flows of the settings.
@@ -55,11 +81,13 @@ def flows_of(settings: Settings) -> list[Flow]:
     its topic where nothing is said: the folder, the table, the topics of dead letters and windows.
 
     Raises:
-        SettingsError: there are none, or one has a name, a job or a setting that can't be.
+        SettingsError: there are none, one has a name, a job or a setting that can't be, or two write to one place.
     """
     if not settings.flows:
         raise SettingsError("there are no flows: the settings file has them as tables, [flows.NAME]")
-    return [_flow(name, dict(table), settings) for name, table in settings.flows.items()]
+    flows = [_flow(name, dict(table), settings) for name, table in settings.flows.items()]
+    _require_places_of_their_own(flows)
+    return flows
 
 
 def _flow(name: str, table: dict[str, Any], settings: Settings) -> Flow:
@@ -76,20 +104,12 @@ def _flow(name: str, table: dict[str, Any], settings: Settings) -> Flow:
         "table": re.sub(r"\W", "_", name),
     }
     try:
-        changed = dataclasses.replace(settings, flows={}, **(defaults | own))
-        changed = checked(changed, os.environ)
+        changed = dataclasses.replace(settings, flows={}, **(defaults | with_secrets(own, os.environ)))
+        check_settings(changed)
         require_trigger(job, changed)
         return Flow(name, job, changed)
     except SettingsError as error:
         raise SettingsError(f"flow {name}: {error}") from error
-
-
-def check(settings: Settings) -> None:
-    for flow in flows_of(settings):
-        for name in ("check", "reads"):
-            if hasattr(flow.module, name):
-                getattr(flow.module, name)(flow.settings)
-    _require_places_of_their_own(flows_of(settings))
 
 
 def _require_places_of_their_own(flows: list[Flow]) -> None:
@@ -101,18 +121,6 @@ def _require_places_of_their_own(flows: list[Flow]) -> None:
         if place in taken:
             raise SettingsError(f"flows {taken[place]} and {flow.name} are both {place}")
         taken[place] = flow.name
-
-
-def reads(settings: Settings) -> Iterator[str]:
-    for flow in flows_of(settings):
-        if "subscribePattern" not in flow.settings.source:
-            yield from flow.module.reads(flow.settings)
-
-
-def writes(settings: Settings) -> Iterator[str]:
-    for flow in flows_of(settings):
-        if hasattr(flow.module, "writes"):
-            yield from flow.module.writes(flow.settings)
 
 
 def in_a_thread(spark: SparkSession, work: Callable[[Flow], dict[str, Any]]) -> Callable[[Flow], dict[str, Any]]:

@@ -38,7 +38,7 @@ class Generator:
         self._user_weights = list(accumulate(1 / (rank + 1) for rank in range(settings.users)))
 
     def lines(self) -> Iterator[str]:
-        """Lines of JSON, `settings.events` of them; duplicates and broken ones come in between."""
+        """Yield lines of JSON, `settings.events` of them; duplicates and broken ones come in between."""
         settings, draw = self._settings, self._random
         recent: list[str] = []
         for number in range(settings.events):
@@ -69,7 +69,7 @@ class Generator:
 
 
 def write(settings: Settings) -> dict[str, Any]:
-    """The job: no Spark and no broker needed."""
+    """Do the job: no Spark and no broker needed."""
     if not settings.output:
         raise SettingsError("output is not set: the file to write the events to")
     path = Path(settings.output)

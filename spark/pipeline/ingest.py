@@ -48,7 +48,7 @@ def writes(settings: Settings) -> list[str]:
 
 
 def read_files(context: Context) -> DataFrame:
-    """Columns `key`, `value` and where in the files a row stands."""
+    """Return the columns `key`, `value` and where in the files a row stands."""
     settings = context.settings
     try:
         frame, key, value = _key_and_value(context, format_of(settings))
@@ -88,12 +88,12 @@ def _key_and_value(context: Context, kind: str) -> tuple[DataFrame, Column, Colu
 
 
 def _read_parquet(context: Context) -> DataFrame:
-    """Every column that any of the files has."""
+    """Read every column that any of the files has."""
     return context.spark.read.option("mergeSchema", "true").parquet(context.settings.input)
 
 
 def _read_csv(context: Context) -> DataFrame:
-    """Columns that the schema names get its types, others stay text; all files have the columns of the first."""
+    """Read the columns of the first file, with the schema's types where it names them and as text elsewhere."""
     settings = context.settings
     reader = context.spark.read.option("header", "true").option("mode", "FAILFAST").option("enforceSchema", "false")
     header = reader.csv(settings.input).columns

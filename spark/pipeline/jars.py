@@ -28,7 +28,7 @@ class JarsError(JavaError):
 
 
 def _connector(scala: str, connector: str, token_provider: str, clients: str, pool: str) -> list[str]:
-    """Spark's Kafka connector and the three jars that it needs beyond PySpark's own."""
+    """Return Spark's Kafka connector and the three jars that it needs beyond PySpark's own."""
     return [
         f"org.apache.spark:spark-sql-kafka-0-10_{scala}:{connector}",
         f"org.apache.spark:spark-token-provider-kafka-0-10_{scala}:{token_provider}",
@@ -101,7 +101,7 @@ def connector_coordinates(pyspark: str) -> list[str]:
 
 
 def spark_connector_jars(pyspark: str = "") -> Path:
-    """The folder with the four jars of Spark's Kafka connector, for this version of PySpark or the installed one."""
+    """Return the folder with the four jars of Spark's Kafka connector, for this PySpark or the installed one."""
     coordinates = connector_coordinates(pyspark or _installed_pyspark())
     _, artifact, version = coordinates[0].split(":")
     return fetched(f"{artifact}-{version}", coordinates, transitive=False)
@@ -115,7 +115,7 @@ def _installed_pyspark() -> str:
 
 
 def fetched(name: str, coordinates: list[str], *, transitive: bool) -> Path:
-    """The folder `name` with these jars, and all that they depend on where `transitive` says so."""
+    """Return the folder `name` with these jars, and all that they depend on where `transitive` says so."""
     folder = cache_dir() / name
     if (folder / COMPLETE).exists():
         return folder

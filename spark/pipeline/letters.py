@@ -19,7 +19,7 @@ from pipeline.errors import SettingsError
 from pipeline.kafka import Kafka
 from pipeline.settings import Settings
 
-MAX_REQUEST_SIZE, BUFFER_MEMORY = 1_048_576, 33_554_432  # what Kafka's Java producer has where nothing is set
+DEFAULTS = {"max.request.size": 1_048_576, "buffer.memory": 33_554_432}  # of Kafka's Java producer
 BATCH_BYTES = 61  # before the first record of a batch
 RECORD_BYTES = 21  # of a record, at most, beside key, value and headers
 HEADER_BYTES = 10  # the two lengths of a header, at most
@@ -32,13 +32,12 @@ def limit(settings: Settings, kafka: Kafka) -> int:
     """Return how many bytes a record of the dead-letter topic may have.
 
     Raises:
-        SettingsError: it is so small that our own headers do not fit.
+        SettingsError: one of the three is no number, or so small that our own headers do not fit.
     """
     topic = settings.dead_letter_topic
     known = {
         f"max.message.bytes of topic {topic}": kafka.max_message_bytes(topic),
-        "kafka max.request.size": int(settings.kafka.get("max.request.size", MAX_REQUEST_SIZE)),
-        "kafka buffer.memory": int(settings.kafka.get("buffer.memory", BUFFER_MEMORY)),
+        **{f"kafka {name}": _number(settings, name, default) for name, default in DEFAULTS.items()},
     }
     name = min(known, key=known.__getitem__)
     if known[name] < SMALLEST_LIMIT:
@@ -46,8 +45,15 @@ def limit(settings: Settings, kafka: Kafka) -> int:
     return known[name]
 
 
+def _number(settings: Settings, name: str, default: int) -> int:
+    try:
+        return int(settings.kafka.get(name, default))
+    except ValueError as error:
+        raise SettingsError(f"kafka {name} is {settings.kafka[name]!r}, and has to be a number of bytes") from error
+
+
 def dead_letters(rejected: DataFrame, limit_bytes: int, keep: Sequence[str] = ()) -> DataFrame:
-    """The records as they came, or what fits of them; the reason and where they are from are added to their headers.
+    """Return the records as they came, or what fits of them, with the reason and where they are from in their headers.
     `keep`: columns to keep beside those of the letter."""
     room = limit_bytes - BATCH_BYTES - RECORD_BYTES - OWN_BYTES
     key, value, headers = F.col("_key"), F.col("_value"), F.col("_headers")
@@ -78,7 +84,7 @@ def dead_letters(rejected: DataFrame, limit_bytes: int, keep: Sequence[str] = ()
 
 
 def _whole(name: str, whole: Column, is_cut: Column) -> list[Column]:
-    """Headers with the length and the digest of something that is cut; their values are null where it is not."""
+    """Return headers with length and digest of something that is cut; their values are null where nothing is."""
     return [
         topics.header(f"source-{name}-length", F.when(is_cut, F.octet_length(whole))),
         topics.header(f"source-{name}-sha256", F.when(is_cut, F.sha2(whole, 256))),
@@ -99,7 +105,7 @@ def _headers_length(headers: Column) -> Column:
 
 
 def _names_and_values(headers: Column) -> Column:
-    """Names and values of all headers, one after the other."""
+    """Return names and values of all headers, one after the other."""
     texts = F.transform(
         headers, lambda entry: F.concat(F.hex(entry["key"]), F.coalesce(F.hex(entry["value"]), F.lit("")))
     )

@@ -24,7 +24,7 @@ NULL_PREFIX = "null_"
 
 
 def offsets_of(text: Any) -> dict[str, dict[str, int]]:
-    """Offsets as a progress has them: parsed already, as JSON text, or nothing before the first batch."""
+    """Return the offsets of a progress, which are parsed already, JSON text, or nothing before the first batch."""
     if isinstance(text, str):
         text = json.loads(text)
     found = text if isinstance(text, dict) else {}
@@ -76,33 +76,31 @@ def metrics_of(progress: Metrics, job: str, output: str, counts: Metrics | None 
 
 
 class MetricsListener(StreamingQueryListener):
-    """Tells the metrics of one job's queries: to a topic, to a file for Prometheus, to a group, and to `batches`."""
+    """Metrics of one job's query: told to a topic, to a file for Prometheus, to a group, and kept in `batches`."""
 
     def __init__(self, settings: Settings, kafka: Kafka, job: str, output: str) -> None:
+        self.query_name = f"{job}-{settings.path('')}"  # a session may run other queries
         self.batches: list[Metrics] = []
         self.counts: dict[int, Metrics] = {}  # by batch, from the end of the batch until Spark tells its progress
         self._job, self._output, self._settings, self._kafka = job, output, settings, kafka
-        self._names: set[str] = set()
-        self._run_ids: set[str] = set()
+        self._run_id = ""
         self._ended = threading.Event()
         self._warned: set[str] = set()
         self._totals = prometheus.Totals(job)
+        if settings.metrics_topic:
+            kafka.ensure_topic(settings.metrics_topic)
         self._producer = kafka.producer() if settings.metrics_topic else None
 
-    def watch(self, query_name: str) -> None:
-        """Only queries of this name are this job's: a session may run others."""
-        self._names.add(query_name)
-
     def onQueryStarted(self, event: Any) -> None:
-        if event.name in self._names:
-            self._run_ids.add(str(event.runId))
+        if event.name == self.query_name:
+            self._run_id = str(event.runId)
 
     def onQueryIdle(self, event: Any) -> None:
         return None
 
     def onQueryProgress(self, event: Any) -> None:
         progress = json.loads(event.progress.json)
-        if progress.get("name") not in self._names:
+        if progress.get("name") != self.query_name:
             return
         counts = self.counts.pop(progress["batchId"], None)
         metrics = metrics_of(progress, self._job, self._output, counts)
@@ -112,11 +110,11 @@ class MetricsListener(StreamingQueryListener):
         self._attempt("the Prometheus file", lambda: self._totals.write(self._settings.prometheus_file, metrics))
 
     def onQueryTerminated(self, event: Any) -> None:
-        if str(event.runId) in self._run_ids:
+        if str(event.runId) == self._run_id:
             self._ended.set()
 
     def wait_until_told(self, timeout_s: float) -> None:
-        """Spark tells its listeners later, on another thread."""
+        """Wait for Spark, which tells its listeners later, on another thread."""
         self._ended.wait(timeout_s)
         if self._producer is not None:
             self._producer.flush(timeout_s)

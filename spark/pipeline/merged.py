@@ -7,7 +7,6 @@ than the watermark from the event's. Here the table itself looks, so nothing is 
 
 from __future__ import annotations
 
-import math
 from datetime import date, timedelta
 from typing import Any
 
@@ -17,9 +16,9 @@ from pyspark.sql.types import DateType, LongType, StructField, StructType
 
 from pipeline import events, tables
 from pipeline.context import Context
-from pipeline.ledger import DAY_S, Added, Ledger, LedgerNames, watermark_of
+from pipeline.ledger import Added, EventTable, Ledger, LedgerNames
 from pipeline.parts import logged_parts_of
-from pipeline.settings import PARQUET, seconds_of
+from pipeline.settings import PARQUET
 from pipeline.tables import BATCH, quoted
 
 
@@ -40,15 +39,11 @@ def ledger_of(
     return MergedLedger(context, path, names, schema)
 
 
-class MergedLedger:
-    """The table's writer. schema: the table's columns, beside date and batch."""
+class MergedLedger(EventTable):
+    """The writer of a table of Delta or Iceberg. schema: the table's columns, beside date and batch."""
 
     def __init__(self, context: Context, path: str, names: LedgerNames, schema: StructType) -> None:
-        self._spark, self._kafka, self._path, self._names = context.spark, context.kafka, path, names
-        self._watermark_s = seconds_of(context.settings.watermark)
-        self._around = math.ceil(self._watermark_s / DAY_S)  # days
-        self._newest_us: int | None = None  # event time of the newest row, microseconds since 1970
-        self._is_first = True
+        super().__init__(context, path, names)
         self._table = logged_parts_of(context, path, [names.date])
         own = [StructField(names.date, DateType()), StructField(BATCH, LongType())]
         self._schema = self._table.prepare(StructType([*schema.fields, *own]))
@@ -62,19 +57,13 @@ class MergedLedger:
         if self._is_first:
             self._newest_us = self._newest_before(batch_id)
             self._is_first = False
-        bound_us, watermark = watermark_of(self._newest_us, self._watermark_s)
-        if not count:
-            return Added(None, {"accepted": 0, "duplicates": 0, "late": 0, "watermark": watermark})
+        return self._added(count, lambda: self._written(dated, first, last, batch_id))
+
+    def _written(self, dated: DataFrame, first: date, last: date, batch_id: int) -> DataFrame:
         firsts = events.first_of_each_id(dated, self._names.id)
         of_batch = firsts.withColumn(BATCH, F.lit(batch_id).cast("bigint"))
         self._merge(self._table.aligned(of_batch, self._schema), first, last)
-        rows = self._rows().where((F.col(BATCH) == batch_id) & F.col(self._names.date).between(first, last))
-        time_us = F.unix_micros(self._names.time)
-        late = F.count(F.when(time_us < F.lit(bound_us), 1))
-        accepted, late_count, newest_us = rows.agg(F.count(F.lit(1)), late, F.max(time_us)).collect()[0]
-        self._newest_us = max((us for us in (self._newest_us, newest_us) if us is not None), default=None)
-        counts = {"accepted": accepted, "duplicates": count - accepted, "late": late_count, "watermark": watermark}
-        return Added(rows, counts)
+        return self._rows().where((F.col(BATCH) == batch_id) & F.col(self._names.date).between(first, last))
 
     def close(self) -> None:
         """Nothing is kept."""

@@ -21,7 +21,7 @@ def write(settings: Settings) -> dict[str, Any]:
     """Write a project into the folder `output`, whose name is that of its package.
 
     Raises:
-        SettingsError: the folder is there already, or its name is none for a package.
+        SettingsError: the folder is there already, can't be written, or has a name that is none for a package.
     """
     folder = Path(settings.output)
     name = folder.name
@@ -33,10 +33,13 @@ def write(settings: Settings) -> dict[str, Any]:
         raise SettingsError(f"{folder} is there already")
     if not TEMPLATE.is_dir():
         raise SettingsError(f"there is no template at {TEMPLATE}: a new project is written by a checkout")
-    for path in sorted(TEMPLATE.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            target = folder / str(path.relative_to(TEMPLATE)).replace(PLACEHOLDER, name)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(re.sub(rf"(?<![A-Z=]){PLACEHOLDER}(?![A-Z=])", name, path.read_text()))
-    shutil.copytree(PIPELINE, folder / "spark" / "pipeline", ignore=NOT_COPIED)
+    try:
+        for path in sorted(TEMPLATE.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                target = folder / str(path.relative_to(TEMPLATE)).replace(PLACEHOLDER, name)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(re.sub(rf"(?<![A-Z=]){PLACEHOLDER}(?![A-Z=])", name, path.read_text()))
+        shutil.copytree(PIPELINE, folder / "spark" / "pipeline", ignore=NOT_COPIED)
+    except OSError as error:
+        raise SettingsError(f"output {folder} can't be written: {error.strerror}") from error
     return {"project": str(folder), "files": sum(path.is_file() for path in folder.rglob("*"))}

@@ -14,12 +14,12 @@ the table can be restored from a backup, and the job goes on from the backup's o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from pipeline import checkpoints, topics
 from pipeline.context import Context
 from pipeline.database import SQLITE, Database
 from pipeline.errors import CheckpointError
+from pipeline.files import Files
 
 JOB = "store"
 PROGRESS, OFFSETS = "pipeline_progress", "pipeline_offsets"
@@ -35,7 +35,7 @@ def ensure_tables(database: Database) -> None:
 
 
 def require_same_topic(database: Database, table: str, topic: str, topic_id: str) -> None:
-    """Rows are known by topic, partition and offset: those of a later topic of the same name would pass for them."""
+    """Refuse a later topic of the same name: rows are known by topic, partition and offset."""
     statement = f"SELECT DISTINCT topic_id FROM {OFFSETS} WHERE table_name = ? AND topic = ?"
     for (known,) in database.execute(statement, (table, topic)):
         checkpoints.require_same_topic(topic, topic_id, known, f"the table {table}", "set another table")
@@ -53,7 +53,7 @@ def store_offsets(database: Database, table: str, topic: str, topic_id: str, off
 
 
 def owner_of(database: Database, table: str) -> tuple[str, int] | None:
-    """The checkpoint that the table was written with, and the last batch of it that the table has."""
+    """Return the checkpoint that the table was written with, and the last batch of it that the table has."""
     found = database.execute(f"SELECT checkpoint, batch_id FROM {PROGRESS} WHERE table_name = ?", (table,))
     return found[0] if found else None
 
@@ -73,89 +73,61 @@ def check_table(database: Database, table: str, checkpoint_id: str) -> None:
 
 
 def take_table(database: Database, table: str, checkpoint_id: str) -> None:
-    """The table is this checkpoint's from now on. A crash before the checkpoint is taken must leave no owner."""
+    """Note the checkpoint as the table's owner. A crash before the checkpoint is taken must leave no owner."""
     if owner_of(database, table) is None:
         with database.transaction():
             store_owner(database, table, checkpoint_id, -1)
 
 
-class Strategy(Protocol):
-    """`checkpoint` is where Spark keeps its own, None for a temporary one."""
+class Strategy:
+    """A memory of offsets. checkpoint: where Spark keeps its own, None for a temporary one; on_conflict: what
+    becomes of a row that the table has."""
 
-    checkpoint: str | None
-    on_conflict: str
-
-    @classmethod
-    def check(cls, context: Context) -> None:
-        """Refuse what can be refused before the database is opened."""
-
-    def starting(self) -> Offsets | None:
-        """Where a run begins, None if it is the first."""
-
-    def is_done(self, batch_id: int) -> bool: ...
-
-    def in_transaction(self, batch_id: int) -> None: ...
-
-    def after_commit(self, offsets: Offsets) -> None: ...
-
-
-class _Base:
     checkpoint: str | None = None
     on_conflict = ""
 
-    @classmethod
-    def check(cls, context: Context) -> None:
-        return None
-
-    def __init__(self, context: Context, database: Database) -> None:
+    def __init__(self, context: Context, database: Database, claim: checkpoints.Claim | None) -> None:
+        """claim: of the checkpoint, where that remembers."""
         self._context, self._database = context, database
         self._table, self._topic = context.settings.table, context.settings.bronze_topic
 
     def starting(self) -> Offsets | None:
+        """Return where a run begins, None if it is the first."""
         return None
 
     def is_done(self, batch_id: int) -> bool:
+        """Return whether the database has the batch."""
         return False
 
     def in_transaction(self, batch_id: int) -> None:
-        return None
+        """Note the batch together with its rows."""
 
     def after_commit(self, offsets: Offsets) -> None:
-        return None
+        """Note the offsets that the committed rows reach."""
 
     def _known(self, offsets: Offsets) -> Offsets | None:
-        """Spark wants a place for every partition; one that nobody has read yet begins at its start."""
+        """Return an offset for every partition, as Spark wants; one that nobody has read yet begins at its start."""
         if not offsets:
             return None
         return {p: offsets.get(p, topics.EARLIEST) for p in self._context.kafka.partitions(self._topic)}
 
 
-class ByCheckpoint(_Base):
-    @classmethod
-    def check(cls, context: Context) -> None:
-        cls._claimed(context)
-
-    @staticmethod
-    def _claimed(context: Context) -> checkpoints.Claim:
-        settings = context.settings
-        return checkpoints.claim(
-            context, JOB, settings.bronze_topic, settings.path(f"checkpoints/{JOB}-{settings.table}")
-        )
-
-    def __init__(self, context: Context, database: Database) -> None:
-        super().__init__(context, database)
-        self._claim = self._claimed(context)
-        self.checkpoint = self._claim.path
+class ByCheckpoint(Strategy):
+    def __init__(self, context: Context, database: Database, claim: checkpoints.Claim | None) -> None:
+        super().__init__(context, database, claim)
+        assert claim is not None
+        self._claim = claim
+        self.checkpoint = claim.path
         owner = owner_of(database, self._table)
-        if owner is not None and owner[0] != self._claim.id:
+        if owner is not None and owner[0] != claim.id:
             raise CheckpointError(
                 f"table {self._table} was written with another checkpoint than {self.checkpoint}: bring that one back, "
                 "or go on with --offsets store, which begins where the table ends"
             )
 
     def starting(self) -> Offsets | None:
-        """For the checkpoint's first batch: Spark asks nobody once it has a checkpoint."""
-        self._claim.take()
+        """Return the beginning of the checkpoint's first batch: later ones begin where the checkpoint says."""
+        self._claim.take(Files(self._context.spark))
         return self._known(stored_offsets(self._database, self._table, self._topic))
 
     def is_done(self, batch_id: int) -> bool:
@@ -166,21 +138,21 @@ class ByCheckpoint(_Base):
         store_owner(self._database, self._table, self._claim.id, batch_id)
 
 
-class _WithoutCheckpoint(_Base):
+class _WithoutCheckpoint(Strategy):
     def in_transaction(self, batch_id: int) -> None:
-        """A checkpoint that was used before knows nothing of these rows: it must not go on from where it was."""
+        """Take the table from a checkpoint that was used before: it knows nothing of these rows, and must not go on."""
         store_owner(self._database, self._table, "none", batch_id)
 
 
 class ByKafka(_WithoutCheckpoint):
     on_conflict = DROP_DOUBLES
 
-    def __init__(self, context: Context, database: Database) -> None:
-        super().__init__(context, database)
+    def __init__(self, context: Context, database: Database, claim: checkpoints.Claim | None) -> None:
+        super().__init__(context, database, claim)
         self.group = context.settings.group or f"{JOB}-{self._table}"
 
     def starting(self) -> Offsets | None:
-        """A group that the brokers have forgotten (offsets expire), or a new one, begins where the table ends."""
+        """Return the group's offsets; a new or forgotten group begins where the table ends."""
         committed = self._context.kafka.committed(self.group, self._topic)
         return self._known(committed or stored_offsets(self._database, self._table, self._topic))
 
@@ -194,7 +166,7 @@ class ByStore(_WithoutCheckpoint):
 
 
 def begin(context: Context, database: Database, strategy: Strategy, topic_id: str) -> Offsets | None:
-    """Where a run begins, None for the start of the topic.
+    """Return where a run begins, None for the start of the topic.
 
     What `latest`, or a time, means is settled by the first run, for every partition: a later one that asked again
     would leave out what came in between.
@@ -213,8 +185,4 @@ def begin(context: Context, database: Database, strategy: Strategy, topic_id: st
     return known
 
 
-STRATEGIES: dict[str, type[ByCheckpoint] | type[ByKafka] | type[ByStore]] = {
-    "checkpoint": ByCheckpoint,
-    "kafka": ByKafka,
-    "store": ByStore,
-}
+STRATEGIES: dict[str, type[Strategy]] = {"checkpoint": ByCheckpoint, "kafka": ByKafka, "store": ByStore}

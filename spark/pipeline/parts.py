@@ -200,10 +200,8 @@ class DeltaParts(LoggedParts):
         self._commit(_with(rows, part), lambda whole: self._save(whole, "append", options))
 
     def replace(self, rows: DataFrame, part: Part) -> None:
-        if not self._is_first:
-            return self._commit(_with(rows, part), lambda whole: self._save(whole, "append", {}))
-        options = {"replaceWhere": _condition(part)}
-        return self._commit(_with(rows, part), lambda whole: self._save(whole, "overwrite", options))
+        mode, options = ("overwrite", {"replaceWhere": _condition(part)}) if self._is_first else ("append", {})
+        self._commit(_with(rows, part), lambda whole: self._save(whole, mode, options))
 
     def replace_all(self, rows: DataFrame) -> None:
         self._commit(rows, lambda whole: self._save(whole, "overwrite", {}))

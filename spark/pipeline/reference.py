@@ -28,7 +28,7 @@ class Expected:
 
 
 def seconds(interval: str) -> int:
-    """`10 minutes` as seconds."""
+    """Return `10 minutes` as seconds."""
     match = re.fullmatch(r"(\d+) (\w+?)s?", interval)
     if match is None:
         raise ValueError(interval)
@@ -36,7 +36,7 @@ def seconds(interval: str) -> int:
 
 
 def event_of(record: Any, settings: Settings) -> dict[str, Any] | None:
-    """The event of a record, or None if the record is none."""
+    """Return the event of a record, or None if the record is none."""
     try:
         event = json.loads((record.value() or b"").decode())
         json.dumps(event, ensure_ascii=False).encode()  # halves of a pair are no text
@@ -50,12 +50,12 @@ def event_of(record: Any, settings: Settings) -> dict[str, Any] | None:
 
 
 def time_of(value: Any) -> datetime:
-    """A time as text, or as whole seconds since 1970."""
+    """Return a time that is text, or whole seconds since 1970."""
     return EPOCH + timedelta(seconds=value) if isinstance(value, int) else datetime.fromisoformat(value)
 
 
 def by_batch(records: Iterable[Any], batches: Iterable[Mapping[str, Any]]) -> Iterable[list[Any]]:
-    """The records of each batch, in the order that decides which of two with one id counts."""
+    """Yield the records of each batch, in the order that decides which of two with one id counts."""
     by_place = {(record.partition(), record.offset()): record for record in records}
     done: dict[int, int] = defaultdict(int)
     for batch in batches:

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pipeline import events, tables, topics
 from pipeline.context import Context
 from pipeline.errors import SettingsError
+from pipeline.files import Files
 from pipeline.parts import parts_of
 from pipeline.settings import PARQUET, Settings
 
@@ -39,7 +40,6 @@ def writes(settings: Settings) -> list[str]:
 
 
 def check(settings: Settings) -> None:
-    tables.require(settings)
     for end in ("from", "to"):
         if getattr(settings, f"{end}_offsets") and getattr(settings, f"{end}_timestamp"):
             raise SettingsError(f"{end}_offsets and {end}_timestamp are both set, and one of them has to decide")
@@ -61,7 +61,7 @@ def parse_offsets(text: str, name: str) -> dict[int, int] | None:
 
 
 def parse_timestamp(text: str, name: str) -> int | None:
-    """Milliseconds; a time without a zone is UTC."""
+    """Return milliseconds; a time without a zone is UTC."""
     if not text:
         return None
     try:
@@ -72,7 +72,7 @@ def parse_timestamp(text: str, name: str) -> int | None:
 
 
 def resolve(context: Context) -> Ranges:
-    """The offsets that are meant, within what the topic has."""
+    """Return the offsets that are meant, within what the topic has."""
     settings, topic = context.settings, source_topic(context.settings)
     present = context.kafka.ranges(topic)
     first = _bound(context, settings.from_offsets, settings.from_timestamp, "from")
@@ -137,7 +137,7 @@ def _to_table(context: Context, ranges: Ranges) -> dict[str, Any]:
     schema, date = events.event_schema(spark, settings), settings.date_column
     events.require_free(schema, [date, PART], "the table is partitioned by (see date_column)")
     path, part = settings.to_path or settings.path(PART), (PART, name_of(source_topic(settings), ranges))
-    tables.require_format(context, path)
+    tables.require_format(Files(spark), settings, path)
     records = topics.read_range(spark, settings, source_topic(settings), ranges)
     parsed = events.parse(records, schema, settings).persist()
     try:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.aggregate import TABLE
-from pipeline.database import open_database
+from pipeline.database import SQLITE_URL, open_database
 from pipeline.errors import SettingsError, StoreError
 from pipeline.kafka import Kafka
 from pipeline.settings import Settings, is_local
@@ -76,7 +76,7 @@ def colours_of(names: Iterable[str]) -> Colours:
 
 
 def by_job(batches: Batches) -> dict[str, Batches]:
-    """The batches of each job; where a job wrote several tables, of each of them."""
+    """Return the batches of each job; where a job wrote several tables, of each of them."""
     outputs: dict[str, set[str]] = defaultdict(set)
     for batch in batches:
         outputs[batch["job"]].add(batch["output"])
@@ -106,8 +106,8 @@ def points(batches: Batches, name: str) -> tuple[list[datetime], list[float]]:
 
 
 def bars(axes: Any, labels: list[str], series: dict[str, dict[str, float]], colours: Colours) -> None:
-    """For each label a bar of every series that has something there, side by side, with its number where there is room
-    for it."""
+    """Draw for each label a bar of every series that has something there, side by side, with its number where there is
+    room for it."""
     width = min(0.2, 0.8 / max(1, len(series)))
     for number, (name, heights) in enumerate(series.items()):
         places = [labels.index(label) + (number + 0.5 - len(series) / 2) * width for label in heights]
@@ -120,7 +120,7 @@ def bars(axes: Any, labels: list[str], series: dict[str, dict[str, float]], colo
 
 
 def from_zero(axes: Any, whole: bool) -> None:
-    """The y-axis begins at 0, also where there is nothing else."""
+    """Begin the y-axis at 0, also where there is nothing else."""
     from matplotlib.ticker import MaxNLocator
 
     low, high = axes.dataLim.ymin, axes.dataLim.ymax
@@ -305,15 +305,14 @@ def page(batches: Batches, windows: Windows) -> str:
     )
 
 
-def local_database(settings: Settings) -> Path:
-    return Path(settings.database_url.removeprefix("sqlite:///"))
-
-
 def read_windows(settings: Settings) -> Windows:
-    """The aggregation's results; none if it never ran here, or into a database that is not named."""
-    if not settings.database and not (is_local(settings.data_dir) and local_database(settings).exists()):
+    """Return the aggregation's results; none if it never ran here, or into a database that is not named."""
+    if not settings.database and not is_local(settings.data_dir):
         return []
-    database = open_database(settings.database_url)
+    url = settings.database_url
+    if url.startswith(SQLITE_URL) and not Path(url.removeprefix(SQLITE_URL)).exists():  # opening would make the file
+        return []
+    database = open_database(url)
     try:
         if not database.columns(TABLE):
             return []
@@ -328,7 +327,7 @@ def read_windows(settings: Settings) -> Windows:
 
 
 def write(settings: Settings, kafka: Kafka) -> dict[str, Any]:
-    """The job: Spark is not needed."""
+    """Do the job: Spark is not needed."""
     records = sorted(kafka.read_all(settings.metrics_topic), key=lambda record: record.timestamp()[1])
     batches = [json.loads(record.value()) for record in records]
     if not batches:

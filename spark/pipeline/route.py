@@ -15,9 +15,11 @@ from pyspark import __version__ as PYSPARK_VERSION
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline import checkpoints, events, letters, rules, topics
+from pipeline import checkpoints, events, letters, rules, source, topics
 from pipeline.context import Context
 from pipeline.errors import SettingsError
+from pipeline.files import AnyFiles, Files
+from pipeline.kafka import Kafka
 from pipeline.runner import run_query, totals
 from pipeline.settings import Settings
 
@@ -35,12 +37,10 @@ def check(settings: Settings) -> None:
         raise SettingsError(f"trigger realtime needs PySpark 4.2, and this is {PYSPARK_VERSION}")
     if not settings.to_topic:
         raise SettingsError("to_topic is not set: the topic that good records go to")
-    if settings.to_topic == settings.bronze_topic:
-        raise SettingsError(f"to_topic and bronze_topic are both {settings.to_topic}, and have to be different topics")
-
-
-def reads(settings: Settings) -> list[str]:
-    return [settings.bronze_topic]
+    for name in ("bronze_topic", "dead_letter_topic", "metrics_topic"):
+        if getattr(settings, name) == settings.to_topic:
+            raise SettingsError(f"to_topic and {name} are both {settings.to_topic}, and have to be different topics")
+    source.check(settings.source, settings.bronze_topic, [settings.to_topic])
 
 
 def writes(settings: Settings) -> list[str]:
@@ -73,24 +73,27 @@ def require_cores(context: Context) -> None:
         )
 
 
+def claimed(files: AnyFiles, settings: Settings, kafka: Kafka) -> checkpoints.Claim:
+    return checkpoints.claim(files, settings, kafka, JOB)
+
+
 def run(context: Context) -> dict[str, Any]:
-    settings = context.settings
+    settings, files = context.settings, Files(context.spark)
     schema = events.event_schema(context.spark, settings)
     rules.require_columns(settings.rules, schema)
     if settings.is_realtime:
         require_cores(context)
         settings = dataclasses.replace(settings, max_offsets_per_trigger=0)  # Spark refuses a limit there
-    checkpoint = settings.path(f"checkpoints/{JOB}")
-    claim = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint)
+    claim = claimed(files, settings, context.kafka)
     for topic in writes(settings):
         context.kafka.ensure_topic(topic)
     letter_limit = letters.limit(settings, context.kafka)
-    claim.take()
+    claim.take(files)
     records = topics.read_stream(context.spark, settings, settings.bronze_topic)
     parsed = events.parse(records, schema, settings, with_headers=True)
     judged = events.observe_read(rules.judged(parsed, settings.rules), schema, settings)
     frame = routed(judged, settings, letter_limit)
     sink = {**topics.sink_options(settings), "includeHeaders": "true"}
     writer = frame.writeStream.format("kafka").options(**sink).outputMode("update")
-    batches = run_query(context, JOB, writer, checkpoint, output=settings.to_topic)
+    batches = run_query(context, JOB, writer, claim.path, output=settings.to_topic)
     return {**totals(batches), "to_topic": settings.to_topic, "batches_metrics": batches}

@@ -71,7 +71,7 @@ MEANINGS: list[tuple[str, type[PipelineError], str]] = [
 
 
 def in_words(error: Exception) -> PipelineError:
-    """An error of Spark as one of ours."""
+    """Return an error of Spark as one of ours."""
     text = str(error)
     for pattern, kind, words in MEANINGS:
         if re.search(pattern, text):
@@ -80,7 +80,7 @@ def in_words(error: Exception) -> PipelineError:
 
 
 def _summary(text: str) -> str:
-    """The innermost message that has words, without the stack."""
+    """Return the innermost message that has words, without the stack."""
     causes = re.findall(r"Caused by: ([^\n]+)", text)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("\tat", "  File"))]
     first = lines[0] if lines else "an error without a text"
@@ -97,7 +97,7 @@ def run_stream(
     output: str,
     steps: Steps | None = None,
 ) -> list[Metrics]:
-    """Run until there is no more (available-now), or until `context.stop`; the metrics of the batches.
+    """Run until there is no more (available-now), or until `context.stop`; return the metrics of the batches.
 
     `process` may return what it counted in the batch, for the metrics. `output` is the name of what it writes: it
     tells runs of the same job apart. `steps` come before `process`.
@@ -130,11 +130,9 @@ def run_query(
 ) -> list[Metrics]:
     """Run a query as `run_stream` does, with whatever sink it has."""
     listener = listener or MetricsListener(context.settings, context.kafka, job, output)
-    name = f"{job}-{context.settings.path('')}"
-    listener.watch(name)
     context.spark.streams.addListener(listener)
     try:
-        writer = _with_trigger(writer.queryName(name), context.settings.trigger)
+        writer = _with_trigger(writer.queryName(listener.query_name), context.settings.trigger)
         writer = writer.option("checkpointLocation", checkpoint) if checkpoint else writer
         query = writer.start()
         try:
@@ -205,7 +203,7 @@ def _last_batch(query: StreamingQuery) -> int:
 
 
 def totals(batches: list[Metrics]) -> dict[str, Any]:
-    """The sums of a run."""
+    """Return the sums of a run."""
     sums = {
         name: sum(batch[name] for batch in batches) for name in ("rows", "accepted", "rejected", "late", "duplicates")
     }

@@ -35,13 +35,16 @@ QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 PROPERTY = re.compile(r"^[ \t]*([^\s#!=:]+)[ \t]*[=: \t][ \t]*(.*?)[ \t\r]*$", re.MULTILINE)
 SUBMIT_OPTIONS = {"--jars": "spark.jars", "--packages": "spark.jars.packages", "--master": "spark.master"}
 SPARKS_OWN_LOG = re.compile(r"org/apache/spark/log4j2[\w-]*\.properties$")  # inside its jar
+SQL_EXTENSIONS = "spark.sql.extensions"
 JARS, CONNECTOR = ("spark.jars", "spark.jars.packages"), "spark-sql-kafka"
-EXTENSIONS = {  # what a session needs for a format of tables, beside its jars
-    DELTA: {
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    },
-    ICEBERG: {"spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"},
+# What a session needs for a format of tables, beside its jars.
+EXTENSIONS = {
+    DELTA: "io.delta.sql.DeltaSparkSessionExtension",
+    ICEBERG: "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+}
+FORMAT_SETTINGS = {
+    DELTA: {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"},
+    ICEBERG: {},
 }
 RUNTIMES = {DELTA: "delta-spark", ICEBERG: "iceberg-spark-runtime"}  # in the names of their jars and packages
 # How checkpoints are written. Spark's usual way starts a process or two (chmod, readlink) for every file on a local
@@ -63,12 +66,14 @@ def build_session(settings: Settings, name: str) -> SparkSession:
     }
     if master.startswith("local"):  # tasks that run Python run this one: PySpark alone takes any python3 of the path
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    jars = connector_setting(settings, given, is_submitted=is_submitted)
+    lists = connector_setting(settings, given, is_submitted=is_submitted)
     wanted = {settings.table_format, *(flow.get("table_format") for flow in settings.flows.values())}
     for table_format in (name for name in EXTENSIONS if name in wanted):
         log = {"spark.databricks.delta.snapshotPartitions": str(settings.shuffle_partitions)}  # Delta's own: 50
-        jars, ours = with_format(table_format, jars, given), EXTENSIONS[table_format] | log | ours
-    for key, value in (ours | settings.spark | jars).items():
+        more = FORMAT_SETTINGS[table_format] | log
+        ours |= {key: value for key, value in more.items() if key not in given}
+        lists = with_format(table_format, lists, given)
+    for key, value in (ours | settings.spark | lists).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     if not (is_submitted or "spark.log.level" in given or has_own_log(session)):
@@ -88,13 +93,16 @@ def connector_setting(settings: Settings, given: Mapping[str, str], *, is_submit
     return {"spark.jars": ",".join([*others, *connector_jars(settings.jars)])}
 
 
-def with_format(table_format: str, jars: dict[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """Return the setting of jars with those of a format of tables, unless they are given already."""
-    present = [value for key, value in {**given, **jars}.items() if key in JARS]
-    if any(RUNTIMES[table_format] in text for text in present):
-        return jars
-    others = [text for text in (jars.get("spark.jars"), given.get("spark.jars")) if text][:1]
-    return {"spark.jars": ",".join([*others, *format_jars(table_format)])}
+def with_format(table_format: str, lists: dict[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that are lists with what a format of tables needs in them, beside what is given there: its
+    extension, and its jars unless these are given."""
+    present = {**given, **lists}
+    extensions = dict.fromkeys(filter(None, [*present.get(SQL_EXTENSIONS, "").split(","), EXTENSIONS[table_format]]))
+    lists = {**lists, SQL_EXTENSIONS: ",".join(extensions)}
+    if not any(RUNTIMES[table_format] in present.get(key, "") for key in JARS):
+        others = [present["spark.jars"]] if present.get("spark.jars") else []
+        lists["spark.jars"] = ",".join([*others, *format_jars(table_format)])
+    return lists
 
 
 def submitted_settings() -> dict[str, str]:
@@ -121,7 +129,7 @@ def launch_settings() -> dict[str, str]:
 
 
 def has_own_log(session: SparkSession) -> bool:
-    """Whether the JVM's log is set up by a file that is not Spark's own."""
+    """Return whether the JVM's log is set up by a file that is not Spark's own."""
     jvm: Any = session.sparkContext._jvm
     source = (
         jvm.org.apache.logging.log4j.LogManager.getContext(False)

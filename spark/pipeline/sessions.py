@@ -13,23 +13,17 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline import checkpoints, events, tables, topics
+from pipeline import checkpoints, events, topics
 from pipeline.context import Context
 from pipeline.errors import SchemaError
+from pipeline.files import AnyFiles, Files
+from pipeline.kafka import Kafka
 from pipeline.parts import parts_of
 from pipeline.runner import run_stream, totals
 from pipeline.settings import Settings
 from pipeline.tables import BATCH
 
 JOB = "sessions"
-
-
-def check(settings: Settings) -> None:
-    tables.require(settings)
-
-
-def reads(settings: Settings) -> list[str]:
-    return [settings.bronze_topic]
 
 
 def table_path(settings: Settings) -> str:
@@ -67,21 +61,21 @@ class Writer:
         return {"sessions": count}
 
 
+def claimed(files: AnyFiles, settings: Settings, kafka: Kafka) -> checkpoints.Claim:
+    return checkpoints.claim(files, settings, kafka, JOB, output=table_path(settings))
+
+
 def run(context: Context) -> dict[str, Any]:
-    settings = context.settings
+    settings, files = context.settings, Files(context.spark)
     schema = events.event_schema(context.spark, settings)
     if settings.key_column not in schema.names:
         raise SchemaError(f"schema has no column {settings.key_column}, which key_column names")
-    checkpoint = settings.path(f"checkpoints/{JOB}")
-    claim = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint)
-    checkpoints.check_output(context, claim.id, table_path(settings))
-    tables.require_format(context, table_path(settings))
-    claim.take()
-    checkpoints.take_output(context, claim.id, table_path(settings))
+    claim = claimed(files, settings, context.kafka)
+    claim.take(files)
     records = topics.read_stream(context.spark, settings, settings.bronze_topic)
     parsed = events.observe_read(events.parse(records, schema, settings), schema, settings)
     accepted = parsed.where(F.col(events.REASON).isNull()).select(*schema.names)
     frame, process = sessions(accepted, settings), Writer(context)
-    batches = run_stream(context, JOB, frame, process, checkpoint, output=table_path(settings))
+    batches = run_stream(context, JOB, frame, process, claim.path, output=table_path(settings))
     written = {"sessions": sum(batch["sessions"] for batch in batches), "table": table_path(settings)}
     return {**totals(batches), **written, "batches_metrics": batches}

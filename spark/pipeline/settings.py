@@ -8,7 +8,6 @@ topic_partitions = 6            in the file of --config: at its top, or in the t
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import os
 import re
@@ -27,22 +26,23 @@ ENVIRONMENT_PREFIX = "PIPELINE_"
 EVENT_SCHEMA = (
     "event_id STRING, event_time TIMESTAMP, user_id STRING, kind STRING, product STRING, country STRING, amount DOUBLE"
 )
-JOBS = (
-    *(
-        "generate",
-        "ingest",
-        "bronze",
-        "silver",
-        "aggregate",
-        "store",
-        "sessions",
-        "route",
-        "replay",
-        "compacted",
-        "report",
-    ),
-    *("flows", "new", "demo"),
-)
+JOBS = {  # and what each does
+    "generate": "event data, seeded",
+    "ingest": "files to a topic, repeatable",
+    "bronze": "a topic to a table, every record as it is",
+    "silver": "a topic to a table, bad records to a dead-letter topic",
+    "aggregate": "windows of event time to a table and a compacted topic",
+    "store": "a topic into SQLite or PostgreSQL, exactly once",
+    "sessions": "what a user did without a long pause, to a table",
+    "route": "good records to another topic, bad ones to dead letters, in real time",
+    "replay": "a bounded part of a topic once more",
+    "compacted": "the latest value of every key of a topic as a table",
+    "compact": "small files of tables, put together",
+    "report": "an HTML page with plots of a run",
+    "flows": "several jobs at once, as the settings file names them",
+    "new": "a project of your own, with tests, in the folder --output",
+    "demo": "all of it on a broker of its own, checked against plain Python",
+}
 RULE_KEYS = ("column", "min", "max", "in", "matches", "not_null")
 TABLE_NAME = re.compile(r"\w+")  # it is also part of a path
 OWN_TABLES = ("windows", "pipeline_offsets", "pipeline_progress")
@@ -51,9 +51,15 @@ UNITS_S = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600, "day":
 JSON, AVRO, PROTOBUF = "json", "avro", "protobuf"
 PARQUET, DELTA, ICEBERG = "parquet", "delta", "iceberg"
 ABOVE_0 = (
-    *("shuffle_partitions", "topic_partitions", "connect_timeout_s", "users"),
-    *("max_files_per_trigger", "target_file_mb"),
+    "shuffle_partitions",
+    "topic_partitions",
+    "connect_timeout_s",
+    "users",
+    "max_files_per_trigger",
+    "target_file_mb",
 )
+VARIABLE = re.compile(r"\$\{(\w+)\}")
+WITH_SECRETS = ("security", "database", "schema_registry")
 REALTIME = "realtime"  # also with the length of its batches: realtime 30 seconds
 SHORTEST_REALTIME_S = 5
 MOST_WATERMARK_S = 3650 * 86400
@@ -63,12 +69,12 @@ TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 def about(help_text: str, jobs: str = "", choices: tuple[str, ...] = ()) -> dict[str, Any]:
-    """What is known of a setting; `jobs` are those that use it, none meaning all."""
+    """Return what is known of a setting. jobs: those that use it, none meaning all."""
     return {"help": help_text, "jobs": tuple(jobs.split()), "choices": choices}
 
 
 def setting(default: Any, help_text: str, jobs: str = "", choices: tuple[str, ...] = ()) -> Any:
-    """A field of `Settings`."""
+    """Return a field of `Settings`."""
     return field(default=default, metadata=about(help_text, jobs, choices))
 
 
@@ -225,32 +231,31 @@ class Settings:
         return f"{self.data_dir.rstrip('/')}/{name}"
 
     def local_path(self, name: str, instead: str) -> str:
-        """A file that needs a disk of this machine; `instead` is the setting that can name another place."""
+        """Return a file that needs a disk of this machine; `instead` is the setting that can name another place."""
         if not is_local(self.data_dir):
             raise SettingsError(
                 f"{instead} is not set, and {name} can't be in data_dir, {self.data_dir}: not a local disk"
             )
-        path = self.path(name)
-        return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path
+        return local(self.path(name))
 
     @property
     def is_realtime(self) -> bool:
-        """Whether Spark's real-time mode is asked for."""
+        """Return whether Spark's real-time mode is asked for."""
         return self.trigger.startswith(REALTIME)
 
     @property
     def unknown_fields(self) -> str:
-        """The column for fields that the schema lacks; empty where they are dropped."""
+        """Return the column for fields that the schema lacks; empty where they are dropped."""
         return self.unknown_column or ("" if self.value_format == JSON else "unknown_fields")
 
     @property
     def java_config(self) -> dict[str, str]:
-        """Configs of Spark's Kafka clients."""
+        """Return the configs of Spark's Kafka clients."""
         return java_config(self.security) | self.kafka
 
     @property
     def client_config(self) -> dict[str, str]:
-        """Configs of the driver's own Kafka client."""
+        """Return the configs of the driver's own Kafka client."""
         return librdkafka_config(self.security) | self.client
 
     @property
@@ -265,12 +270,17 @@ def is_local(path: str) -> bool:
     return ":" not in path or path.startswith("file:")
 
 
+def local(path: str) -> str:
+    """Return a path on this machine's disk without its scheme."""
+    return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path
+
+
 def fields_of(job: str) -> list[Field[Any]]:
     return [f for f in fields(Settings) if not f.metadata["jobs"] or job in f.metadata["jobs"]]
 
 
 def add_arguments(parser: argparse.ArgumentParser, job: str) -> None:
-    """One option for every setting of the job."""
+    """Add an option for every setting of the job."""
     parser.add_argument("--config", metavar="FILE", help="settings as TOML")
     for f in fields_of(job):
         option = "--" + f.name.replace("_", "-")
@@ -285,7 +295,7 @@ def add_arguments(parser: argparse.ArgumentParser, job: str) -> None:
 def load(
     job: str, arguments: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
 ) -> Settings:
-    """The settings of one run, from all four places."""
+    """Return the settings of one run, from all four places."""
     environment = os.environ if environment is None else environment
     given = {name: value for name, value in (arguments or {}).items() if value is not None}
     file_name = given.pop("config", None) or environment.get(ENVIRONMENT_PREFIX + "CONFIG")
@@ -294,7 +304,8 @@ def load(
         values.update(_from_file(Path(file_name), job))
     values.update(_from_environment(environment))
     values.update({name: converted(name, value, "--" + name.replace("_", "-")) for name, value in given.items()})
-    settings = checked(Settings(**values), environment)
+    settings = Settings(**with_secrets(values, environment))
+    check(settings)
     require_trigger(job, settings)
     return settings
 
@@ -345,7 +356,7 @@ def converted(name: str, value: Any, where: str) -> Any:
             return _pairs(value)
         if wanted is bool:
             return _truth(value)
-        if isinstance(value, (dict, list)) or (isinstance(value, bool) and wanted is not str):
+        if isinstance(value, (dict, list)) or (isinstance(value, bool | float) and wanted not in (str, type(value))):
             raise ValueError(f"not {wanted.__name__}")
         return wanted(value)
     except ValueError as error:
@@ -379,27 +390,33 @@ def _pairs(value: Any) -> dict[str, str]:
     return dict(text.split("=", 1) for text in texts)
 
 
-VARIABLE = re.compile(r"\$\{(\w+)\}")
+def with_secrets(values: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings with `${NAME}` replaced by the variable: secrets stand in no file and on no command line."""
+    return {
+        name: _with_variables(value, name, environment) if name in WITH_SECRETS else value
+        for name, value in values.items()
+    }
 
 
-def with_variables(text: str, where: str, environment: Mapping[str, str]) -> str:
-    """Return the text with `${NAME}` replaced by the variable: secrets stand in no file and on no command line."""
+def _with_variables(value: Any, where: str, environment: Mapping[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_variables(item, f"{where}: {key}", environment) for key, item in value.items()}
 
     def value_of(match: re.Match[str]) -> str:
         if match[1] not in environment:
             raise SettingsError(f"{where} needs the variable {match[1]}, and the environment has none")
         return environment[match[1]]
 
-    return VARIABLE.sub(value_of, text)
+    return VARIABLE.sub(value_of, value)
 
 
-def checked(settings: Settings, environment: Mapping[str, str]) -> Settings:
-    """Return the settings with the environment's secrets, once all of it can be used."""
-    security = {key: with_variables(value, f"security: {key}", environment) for key, value in settings.security.items()}
-    database = with_variables(settings.database, "database", environment)
-    registry = with_variables(settings.schema_registry, "schema_registry", environment)
-    settings = dataclasses.replace(settings, security=security, database=database, schema_registry=registry)
-    check_security(security)
+def check(settings: Settings) -> None:
+    """Refuse settings that no job could use.
+
+    Raises:
+        SettingsError: a value is out of its range, or two values do not go together.
+    """
+    check_security(settings.security)
     written = (settings.dead_letter_topic, settings.windows_topic, settings.metrics_topic)
     source.check(settings.source, settings.bronze_topic, written)
     for f in fields(Settings):
@@ -410,19 +427,29 @@ def checked(settings: Settings, environment: Mapping[str, str]) -> Settings:
         raise SettingsError(f"value_format {settings.value_format} needs schema_registry, an http:// or https:// URL")
     if settings.schema_registry_ca_file and not Path(settings.schema_registry_ca_file).is_file():
         raise SettingsError(f"there is no file {settings.schema_registry_ca_file}, which schema_registry_ca_file names")
-    for name in (
-        "shuffle_partitions",
-        "topic_partitions",
-        "connect_timeout_s",
-        "users",
-        "max_files_per_trigger",
-        "target_file_mb",
-    ):
-        if getattr(settings, name) <= 0:
+    if not TABLE_NAME.fullmatch(settings.table):
+        raise SettingsError(f"table is {settings.table!r}, and can have letters, digits and underscores")
+    if settings.table.lower() in OWN_TABLES:
+        raise SettingsError(f"table is {settings.table!r}, and {', '.join(OWN_TABLES)} are the pipeline's own")
+    _check_numbers(settings)
+    _check_intervals(settings)
+    _require_different_topics(settings)
+    for name, rule in settings.rules.items():
+        _check_rule(name, rule)
+
+
+def _check_numbers(settings: Settings) -> None:
+    for name in ABOVE_0:
+        if not getattr(settings, name) > 0:
             raise SettingsError(f"{name} has to be above 0")
     for name in ("late_share", "broken_share", "duplicate_share"):
         if not 0 <= getattr(settings, name) < 1:
             raise SettingsError(f"{name} has to be at least 0 and below 1")
+    if settings.max_offsets_per_trigger < 0:
+        raise SettingsError("max_offsets_per_trigger has to be at least 0")
+
+
+def _check_intervals(settings: Settings) -> None:
     if settings.trigger not in ("available-now", "asap", REALTIME):
         length = settings.trigger.removeprefix(f"{REALTIME} ")
         _require_interval(length, "trigger", "available-now, asap, realtime, or an interval like '5 seconds'")
@@ -434,16 +461,6 @@ def checked(settings: Settings, environment: Mapping[str, str]) -> Settings:
         _require_interval(getattr(settings, name), name, "an interval like '5 minutes'")
     if seconds_of(settings.watermark) > MOST_WATERMARK_S:
         raise SettingsError("watermark has to be at most 3650 days: ids are looked for as far around")
-    if not TABLE_NAME.fullmatch(settings.table):
-        raise SettingsError(f"table is {settings.table!r}, and can have letters, digits and underscores")
-    if settings.table.lower() in OWN_TABLES:
-        raise SettingsError(f"table is {settings.table!r}, and {', '.join(OWN_TABLES)} are the pipeline's own")
-    _require_different_topics(settings)
-    for name, rule in settings.rules.items():
-        _check_rule(name, rule)
-    if settings.max_offsets_per_trigger < 0:
-        raise SettingsError("max_offsets_per_trigger has to be at least 0")
-    return settings
 
 
 def _check_rule(name: str, rule: Mapping[str, Any]) -> None:
@@ -463,7 +480,7 @@ def _check_rule(name: str, rule: Mapping[str, Any]) -> None:
 
 
 def _require_different_topics(settings: Settings) -> None:
-    """A job that wrote to the topic that it reads would feed itself."""
+    """Refuse a topic in two roles: a job that wrote to the topic that it reads would feed itself."""
     found: dict[str, str] = {}
     for name in ("bronze_topic", "dead_letter_topic", "windows_topic", "metrics_topic"):
         topic = getattr(settings, name)

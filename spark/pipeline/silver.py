@@ -14,6 +14,8 @@ from pyspark.sql.types import StructField, StructType
 from pipeline import checkpoints, events, letters, rules, tables, topics
 from pipeline.context import Context
 from pipeline.errors import SchemaError
+from pipeline.files import AnyFiles, Files
+from pipeline.kafka import Kafka
 from pipeline.ledger import LedgerNames
 from pipeline.merged import ledger_of
 from pipeline.parts import parts_of
@@ -23,10 +25,6 @@ from pipeline.steps import Steps
 from pipeline.tables import BATCH
 
 JOB = "silver"
-
-
-def check(settings: Settings) -> None:
-    tables.require(settings)
 
 
 def reads(settings: Settings) -> list[str]:
@@ -96,21 +94,21 @@ def check_table(context: Context, schema: StructType) -> None:
             )
 
 
+def claimed(files: AnyFiles, settings: Settings, kafka: Kafka) -> checkpoints.Claim:
+    tables.require_format(files, settings, rules.quarantine_path(settings))
+    return checkpoints.claim(files, settings, kafka, JOB, output=table_path(settings), bronze=settings.from_bronze)
+
+
 def run(context: Context) -> dict[str, Any]:
-    settings = context.settings
+    settings, files = context.settings, Files(context.spark)
     schema = events.event_schema(context.spark, settings)
     steps = Steps(context, schema)
     events.require_free(steps.schema, [settings.date_column, BATCH], "the table is partitioned by (see date_column)")
     check_table(context, steps.schema)
-    checkpoint = settings.path(f"checkpoints/{JOB}")
-    for path in (table_path(settings), rules.quarantine_path(settings)):
-        tables.require_format(context, path)
-    claim = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint, bronze=settings.from_bronze)
-    checkpoints.check_output(context, claim.id, table_path(settings))
+    claim = claimed(files, settings, context.kafka)
     context.kafka.ensure_topic(settings.dead_letter_topic)
     letter_limit = letters.limit(settings, context.kafka)
-    claim.take()
-    checkpoints.take_output(context, claim.id, table_path(settings))
+    claim.take(files)
     records = (
         tables.read_stream_of_records(context.spark, settings, settings.from_bronze)
         if settings.from_bronze
@@ -119,7 +117,7 @@ def run(context: Context) -> dict[str, Any]:
     frame = events.observe_read(events.parse(records, schema, settings), schema, settings)
     process = Silver(context, steps.schema, letter_limit)
     try:
-        batches = run_stream(context, JOB, frame, process, checkpoint, output=table_path(settings), steps=steps)
+        batches = run_stream(context, JOB, frame, process, claim.path, output=table_path(settings), steps=steps)
     finally:
         process.ledger.close()
     places = {"table": table_path(settings), "dead_letters": settings.dead_letter_topic}

@@ -71,12 +71,11 @@ def assigned(source: Mapping[str, str]) -> dict[str, list[int]] | None:
     if "assign" not in source:
         return None
     try:
-        found = {
+        return {
             str(topic): [int(index) for index in indexes] for topic, indexes in json.loads(source["assign"]).items()
         }
     except (ValueError, AttributeError, TypeError) as error:
         raise SettingsError('source: assign has to be like {"events": [0, 1]}') from error
-    return found
 
 
 def pattern(source: Mapping[str, str]) -> re.Pattern[str]:

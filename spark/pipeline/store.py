@@ -14,10 +14,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType, TimestampType
 
-from pipeline import events, source, topics
+from pipeline import checkpoints, events, source, topics
 from pipeline.context import Context
 from pipeline.database import POSTGRESQL, SQLITE, Database, open_database
 from pipeline.errors import SettingsError
+from pipeline.files import AnyFiles, Files
+from pipeline.kafka import Kafka
 from pipeline.offsets import JOB, STRATEGIES, Strategy, begin, ensure_tables, require_same_topic, store_offsets
 from pipeline.runner import run_stream, totals
 from pipeline.settings import Settings
@@ -27,10 +29,6 @@ from pipeline.steps import Steps
 SOURCE = ["source_topic", "source_partition", "source_offset"]
 ROWS_AT_ONCE = 10_000
 ISO = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
-
-
-def reads(settings: Settings) -> list[str]:
-    return [settings.bronze_topic]
 
 
 def check(settings: Settings) -> None:
@@ -63,7 +61,7 @@ def ensure_event_tables(database: Database, table: str, schema: StructType) -> N
 
 
 class Writer:
-    """What is done with a batch."""
+    """The step that writes a batch and the offsets that it reaches."""
 
     def __init__(
         self, context: Context, database: Database, strategy: Strategy, schema: StructType, topic_id: str
@@ -121,18 +119,25 @@ class Writer:
         return offsets
 
 
+def claimed(files: AnyFiles, settings: Settings, kafka: Kafka) -> checkpoints.Claim | None:
+    """Return the checkpoint, where that remembers how far the job is."""
+    if settings.offsets != "checkpoint":
+        return None
+    return checkpoints.claim(files, settings, kafka, JOB, of=settings.table)
+
+
 def run(context: Context) -> dict[str, Any]:
     settings = context.settings
     schema = events.event_schema(context.spark, settings)
     steps = Steps(context, schema)
     events.require_free(steps.schema, SOURCE, "the table has for the record's place")
-    STRATEGIES[settings.offsets].check(context)
+    claim = claimed(Files(context.spark), settings, context.kafka)
     database = open_database(settings.database_url)
     try:
         ensure_tables(database)
         topic_id = context.kafka.remember(settings.bronze_topic)
         require_same_topic(database, settings.table, settings.bronze_topic, topic_id)
-        strategy = STRATEGIES[settings.offsets](context, database)
+        strategy = STRATEGIES[settings.offsets](context, database, claim)
         ensure_event_tables(database, settings.table, steps.schema)
         starting = begin(context, database, strategy, topic_id)
         records = topics.read_stream(context.spark, settings, settings.bronze_topic, starting)

@@ -16,9 +16,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline import lock, topics
-from pipeline.context import Context
 from pipeline.errors import CheckpointError, SettingsError
-from pipeline.files import Files
+from pipeline.files import AnyFiles, Files
 from pipeline.jars import FORMAT_RUNTIMES, format_runtime
 from pipeline.settings import DELTA, ICEBERG, PARQUET, Settings
 
@@ -50,7 +49,7 @@ def require(settings: Settings) -> None:
         )
 
 
-def format_of(files: Files, path: str) -> str:
+def format_of(files: AnyFiles, path: str) -> str:
     """Return the format of the table in the folder; nothing where there is none yet."""
     for name, log in LOGS.items():
         if files.exists(f"{path}/{log}"):
@@ -58,39 +57,34 @@ def format_of(files: Files, path: str) -> str:
     return PARQUET if any(not name.startswith((".", "_")) for name in files.names(path)) else ""
 
 
-def require_format(context: Context, path: str) -> None:
+def require_format(files: AnyFiles, settings: Settings, path: str) -> None:
     """Refuse to go on with a table in another format.
 
     Raises:
         CheckpointError: the table has another format than the settings.
     """
-    found, wanted = format_of(Files(context.spark), path), context.settings.table_format
+    found, wanted = format_of(files, path), settings.table_format
     if found not in ("", wanted):
         raise CheckpointError(f"the table {path} is {found}, and table_format is {wanted}: a table keeps its format")
 
 
 def name_in_sql(spark: SparkSession, files: Files, path: str, table_format: str) -> str:
     """Return a table of Delta or Iceberg as statements in this session name it."""
-    whole = files.qualified(path)
     if table_format == DELTA:
-        return f"delta.{quoted(whole)}"
-    folder, _, table = whole.rpartition("/")
-    return f"{_catalog(spark, folder)}.{quoted(table)}"
+        return f"delta.{quoted(files.qualified(path))}"
+    catalog, table = catalog_of(spark, files, path)
+    return f"{catalog}.{quoted(table)}"
 
 
 def catalog_of(spark: SparkSession, files: Files, path: str) -> tuple[str, str]:
-    """Return Iceberg's catalog of the folder that a table is in, and the table's name there."""
+    """Return Iceberg's catalog of the folder that a table is in, and the table's name there; the session has the
+    catalog then. Nothing is kept in a cache, as other processes write, too."""
     folder, _, table = files.qualified(path).rpartition("/")
-    return _catalog(spark, folder), table
-
-
-def _catalog(spark: SparkSession, folder: str) -> str:
-    """Make a catalog of the session that has the tables of a folder; nothing is kept, as other processes write, too."""
     name = f"pipeline_{hashlib.sha256(folder.encode()).hexdigest()[:12]}"
     settings = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "hadoop", ".warehouse": folder}
     for key, value in {**settings, ".cache-enabled": "false"}.items():
         spark.conf.set(f"spark.sql.catalog.{name}{key}", value)
-    return name
+    return name, table
 
 
 def quoted(name: str) -> str:
@@ -127,15 +121,10 @@ def commit(spark: SparkSession, path: str, do: Callable[[], Done]) -> Done:
     """Do what commits to a table of Delta or Iceberg and may be repeated: alone on a local disk, and again where
     another writer of the table was quicker."""
     with lock.held(spark, path):
-        return despite_conflicts(do)
-
-
-def despite_conflicts(do: Callable[[], Done]) -> Done:
-    """Do what may be repeated, again where another writer of the table was quicker."""
-    for left in reversed(range(TRIES)):
-        try:
-            return do()
-        except (PySparkException, Py4JJavaError) as error:
-            if not left or not any(conflict in str(error) for conflict in CONFLICTS):
-                raise
+        for left in reversed(range(TRIES)):
+            try:
+                return do()
+            except (PySparkException, Py4JJavaError) as error:
+                if not left or not any(conflict in str(error) for conflict in CONFLICTS):
+                    raise
     raise AssertionError("a last try returns or raises")

@@ -43,7 +43,7 @@ def _options(settings: Settings) -> dict[str, str]:
 def read_stream(
     spark: SparkSession, settings: Settings, topic: str, starting: Mapping[int, int] | None = None
 ) -> DataFrame:
-    """`starting` are offsets by partition, and wins over the setting; a checkpoint wins over both."""
+    """Return a stream. starting: offsets by partition, which win over the setting; a checkpoint wins over both."""
     options = _options(settings) | source.stream_options(settings.source, topic, settings.starting_offsets, starting)
     if settings.max_offsets_per_trigger:
         options["maxOffsetsPerTrigger"] = str(settings.max_offsets_per_trigger)
@@ -51,7 +51,7 @@ def read_stream(
 
 
 def read_range(spark: SparkSession, settings: Settings, topic: str, ranges: Mapping[int, tuple[int, int]]) -> DataFrame:
-    """A batch of exactly these offsets, the ends exclusive."""
+    """Return a batch of exactly these offsets, the ends exclusive."""
     first = {str(partition): begin for partition, (begin, _) in ranges.items()}
     ends = {str(partition): end for partition, (_, end) in ranges.items()}
     options = _options(settings) | source.read_options(settings.source) | {"subscribe": topic}
@@ -74,7 +74,7 @@ def header(name: str, value: Column) -> Column:
 
 
 def foreign_headers() -> Column:
-    """The record's headers without our id, which is that of the record that was read."""
+    """Return the headers without our id, which is that of the record that was read."""
     return F.expr(f"filter(headers, h -> h.key != '{ID_HEADER}')")
 
 
@@ -102,7 +102,7 @@ def with_id_header(frame: DataFrame, id_column: str) -> DataFrame:
 def without_present(
     spark: SparkSession, settings: Settings, kafka: Kafka, frame: DataFrame, topic: str, id_column: str
 ) -> DataFrame:
-    """The rows whose id is in no record of the topic: the topic itself is the ledger, so nothing else can be lost."""
+    """Return the rows whose id is in no record of the topic: the topic itself is the ledger."""
     ranges = kafka.ranges(topic)
     if all(first >= end for first, end in ranges.values()):
         return frame

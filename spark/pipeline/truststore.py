@@ -18,7 +18,7 @@ _BUNDLES = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE")
 
 
 def trusted_authorities() -> list[bytes]:
-    """Certificates in DER, without repeats."""
+    """Return certificates in DER, without repeats."""
     context = ssl.create_default_context()
     for name in _BUNDLES:
         if Path(os.environ.get(name, "")).is_file():
@@ -27,7 +27,7 @@ def trusted_authorities() -> list[bytes]:
 
 
 def write_trust_store(path: Path, authorities: list[bytes]) -> None:
-    """The JKS format, version 2: entries, then a digest that is salted with the password."""
+    """Write the JKS format, version 2: entries, then a digest that is salted with the password."""
     data = struct.pack(">III", _MAGIC, _VERSION, len(authorities))
     for number, certificate in enumerate(authorities):
         data += struct.pack(">I", _TRUSTED) + _text(str(number)) + struct.pack(">Q", 0)
@@ -41,7 +41,7 @@ def _text(text: str) -> bytes:
 
 
 def java_options(folder: Path) -> list[str]:
-    """What makes a Java trust them; nothing if Python trusts nobody by itself."""
+    """Return the options that make a Java trust them; none if Python trusts nobody by itself."""
     authorities = trusted_authorities()
     if not authorities:
         return []

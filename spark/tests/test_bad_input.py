@@ -2,6 +2,7 @@
 nothing is half-written.
 """
 
+import dataclasses
 import socket
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from pipeline import letters
 from pipeline.cli import main
-from pipeline.errors import BrokerUnreachable, JobFailed, PipelineError
+from pipeline.errors import BrokerUnreachable, JobFailed, PipelineError, SettingsError
 from pipeline.kafka import Kafka, in_words
 from pipeline.runner import in_words as of_spark
 from pipeline.settings import Settings
@@ -170,6 +172,13 @@ def test_a_good_run_says_so_in_json(
     assert main(["store", *own, "--bronze-topic", settings.bronze_topic]) == 0
     out = capsys.readouterr().out.splitlines()
     assert '"job": "store", "batches": 1, "rows": 1' in out[-1]
+
+
+def test_a_size_that_is_no_number(settings: Settings, make_topic: Any) -> None:
+    make_topic(settings.dead_letter_topic)
+    own = dataclasses.replace(settings, kafka={"max.request.size": "1m"})
+    with pytest.raises(SettingsError, match=r"kafka max\.request\.size is '1m', and has to be a number of bytes"):
+        letters.limit(own, Kafka(own))
 
 
 @pytest.mark.spark

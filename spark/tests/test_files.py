@@ -1,12 +1,13 @@
 """Files through Hadoop's file system, while another job changes them."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.files import Files
+from pipeline.files import Files, LocalFiles
 
 pytestmark = pytest.mark.spark
 
@@ -29,3 +30,18 @@ def test_a_folder_that_another_job_removes_has_nothing(
     monkeypatch.setattr(files, "_open", lambda folder: (RemovedMeanwhile(), path))
     folder.mkdir()
     assert not listing(files, str(folder))
+
+
+@pytest.mark.parametrize("path", ["there", "there/", "./no/../there", "{}/there", "file:{}/there", "file://{}/there"])
+def test_local_files_are_those_of_hadoop(spark: SparkSession, tmp_path: Path, path: str) -> None:
+    """A relative path is one below the folder in which the JVM has started."""
+    name = path.format(tmp_path) if "{}" in path else f"{os.path.relpath(tmp_path)}/{path}"
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "owner.json").write_text("ü")
+    hadoop, local = Files(spark), LocalFiles()
+    assert local.qualified(name) == hadoop.qualified(name)
+    for files in (hadoop, local):
+        assert files.names(name) == ["owner.json"]
+        assert files.read(f"{name}/owner.json") == "ü"
+        assert (files.exists(name), files.exists(f"{name}x")) == (True, False)
+        assert (files.names(f"{name}x"), files.read(f"{name}/other.json")) == ([], None)

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from pipeline import rules, sessions, silver, tables
 from pipeline.cli import main
+from pipeline.flows import flows_of
 from pipeline.settings import Settings, load
 
 pytestmark = pytest.mark.spark
@@ -175,6 +176,29 @@ def test_what_is_refused(shop: Path, start: Start, old: str, new: str, code: int
     shop.write_text(shop.read_text().replace(old, new))
     result, _, said = start("flows", "--config", str(shop))
     assert (result, words in said) == (code, True), said
+
+
+def test_a_secret_is_no_text_with_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A password with `${...}` in it was refused, or changed, where a flow had it from the top of the file."""
+    monkeypatch.setenv("SECRET", "a${NOWHERE}b")
+    file = tmp_path / "flows.toml"
+    file.write_text('database = "postgresql://u:${SECRET}@h/d"\n[flows.one]\njob = "store"\n')
+    (flow,) = flows_of(load("flows", {"config": str(file)}))
+    assert flow.settings.database == "postgresql://u:a${NOWHERE}b@h/d"
+
+
+def test_flows_have_brokers_and_metrics_of_their_own(
+    shop: Path, start: Start, settings: Settings, make_context: Any
+) -> None:
+    """The brokers of the file's top were asked for the topics of all flows, and no flow's topic of metrics was made."""
+    shop.write_text(
+        f'[flows.one]\njob = "bronze"\nbootstrap_servers = "{settings.bootstrap_servers}"\n'
+        f'data_dir = "{shop.parent}/data"\nbronze_topic = "{settings.bronze_topic}.visits"\n'
+        'metrics_topic = "own-metrics"\n'
+    )
+    code, done, words = start("flows", "--config", str(shop), "--bootstrap-servers", "127.0.0.1:1")
+    assert (code, done["flows"]["one"]["rows"]) == (0, 0), words
+    assert make_context(settings).kafka.partitions("own-metrics")
 
 
 def test_without_a_file(start: Start) -> None:

@@ -220,11 +220,14 @@ def test_sparse_windows_at_either_end_are_left_out() -> None:
     assert [time.hour for time in report.main_span(windows[:1])] == [0, 0]
 
 
-def test_a_report_of_nothing(settings: Any, make_topic: Any) -> None:
+def test_a_report_of_nothing(settings: Any, make_topic: Any, tmp_path: Path) -> None:
     from pipeline.kafka import Kafka
 
     own = dataclasses.replace(settings, metrics_topic=make_topic(f"{settings.bronze_topic}.metrics"))
     with pytest.raises(SettingsError, match="there are no metrics"):
         report.write(own, Kafka(own))
+    nowhere = tmp_path / "none.db"
+    assert report.read_windows(dataclasses.replace(own, database=f"sqlite:///{nowhere}")) == []
+    assert not nowhere.exists()
     assert report.read_windows(own) == report.read_windows(dataclasses.replace(own, data_dir="s3a://lake")) == []
     assert not Path(own.data_dir).exists()

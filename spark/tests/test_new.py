@@ -80,6 +80,12 @@ def test_a_folder_that_is_there(project: Path, capsys: pytest.CaptureFixture[str
     assert "is there already" in capsys.readouterr().err
 
 
+def test_a_place_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    assert main(["new", "--output", str(tmp_path / "file" / "shop")]) == 2
+    assert "file/shop can't be written: Not a directory" in capsys.readouterr().err
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_its_tests_pass(project: Path) -> None:

@@ -98,6 +98,9 @@ def test_too_few_cores(make_settings: Any, make_topic: Any, capsys: Any, spark: 
     [
         ("route", [], "to_topic is not set"),
         ("route", ["--to-topic", "events"], "to_topic and bronze_topic are both events"),
+        ("route", ["--to-topic", "events.dead-letter"], "to_topic and dead_letter_topic are both events.dead-letter"),
+        ("route", ["--to-topic", "m", "--metrics-topic", "m"], "to_topic and metrics_topic are both m"),
+        ("route", ["--to-topic", "good", "--source", "subscribePattern=go.*"], "subscribePattern matches good, which"),
         ("silver", ["--trigger", "realtime"], "trigger is 'realtime': real-time mode is for the job route alone"),
         ("route", ["--trigger", "realtime 4 seconds"], "and a batch of real-time mode takes 5 seconds at least"),
         ("route", ["--trigger", "realtime soon"], "trigger is 'soon', and can be available-now, asap, realtime, or an"),

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pyspark
 import pytest
@@ -15,12 +14,11 @@ from pyspark.serializers import CPickleSerializer
 from pyspark.sql import SparkSession
 from pyspark.util import _load_from_socket
 
-from pipeline.connector import connector_jars
-from pipeline.session import CHECKPOINT_FILES, defaults
-from pipeline.settings import Settings
+from pipeline.session import CHECKPOINT_FILES, build_session, defaults, with_format
+from pipeline.settings import DELTA, Settings
 
 SOURCES = Path(__file__).resolve().parents[1]
-# Starts a session as a job does, and prints what has become of log, UI, metrics and connector.
+# Starts a session as a job does, and prints what has become of log, UI, time zone and connector.
 PROGRAM = """
 import json
 from pipeline.session import build_session
@@ -28,8 +26,8 @@ from pipeline.settings import Settings
 session = build_session(Settings(master="local[1]"), "session")
 session.read.format("kafka").option("kafka.bootstrap.servers", "127.0.0.1:1").option("subscribe", "t").load()
 level = session.sparkContext._jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().toString()
-has_metrics = session.conf.get("spark.sql.streaming.metricsEnabled")
-print(json.dumps([level, session.sparkContext.uiWebUrl is not None, has_metrics]))
+zone = session.conf.get("spark.sql.session.timeZone")
+print(json.dumps([level, session.sparkContext.uiWebUrl is not None, zone]))
 """
 LOG = """
 rootLogger.level = warn
@@ -39,27 +37,24 @@ appender.own.name = own
 """
 
 
-@pytest.fixture
-def program(tmp_path: Path) -> Path:
-    path = tmp_path / "program.py"
-    path.write_text(PROGRAM)
-    return path
-
-
-def said_by(command: list[str], **environment: str) -> Any:
-    paths = os.pathsep.join(filter(None, [str(SOURCES), os.environ.get("PYTHONPATH")]))
-    whole = os.environ | {"PYTHONPATH": paths, "SPARK_LOCAL_IP": "127.0.0.1"} | environment
-    done = subprocess.run(command, env=whole, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+def log_level(session: SparkSession) -> str:
+    assert session.sparkContext._jvm is not None
+    return str(session.sparkContext._jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().toString())
 
 
 @pytest.mark.spark
 def test_spark_is_quiet_where_nobody_has_said_otherwise(spark: SparkSession) -> None:
-    context = spark.sparkContext
-    assert context._jvm is not None
-    level = context._jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().toString()
-    assert (level, context.uiWebUrl) == ("OFF", None)
+    assert (log_level(spark), spark.sparkContext.uiWebUrl) == ("OFF", None)
+
+
+@pytest.mark.spark
+def test_a_level_of_the_log_that_is_set_stays(spark: SparkSession) -> None:
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        build_session(Settings(shuffle_partitions=2, spark={"spark.log.level": "ERROR"}), "session")
+        assert log_level(spark) == "ERROR"
+    finally:
+        spark.sparkContext.setLogLevel("OFF")
 
 
 @pytest.mark.spark
@@ -72,29 +67,33 @@ def test_nobody_else_can_take_what_is_collected(spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
-def test_files_of_spark_are_heeded(program: Path, tmp_path: Path) -> None:
-    own = {"spark.ui.enabled": "true", "spark.ui.port": "0", "spark.sql.streaming.metricsEnabled": "true"}
+def test_files_and_arguments_of_spark_are_heeded(tmp_path: Path) -> None:
+    """Those of spark-submit: test_submit.py."""
     (tmp_path / "other.jar").touch()
+    own = {"spark.sql.session.timeZone": "Europe/Berlin"}
     own["spark.jars"] = str(tmp_path / "other.jar")  # the connector comes beside it
     (tmp_path / "spark-defaults.conf").write_text("".join(f"{key}   {value}\n" for key, value in own.items()))
     (tmp_path / "log4j2.properties").write_text(LOG)
-    found = said_by([sys.executable, str(program)], SPARK_CONF_DIR=str(tmp_path))
-    assert found == ["WARN", True, "true"]
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(SOURCES), os.environ.get("PYTHONPATH")])),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_CONF_DIR": str(tmp_path),
+        "PYSPARK_SUBMIT_ARGS": "--conf spark.ui.enabled=true --conf spark.ui.port=0 pyspark-shell",
+    }
+    command = [sys.executable, "-c", PROGRAM]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout.splitlines()[-1]) == ["WARN", True, "Europe/Berlin"]
 
 
-@pytest.mark.spark
-def test_arguments_of_spark_are_heeded(program: Path) -> None:
-    arguments = "--conf spark.log.level=ERROR --conf spark.ui.enabled=true --conf spark.ui.port=0 pyspark-shell"
-    assert said_by([sys.executable, str(program)], PYSPARK_SUBMIT_ARGS=arguments) == ["ERROR", True, "false"]
-
-
-@pytest.mark.spark
-def test_a_submit_has_the_log_and_the_ui_of_spark(program: Path, tmp_path: Path) -> None:
-    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--conf", "spark.ui.port=0"]
-    (tmp_path / "log4j2.properties").write_text(LOG)
-    jars = ["--jars", ",".join(connector_jars())]
-    found = said_by([*command, *jars, str(program)], SPARK_CONF_DIR=str(tmp_path), PYSPARK_PYTHON=sys.executable)
-    assert found == ["WARN", True, "false"]
+def test_a_format_of_tables_leaves_extensions_of_others() -> None:
+    given = {"spark.sql.extensions": "own.Extensions", "spark.jars.packages": "io.delta:delta-spark_4.2_2.13:4.4.0"}
+    lists = with_format(DELTA, {"spark.jars": "a.jar"}, given)
+    assert lists == {
+        "spark.jars": "a.jar",
+        "spark.sql.extensions": "own.Extensions,io.delta.sql.DeltaSparkSessionExtension",
+    }
+    assert with_format(DELTA, lists, given) == lists
 
 
 @pytest.mark.parametrize(("master", "on_loopback"), [("local[*]", True), ("spark://head:7077", False), ("yarn", False)])

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.cli import main
 from pipeline.errors import SettingsError
-from pipeline.settings import Settings, load
+from pipeline.settings import JOBS, Settings, load
 
 
 def test_defaults() -> None:
@@ -22,6 +22,14 @@ def test_the_command_line_wins_over_environment_over_file(tmp_path: Path) -> Non
     settings = load("silver", {"topic_partitions": "7", "window": None}, environment)
     assert (settings.topic_partitions, settings.window, settings.watermark) == (7, "2 minutes", "2 hours")
     assert load("aggregate", {"config": str(file)}, {}).watermark == "1 hour"
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_every_job_may_have_a_table_of_the_file(job: str, tmp_path: Path) -> None:
+    """The job `compact` was taken for a setting."""
+    file = tmp_path / "settings.toml"
+    file.write_text('[flows.a]\njob = "silver"\n' if job == "flows" else f'[{job}]\ndata_dir = "there"\n')
+    assert load(job, {"config": str(file)}, {}).data_dir == (Settings().data_dir if job == "flows" else "there")
 
 
 def test_topics_that_nobody_names_are_called_after_that_of_the_raw_events() -> None:
@@ -68,6 +76,9 @@ def test_what_is_refused(name: str, value: object, words: str) -> None:
         ("colour = 1", "there is no setting colour$"),
         ("bootstrap_serverz = 1", "there is no setting bootstrap_serverz; perhaps bootstrap_servers is meant"),
         ("topic_partitions = true", "topic_partitions: True is not of the form int"),
+        ("topic_partitions = 2.5", "topic_partitions: 2.5 is not of the form int"),
+        ("topic_partitions = inf", "topic_partitions: inf is not of the form int"),
+        ("connect_timeout_s = nan", "connect_timeout_s has to be above 0"),
         ("window = [", "is not TOML"),
         ("# für alle", "is not TOML: 'utf-8' codec can't decode"),
     ],

@@ -29,21 +29,34 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 SPARK_HOME = Path(pyspark.__file__).parent
 SOURCES = Path(__file__).resolve().parents[1]
 LOOPBACK = "127.0.0.1"
+QUICK_JAVA = f"{QUICK['spark.driver.extraJavaOptions']} {os.environ.get('SPARK_SUBMIT_OPTS', '')}"
 ENVIRONMENT = {
     "SPARK_HOME": str(SPARK_HOME),
     "SPARK_LOCAL_IP": LOOPBACK,
     "SPARK_DAEMON_MEMORY": "256m",
-    "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
+    "SPARK_DAEMON_JAVA_OPTS": QUICK_JAVA,
     "PYSPARK_PYTHON": sys.executable,
 }
-# What an administrator has in spark-defaults.conf: the pipeline leaves it as it is.
+# What an administrator has in spark-defaults.conf: the pipeline leaves it as it is, and so it does the log and the UI.
 DEFAULTS = {
     "spark.executor.memory": "512m",
     "spark.executor.cores": "2",
     "spark.driver.memory": "512m",
+    "spark.ui.port": "0",
     **QUICK,
-    "spark.executor.extraJavaOptions": QUICK["spark.driver.extraJavaOptions"],
+    "spark.executor.extraJavaOptions": QUICK_JAVA,
 }
+LOG = """
+rootLogger.level = warn
+rootLogger.appenderRef.own.ref = own
+appender.own.type = Console
+appender.own.name = own
+appender.own.target = SYSTEM_ERR
+appender.own.layout.type = PatternLayout
+appender.own.layout.pattern = own log: %m%n
+logger.ui.name = org.apache.spark.ui
+logger.ui.level = info
+"""
 
 
 class Cluster:
@@ -100,8 +113,10 @@ def submit(cluster: Cluster, eventually: Callable[..., None], tmp_path: Path) ->
     """Runs a job as the README says; gives its summary."""
     eventually(cluster.is_complete)
     archive = shutil.make_archive(str(tmp_path / "pipeline"), "zip", SOURCES, "pipeline")
-    defaults = tmp_path / "spark-defaults.conf"
-    defaults.write_text("".join(f"{key} {value}\n" for key, value in DEFAULTS.items()))
+    defaults, log = tmp_path / "spark-defaults.conf", tmp_path / "log4j2.properties"
+    log.write_text(LOG)
+    own = {"spark.driver.extraJavaOptions": f"{QUICK_JAVA} -Dlog4j2.configurationFile={log}"}
+    defaults.write_text("".join(f"{key} {value}\n" for key, value in (DEFAULTS | own).items()))
     spark_submit = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.master]
     spark_submit += ["--properties-file", str(defaults), "--py-files", archive, "--jars", ",".join(connector_jars())]
 
@@ -110,9 +125,10 @@ def submit(cluster: Cluster, eventually: Callable[..., None], tmp_path: Path) ->
         # From a folder without the sources: they have to come with the submit.
         done = subprocess.run(
             command, env=os.environ | ENVIRONMENT | {"PYTHONPATH": ""}, cwd=tmp_path, capture_output=True, text=True,
-            timeout=240, check=False,
+            timeout=500, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-3000:]
+        assert "own log: Stopped Spark web UI at" in done.stderr, done.stderr[-3000:]
         summary: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return summary
 
@@ -120,16 +136,19 @@ def submit(cluster: Cluster, eventually: Callable[..., None], tmp_path: Path) ->
 
 
 def test_jobs_on_a_cluster(
-    submit: Callable[..., dict[str, Any]], cluster: Cluster, make_settings: Any, spark: SparkSession, tmp_path: Path,
-    eventually: Callable[..., None], slow: bool,
+    submit: Callable[..., dict[str, Any]], cluster: Cluster, make_settings: Any, make_topic: Any, put: Any,
+    spark: SparkSession, tmp_path: Path, eventually: Callable[..., None], slow: bool,
 ) -> None:  # fmt: skip
     settings = make_settings(events=1000, late_share=0.0, input=str(tmp_path / "events.jsonl"))
     lines = list(Generator(settings).lines())
-    Path(settings.input).write_text("".join(f"{line}\n" for line in lines))
     config = tmp_path / "pipeline.toml"
     names = ("bootstrap_servers", "data_dir", "bronze_topic", "dead_letter_topic", "windows_topic", "input")
     config.write_text("".join(f"{name} = {json.dumps(getattr(settings, name))}\n" for name in names))
-    assert submit("ingest", config)["written"] == len(lines)
+    if slow:
+        Path(settings.input).write_text("".join(f"{line}\n" for line in lines))
+        assert submit("ingest", config)["written"] == len(lines)
+    else:
+        put(make_topic(settings.bronze_topic, 3), lines)
     done = submit("silver", config)
     records = Kafka(settings).read_all(settings.bronze_topic)
     events = {event["event_id"] for record in records if (event := reference.event_of(record, settings))}
@@ -137,7 +156,7 @@ def test_jobs_on_a_cluster(
     assert {row.event_id for row in table.select("event_id").collect()} == events
     assert table.count() == done["accepted"] == len(events)
     # The cluster did the work; the master hears of an application's end after `spark-submit` is over.
-    eventually(lambda: len(cluster.status().get("completedapps", ())) >= 2)
+    eventually(lambda: len(cluster.status().get("completedapps", ())) == (2 if slow else 1))
     if slow:
         assert submit("aggregate", config)["rows"] == len(lines)
         assert submit("store", config, "--offsets", "store")["rows"] == len(lines)

@@ -27,6 +27,7 @@ from pykafka_broker.testing.simulation.faults import (
     stop,
     wipe_disk,
 )
+from pykafka_broker.testing.simulation.node import SimNode
 from tests.simulation.dead_letters import EMULATED
 from tests.simulation.keeping import KEPT, Keeping
 from tests.simulation.layouts import ALONE, CLUSTER_ID, DIRECTORIES, Settings, alone, cluster
@@ -184,8 +185,21 @@ def _in_trouble(
     simulation.history.rare["one call failed"] += trouble.once_failed
     if calm:
         simulation.make_whole()
-        trouble.take_away(simulation.random.choice([node for node in nodes if not node.is_controller]))
+        _take_away(trouble, simulation.random.choice([node for node in nodes if not node.is_controller]))
         simulation.run(CALM_MS)
     wrong = simulation.conclude()
     assert not wrong, "\n".join([f"seed {seed}, {simulation.history.keeping.name}", *wrong[:10], *trouble.came])
     return simulation
+
+
+def _take_away(trouble: Trouble, node: SimNode) -> None:
+    """Kill a node for good, or let it hang, or cut it off from all others; or do nothing at all."""
+    way = trouble.random.randrange(4)
+    trouble.came.append(f"{trouble.timeline.now}: {node.name} is away, way {way}")
+    if way == 0:
+        node.kill()
+    elif way == 1:
+        node.pause()
+    elif way == 2:
+        others = [name for name in trouble.network.hosts if name != node.name]
+        trouble.network.separate(*((node.name, each) for each in others), *((each, node.name) for each in others))

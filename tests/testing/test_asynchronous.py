@@ -27,6 +27,7 @@ from pykafka_broker.testing import (
 )
 from pykafka_broker.testing.aio.controlled import AsyncBrokerClock
 from pykafka_broker.testing.aio.traffic import AsyncFault, AsyncFaults
+from pykafka_broker.testing.async_client import in_thread
 from pykafka_broker.testing.controlled import BrokerClock
 from pykafka_broker.testing.traffic import Fault, Faults
 
@@ -324,3 +325,24 @@ def test_both_forms_have_the_same_methods_with_the_same_parameters() -> None:
             if inspect.isfunction(member) and name in others:
                 assert parameters(member) == parameters(others[name]), name
     assert parameters(AsyncKafkaBroker.__init__) == parameters(KafkaBroker.__init__)
+
+
+def test_work_of_a_caller_cancelled_twice_is_undone() -> None:
+    begun, go_on, undone = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        assert go_on.wait(30)
+
+    async def run() -> None:
+        task = asyncio.create_task(in_thread(work, undo=undone.set))
+        await until(begun.is_set)
+        for _ in range(2):
+            task.cancel()
+            await asyncio.sleep(0)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+    assert undone.wait(30)

@@ -33,14 +33,40 @@ from pykafka_broker.testing import (
     KafkaCluster,
     NewRecord,
     RecordsDiffer,
+    RemoteBroker,
     WaitTimeout,
 )
+from pykafka_broker.testing.cluster_nodes import ClusterFault
+from pykafka_broker.testing.traffic import Fault
 from pykafka_broker.tools.frame import main as run_tool
 from tests.releases.other import NEWEST_VERSION, name_of
 
 OF_A_PROCESS = {  # of one node
     *("stop", "kill", "restart", "give_up", "join", "pid", "port", "running", "log", "log_since", "log_size"),
 }
+
+
+@pytest.mark.parametrize("broker", [RemoteBroker("http://127.0.0.1:1"), KafkaCluster()])
+@pytest.mark.parametrize(
+    ("could_not_fail", "says"),
+    [
+        (lambda broker: broker.assert_contains("orders", []), "assert_contains('orders', []) names no record, so it "),
+        (lambda broker: broker.assert_no_more("orders", within_ms=0), "within_ms must be at least 1, not 0"),
+        (lambda broker: broker.wait_for_request("Fetch", n=0), "n must be at least 1, not 0"),
+        (lambda broker: Fault(broker, 1).wait(n=0), "n must be at least 1, not 0"),
+        (lambda broker: ClusterFault({1: Fault(broker, 1)}).wait(n=0), "n must be at least 1, not 0"),
+    ],
+)
+def test_what_could_not_fail_is_refused(broker: Any, could_not_fail: Callable[[Any], object], says: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(says)}"):
+        could_not_fail(broker)
+
+
+def test_what_is_kept_is_a_list() -> None:
+    remote = RemoteBroker("http://127.0.0.1:1")
+    for reset in (remote.reset, remote.reset_settings, KafkaCluster().reset):
+        with pytest.raises(TypeError, match=r"^keep must be a list of names: keep=\['acls'\]$"):
+            reset("acls")
 
 
 @pytest.fixture(scope="module")

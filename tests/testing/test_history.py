@@ -10,8 +10,16 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from pykafka_broker.control.history import outlines
-from pykafka_broker.testing import AnomaliesFound, AsyncKafkaBroker, ControlError, KafkaBroker, KafkaCluster
+from pykafka_broker.testing import (
+    AnomaliesFound,
+    AsyncKafkaBroker,
+    ControlError,
+    KafkaBroker,
+    KafkaCluster,
+    RemoteBroker,
+)
 from pykafka_broker.testing.controlled import Controlled
+from pykafka_broker.testing.history import Questions
 
 
 @pytest.fixture
@@ -93,13 +101,32 @@ def test_a_key_that_moved_when_partitions_were_added_has_lost_its_order(broker: 
     assert found.text == "out-0@1 is of in-0@0, and is behind out-0@0 of in-1@0, which came later"
     (split,) = broker.check(**question, order=lambda _: "all", allow=["out of order"])
     assert split.anomaly == "split key"
-    with pytest.raises(TypeError, match="order is of an application"):
-        broker.check(order="key")
 
 
 def test_half_an_application_is_refused(broker: KafkaBroker) -> None:
     with pytest.raises(TypeError, match="input and output are given together"):
         broker.check(input="in")
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"order": "key"}, "order is of an application: input and output are missing"),
+        ({"key": "/id"}, "key is of an application: input and output are missing"),
+        ({"guarantee": "at_least_once"}, "guarantee is of an application: input and output are missing"),
+        (
+            {"input": "in", "output": "out", "seen_by": "g"},
+            "seen_by is of the whole history: leave out input and output",
+        ),
+        (
+            {"input": "in", "output": "out", "forbid": ["write cycle"]},
+            "forbid is of the whole history: leave out input",
+        ),
+    ],
+)
+def test_a_question_that_would_not_be_checked_is_refused(asked: Questions, says: str) -> None:
+    with pytest.raises(TypeError, match=f"^{says}"):
+        RemoteBroker("http://127.0.0.1:1").check(**asked)
 
 
 def test_a_history_outlives_a_killed_broker(broker: KafkaBroker) -> None:

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 from typing import Any, cast
 
@@ -151,6 +152,18 @@ def test_one_that_does_not_end_in_time_is_told() -> None:
                 broker.stop(timeout=0.1)
         finally:
             go_on.set()
+
+
+def test_nothing_holds_the_state_of_one_that_has_ended() -> None:
+    with KafkaBroker(in_process=True) as broker:
+        process = broker._process
+        assert isinstance(process, BrokerInProcess)
+        assert process.running is not None
+        state = weakref.ref(process.running.server)
+        del process
+        broker.restart()
+        gc.collect()
+        assert state() is None
 
 
 def test_one_that_is_forgotten_ends() -> None:

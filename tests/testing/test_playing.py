@@ -58,6 +58,10 @@ def test_what_is_no_recording_for_a_broker_is_refused(recorded: Path, tmp_path: 
             replay_recording(recorded, on=broker)
         with pytest.raises(ValueError, match=r"text\.jsonl: line 2 is no line of a recording"):
             replay_recording(text, on=broker)
+    with pytest.raises(ValueError, match="no recording is named"):
+        replay_recording()
+    with pytest.raises(ValueError, match="no recording is named"):
+        compare_recordings(recorded, [])
 
 
 def test_a_running_broker_plays_within_an_event_loop_too(tmp_path: Path) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from pykafka_broker.testing import KafkaBroker, RemoteBroker
+from pykafka_broker.testing import AsyncRemoteBroker, KafkaBroker, RemoteBroker
+from pykafka_broker.testing.async_client import AsyncControlClient
+from pykafka_broker.testing.control_client import ControlClient
 from tests.control.test_other_nodes import answering
 
 
@@ -20,10 +24,25 @@ def test_an_answer_that_is_not_whole_is_a_connection_error(answer: bytes) -> Non
     """An answer as a killed broker leaves it."""
     with answering(answer) as (host, port), pytest.raises(ConnectionError, match=f"http://{host}:{port}: "):
         RemoteBroker(f"http://{host}:{port}").topics()
+    with answering(answer) as (host, port), pytest.raises(ConnectionError, match=f"http://{host}:{port}: "):
+        asyncio.run(AsyncRemoteBroker(f"http://{host}:{port}").topics())
+
+
+def test_an_answer_that_does_not_come_in_time_is_told() -> None:
+    with KafkaBroker(in_process=True) as broker:
+        wait = {"group": "billing", "timeout_ms": 5_000}
+        url, says = broker.control_url, f"^{broker.control_url}: no answer within 0.1 s$"
+        with pytest.raises(TimeoutError, match=says):
+            ControlClient(url).call("POST", "/waits/group", wait, timeout_s=0.1)
+        with pytest.raises(TimeoutError, match=says):
+            asyncio.run(AsyncControlClient(url).call("POST", "/waits/group", wait, timeout_s=0.1))
 
 
 def test_who_is_not_there_is_named() -> None:
-    with pytest.raises(ConnectionRefusedError, match=r"'http://127\.0\.0\.1:1'"):
-        RemoteBroker("http://127.0.0.1:1").topics()
+    for url in ("http://127.0.0.1:1", "http://nowhere.invalid:1"):
+        with pytest.raises(OSError, match=f"'{url}'"):
+            RemoteBroker(url).topics()
+        with pytest.raises(OSError, match=f"'{url}'"):
+            asyncio.run(AsyncRemoteBroker(url).topics())
     with KafkaBroker() as broker, pytest.raises(ConnectionError, match=f"^http://{broker.bootstrap_servers}: "):
         RemoteBroker(f"http://{broker.bootstrap_servers}").topics()

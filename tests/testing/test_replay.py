@@ -24,7 +24,7 @@ from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
 from pykafka_broker.testing import ControlError, KafkaBroker, RemoteBroker, replay_recording
 from pykafka_broker.testing.recorded_messages import RecordedMessages
 from pykafka_broker.testing.recording import BadRecording, lines_of, read_recording
-from pykafka_broker.testing.replay import RecordingPlayer
+from pykafka_broker.testing.replay import RecordingPlayer, _Connection
 from pykafka_broker.testing.replay_targets import ControlledTarget
 from tests.control.api.test_faults import Client
 
@@ -345,3 +345,15 @@ def test_a_transaction_that_had_to_wait_for_the_end_of_the_last_one_need_not_wai
         assert replay_recording(path, on=broker.bootstrap_servers).differences == []
     (difference,) = replay_recording(path).differences
     assert difference.request.startswith("AddPartitionsToTxn")
+
+
+def test_a_request_on_a_connection_that_has_ended_has_no_answer() -> None:
+    """So a question that is asked again until the answer is as recorded does not wait for ever."""
+
+    async def run() -> list[bytes | None]:
+        server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+        async with server:
+            connection = await _Connection.open(*server.sockets[0].getsockname())
+            return [await asyncio.wait_for(connection.send(bytes(8)), 30) for _ in range(2)]
+
+    assert asyncio.run(run()) == [None, None]

@@ -106,6 +106,15 @@ def test_a_disk_fails_and_is_mended(cluster: KafkaCluster, kind: str) -> None:
     assert sorted(cluster.isr("orders")) == [1, 2, 3]
 
 
+def test_the_coordinator_moves_of_a_group_that_nobody_has_asked_for() -> None:
+    with KafkaCluster(in_process=True) as cluster:
+        cluster.create_topic("orders")
+        trouble = cluster.befall("move_coordinator", 2, group="billing")
+        produce(cluster)
+        trouble.wait()
+        assert cluster.coordinator("billing") == 2
+
+
 def test_trouble_comes_at_a_request_which_waits(cluster: KafkaCluster) -> None:
     """The coordinator has moved when the third commit is carried out, and nothing is lost."""
     cluster.commit("billing", "orders", 0)
@@ -171,6 +180,10 @@ def test_mistakes_are_told(cluster: KafkaCluster) -> None:
         cluster.trouble(["flood"])
     with pytest.raises(ValueError, match="no trouble is named"):
         cluster.trouble([])
+    with pytest.raises(ValueError, match=r"^kinds of trouble must be a list: \['kill'\]$"):
+        cluster.trouble("kill")
+    with pytest.raises(ValueError, match="n must be at least 1, not 0"):
+        cluster.befall("pause", 2, after_ms=LONG_MS).wait(0)
     with pytest.raises(ValueError, match="9"):
         cluster.befall("kill", 9)
     with pytest.raises(ValueError, match="needs the topic"):

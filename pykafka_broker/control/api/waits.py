@@ -188,7 +188,7 @@ async def assert_records(
 async def assert_contains(
     control: Control,
     topic: str,
-    records: Annotated[list[ExpectedRecord], ValueLimits(max_length=_MOST_EXPECTED)],
+    records: Annotated[list[ExpectedRecord], ValueLimits(min_length=1, max_length=_MOST_EXPECTED)],
     isolation_level: IsolationLevel = "read_committed",
     timeout_ms: TimeoutMs = 0,
 ) -> Records:
@@ -219,7 +219,7 @@ async def assert_contains(
 async def assert_no_more(
     control: Control,
     topic: str,
-    within_ms: TimeoutMs = 1_000,
+    within_ms: Annotated[int, ValueLimits(minimum=1, maximum=3_600_000, says="milliseconds of real time")] = 1_000,
     isolation_level: IsolationLevel = "read_committed",
 ) -> None:
     """Assert the end of a topic: no record is added from now on for a time."""

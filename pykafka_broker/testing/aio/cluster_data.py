@@ -21,7 +21,8 @@ from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 from pykafka_broker.testing.cluster_data import T, _KEEPABLE, _MOVED, _PASSING, _SETTINGS, _TURN_S, _check, _line, _partition_for, _unless_refused, difference, first_that_fits, listing, missing
 from pykafka_broker.testing.cluster_nodes import WAIT_S
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
-from pykafka_broker.testing.data import AT_ONCE, NotReached, RecordsDiffer, WaitTimeout
+from pykafka_broker.testing.controlled import names_to_keep
+from pykafka_broker.testing.data import AT_ONCE, NotReached, RecordsDiffer, WaitTimeout, check_positive
 from pykafka_broker.testing.record import NewRecord, Record, RecordLike
 from typing import Any
 
@@ -125,6 +126,7 @@ class AsyncClusterData(AsyncClusterTraffic):
 
     async def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_committed") -> None:
         """Assert the end of the topic: no record is added for some time. Raises RecordsDiffer."""
+        check_positive("within_ms", within_ms)
         before = {(each.partition, each.offset) for each in await self.records(topic, isolation_level=isolation_level)}
 
         def came(found: list[Record]) -> bool:
@@ -345,9 +347,7 @@ class AsyncClusterData(AsyncClusterTraffic):
         Args:
             keep: the things to keep, as on a single broker.
         """
-        if isinstance(keep, str):
-            raise TypeError(f"keep must be a list of names: keep=[{keep!r}]")
-        kept = {*keep}
+        kept = {*names_to_keep(keep)}
         if unknown := sorted(kept - _KEEPABLE):
             raise ValueError(f"{unknown[0]} can't be kept; what can is {', '.join(sorted(_KEEPABLE))}")
         for node in (self.controller, *self.brokers):

@@ -17,7 +17,7 @@ from pykafka_broker.testing.answers import ClusterState, LogSize, PartitionState
 from pykafka_broker.testing.async_client import AsyncControlClient
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.control_client import in_path, told_to_the_test
-from pykafka_broker.testing.controlled import _LONG_S, _path
+from pykafka_broker.testing.controlled import _LONG_S, _path, names_to_keep
 from typing import Any
 
 
@@ -106,17 +106,13 @@ class AsyncBrokerClock(AsyncHandle):
         return int((await self._control.call("POST", f"/clock/{how}", body, timeout_s=_LONG_S))["now_ms"])
 
 
-class AsyncHasClock(AsyncHandle):
-    """A broker with a clock under control."""
+class AsyncWholeState(AsyncHandle):
+    """The whole state of a broker: clock, reset, snapshots."""
 
     @property
     def clock(self) -> AsyncBrokerClock:
         """The broker's clock: `broker.clock.advance(minutes=10)`."""
         return AsyncBrokerClock(self.control)
-
-
-class AsyncWholeState(AsyncHandle):
-    """The whole state of a broker: reset, snapshots."""
 
     async def reset(self, keep: Iterable[str] = ()) -> None:
         """Reset the broker to the state before the first client; clients stay connected.
@@ -130,9 +126,7 @@ class AsyncWholeState(AsyncHandle):
         Raises:
             TypeError: `keep` is a text instead of a list.
         """
-        if isinstance(keep, str):
-            raise TypeError(f"keep must be a list of names: keep=[{keep!r}]")
-        await self.control.call("POST", "/reset", {"keep": list(keep)}, timeout_s=_LONG_S)
+        await self.control.call("POST", "/reset", {"keep": names_to_keep(keep)}, timeout_s=_LONG_S)
 
     async def snapshot(self, name: str) -> Snapshot:
         """Keep the whole state under a name, open transactions included. Returns name and size_bytes."""
@@ -257,8 +251,11 @@ class AsyncNodeControl(AsyncHandle):
 
         Args:
             keep: the settings to keep.
+
+        Raises:
+            TypeError: `keep` is a text instead of a list.
         """
-        return await self._answer(ClusterState, "POST", "/cluster/settings/reset", {"keep": list(keep)})
+        return await self._answer(ClusterState, "POST", "/cluster/settings/reset", {"keep": names_to_keep(keep)})
 
     async def cut_off(self, nodes: Iterable[int]) -> None:
         """Break the connections from the node to other nodes, until `rejoin`."""
@@ -269,7 +266,7 @@ class AsyncNodeControl(AsyncHandle):
         await self.control.call("DELETE", "/incidents/network")
 
 
-class AsyncControlled(AsyncChecks, AsyncWaits, AsyncWholeState, AsyncHasClock, AsyncTraffic, AsyncIncidents, AsyncNodeControl):
+class AsyncControlled(AsyncChecks, AsyncWaits, AsyncWholeState, AsyncTraffic, AsyncIncidents, AsyncNodeControl):
     """A broker behind a control API."""
 
     @property

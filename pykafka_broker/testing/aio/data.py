@@ -14,7 +14,7 @@ from functools import partial
 from pykafka_broker.testing.answers import CommittedPartition, ConfigValue, Connection, Group, GroupSummary, Topic, Transaction
 from pykafka_broker.testing.async_client import AsyncControlClient, Step
 from pykafka_broker.testing.control_client import ControlError, in_path, told_to_the_test
-from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, T, WaitTimeout, _DOES_NOT_HOLD, _LONG_S, _NOT_IN_TIME, _SPARE_S, _parts, check_timeout
+from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, T, WaitTimeout, _DOES_NOT_HOLD, _LONG_S, _NOT_IN_TIME, _SPARE_S, _parts, check_positive, check_timeout
 from pykafka_broker.testing.record import ANY, Headers, NewContent, NewRecord, Record, RecordLike, from_answer, said, several, to_expectation, to_request
 from typing import Any
 
@@ -436,14 +436,20 @@ class AsyncWaits(AsyncData):
         """Assert given records of a topic, in any order and among others.
 
         Args:
-            records: as for `assert_records`.
+            records: as for `assert_records`, one at least.
             timeout: seconds to wait for the records.
 
         Raises:
             RecordsDiffer: a record is missing.
+            ValueError: no record is given, so that the assertion could not fail.
         """
         __tracebackhide__ = True
         expected = several(f"assert_contains({topic!r}", records)
+        if not expected:
+            raise ValueError(
+                f"assert_contains({topic!r}, []) names no record, so it could not fail; "
+                f"assert_records({topic!r}, []) asserts that the topic is empty"
+            )
         await self._assert_contains(topic, expected, timeout, isolation_level)
 
     async def _assert_contains(self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> None:
@@ -470,13 +476,15 @@ class AsyncWaits(AsyncData):
         """Assert the end of a topic: no record is added for some time.
 
         Args:
-            within_ms: how long to wait, in milliseconds.
+            within_ms: how long to wait, in milliseconds, at least 1.
             isolation_level: "read_uncommitted" counts records of open and aborted transactions too.
 
         Raises:
             RecordsDiffer: a record was added.
+            ValueError: no time is given, so that the assertion could not fail.
         """
         __tracebackhide__ = True
+        check_positive("within_ms", within_ms)
         body = {"topic": topic, "within_ms": within_ms, "isolation_level": isolation_level}
         await _call(self.control, "assertions/no-more", body, within_ms / 1000)
 

@@ -47,7 +47,7 @@ from pykafka_broker.testing.simulation.loop import APPLICATION, SimulatedLoop
 from pykafka_broker.testing.simulation.node import QUICK_DISK_MS, SimNode
 from pykafka_broker.testing.simulation.shrinking import SimulatedHit
 from pykafka_broker.testing.simulation.timeline import START_MS, Host
-from pykafka_broker.testing.trouble import OF_CLIENTS, Blow
+from pykafka_broker.testing.trouble import OF_CLIENTS, Blow, check_kinds
 
 KINDS = {
     each.__name__: each
@@ -157,13 +157,20 @@ class SimulatedCluster(AsyncClusterData):
         loop.network.on_arrival = self._note
         if self._history:
             self._folder = tempfile.TemporaryDirectory(prefix="pykafka-history-", dir=memory_directory())
+        try:
+            await self._start()
+        except BaseException as error:
+            await self.__aexit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    async def _start(self) -> None:
         for id in self._layout.nodes:
             self._add(id)
         for node in reversed(self._nodes.values()):
             self._layout.put_first_disk(node)
             node.start()
         await self.until(self._all_serve, told="the brokers have not come up")
-        return self
 
     def _add(self, id: int) -> None:
         loop = self._loop
@@ -395,11 +402,8 @@ class SimulatedCluster(AsyncClusterData):
             most_down: how many brokers may be away at once.
             only: numbers of faults (`numbers` of the result); no other faults come. The note of a failure has them.
         """
-        kinds = list(kinds)
-        if unknown := [kind for kind in kinds if kind not in KINDS]:
-            raise ValueError(f"there is no fault {unknown[0]}: there are {', '.join(KINDS)}")
+        kinds = check_kinds(kinds, list(KINDS))
         loop = self._loop
-        chosen = [KINDS[kind] for kind in kinds]
         index = len(self._trouble)
         down = f", most_down={most_down}" if most_down != 1 else ""
         self._calls.append(f"cluster.trouble({json.dumps(kinds)}, mean_ms={mean_ms}{down}")
@@ -408,7 +412,7 @@ class SimulatedCluster(AsyncClusterData):
             loop.network,
             [self._nodes[id] for id in self._ids],
             Random(loop.random.getrandbits(64)),
-            chosen,
+            [KINDS[kind] for kind in kinds],
             mean_ms=mean_ms,
             most_down=most_down,
             controller=self._leader_of_metadata,

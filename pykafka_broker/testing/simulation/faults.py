@@ -120,18 +120,6 @@ class Trouble:
             image.brokers[id].epoch > epoch for id, epoch in self._crashed.items() if id in image.brokers
         )
 
-    def take_away(self, node: SimNode) -> None:
-        """Kill a node for good, or let it hang, or cut it off from all others; or do nothing at all."""
-        way = self.random.randrange(4)
-        self.came.append(f"{self.timeline.now}: {node.name} is away, way {way}")
-        if way == 0:
-            node.kill()
-        elif way == 1:
-            node.pause()
-        elif way == 2:
-            others = [name for name in self.network.hosts if name != node.name]
-            self.network.separate(*((node.name, each) for each in others), *((each, node.name) for each in others))
-
     def away_ms(self) -> int:
         """Return how long a node is away."""
         return self.random.randrange(10, MOST_MS)
@@ -324,9 +312,8 @@ class SimulatedBlow:
 
         topic, partition = self._blow.topic, self._blow.partition
         if self._blow.group is not None:
-            groups = self._cluster.controller.node.broker.node.image.topics.get(_OF_GROUPS)
-            if groups is None:
-                return
+            await self._cluster.coordinator(self._blow.group)  # creates the topic, where no client has asked yet
+            groups = self._cluster.controller.node.broker.node.image.topics[_OF_GROUPS]
             topic, partition = _OF_GROUPS, partition_for(self._blow.group, len(groups.partitions))
         assert topic is not None
         await self._cluster.controller.move_leader(topic, self._blow.broker, partition)

@@ -137,7 +137,7 @@ def test_what_can_not_be_read_is_no_empty_partition() -> None:
         for in_vain in (
             lambda: broker.assert_records("apart", ["0"]),
             lambda: broker.assert_contains("apart", ["1"]),
-            lambda: broker.assert_no_more("apart", within_ms=0),
+            lambda: broker.assert_no_more("apart", within_ms=1),
         ):
             with pytest.raises(ControlError, match="the records of apart-1 can't be read now") as refused:
                 in_vain()
@@ -327,6 +327,21 @@ def test_nothing_more_comes_or_it_is_shown(broker: KafkaBroker) -> None:
     with pytest.raises(RecordsDiffer, match=r"got 1 more record within 10000 ms\n  0@1 key None, value 'after'"):
         broker.assert_no_more("quiet", within_ms=10_000)
     step.join()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "says"),
+    [
+        ("/assertions/contains", {"records": []}, "records must"),
+        ("/assertions/no-more", {"within_ms": 0}, "within_ms must"),
+    ],
+)
+def test_an_assertion_that_could_not_fail_is_refused(
+    broker: KafkaBroker, path: str, body: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(ControlError, match=says) as refused:
+        broker.control.call("POST", path, {"topic": "asserted", **body})
+    assert refused.value.status == 400
 
 
 def test_a_wait_whose_client_has_gone_is_given_up(broker: KafkaBroker) -> None:

@@ -16,6 +16,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from bench.simulation import work_through_a_kill
+from pykafka_broker.config.broker import ConfigErrors
 from pykafka_broker.control.traffic.exchange import decoded_response
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -316,7 +317,7 @@ def test_mistakes_are_told() -> None:
                 cluster.broker(2)
             with pytest.raises(ValueError, match="no machine"):
                 cluster.cut("app", "elsewhere")
-            with pytest.raises(ValueError, match="no fault"):
+            with pytest.raises(ValueError, match="no trouble flood"):
                 cluster.trouble(["flood"])
             with pytest.raises(ValueError, match="no trouble flood: there are kill, "):
                 cluster.befall("flood", 1)
@@ -337,3 +338,27 @@ def test_a_test_that_waits_for_ever_ends() -> None:
 
     with pytest.raises(SimulationStalled, match="5 virtual seconds"):
         simulate(main(), limit_s=5)
+
+
+def test_a_cluster_that_can_t_start_leaves_the_chance_of_the_test_as_it_was() -> None:
+    async def main() -> None:
+        before = random.getstate()
+        with pytest.raises(ConfigErrors) as failed:
+            async with SimulatedCluster(brokers=1, seed=3, config={"num.partitions": "many"}):
+                raise AssertionError("it does not start")
+        assert random.getstate() == before
+        assert "seed=3" in failed.value.__notes__[0]
+
+    simulate(main())
+
+
+def test_the_coordinator_moves_of_a_group_that_nobody_has_asked_for() -> None:
+    async def main() -> None:
+        async with SimulatedCluster(brokers=3, seed=4) as cluster:
+            await cluster.create_topic("orders")
+            trouble = cluster.befall("move_coordinator", 2, group="billing")
+            assert await produced(cluster, 1) == [b"0"]
+            await trouble.wait()
+            assert await cluster.coordinator("billing") == 2
+
+    simulate(main(), limit_s=LIMIT_S)
