@@ -28,7 +28,7 @@ from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.heartbeats import Following, Sessions
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.raft.leader import RaftLeader
-from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.records import ApiMessageAndVersion, RecordIterator
 from pykafka_broker.cluster.registration import CONTROLLERS_FROM, controller_registration
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import FileSystem
@@ -112,7 +112,7 @@ class PeriodicTasks:
         elif self._look_for_leaders:
             self._look_for_leaders = self._write_portion(elect_missing_leaders(self._metadata.controller))
 
-    def _write_portion(self, records: heartbeats.Records) -> bool:
+    def _write_portion(self, records: RecordIterator) -> bool:
         """Write the first portion of records; return whether any may be left."""
         found = list(islice(records, heartbeats.PORTION))
         return not self._commit(found) or len(found) == heartbeats.PORTION

@@ -49,10 +49,7 @@ class Patterns:
 
     def put(self, pattern_type: int, name: str, number: int) -> None:
         if pattern_type == PatternType.LITERAL:
-            if number:
-                self.literal[name] = number
-            else:
-                self.literal.pop(name, None)
+            _put(self.literal, name, number)
             return
         if self.prefixed is None:
             self.prefixed = {}

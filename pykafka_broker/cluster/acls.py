@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from pykafka_broker.cluster.acl_index import WILDCARD, AccessControlEntry, index_of
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME
-from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Decision
+from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Decision, invalid_request
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError, FrameError
@@ -47,13 +47,8 @@ _FEW_FILTERS = 4  # filters not worth an index
 _MOST_MATCHES = 10 * MAX_RECORDS_PER_OPERATION  # ACLs in one answer: filters may match the same ones
 _MOST_COMPARED = 1_000_000  # ACLs with filters in one request, a third of a second
 _STUMBLED = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-_TOO_MANY = ApiError(
-    ErrorCode.INVALID_REQUEST,
-    f"Cannot remove more than {MAX_RECORDS_PER_OPERATION} acls in a single delete operation.",
-)
-_TOO_DEAR = ApiError(
-    ErrorCode.INVALID_REQUEST, "Too many filters without a name, a principal or a host for the ACLs that there are."
-)
+_TOO_MANY = invalid_request(f"Cannot remove more than {MAX_RECORDS_PER_OPERATION} acls in a single delete operation.")
+_TOO_DEAR = invalid_request("Too many filters without a name, a principal or a host for the ACLs that there are.")
 
 
 class Filter(NamedTuple):
@@ -168,9 +163,9 @@ def refused_filters(request: DeleteAclsRequest, error: ApiError) -> DeleteAclsRe
 def _check(one: AclCreation, is_of_4_4: bool) -> None:
     """Check a creation. Raises ApiError: a field is wrong."""
     if one.resource_type == AclResourceType.CLUSTER and one.resource_name != CLUSTER_NAME:
-        raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
+        raise invalid_request(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
     if not one.resource_name:
-        raise _invalid("Invalid empty resource name")
+        raise invalid_request("Invalid empty resource name")
     for number, known, what in (
         (one.resource_type, _KINDS, "resourceType"),
         (one.resource_pattern_type, _PATTERN_TYPES, "patternType"),
@@ -178,14 +173,14 @@ def _check(one: AclCreation, is_of_4_4: bool) -> None:
         (one.permission_type, _PERMISSIONS, "permissionType"),
     ):
         if number not in known:
-            raise _invalid(f"Invalid {what} UNKNOWN")
+            raise invalid_request(f"Invalid {what} UNKNOWN")
     if ":" not in one.principal:
-        raise _invalid(
+        raise invalid_request(
             f"Could not parse principal from `{one.principal}` "
             "(no colon is present separating the principal type from the principal name)"
         )
     if not one.host and is_of_4_4:
-        raise _invalid("Host pattern cannot be null or empty")
+        raise invalid_request("Host pattern cannot be null or empty")
 
 
 def _record(one: AclCreation) -> AccessControlEntryRecord:
@@ -247,15 +242,15 @@ def _matching_acl(acl: AccessControlEntryRecord) -> DeleteAclsMatchingAcl:
     )
 
 
-Records = Sequence[AccessControlEntryRecord]
+Acls = Sequence[AccessControlEntryRecord]
 
 
-def matching(acls: Records, wanted: Filter) -> list[AccessControlEntryRecord]:
+def matching(acls: Acls, wanted: Filter) -> list[AccessControlEntryRecord]:
     """Return the ACLs matching the filter, in order."""
     return list(filter(wanted.matches, acls))
 
 
-def _candidates(image: MetadataImage, filters: int) -> Callable[[Filter], Records]:
+def _candidates(image: MetadataImage, filters: int) -> Callable[[Filter], Acls]:
     """Return a function which gives the ACLs worth comparing with a filter: not all, with many filters and many
     ACLs.
     """
@@ -270,7 +265,7 @@ def _candidates(image: MetadataImage, filters: int) -> Callable[[Filter], Record
         by_principal.setdefault(acl.principal, []).append(acl)
         by_host.setdefault(acl.host, []).append(acl)
 
-    def candidates(wanted: Filter) -> Records:
+    def candidates(wanted: Filter) -> Acls:
         if wanted.name is not None:
             return [acl for name in _names_met(wanted) for acl in by_name.get(name, ())]
         if wanted.principal is not None:
@@ -290,7 +285,3 @@ def _names_met(wanted: Filter) -> Iterator[str]:
         for length in range(1, len(name)):
             if name[:length] != WILDCARD:
                 yield name[:length]
-
-
-def _invalid(message: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_REQUEST, message)

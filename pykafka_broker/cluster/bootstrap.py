@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from pykafka_broker.cluster.controller import Controller
 from pykafka_broker.cluster.features import BOOTSTRAP_LEVELS, ELR_VERSION, METADATA_VERSION, abilities, first_levels
-from pykafka_broker.cluster.records import ApiMessageAndVersion, RecordType
+from pykafka_broker.cluster.records import ApiMessageAndVersion, Records, RecordType
 from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, snapshot_name, snapshot_records, write_snapshot
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.filesystem import FileSystem
@@ -20,8 +20,6 @@ from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.protocol.stored.end_transaction_record import EndTransactionRecord
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
 from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
-
-Records = list[ApiMessageAndVersion]
 
 _TRANSACTIONS_FROM = 13  # the first metadata.version with transactions (KIP-868)
 

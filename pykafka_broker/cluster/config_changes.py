@@ -26,14 +26,16 @@ from pykafka_broker.cluster.controller import (
     Controller,
     RequestRefused,
     TooManyRecords,
+    invalid_request,
 )
 from pykafka_broker.cluster.features import ELR_VERSION, METADATA_VERSIONS
 from pykafka_broker.cluster.image import MetadataImage, TopicImage
 from pykafka_broker.cluster.partition_change import still_eligible
-from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.records import ApiMessageAndVersion, Records
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.describe import base_name
+from pykafka_broker.config.group import limits_of
 from pykafka_broker.config.java_regex import JavaRegexError, compile_java
 from pykafka_broker.config.problems import cordon_problems
 from pykafka_broker.config.registry import (
@@ -62,7 +64,6 @@ _KEYS = {
     ConfigResourceType.GROUP: group_keys,
     ConfigResourceType.CLIENT_METRICS: client_metrics_keys,
 }
-Records = list[ApiMessageAndVersion]
 Permit = Callable[[], None]
 Overrides = Mapping[str, str]
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
@@ -169,9 +170,9 @@ def check_ops(ops: Sequence[ConfigOp]) -> None:
         if op.value is None and op.operation != AlterConfigOp.DELETE:
             nulls.append(op.key)
     if len(keys) < len(ops):
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+        raise invalid_request("Error due to duplicate config keys")
     if nulls:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
+        raise invalid_request(f"Null value not supported for : {','.join(nulls)}")
 
 
 def check_operations(ops: Sequence[ConfigOp], refusal: type[ApiError] = ApiError) -> None:
@@ -186,7 +187,7 @@ def _check_resource(controller: Controller, kind: int, name: str) -> None:
     if kind == ConfigResourceType.BROKER:
         check_broker_name(controller, name)
     elif kind not in _KEYS:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+        raise invalid_request(f"Unknown resource type {kind}")
 
 
 def _edited_list(controller: Controller, kind: ConfigResourceType, op: ConfigOp, present: str | None) -> str:
@@ -197,7 +198,7 @@ def _edited_list(controller: Controller, kind: ConfigResourceType, op: ConfigOp,
             reason = f"Config value {word} is not allowed for config key: {op.key}"
         else:
             reason = f"Can't {_NAMES[op.operation]} to key {op.key} because its type is not LIST."
-        raise ApiError(ErrorCode.INVALID_CONFIG, reason)
+        raise _invalid_config(reason)
     if present is None:
         of_broker = kind is ConfigResourceType.BROKER
         present = format_value(controller.config[key.name] if of_broker else inherited(key, controller.config)) or ""
@@ -228,7 +229,7 @@ def _records(
             overrides[key] = value
     if kind == ConfigResourceType.TOPIC:
         if not name:
-            raise _wrong("Default topic resources are not allowed.")
+            raise invalid_request("Default topic resources are not allowed.")
         check_topic_name(name)
         # An unknown config left by another release is no fault of this request.
         known = {key.name for key in live_keys(controller.config)}
@@ -267,14 +268,14 @@ def check_topic(config: BrokerConfig, overrides: Overrides) -> None:
     try:
         values = parse_overrides(overrides, config.topic_keys)
     except ConfigError as error:
-        raise _bad(str(error)) from None
+        raise _invalid_config(str(error)) from None
     lowest, highest = values.get("min.compaction.lag.ms"), values.get("max.compaction.lag.ms")
     if isinstance(lowest, int) and isinstance(highest, int) and lowest > highest:
-        raise _bad(
+        raise _invalid_config(
             f"conflict topic config setting min.compaction.lag.ms ({lowest}) > max.compaction.lag.ms ({highest})"
         )
     if values.get("remote.storage.enable"):
-        raise _bad(
+        raise _invalid_config(
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage."
         )
@@ -282,62 +283,55 @@ def check_topic(config: BrokerConfig, overrides: Overrides) -> None:
 
 def check_group(config: BrokerConfig, name: str, overrides: Overrides) -> None:
     if not name:
-        raise _wrong("Default group resources are not allowed.")
+        raise invalid_request("Default group resources are not allowed.")
     keys = config.group_keys
     for key, text in overrides.items():
         if key not in keys or keys[key].removed:
-            raise _bad(f"Unknown group config name: {key}")
+            raise _invalid_config(f"Unknown group config name: {key}")
         if key == _DEAD_LETTERS and text.startswith("__"):
-            raise _bad(f"{key}: DLQ topic name must not start with '__'")
+            raise _invalid_config(f"{key}: DLQ topic name must not start with '__'")
         if key == _ASSIGNOR_NAME and text not in config.group_streams_assignors:
             registered = ", ".join(config.group_streams_assignors)
-            raise _bad(f"{key} '{text}' is not a registered task assignor. Registered assignors are: [{registered}].")
+            raise _invalid_config(
+                f"{key} '{text}' is not a registered task assignor. Registered assignors are: [{registered}]."
+            )
         try:
             value = parse_value(keys[key], text)
         except ConfigError as error:
-            raise _bad(str(error)) from None
+            raise _invalid_config(str(error)) from None
         if isinstance(value, int):
             _check_limits(config, key, value)
 
 
 def _check_limits(config: BrokerConfig, key: str, value: int) -> None:
     """Refuse a value outside of the broker's limits, which since 4.4 are told by their values and not by their keys."""
-    least, most = _limit_of(key, "min"), _limit_of(key, "max")
+    least, most = limits_of(key)
     is_too_low = least is not None and value < config[least]
     if not is_too_low and (most is None or value <= config[most]):
         return
     if config.is_of_4_4 and least is not None and most is not None:
-        raise _bad(f"{key} must be in the range {config[least]} to {config[most]} inclusive.")
+        raise _invalid_config(f"{key} must be in the range {config[least]} to {config[most]} inclusive.")
     word, limit = ("greater", least) if is_too_low else ("less", most)
     assert limit is not None
-    raise _bad(f"{key} must be {word} than or equal to {config[limit] if config.is_of_4_4 else limit}")
-
-
-def _limit_of(key: str, bound: str) -> str | None:
-    """Return the broker's limit for a group config: `share.x` is held within `group.share.min.x` and
-    `group.share.max.x`.
-    """
-    kind, _, rest = key.partition(".")
-    name = f"group.{kind}.{bound}.{rest.removeprefix('num.')}"
-    return name if name in broker_keys() else None
+    raise _invalid_config(f"{key} must be {word} than or equal to {config[limit] if config.is_of_4_4 else limit}")
 
 
 def check_client_metrics(name: str, overrides: Overrides) -> None:
     if not name:
-        raise _wrong("Subscription name can't be empty")
+        raise invalid_request("Subscription name can't be empty")
     keys = client_metrics_keys()
     unknown = [key for key in overrides if key not in keys]
     if unknown:
-        raise _wrong(f"Unknown client metrics configuration: {unknown[0]}")
+        raise invalid_request(f"Unknown client metrics configuration: {unknown[0]}")
     for key, text in sorted(
         overrides.items()
     ):  # of several bad keys Kafka reports this one, by the order of its hash table
         try:
             value = parse_value(keys[key], text)
         except ConfigError as error:
-            raise _bad(str(error)) from None
+            raise _invalid_config(str(error)) from None
         if isinstance(value, int) and not _MIN_INTERVAL_MS <= value <= _MAX_INTERVAL_MS:
-            raise _wrong(
+            raise invalid_request(
                 f"Invalid value {value} for {key}, interval must be between {_MIN_INTERVAL_MS} and {_MAX_INTERVAL_MS} "
                 "(1 hour)"
             )
@@ -353,12 +347,11 @@ def _check_match(pattern: str) -> None:
     except JavaRegexError:
         equals = ""
     if not equals or not expression.strip() or "=" in expression or name.strip() not in _CLIENT_MATCHES:
-        raise _bad(f"Illegal client matching pattern: {pattern}")
+        raise _invalid_config(f"Illegal client matching pattern: {pattern}")
 
 
 def check_broker(controller: Controller, name: str, changed: Mapping[str, str | None], overrides: Overrides) -> None:
     """Check changes of a broker's configs: `changed` by the request, `overrides` set for the resource afterwards."""
-    check_broker_name(controller, name)
     if not _is_of_this_node(controller, name):  # that broker has checked the change
         return
     keys = controller.config.keys
@@ -375,7 +368,7 @@ def check_broker(controller: Controller, name: str, changed: Mapping[str, str | 
             parse_value(_once_only(keys[key], controller.config), changed[key] or "")
             _check_classes(keys[key], changed[key] or "")
     except ConfigError as error:
-        raise _wrong(str(error)) from None
+        raise invalid_request(str(error)) from None
     _check_of_listeners(controller.config, changed)
     if not name:
         of_listeners = [key for key in given if base_name(key) not in {key, *_OF_ALL_LISTENERS}]
@@ -389,7 +382,7 @@ def check_broker(controller: Controller, name: str, changed: Mapping[str, str | 
             for check in controller.check_listeners:
                 check(proposed, changed.keys())
         except ConfigError as error:
-            raise _dynamic(str(error)) from None
+            raise _invalid_dynamic(str(error)) from None
 
 
 def _once_only(key: ConfigKey, config: BrokerConfig) -> ConfigKey:
@@ -409,7 +402,7 @@ def check_of_cluster(controller: Controller, name: str, changed: Mapping[str, st
     _check_min_insync_replicas(controller, name, changed)
     if changed.get(CORDONED_LOG_DIRS) is not None and controller.broker_record_version() < 4:
         level = METADATA_VERSIONS[CORDONED_FROM]
-        raise _bad(
+        raise _invalid_config(
             f"The {CORDONED_LOG_DIRS} configuration value cannot be set because it requires metadata.version >= {level}"
         )
 
@@ -433,9 +426,9 @@ def _check_of_listeners(config: BrokerConfig, changed: Mapping[str, str | None])
             if ":" not in text:  # otherwise a Python class, which is looked up when it is needed
                 _check_classes(keys[base], text)
         except ConfigError as error:
-            raise (_wrong if checked_anyhow else _dynamic)(str(error)) from None
+            raise (invalid_request if checked_anyhow else _invalid_dynamic)(str(error)) from None
         if base in _NEVER_NOTHING and name.startswith(own) and int(text) == 0:
-            raise _dynamic(f"Invalid {base} 0")
+            raise _invalid_dynamic(f"Invalid {base} 0")
 
 
 def _listeners_of_clients(config: BrokerConfig) -> set[str]:
@@ -460,10 +453,10 @@ def check_broker_name(controller: Controller, name: str) -> None:
     try:
         wanted = java_integer(name)
     except ValueError:
-        raise _wrong(f"Node id must be an integer, but it is: {name}") from None
+        raise invalid_request(f"Node id must be an integer, but it is: {name}") from None
     image = controller.image
     if controller.alone and wanted != controller.node_id:
-        raise _wrong(f"Unexpected broker id, expected {controller.node_id}, but received {wanted}")
+        raise invalid_request(f"Unexpected broker id, expected {controller.node_id}, but received {wanted}")
     if (
         wanted not in image.brokers
         and wanted not in image.controllers
@@ -475,7 +468,7 @@ def check_broker_name(controller: Controller, name: str) -> None:
 def _refuse_all(keys: Iterable[str], reason: str) -> None:
     names = ", ".join(keys)
     if names:
-        raise _wrong(f"{reason}: [{names}]")
+        raise invalid_request(f"{reason}: [{names}]")
 
 
 def _check_broker_values(controller: Controller, name: str, overrides: Overrides) -> BrokerConfig:
@@ -488,33 +481,37 @@ def _check_broker_values(controller: Controller, name: str, overrides: Overrides
         limit = f"be greater than double the current value {old}" if new > 2 * old else None
         if new != old and (limit is not None or new < old // 2):
             should = f"should not {limit}" if limit is not None else f"should be at least half the current value {old}"
-            raise _dynamic(f"Dynamic thread count update validation failed for {pool}={new}, value {should}")
+            raise _invalid_dynamic(f"Dynamic thread count update validation failed for {pool}={new}, value {should}")
     cleaners, now = proposed.log_cleaner_threads, current.log_cleaner_threads
     if cleaners < 1:
-        raise _dynamic("Log cleaner threads should be at least 1")
+        raise _invalid_dynamic("Log cleaner threads should be at least 1")
     if cleaners > 2 * now:
-        raise _dynamic(f"Log cleaner threads cannot be increased to more than double the current value {now}")
+        raise _invalid_dynamic(f"Log cleaner threads cannot be increased to more than double the current value {now}")
     if cleaners < now // 2:
-        raise _dynamic(f"Log cleaner threads cannot be reduced to less than half the current value {now}")
+        raise _invalid_dynamic(f"Log cleaner threads cannot be reduced to less than half the current value {now}")
     if proposed["log.cleaner.dedupe.buffer.size"] // cleaners <= _MIN_DEDUPE_BYTES:
-        raise _wrong("requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
+        raise invalid_request(
+            "requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread."
+        )
     retention = proposed["log.retention.ms"]
     if retention == 0:
-        raise _wrong("requirement failed: log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+        raise invalid_request(
+            "requirement failed: log.retention.ms must be unlimited (-1) or, greater than or equal to 1"
+        )
     local = proposed["log.local.retention.ms"]
     if retention is not None and 0 <= retention < local:
-        raise _dynamic(
+        raise _invalid_dynamic(
             f"Invalid value {local} for configuration log.local.retention.ms: Value must not be more than "
             f"log.retention.ms property value: {retention}"
         )
     for problem in cordon_problems(proposed):
-        raise _wrong(f"requirement failed: {problem}")
+        raise invalid_request(f"requirement failed: {problem}")
     for key in _NEVER_NOTHING:
         if proposed[key] == 0 != current[key]:
-            raise _dynamic(f"Invalid {key} 0")
+            raise _invalid_dynamic(f"Invalid {key} 0")
     for entry in filter(None, str(proposed["max.connections.per.ip.overrides"] or "").split(",")):
         if not entry.rpartition(":")[2].strip().isdecimal() or ":" not in entry:
-            raise _wrong(f"Error parsing configuration property 'max.connections.per.ip.overrides': {entry}")
+            raise invalid_request(f"Error parsing configuration property 'max.connections.per.ip.overrides': {entry}")
     return proposed
 
 
@@ -525,22 +522,18 @@ def _check_min_insync_replicas(controller: Controller, name: str, changed: Mappi
     if MIN_INSYNC_REPLICAS not in changed or not controller.image.features.get(ELR_VERSION, 0):
         return
     if name:
-        raise _bad("Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
+        raise _invalid_config("Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
     if changed[MIN_INSYNC_REPLICAS] is None:
-        raise _bad("Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")
+        raise _invalid_config("Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")
 
 
-def _bad(message: str) -> ApiError:
+def _invalid_config(message: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_CONFIG, message)
 
 
-def _wrong(message: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_REQUEST, message)
-
-
-def _dynamic(message: str) -> ApiError:
+def _invalid_dynamic(message: str) -> ApiError:
     """Wrap a message as Kafka wraps messages of a reconfigurable part of the broker."""
-    return _wrong(
+    return invalid_request(
         f"Invalid value org.apache.kafka.common.config.ConfigException: {message} for configuration Invalid dynamic "
         "configuration"
     )

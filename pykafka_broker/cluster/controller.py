@@ -38,6 +38,11 @@ class RequestRefused(ApiError):
     """A refusal of all changes of a request, for one of the changes."""
 
 
+def invalid_request(message: str) -> ApiError:
+    """Return the refusal of a request that makes no sense, in Kafka's words."""
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
+
+
 class TooManyRecords(RequestRefused):
     """A request would write too many records: nothing changes."""
 

@@ -21,7 +21,7 @@ from typing import Any
 from pykafka_broker.cluster.controller import Controller, Decision, check_time
 from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.partition_change import Acceptable, Election, active, partition_change, topic_config
-from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.records import ApiMessageAndVersion, RecordIterator
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest
@@ -31,7 +31,6 @@ from pykafka_broker.protocol.messages.elect_leaders_response import (
     ReplicaElectionResult,
 )
 
-Records = Iterator[ApiMessageAndVersion]
 _KINDS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 _NOT_AVAILABLE = {
     Election.PREFERRED: (ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."),
@@ -63,12 +62,12 @@ def election_of(controller: Controller, topic: TopicImage) -> Election:
     return Election.UNCLEAN if unclean else Election.ONLINE
 
 
-def broker_leaves(controller: Controller, broker_id: int) -> Records:
+def broker_leaves(controller: Controller, broker_id: int) -> RecordIterator:
     """Change the partitions of a broker which is fenced, unregistered or about to stop."""
     return directories_lost(controller, broker_id, lambda directory: True)
 
 
-def directories_lost(controller: Controller, broker_id: int, is_lost: Callable[[bytes], bool]) -> Records:
+def directories_lost(controller: Controller, broker_id: int, is_lost: Callable[[bytes], bool]) -> RecordIterator:
     """Change the partitions in lost directories of a broker."""
 
     def concerns(partition: PartitionImage) -> bool:
@@ -77,13 +76,13 @@ def directories_lost(controller: Controller, broker_id: int, is_lost: Callable[[
     return _changes(controller, concerns, partial(without, broker_id=broker_id))
 
 
-def unclean_shutdown(controller: Controller, broker_id: int) -> Records:
+def unclean_shutdown(controller: Controller, broker_id: int) -> RecordIterator:
     """Change the partitions of a returning broker which may have lost unsynced records."""
     change = partial(change_of, leaving=broker_id, unclean=(broker_id,))
     return _changes(controller, lambda partition: broker_id in partition.isr or broker_id in partition.elr, change)
 
 
-def broker_returns(controller: Controller, broker_id: int) -> Records:
+def broker_returns(controller: Controller, broker_id: int) -> RecordIterator:
     """Elect the unfenced broker for partitions without a leader."""
 
     def concerns(partition: PartitionImage) -> bool:
@@ -92,12 +91,12 @@ def broker_returns(controller: Controller, broker_id: int) -> Records:
     return _changes(controller, concerns, partial(change_of, returning=broker_id))
 
 
-def elect_missing_leaders(controller: Controller) -> Records:
+def elect_missing_leaders(controller: Controller) -> RecordIterator:
     """Elect leaders for partitions without a leader, where a replica may lead by now."""
     return _changes(controller, lambda partition: partition.leader == NO_LEADER, change_of)
 
 
-def in_lost_directories(controller: Controller) -> Records:
+def in_lost_directories(controller: Controller) -> RecordIterator:
     """Take replicas in directories that the metadata calls lost out of every ISR."""
     brokers = controller.image.brokers
     for topic, partition in _partitions(controller.image):
@@ -147,7 +146,7 @@ def _changes(
     controller: Controller,
     concerns: Callable[[PartitionImage], bool],
     change: Callable[[Controller, TopicImage, PartitionImage], ApiMessageAndVersion | None],
-) -> Records:
+) -> RecordIterator:
     for topic, partition in _partitions(controller.image):
         if concerns(partition) and (record := change(controller, topic, partition)) is not None:
             yield record

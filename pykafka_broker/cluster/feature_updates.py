@@ -9,7 +9,13 @@ The only reader is in another layer (`broker/api`); `features.py` can't have thi
 from __future__ import annotations
 
 from pykafka_broker.cluster.controller import Controller, Decision
-from pykafka_broker.cluster.features import ELR_VERSION, KRAFT_VERSION, METADATA_VERSION, supported_features
+from pykafka_broker.cluster.features import (
+    DEPENDENCIES,
+    ELR_VERSION,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    supported_features,
+)
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.protocol.enums import UpgradeType
@@ -22,8 +28,6 @@ from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelReco
 _UPGRADE_TYPES = frozenset(UpgradeType)
 _UPGRADE_TYPES_FROM = 1
 _NO_RESULTS_FROM = 2
-# The lowest metadata.version for eligible.leader.replicas.version 1.
-_ELR_NEEDS = 23
 
 
 def update_features(
@@ -83,8 +87,9 @@ def _problem(controller: Controller, update: FeatureUpdateKey, upgrade_type: int
         if upgrade_type == UpgradeType.UNSAFE_DOWNGRADE:
             return refusal + "Unsafe metadata downgrade is not supported in this version."
         return refusal + "Refusing to perform the requested downgrade because it might delete metadata information."
-    if name == ELR_VERSION and level > 0 and metadata_version < _ELR_NEEDS:
-        return f"{name} could not be set to {level} because it depends on metadata.version level {_ELR_NEEDS}"
+    needed = DEPENDENCIES.get(name, {}).get(level, {}).get(METADATA_VERSION, 0)
+    if metadata_version < needed:
+        return f"{name} could not be set to {level} because it depends on {METADATA_VERSION} level {needed}"
     if name == KRAFT_VERSION and level < current:
         return f"Invalid update version {level} for feature {name}. Can't downgrade the version of this feature."
     return None

@@ -13,10 +13,10 @@ for controllers.
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Self
 
+from pykafka_broker.cluster.bootstrap import format_records
 from pykafka_broker.cluster.features import (
     DEPENDENCIES,
     KRAFT_VERSION,
@@ -27,17 +27,17 @@ from pykafka_broker.cluster.features import (
     supported_features,
 )
 from pykafka_broker.cluster.features import bootstrap_levels as levels_of_release
-from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.records import ApiMessageAndVersion, Records
 from pykafka_broker.cluster.scram import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
-    SCRAM_SHA_256,
-    SCRAM_SHA_512,
+    SCRAM_MECHANISMS,
     credential,
     salted_password,
 )
 from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, Voters, snapshot_name, snapshot_pieces, write_snapshot
 from pykafka_broker.config import BrokerConfig
+from pykafka_broker.config.values import java_integer
 from pykafka_broker.log.checkpoints import (
     META_PROPERTIES,
     is_reserved,
@@ -52,12 +52,9 @@ from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelReco
 from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
 from pykafka_broker.protocol.stored.voters_record import Endpoint, KRaftVersionFeature, Voter, VotersRecord
 
-_NUMBER = re.compile(r"[+-]?[0-9]{1,10}")
 _MAX_PORT = 65535
-MECHANISMS = {"SCRAM-SHA-256": SCRAM_SHA_256, "SCRAM-SHA-512": SCRAM_SHA_512}
 _SCRAM_KEYS = ("name", "password", "salt", "saltedpassword", "iterations")
 _SCRAM_FROM = 11
-Records = list[ApiMessageAndVersion]
 
 
 class FormatError(Exception):
@@ -193,11 +190,7 @@ class KnownLevels:
         if name != METADATA_VERSION and not lowest <= level <= highest:
             raise FormatError(f"Feature level {level} is not supported for feature {name}")
         needed = DEPENDENCIES.get(name, {}).get(level, {})
-        first = (
-            f"{self._level_text(name, level)} requires:"
-            if needed
-            else f"{self._level_text(name, level)} has no dependencies."
-        )
+        first = f"{self._level_text(name, level)} {'requires:' if needed else 'has no dependencies.'}"
         return [first, *(f"    {self._level_text(other, least)}" for other, least in needed.items())]
 
     def _level_text(self, name: str, level: int) -> str:
@@ -208,13 +201,20 @@ def feature_levels(arguments: Sequence[str]) -> dict[str, int]:
     """Return the levels in the arguments of --feature; the last argument for a name holds."""
     levels = {}
     for text in arguments:
-        name, equals, level = text.partition("=")
+        name, equals, level = map(str.strip, text.partition("="))
         if not equals:
             raise FormatError(f"Can't parse feature=level string {text}: equals sign not found.")
-        if not _NUMBER.fullmatch(level):
-            raise FormatError(f"Can't parse feature=level string {text}: unable to parse {level} as a short.")
-        levels[name] = int(level)
+        refusal = f"Can't parse feature=level string {text}: unable to parse {level} as a short."
+        levels[name] = _number(level, refusal, bits=15)
     return levels
+
+
+def _number(text: str, refusal: str, bits: int = 31) -> int:
+    """Return a number as Java reads it. Raises FormatError, with the refusal."""
+    try:
+        return java_integer(text, bits)
+    except ValueError:
+        raise FormatError(refusal) from None
 
 
 def initial_voters(text: str) -> list[InitialVoter]:
@@ -232,10 +232,9 @@ def _initial_voter(text: str) -> InitialVoter:
     node, at, rest = text.partition("@")
     if not at:
         raise FormatError("No @ found in dynamic voter string.")
-    if not _NUMBER.fullmatch(node):
-        raise FormatError("Failed to parse node id in dynamic voter string.")
-    if int(node) < 0:
-        raise FormatError(f"Invalid negative node id {int(node)} in dynamic voter string.")
+    node_id = _number(node, "Failed to parse node id in dynamic voter string.")
+    if node_id < 0:
+        raise FormatError(f"Invalid negative node id {node_id} in dynamic voter string.")
     if rest.startswith("["):
         host, bracket, rest = rest[1:].partition("]")
         if not bracket:
@@ -247,18 +246,17 @@ def _initial_voter(text: str) -> InitialVoter:
         host, colon, rest = rest.partition(":")
         if not colon:
             raise FormatError("No colon following hostname could be found.")
-    port, colon, directory = rest.partition(":")
+    number, colon, directory = rest.partition(":")
     if not colon:
         raise FormatError("No colon following port could be found.")
-    if not _NUMBER.fullmatch(port):
-        raise FormatError("Failed to parse port in dynamic voter string.")
-    if not 0 <= int(port) <= _MAX_PORT:
-        raise FormatError(f"Invalid port {int(port)} in dynamic voter string.")
+    port = _number(number, "Failed to parse port in dynamic voter string.")
+    if not 0 <= port <= _MAX_PORT:
+        raise FormatError(f"Invalid port {port} in dynamic voter string.")
     try:
         directory_id = parse_uuid_text(directory)
     except ValueError:
         raise FormatError("Failed to parse directory ID in dynamic voter string.") from None
-    return InitialVoter(int(node), host, int(port), directory_id)
+    return InitialVoter(node_id, host, port, directory_id)
 
 
 # -- users
@@ -269,7 +267,7 @@ def scram_user(argument: str, new_salt: Callable[[], bytes]) -> UserScramCredent
     mechanism, equals, rest = argument.strip().partition("=")
     if not equals:
         raise FormatError(f"Failed to find equals sign in SCRAM argument '{argument.strip()}'")
-    if mechanism not in MECHANISMS:
+    if mechanism not in SCRAM_MECHANISMS:
         raise FormatError(f"The add-scram mechanism {mechanism} is not supported.")
     values = _values(rest)
     iterations = _iterations(mechanism, values.get("iterations"))
@@ -283,7 +281,7 @@ def scram_user(argument: str, new_salt: Callable[[], bytes]) -> UserScramCredent
     unknown = sorted(values.keys() - {*_SCRAM_KEYS})
     if unknown:
         raise FormatError(f"Unknown SCRAM configurations: {', '.join(unknown)}")
-    kind = MECHANISMS[mechanism]
+    kind = SCRAM_MECHANISMS[mechanism]
     if "password" in values:
         salted = salted_password(kind, values["password"], salt, iterations) if values["password"] else b""
     else:
@@ -314,9 +312,8 @@ def _values(text: str) -> dict[str, str]:
 def _iterations(mechanism: str, text: str | None) -> int:
     if text is None:
         return MIN_ITERATIONS
-    if not _NUMBER.fullmatch(text):
-        raise FormatError(f"Failed to parse iterations count: {text}")
-    found, using = int(text), mechanism.replace("-", "_")
+    found = _number(text, f"Failed to parse iterations count: {text}")
+    using = mechanism.replace("-", "_")
     if found < MIN_ITERATIONS:
         raise FormatError(f"The 'iterations' value must be >= {MIN_ITERATIONS} for add-scram using {using}")
     if found > MAX_ITERATIONS:
@@ -446,8 +443,8 @@ class StorageFormatter:
     def _records(self, levels: dict[str, int]) -> Records:
         if self._request.scram and levels[METADATA_VERSION] < _SCRAM_FROM:
             raise FormatError(f"SCRAM is only supported in metadata.version {METADATA_VERSIONS[_SCRAM_FROM]} or later.")
-        records = [ApiMessageAndVersion(FeatureLevelRecord(name, level), 0) for name, level in levels.items()]
-        return records + [ApiMessageAndVersion(scram_user(text, self._new_salt), 0) for text in self._request.scram]
+        users = (ApiMessageAndVersion(scram_user(text, self._new_salt), 0) for text in self._request.scram)
+        return [*format_records(levels), *users]
 
     def _directories(self) -> tuple[list[str], list[str], list[str]]:
         """Return the directories to format, the formatted directories, and the unreadable directories."""
@@ -585,8 +582,8 @@ def _text_of_record(record: object) -> str:
     """Return a record in the words of kafka-storage, but without a user's keys, which kafka-storage prints."""
     if isinstance(record, FeatureLevelRecord):
         return f"FeatureLevelRecord(name='{record.name}', featureLevel={record.feature_level})"
-    shown = {name: getattr(record, name) for name in ("name", "mechanism", "iterations")}
+    assert isinstance(record, UserScramCredentialRecord)
     return (
-        f"UserScramCredentialRecord(name='{shown['name']}', mechanism={shown['mechanism']}, salt=[hidden], "
-        f"storedKey=[hidden], serverKey=[hidden], iterations={shown['iterations']})"
+        f"UserScramCredentialRecord(name='{record.name}', mechanism={record.mechanism}, salt=[hidden], "
+        f"storedKey=[hidden], serverKey=[hidden], iterations={record.iterations})"
     )

@@ -16,14 +16,14 @@ Versions: 1 offline directories (KIP-858), 2 cordoned directories (KIP-1066).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 from pykafka_broker.cluster.controller import CORDONED_FROM, DIRECTORIES_FROM, Controller, Decision
 from pykafka_broker.cluster.elections import broker_leaves, broker_returns, directories_lost, leads_anything
 from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import BrokerImage, MetadataImage
-from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.records import ApiMessageAndVersion, RecordIterator
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
@@ -34,7 +34,6 @@ UNKNOWN_OFFSET = -1
 PORTION = 1_000  # partitions changed at once when a broker goes, so that no request waits long
 _FENCE, _UNFENCE = 1, -1
 _IN_CONTROLLED_SHUTDOWN = 1
-Records = Iterator[ApiMessageAndVersion]
 
 
 class Session:
@@ -55,7 +54,7 @@ class Session:
 
 
 # Returns the remaining changes of partitions for a broker, by the present image; none when all are written.
-Following = Callable[[Controller, BrokerImage], Iterator[ApiMessageAndVersion]]
+Following = Callable[[Controller, BrokerImage], RecordIterator]
 
 
 class Sessions:
@@ -76,8 +75,7 @@ class Sessions:
         for broker_id in broker_ids:
             broker = image.brokers.get(broker_id)
             if broker is None:
-                self._sessions.pop(broker_id, None)
-                self._watched.pop(broker_id, None)
+                self.remove(broker_id)
             elif broker_id == self._node_id:
                 continue
             elif broker.fenced:
@@ -95,7 +93,7 @@ class Sessions:
         return session
 
     def remove(self, broker_id: int) -> None:
-        """Remove a session: another incarnation has registered, and the first heartbeat begins the next session."""
+        """Remove a session; the first heartbeat of another incarnation begins the next session."""
         self._sessions.pop(broker_id, None)
         self._watched.pop(broker_id, None)
 
@@ -203,34 +201,36 @@ def known_broker(controller: Controller, broker_id: int, epoch: int) -> BrokerIm
     return broker
 
 
-def fence_records(controller: Controller, broker: BrokerImage) -> Records:
+def fence_records(controller: Controller, broker: BrokerImage) -> RecordIterator:
     """Fence a broker: leaderships go to others, and the broker leaves the ISRs."""
     yield from broker_leaves(controller, broker.id)
     yield ApiMessageAndVersion(BrokerRegistrationChangeRecord(broker.id, broker.epoch, fenced=_FENCE), 0)
 
 
-def remaining_fence_records(controller: Controller, broker: BrokerImage) -> Records:
+def remaining_fence_records(controller: Controller, broker: BrokerImage) -> RecordIterator:
     """Return the rest of the fencing records."""
     return iter(()) if broker.fenced else fence_records(controller, broker)
 
 
-def unfence_records(controller: Controller, sessions: Sessions, broker: BrokerImage) -> Records:
+def unfence_records(controller: Controller, sessions: Sessions, broker: BrokerImage) -> RecordIterator:
     """Unfence a broker: partitions without a leader may get the broker as leader."""
     yield ApiMessageAndVersion(BrokerRegistrationChangeRecord(broker.id, broker.epoch, fenced=_UNFENCE), 0)
     yield from first_batch(broker_returns(controller, broker.id), sessions, broker, remaining_unfence_records)
 
 
-def remaining_unfence_records(controller: Controller, broker: BrokerImage) -> Records:
+def remaining_unfence_records(controller: Controller, broker: BrokerImage) -> RecordIterator:
     """Return the rest of the elections after an unfencing."""
     return iter(()) if broker.fenced else broker_returns(controller, broker.id)
 
 
-def remaining_loss_records(controller: Controller, broker: BrokerImage) -> Records:
+def remaining_loss_records(controller: Controller, broker: BrokerImage) -> RecordIterator:
     """Return the rest of the changes after a loss of directories."""
     return directories_lost(controller, broker.id, lambda directory: not broker.has_online(directory))
 
 
-def first_batch(records: Records, sessions: Sessions, broker: BrokerImage, following: Following) -> Records:
+def first_batch(
+    records: RecordIterator, sessions: Sessions, broker: BrokerImage, following: Following
+) -> RecordIterator:
     """Yield the first portion of records; `following` makes the rest later."""
     some = list(islice(records, PORTION))
     if len(some) == PORTION:
@@ -238,7 +238,7 @@ def first_batch(records: Records, sessions: Sessions, broker: BrokerImage, follo
     yield from some
 
 
-def controlled_shutdown_records(controller: Controller, broker: BrokerImage) -> Records:
+def controlled_shutdown_records(controller: Controller, broker: BrokerImage) -> RecordIterator:
     """Prepare a broker's shutdown: leaderships go to others."""
     if not broker.in_controlled_shutdown:
         record = BrokerRegistrationChangeRecord(broker.id, broker.epoch, in_controlled_shutdown=_IN_CONTROLLED_SHUTDOWN)
@@ -260,7 +260,7 @@ def _may_end(controller: Controller, sessions: Sessions, session: Session) -> bo
 
 def _directories(
     controller: Controller, sessions: Sessions, broker: BrokerImage, request: BrokerHeartbeatRequest
-) -> Records:
+) -> RecordIterator:
     """Yield changes of the broker's directories unknown to the metadata."""
     level = controller.image.features.get(METADATA_VERSION, 0)
     lost = [each for each in broker.log_dirs if each in request.offline_log_dirs]

@@ -41,7 +41,7 @@ def image_records(image: MetadataImage, partition_version: int, broker_version: 
 def outrunning_records(
     image: MetadataImage, leader_epoch: int, producer_id: int, partition_version: int
 ) -> list[ApiMessageAndVersion]:
-    """Yield records raising every leader epoch above the given epoch, and the producer ids above the given id."""
+    """Return records raising every leader epoch above the given epoch, and the producer ids above the given id."""
     records = []
     for topic in image.topics.values():
         for partition in topic.partitions.values():

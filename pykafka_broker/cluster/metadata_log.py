@@ -161,7 +161,7 @@ class MetadataLog:
         self._is_transaction_open = False
         self._fs = fs
         self._node_id = node_id
-        self._directory_id = directory_id
+        self.directory_id = directory_id
         self._quorum_state = f"{log.directory}/{QUORUM_STATE}"
 
     @property
@@ -183,13 +183,9 @@ class MetadataLog:
         return self.voters.kraft_version
 
     @property
-    def directory_id(self) -> bytes:
-        return self._directory_id
-
-    @property
     def voter_directory_id(self) -> bytes:
         """Return the directory id of the node as a voter; voters have directory ids since kraft.version 1 (KIP-853)."""
-        return self._directory_id if self.voters.kraft_version else ZERO_UUID
+        return self.directory_id if self.voters.kraft_version else ZERO_UUID
 
     def load(self, image: MetadataImage) -> MetadataDelta:
         """Bring an empty `image` to the end of the log, by the newest snapshot and the log after the snapshot."""

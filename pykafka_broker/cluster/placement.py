@@ -130,22 +130,24 @@ def shuffled(items: Sequence[T], draw: Draw) -> list[T]:
     return [rest.pop(draw(len(rest))) for _ in items]
 
 
-def check_assignment(image: MetadataImage, replicas: Sequence[int], expected: int | None, *, is_of_4_4: bool) -> None:
+def check_assignment(controller: Controller, replicas: Sequence[int], expected: int | None) -> None:
     """Check a manual assignment. Raises INVALID_REPLICA_ASSIGNMENT.
+
+    Since 4.4 a broker whose directories are all cordoned takes no replica even where it is named.
 
     Args:
         expected: The replica count of the topic's other partitions.
-        is_of_4_4: Whether a broker whose directories are all cordoned takes no replica even where it is named.
     """
+    brokers = controller.image.brokers
     if not replicas:
         raise _refused("The manual partition assignment includes an empty replica list.")
     ordered = sorted(replicas)
     for position, replica in enumerate(ordered):
-        if replica not in image.brokers:
+        if replica not in brokers:
             raise _refused(
                 f"The manual partition assignment includes broker {replica}, but no such broker is registered."
             )
-        if is_of_4_4 and image.brokers[replica].all_dirs_cordoned:
+        if controller.config.is_of_4_4 and brokers[replica].all_dirs_cordoned:
             raise _refused(
                 f"The manual partition assignment includes broker {replica}, but all its log directories are cordoned."
             )
@@ -156,10 +158,6 @@ def check_assignment(image: MetadataImage, replicas: Sequence[int], expected: in
             f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
             f"consistent with previous partitions, which have {expected} replica(s)."
         )
-
-
-def directories_of(image: MetadataImage, replicas: Sequence[int]) -> list[bytes]:
-    return [directory_of(image, replica) for replica in replicas]
 
 
 def directory_of(image: MetadataImage, broker_id: int) -> bytes:

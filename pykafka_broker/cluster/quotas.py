@@ -9,7 +9,13 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Decision, TooManyRecords
+from pykafka_broker.cluster.controller import (
+    MAX_RECORDS_PER_OPERATION,
+    Controller,
+    Decision,
+    TooManyRecords,
+    invalid_request,
+)
 from pykafka_broker.cluster.image import MetadataImage, QuotaEntity
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
@@ -50,7 +56,7 @@ def alter_client_quotas(
         try:
             if entity in repeated or len({op.key for op in entry.ops}) < len(entry.ops):
                 text = ", ".join(f"{kind}={'<default>' if name is None else name}" for kind, name in entity)
-                raise _invalid(f"Ignoring duplicate entity ClientQuotaEntity(entries={{{text}}})")
+                raise invalid_request(f"Ignoring duplicate entity ClientQuotaEntity(entries={{{text}}})")
             records += _records(controller, entity, entry.ops)
             if len(records) > MAX_RECORDS_PER_OPERATION:
                 return Decision([], refusal(request, TooManyRecords()))
@@ -85,35 +91,35 @@ def _records(controller: Controller, entity: QuotaEntity, ops: Sequence[wanted.O
 
 def _allowed_keys(entity: QuotaEntity) -> Mapping[str, bool]:
     if not entity:
-        raise _invalid("Invalid empty client quota entity")
+        raise invalid_request("Invalid empty client quota entity")
     kinds = [kind for kind, _ in entity]
     for kind, name in entity:
         if kind not in _KINDS:
-            raise _invalid(f"Unhandled client quota entity type: {kind}")
+            raise invalid_request(f"Unhandled client quota entity type: {kind}")
         if name == "":
-            raise _invalid(f"Empty {kind} not supported")
+            raise invalid_request(f"Empty {kind} not supported")
     if IP not in kinds:
         return _CLIENT_KEYS
     if len(kinds) > 1:
-        raise _invalid("Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId")
+        raise invalid_request("Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId")
     address = entity[0][1]
     if address is not None and _HOST.fullmatch(address) is None:
-        raise _invalid(f"{address} is not a valid IP or resolvable host.")
+        raise invalid_request(f"{address} is not a valid IP or resolvable host.")
     return _IP_KEYS
 
 
 def _check_value(allowed: Mapping[str, bool], key: str, value: float, *, must_be_finite: bool) -> None:
     if key not in allowed:
-        raise _invalid(f"Invalid configuration key {key}")
+        raise invalid_request(f"Invalid configuration key {key}")
     if must_be_finite and not math.isfinite(value):
-        raise _invalid(f"Quota {key} must be a finite number")
+        raise invalid_request(f"Quota {key} must be a finite number")
     if value <= 0:
-        raise _invalid(f"Quota {key} must be greater than 0")
+        raise invalid_request(f"Quota {key} must be greater than 0")
     if allowed[key] and not math.isnan(value):
         if math.isinf(value) or value > 1 << 63:
-            raise _invalid(f"Proposed value for {key} is too large for a LONG.")
+            raise invalid_request(f"Proposed value for {key} is too large for a LONG.")
         if value - int(value) > _MAX_FRACTION:
-            raise _invalid(f"{key} cannot be a fractional value.")
+            raise invalid_request(f"{key} cannot be a fractional value.")
 
 
 def describe_client_quotas(
@@ -131,7 +137,7 @@ def describe_client_quotas(
             exact[kind] = component.match if component.match_type == QuotaMatch.EXACT else None
     kinds = exact.keys() | any_name
     if IP in kinds and len(kinds) > 1:
-        raise _invalid(
+        raise invalid_request(
             "Invalid entity filter component combination. IP filter component should not be used with user or clientId "
             "filter component."
         )
@@ -146,21 +152,17 @@ def describe_client_quotas(
 def _check_component(component: ComponentData, repeated: bool) -> None:
     kind = component.entity_type
     if not kind:
-        raise _invalid("Invalid empty entity type.")
+        raise invalid_request("Invalid empty entity type.")
     if repeated:
-        raise _invalid(f"Entity type {kind} cannot appear more than once in the filter.")
+        raise invalid_request(f"Entity type {kind} cannot appear more than once in the filter.")
     if kind not in _KINDS:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
     how, match = component.match_type, component.match
     if how == QuotaMatch.EXACT and match is None:
-        raise _invalid("Request specified MATCH_TYPE_EXACT, but set match string to null.")
+        raise invalid_request("Request specified MATCH_TYPE_EXACT, but set match string to null.")
     if how == QuotaMatch.DEFAULT and match is not None:
-        raise _invalid("Request specified MATCH_TYPE_DEFAULT, but also specified a match string.")
+        raise invalid_request("Request specified MATCH_TYPE_DEFAULT, but also specified a match string.")
     if how == QuotaMatch.ANY and match is not None:
-        raise _invalid("Request specified MATCH_TYPE_SPECIFIED, but also specified a match string.")
+        raise invalid_request("Request specified MATCH_TYPE_SPECIFIED, but also specified a match string.")
     if how not in set(QuotaMatch):
-        raise _invalid(f"Unknown match type {how}")
-
-
-def _invalid(message: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_REQUEST, message)
+        raise invalid_request(f"Unknown match type {how}")

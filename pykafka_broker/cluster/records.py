@@ -7,6 +7,7 @@ The generated classes are imported when their type is first seen: a start reads 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -58,6 +59,9 @@ class ApiMessageAndVersion(NamedTuple):
     message: Any
     version: int
 
+
+Records = list[ApiMessageAndVersion]
+RecordIterator = Iterator[ApiMessageAndVersion]
 
 _CLASSES: dict[int, type[Message]] = {}
 

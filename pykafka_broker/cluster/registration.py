@@ -47,8 +47,6 @@ from pykafka_broker.protocol.stored.unregister_broker_record import UnregisterBr
 from pykafka_broker.protocol.stored.unregister_controller_record import UnregisterControllerRecord
 
 CONTROLLERS_FROM = 15  # the first metadata.version with controller registrations (KIP-919)
-
-
 PRODUCER_ID_BLOCK_SIZE = 1000
 
 

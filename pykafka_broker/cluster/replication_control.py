@@ -97,11 +97,11 @@ def _altered(
     if partition is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     members = wanted.new_isr_with_epochs or [BrokerState(broker, _EPOCH_UNKNOWN) for broker in wanted.new_isr]
+    isr = [member.broker_id for member in members]
     _check_epochs(partition, sender, wanted)
-    _check_isr(partition, [member.broker_id for member in members], wanted.leader_recovery_state)
+    _check_isr(partition, isr, wanted.leader_recovery_state)
     if not all(_eligible(controller, partition, member) for member in members):
         raise ApiError(ErrorCode.INELIGIBLE_REPLICA)
-    isr = [member.broker_id for member in members]
     record = change_of(controller, topic, partition, isr=isr, recovery_state=wanted.leader_recovery_state)
     after = partition if record is None else changed_partition(partition, record.message)
     if after.leader != sender:
@@ -192,7 +192,7 @@ def _reassigned(
         )
     if wanted.replicas is None:
         return _called_off(controller, topic, partition)
-    check_assignment(controller.image, wanted.replicas, None, is_of_4_4=controller.config.is_of_4_4)
+    check_assignment(controller, wanted.replicas, None)
     before = len(partition.replicas) - len(partition.adding_replicas)
     if not may_change_number and len(wanted.replicas) != before:
         raise ApiError(

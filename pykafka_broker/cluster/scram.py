@@ -34,8 +34,8 @@ from pykafka_broker.protocol.messages.describe_user_scram_credentials_response i
 from pykafka_broker.protocol.stored.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
 from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
 
-SCRAM_SHA_256, SCRAM_SHA_512 = 1, 2
-DIGESTS = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
+SCRAM_MECHANISMS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
+DIGESTS = {1: "sha256", 2: "sha512"}
 MIN_ITERATIONS, MAX_ITERATIONS = 4096, 16384
 
 

@@ -166,11 +166,7 @@ def snapshot_name(end_offset: int, epoch: int) -> str:
 
 
 def write_snapshot(fs: FileSystem, path: str, records: Iterable[ApiMessageAndVersion], *, now: int) -> None:
-    write_file(fs, path, encode_snapshot(records, now=now))
-
-
-def encode_snapshot(records: Iterable[ApiMessageAndVersion], *, now: int) -> bytes:
-    return b"".join(snapshot_pieces(records, now=now))
+    write_file(fs, path, b"".join(snapshot_pieces(records, now=now)))
 
 
 def snapshot_pieces(

@@ -21,11 +21,12 @@ from pykafka_broker.cluster.controller import (
     TooManyRecords,
     check_creation,
     check_time,
+    invalid_request,
     unlimited,
 )
 from pykafka_broker.cluster.partition_change import active
-from pykafka_broker.cluster.placement import check_assignment, directories_of, drawing, place
-from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.placement import check_assignment, directory_of, drawing, place
+from pykafka_broker.cluster.records import ApiMessageAndVersion, Records
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, check_topic_name, may_collide, unified
 from pykafka_broker.config.describe import describe_topic
 from pykafka_broker.errors import NOT_HOSTED, ApiError
@@ -52,8 +53,6 @@ from pykafka_broker.protocol.stored.topic_record import TopicRecord
 MAX_PARTITIONS_PER_REQUEST = 10_000
 # The configs of a created topic are in the answer since KIP-525.
 CONFIGS_FROM_VERSION = 5
-
-Records = list[ApiMessageAndVersion]
 
 
 def create_topics(
@@ -200,10 +199,7 @@ class _Creation:
     def _manual_assignments(self, topic: CreatableTopic) -> list[list[int]]:
         for value, what in ((topic.replication_factor, "replication factor"), (topic.num_partitions, "numPartitions")):
             if value != -1:
-                raise ApiError(
-                    ErrorCode.INVALID_REQUEST,
-                    f"A manual partition assignment was specified, but {what} was not set to -1.",
-                )
+                raise invalid_request(f"A manual partition assignment was specified, but {what} was not set to -1.")
         assignments: dict[int, list[int]] = {}
         expected = None
         for assignment in topic.assignments:
@@ -212,8 +208,7 @@ class _Creation:
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                     f"Found multiple manual partition assignments for partition {assignment.partition_index}",
                 )
-            is_of_4_4 = self.controller.config.is_of_4_4
-            check_assignment(self.controller.image, assignment.broker_ids, expected, is_of_4_4=is_of_4_4)
+            check_assignment(self.controller, assignment.broker_ids, expected)
             expected = len(assignment.broker_ids)
             assignments[assignment.partition_index] = assignment.broker_ids
         if sorted(assignments) != list(range(len(assignments))):
@@ -249,7 +244,7 @@ def _partition_records(controller: Controller, topic_id: bytes, first: int, assi
         epoch = controller.first_leader_epoch
         record = PartitionRecord(partition, topic_id, replicas, in_sync, [], [], in_sync[0], 0, epoch, 0)
         if version > 0:
-            record.directories = directories_of(image, replicas)
+            record.directories = [directory_of(image, replica) for replica in replicas]
         records.append(ApiMessageAndVersion(record, version))
     return records
 
@@ -395,7 +390,6 @@ def _added_partitions(controller: Controller, topic: CreatePartitionsTopic) -> R
                 "were specified.",
             )
         for assignment in topic.assignments:
-            is_of_4_4 = controller.config.is_of_4_4
-            check_assignment(controller.image, assignment.broker_ids, factor, is_of_4_4=is_of_4_4)
+            check_assignment(controller, assignment.broker_ids, factor)
         assignments = [assignment.broker_ids for assignment in topic.assignments]
     return _partition_records(controller, image.id, present, assignments)

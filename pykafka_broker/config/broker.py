@@ -160,9 +160,8 @@ class BrokerConfig(BrokerAttributes):
 
 def unknown_configs(names: Iterable[str]) -> list[str]:
     """Return the members of `names` unknown to all Kafka releases."""
-    known = broker_keys()
-    known_here = known.keys() | OWN_NAMES
-    return [name for name in names if name not in known_here and not name.startswith(FREE_PREFIXES)]
+    known = broker_keys().keys() | OWN_NAMES
+    return [name for name in names if name not in known and not name.startswith(FREE_PREFIXES)]
 
 
 Keys = dict[str, ConfigKey]

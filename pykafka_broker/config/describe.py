@@ -177,9 +177,8 @@ def _broker_entry(broker: BrokerConfig, name: str) -> ConfigEntry:
         value = None
     elif key.name == name:
         value = format_value(broker[name])
-    else:
-        text = synonyms[0].value
-        value = None if text is None else format_value(parse_value(key, text))
+    else:  # of a listener: the text as it stands, which nobody has read where there is no such listener
+        value = synonyms[0].value
     return _named_entry(name, key, value, synonyms)
 
 

@@ -74,7 +74,7 @@ def parse_group_overrides(overrides: Mapping[str, str], keys: Mapping[str, Confi
 def limits_of(name: str) -> tuple[str | None, str | None]:
     """Return the broker's keys for the least and the greatest value of a group key, or of the broker-wide default."""
     protocol, _, rest = name.removeprefix("group.").partition(".")
-    rest = rest.removeprefix("num.") if rest == "num.standby.replicas" else rest
+    rest = rest.removeprefix("num.")
     least, most = f"group.{protocol}.min.{rest}", f"group.{protocol}.max.{rest}"
     keys = broker_keys()
     return (least if least in keys else None, most if most in keys else None)

@@ -44,7 +44,7 @@ class ListenerSettings:
 
     @property
     def is_of_4_4(self) -> bool:
-        """Whether the broker behaves as Kafka 4.4 and newer releases."""
+        """Return whether the broker behaves as Kafka 4.4 and newer releases."""
         return self._config.is_of_4_4
 
     @property

@@ -25,8 +25,9 @@ def run(
 ) -> int:
     """Serve until a signal asks for the end or all log directories have failed; return the exit code.
 
-    Args: `on_ready` is called with the addresses of all listeners; `beside`, an extension, is opened on the same loop
-    before.
+    Args:
+        on_ready: called with the addresses of all listeners.
+        beside: an extension, opened on the same loop before.
     """
     from pykafka_broker.server.serving import run_process
 

@@ -54,25 +54,13 @@ class TimedTransport:
         return self._inner.has_input()
 
     def recv_into(self, target: memoryview) -> int:
-        begun = nanoseconds()
-        try:
-            return self._inner.recv_into(target)
-        finally:
-            self._took(begun)
+        return self._timed(self._inner.recv_into, target)
 
     def send(self, data: Buffer, flags: int) -> int:
-        begun = nanoseconds()
-        try:
-            return self._inner.send(data, flags)
-        finally:
-            self._took(begun)
+        return self._timed(self._inner.send, data, flags)
 
     def send_file(self, piece: FilePiece) -> int:
-        begun = nanoseconds()
-        try:
-            return self._inner.send_file(piece)
-        finally:
-            self._took(begun)
+        return self._timed(self._inner.send_file, piece)
 
     def fileno(self) -> int:
         return self._inner.fileno()
@@ -80,8 +68,12 @@ class TimedTransport:
     def close(self) -> None:
         self._inner.close()
 
-    def _took(self, begun: int) -> None:
-        self._context.network_ns = (self._context.network_ns or 0) + nanoseconds() - begun
+    def _timed(self, call: Callable[..., int], *arguments: object) -> int:
+        begun = nanoseconds()
+        try:
+            return call(*arguments)
+        finally:
+            self._context.network_ns = (self._context.network_ns or 0) + nanoseconds() - begun
 
 
 class Dispatching(Protocol):

@@ -22,7 +22,7 @@ _MOST_BYTES = 1 << 20
 
 
 class UrlDocument:
-    """A document behind a URL (see `security.sasl.mechanism.Document`)."""
+    """A document behind a URL (see `security.sasl.mechanism.RemoteDocument`)."""
 
     def __init__(self, url: str, turns: EventLoop) -> None:
         self.content = b""
@@ -32,17 +32,17 @@ class UrlDocument:
         self._url = url
         self._turns = turns
         self._reading = False
-        self._done(*_read(url))
+        self._done(*fetched(url))
 
     def read(self) -> None:
         if _scheme(self._url) == "file":
-            self._done(*_read(self._url))
+            self._done(*fetched(self._url))
         elif not self._reading:
             self._reading = True
             threading.Thread(target=self._read_beside, daemon=True, name="document").start()
 
     def _read_beside(self) -> None:
-        content, error = _read(self._url)
+        content, error = fetched(self._url)
         try:
             self._turns.loop.call_soon_threadsafe(self._done, content, error)
         except RuntimeError:
@@ -86,16 +86,8 @@ def _scheme(url: str) -> str:
         return ""
 
 
-def fetched(url: str, headers: Mapping[str, str], body: bytes | None) -> tuple[bytes, str]:
-    """Return the content at a URL, or the answer to `body`, and the error or an empty text.
-
-    For a thread beside the loop.
-    """
-    return _read(url, headers, body)
-
-
-def _read(url: str, headers: Mapping[str, str] | None = None, body: bytes | None = None) -> tuple[bytes, str]:
-    """Return the content at a URL and the reason why reading failed."""
+def fetched(url: str, headers: Mapping[str, str] = {}, body: bytes | None = None) -> tuple[bytes, str]:
+    """Return the content at a URL, or the answer to `body`, and the error or an empty text. Waits for the network."""
     from http.client import HTTPException  # most listeners read nothing
     from urllib.request import HTTPRedirectHandler, Request, build_opener
 
@@ -106,7 +98,7 @@ def _read(url: str, headers: Mapping[str, str] | None = None, body: bytes | None
     try:
         if _scheme(url) not in _SCHEMES:
             return b"", f"its URL must begin with one of {', '.join(_SCHEMES)}"
-        request = Request(url, body, dict(headers or {}))
+        request = Request(url, body, dict(headers))
         with build_opener(_Redirects).open(request, timeout=_TIMEOUT_S) as answer:
             content: bytes = answer.read(_MOST_BYTES + 1)
     except OSError as error:

@@ -221,7 +221,7 @@ class EventLoop:
         self._soon: list[Callable[[], None]] = []  # steps of the next turn
         self._due: list[Callable[[], None]] = []  # steps of this turn
         self._rest: Ready = []  # sockets that a long turn did not reach; first in the next turn
-        self._readiness: Readiness = readiness_of(loop)
+        self._readiness: Readiness = getattr(loop, "readiness", None) or LoopReadiness(loop)  # first: of an EpollLoop
         self._readiness.start(self._on_ready)
 
     # -- watched descriptors
@@ -365,12 +365,6 @@ class Readiness(Protocol):
         """Return sockets ready now, as far as the system can be asked."""
 
     def stop(self) -> None: ...
-
-
-def readiness_of(loop: asyncio.AbstractEventLoop) -> Readiness:
-    """Return the best implementation for the loop."""
-    own: Readiness | None = getattr(loop, "readiness", None)  # of an EpollLoop
-    return LoopReadiness(loop) if own is None else own
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

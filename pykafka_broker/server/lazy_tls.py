@@ -68,6 +68,3 @@ def import_asyncio() -> None:
         import asyncio  # noqa: F401
     finally:
         sys.meta_path.remove(finder)
-
-
-__all__ = ["import_asyncio"]

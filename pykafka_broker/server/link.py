@@ -25,7 +25,7 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.roles import roles_of
@@ -69,29 +69,17 @@ _MOST_DOUBLINGS = 20
 _CUT_OFF = "cut off"
 
 
-class LinkSettings:
+class LinkSettings(NamedTuple):
     """Kafka's client configs, with Kafka's names and defaults; `max_waiting` bounds the queue."""
 
-    def __init__(
-        self,
-        *,
-        client_id: str | None = "pykafka-broker",
-        reconnect_backoff_ms: int = 50,
-        reconnect_backoff_max_ms: int = 1_000,
-        socket_connection_setup_timeout_ms: int = 10_000,
-        max_in_flight_requests_per_connection: int = 5,
-        max_waiting: int = 1_000,
-        max_response_bytes: int = 100 << 20,
-        patient: bool = True,
-    ) -> None:
-        self.client_id = client_id
-        self.reconnect_backoff_ms = reconnect_backoff_ms
-        self.reconnect_backoff_max_ms = reconnect_backoff_max_ms
-        self.socket_connection_setup_timeout_ms = socket_connection_setup_timeout_ms
-        self.max_in_flight_requests_per_connection = max_in_flight_requests_per_connection
-        self.max_waiting = max_waiting
-        self.max_response_bytes = max_response_bytes
-        self.patient = patient  # requests wait for the next connection when one can't be made
+    client_id: str | None = "pykafka-broker"
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1_000
+    socket_connection_setup_timeout_ms: int = 10_000
+    max_in_flight_requests_per_connection: int = 5
+    max_waiting: int = 1_000
+    max_response_bytes: int = 100 << 20
+    patient: bool = True  # requests wait for the next connection when one can't be made
 
     def pause_ms(self, failures: int, drawn: float) -> int:
         """Return the pause before the next attempt after so many failures."""
@@ -235,7 +223,7 @@ class Link:
         self._turns = turns
         self._clock = turns.clock
         self._host, self._port = host, port
-        self._settings = LinkSettings() if settings is None else settings
+        self._settings = settings or LinkSettings()
         self._security = security
         self._login: LinkLogin | None = None
         self._asked: tuple[Message, int] = (ApiVersionsRequest(), 0)  # of the login, and in which version
@@ -366,7 +354,12 @@ class Link:
     def _connected(self, sock: socket.socket) -> None:
         self._dial = None
         self._enter(LinkState.SECURING)
-        transport = self._security.transport(sock, self._host)
+        try:
+            transport = self._security.transport(sock, self._host)
+        except (OSError, ValueError) as error:  # the peer has gone already, or TLS can't name the host
+            sock.close()
+            self._rest(str(error))
+            return
         self._wire = _Wire(self, self._turns, transport, self._settings.max_response_bytes)
         self._greeting = Greeting()
         self._renew_at = None
@@ -538,12 +531,8 @@ class Link:
     def _on_timer(self) -> None:
         self._timer = None
         now = self._clock.now
-        self._expire_waiting(now)
-        late = [exchange for exchange in self._in_flight if exchange.deadline <= now]
-        if late:
-            self._in_flight = deque(exchange for exchange in self._in_flight if exchange.deadline > now)
-            for exchange in late:
-                self._fail([exchange], LinkTimeout(self._too_late(exchange), sent=True))
+        self._expire(self._waiting, now, sent=False)
+        if self._expire(self._in_flight, now, sent=True):
             self._drop("an answer before this one did not come in time")
         elif self.state in _SETTING_UP and now >= self._setup_until:
             self._give_up_setup()
@@ -551,12 +540,13 @@ class Link:
         if (deadline := self._next_deadline()) is not None and self.state is not LinkState.CLOSED:
             self._arm(deadline)
 
-    def _expire_waiting(self, now: int) -> None:
-        late = [exchange for exchange in self._waiting if exchange.deadline <= now]
-        if late:
-            self._waiting = deque(exchange for exchange in self._waiting if exchange.deadline > now)
-            for exchange in late:
-                self._fail([exchange], LinkTimeout(self._too_late(exchange), sent=False))
+    def _expire(self, exchanges: deque[_Exchange], now: int, *, sent: bool) -> bool:
+        """Fail the exchanges whose time is over; return whether there were any."""
+        late = [exchange for exchange in exchanges if exchange.deadline <= now]
+        for exchange in late:
+            exchanges.remove(exchange)
+            self._fail([exchange], LinkTimeout(self._too_late(exchange), sent))
+        return bool(late)
 
     def _too_late(self, exchange: _Exchange) -> str:
         trouble = f"; {self._trouble}" if self._trouble and self.state is not LinkState.READY else ""
@@ -610,10 +600,12 @@ class LinkPeers:
         return link
 
     def _security_of(self, listener: str) -> TransportSecurity:
-        if self._config is None:
+        if self._config is None or security_protocol_of(self._config, listener) == PLAINTEXT:
             return PLAIN
         if listener not in self._securities:
-            self._securities[listener] = _security_at(self._config, listener)
+            from pykafka_broker.server.link_security import security_at  # brings OpenSSL
+
+            self._securities[listener] = security_at(self._config, listener)
         return self._securities[listener]
 
     def cut(self) -> None:
@@ -621,11 +613,3 @@ class LinkPeers:
         for link, address in list(self._links.items()):
             if not self.admits(address):
                 link.cut()
-
-
-def _security_at(config: BrokerConfig, listener: str) -> TransportSecurity:
-    if security_protocol_of(config, listener) == PLAINTEXT:
-        return PLAIN
-    from pykafka_broker.server.link_security import security_at  # brings OpenSSL
-
-    return security_at(config, listener)

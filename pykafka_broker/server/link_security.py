@@ -39,7 +39,7 @@ _SCRATCH_BYTES = 64 << 10
 
 
 class Unhurried:
-    """The `Pace` of links: few exist, and each was asked for, so nothing is delayed."""
+    """The `HandshakePace` of links: few exist, and each was asked for, so nothing is delayed."""
 
     def __init__(self) -> None:
         self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
@@ -169,6 +169,7 @@ class LinkSecurity:
 
 def security_at(config: BrokerConfig, name: str) -> LinkSecurity:
     """Return the security of links to the listener `name` of other nodes. Raises ConfigError."""
-    of_controllers = name in [each.upper() for each in config.controller_listener_names or ()]
-    key = "sasl.mechanism.controller.protocol" if of_controllers else "sasl.mechanism.inter.broker.protocol"
-    return LinkSecurity(ListenerSettings(config, name), security_protocol_of(config, name), config[key])
+    controllers = [each.upper() for each in config.controller_listener_names or ()]
+    to_brokers: str = config["sasl.mechanism.inter.broker.protocol"]
+    mechanism = config["sasl.mechanism.controller.protocol"] if name in controllers else to_brokers
+    return LinkSecurity(ListenerSettings(config, name), security_protocol_of(config, name), mechanism)

@@ -25,7 +25,7 @@ from pykafka_broker.broker.channels import inter_broker_listener
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import Router, new_router
 from pykafka_broker.cluster.controller import CheckListener
-from pykafka_broker.config import BrokerConfig
+from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.server.accepting import Accepting, ConnectionQuota
 from pykafka_broker.server.channel import FrameReader, LimitedFrameReader, RequestMemory
@@ -210,10 +210,10 @@ class Server:
         self._drained = asyncio.Event()
         self.stopping = False
         self.killed = False
-        self._hold_up(broker)
+        self._attach(broker)
 
-    def _hold_up(self, broker: Broker) -> None:
-        """Let the broker mute clients above the quota, and know of the turns."""
+    def _attach(self, broker: Broker) -> None:
+        """Give the broker what only sockets and turns have: muting of clients, fine time, and the end of a turn."""
         broker.services.mute, broker.services.nanoseconds = self.mute, nanoseconds
         broker.services.time_network = self._time_network
         broker.services.at_end_of_turn = self.turns.at_end
@@ -241,7 +241,7 @@ class Server:
         self._router.serve(broker.services)
         if self._controllers is not None:
             self._controllers.router.serve(broker.services)
-        self._hold_up(broker)
+        self._attach(broker)
         broker.check_listeners_by(self._checks)
         self._muting.release_all()
 
@@ -289,16 +289,24 @@ class Server:
     def listen(self, listeners: list[Listener]) -> None:
         """Bind every listener; port 0 takes a free port, told to the listener. Connections wait until `start`.
 
-        Raises ConfigError if certificates or mechanisms of a listener can't be used.
+        Raises ConfigError if certificates or mechanisms of a listener can't be used, and OSError for an address; no
+        listener stays bound then.
         """
-        config = self.broker.config
-        for listener in listeners:
-            self._securities[listener.name] = security = security_of(listener, self._serving(listener))
-            self._checks += security.checks
-            sock = listening(listener.host, listener.port, _backlog(config), config.socket_receive_buffer_bytes)
-            listener.port = sock.getsockname()[1]
-            self._accepting.add(sock, listener)
+        try:
+            for listener in listeners:
+                self._listen(listener)
+        except (ConfigError, OSError):
+            self._accepting.close()
+            raise
         self.broker.check_listeners_by(self._checks)
+
+    def _listen(self, listener: Listener) -> None:
+        config = self.broker.config
+        self._securities[listener.name] = security = security_of(listener, self._serving(listener))
+        self._checks += security.checks
+        sock = listening(listener.host, listener.port, _backlog(config), config.socket_receive_buffer_bytes)
+        listener.port = sock.getsockname()[1]
+        self._accepting.add(sock, listener)
 
     def _serving(self, listener: Listener) -> Serving:
         """Return the server of requests to a listener."""

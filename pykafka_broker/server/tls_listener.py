@@ -101,7 +101,7 @@ _NANOSECONDS_A_TURN = 2_000_000  # the last step may exceed it
 
 
 class Handshakes:
-    """The `Pace` of a listener's transports."""
+    """The `HandshakePace` of a listener's transports."""
 
     def __init__(self, server: Serving, listener: str) -> None:
         self._server = server

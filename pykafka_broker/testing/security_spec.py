@@ -412,15 +412,14 @@ class SecuritySpec:
         """Return the first records of a broker's metadata, with users and ACLs."""
         from pykafka_broker.cluster.bootstrap import format_records
         from pykafka_broker.cluster.features import first_levels
-        from pykafka_broker.cluster.formatting import MECHANISMS as KINDS
         from pykafka_broker.cluster.records import ApiMessageAndVersion
-        from pykafka_broker.cluster.scram import credential, salted_password
+        from pykafka_broker.cluster.scram import SCRAM_MECHANISMS, credential, salted_password
         from pykafka_broker.config import BrokerConfig
         from pykafka_broker.config.extensions import EMULATE
 
         records = format_records(first_levels(BrokerConfig({EMULATE: emulate or ""})))
-        for mechanism in (each for each in self.mechanisms if each in KINDS):
-            kind = KINDS[mechanism]
+        for mechanism in (each for each in self.mechanisms if each in SCRAM_MECHANISMS):
+            kind = SCRAM_MECHANISMS[mechanism]
             for name, password in self.passwords.items():
                 salt = secrets.token_bytes(16)
                 salted = salted_password(kind, password, salt, _ITERATIONS)

@@ -240,7 +240,7 @@ class ZooKeeperController:
             for name in deleted - shown.names:
                 self._forget_topic(name)
             for name in sorted(deleted & shown.names):
-                found.wishes.append(ToolWish(f"{forms.DELETIONS}/{name}", wishes.topic_deletion([name])))
+                found.wishes.append(ToolWish(f"{forms.DELETIONS}/{name}", wishes.topic_deletion(name)))
         if forms.TOPICS in touched:
             for name in self._nodes.children(forms.TOPICS):
                 if name not in shown.names and name not in deleted:

@@ -112,6 +112,7 @@ class ZooKeeperSession:
     def _end(self) -> None:
         with contextlib.suppress(*UNREACHABLE):
             self._client.stop()
+        with contextlib.suppress(*UNREACHABLE):
             self._client.close()
         self._thread.shutdown()
 

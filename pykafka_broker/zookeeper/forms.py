@@ -120,7 +120,7 @@ def fixed(release: Number, cluster_id: str, image: MetadataImage, broker_id: int
         block = {"version": 1, "broker": broker_id, "block_start": str(start), "block_end": str(end)}
         yield PRODUCER_IDS, as_json(block)
     if release >= (2, 7):
-        yield "/feature", as_json({"features": {}, "version": {2: 1}.get(release[0], 2), "status": 1})
+        yield "/feature", as_json({"features": {}, "version": 1 if release < (3,) else 2, "status": 1})
 
 
 def topic(release: Number, view: ShownTopic) -> bytes:

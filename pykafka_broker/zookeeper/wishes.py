@@ -82,8 +82,8 @@ def topic_growth(name: str, assignment: Assignment, known: int) -> Message:
     return partitions.CreatePartitionsRequest([wanted], _TIMEOUT_MS)
 
 
-def topic_deletion(names: Sequence[str]) -> Message:
-    return deletions.DeleteTopicsRequest([deletions.DeleteTopicState(name) for name in names], timeout_ms=_TIMEOUT_MS)
+def topic_deletion(name: str) -> Message:
+    return deletions.DeleteTopicsRequest([deletions.DeleteTopicState(name)], timeout_ms=_TIMEOUT_MS)
 
 
 def reassignment(wanted: Sequence[tuple[str, int, list[int]]]) -> Message:

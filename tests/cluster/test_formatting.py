@@ -104,6 +104,27 @@ def test_others_are_refused(text: str) -> None:
         initial_voters(text)
 
 
+def test_levels_of_features_are_numbers_of_16_bits_with_blanks_around() -> None:
+    assert feature_levels(["kraft.version = 1", "a=+2", "a=32767"]) == {"kraft.version": 1, "a": 32767}
+    for level in ("40000", "x", "1.0", ""):
+        with pytest.raises(FormatError, match=rf"a={level}: unable to parse {level} as a short"):
+            feature_levels([f"a={level}"])
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("3000000000@h:1:x", "Failed to parse node id"), ("1@h:3000000000:x", "Failed to parse port")],
+)
+def test_voters_have_numbers_of_32_bits(text: str, says: str) -> None:
+    with pytest.raises(FormatError, match=says):
+        initial_voters(text)
+
+
+def test_iterations_are_a_number_of_32_bits() -> None:
+    with pytest.raises(FormatError, match="Failed to parse iterations count: 3000000000"):
+        scram_user("SCRAM-SHA-256=[name=a,password=b,iterations=3000000000]", bytes)
+
+
 def test_the_keys_are_those_of_rfc_5802() -> None:
     user = scram_user(" SCRAM-SHA-512=[name=alice,password=alice-secret,iterations=5000] ", lambda: b"the salt")
     salted = hashlib.pbkdf2_hmac("sha512", b"alice-secret", b"the salt", 5000)

@@ -88,6 +88,22 @@ def test_a_key_for_run_time_only_has_no_default() -> None:
     assert entries[name].synonyms == [(name, "5", ConfigSource.DYNAMIC_DEFAULT_BROKER)]
 
 
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("connections.max.reauth.ms", "abc"),
+        ("plain.connections.max.reauth.ms", "007"),
+        ("sasl.enabled.mechanisms", "PLAIN , SCRAM-SHA-256"),
+        ("ssl.client.auth", "Wrong"),
+    ],
+)
+def test_settings_of_a_listener_are_shown_as_they_stand(key: str, text: str) -> None:
+    name = f"listener.name.nope.{key}"
+    for config in (BrokerConfig({name: text}), BrokerConfig().with_dynamic({}, {name: text})):
+        (entry,) = (each for each in describe_broker(config) if each.name == name)
+        assert (entry.value, entry.synonyms[0].value) == (text, text)
+
+
 KEYS = {"broker": broker_keys, "topic": topic_keys, "group": group_keys, "client_metrics": client_metrics_keys}
 UNITS = {
     ".ms": "millisecond",

@@ -46,6 +46,10 @@ from pykafka_broker.config.problems import RACK_AWARE, problems
             {"group.streams.num.standby.replicas": "9"},
             "group.streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas",
         ),
+        (
+            {"group.streams.num.warmup.replicas": "21"},
+            "group.streams.num.warmup.replicas must be less than or equal to group.streams.max.warmup.replicas",
+        ),
         ({"group.streams.assignors": "sticky"}, None),
         (
             {"group.streams.assignors": "sticky,other"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import struct
 from collections.abc import AsyncIterator, Callable
@@ -20,7 +21,8 @@ from pykafka_broker.protocol.messages.heartbeat_response import HeartbeatRespons
 from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.server.event_loop import EventLoop, SystemClock
-from pykafka_broker.server.link import Link, LinkPeers, LinkSettings, LinkState
+from pykafka_broker.server.link import PLAIN, Link, LinkPeers, LinkSettings, LinkState, TransportSecurity
+from pykafka_broker.server.transport import PlainTransport, Transport
 from pykafka_broker.testing import KafkaBroker
 from tests.server.support import run, until
 
@@ -107,6 +109,7 @@ async def linked(
     host: str = "127.0.0.1",
     port: int = 0,
     admits: Callable[[], bool] = lambda: True,
+    security: TransportSecurity = PLAIN,
     **settings: Any,
 ) -> AsyncIterator[tuple[Link, Peer]]:
     peer = Peer() if peer is None else peer
@@ -114,7 +117,7 @@ async def linked(
         await peer.start()
     turns = EventLoop(asyncio.get_running_loop(), SystemClock())
     of_link = LinkSettings(**{"reconnect_backoff_ms": 5, **settings})
-    link = Link(turns, host, port or peer.port, of_link, admits=admits)
+    link = Link(turns, host, port or peer.port, of_link, admits=admits, security=security)
     try:
         yield link, peer
     finally:
@@ -392,6 +395,34 @@ def test_a_host_in_ascii_needs_no_table_of_all_characters(
 
     run(main)
     assert found[0] == asked
+
+
+class OnceUnusable:
+    """Plain sockets, of which the first is refused with `error`."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error: Exception | None = error
+
+    def transport(self, sock: socket.socket, host: str) -> Transport:
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+        return PlainTransport(sock)
+
+    def begin(self, wall: int, host: str) -> None:
+        return None
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ECONNRESET, "reset"), ValueError("server_hostname")])
+def test_a_socket_that_its_layers_refuse_is_closed_and_the_next_one_serves(error: Exception) -> None:
+    async def scenario() -> None:
+        security = OnceUnusable(error)
+        async with linked(security=security) as (link, peer):
+            assert (await link.ask(heartbeat(), LATER_MS)).throttle_time_ms == 0
+            assert security.error is None
+            await until(lambda: peer.writers[0].is_closing())
+
+    run(scenario)
 
 
 def test_pauses_grow_and_are_not_the_same_for_all() -> None:

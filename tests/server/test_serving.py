@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -13,7 +14,9 @@ from typing import Any, cast
 import pytest
 
 from pykafka_broker import platform
+from pykafka_broker.broker.setup import NO_SETUP
 from pykafka_broker.cli.serve import parser, planned
+from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log import filesystem
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
@@ -53,6 +56,26 @@ def test_data_that_end_with_the_process_are_never_synced(
         work = serve(plan.config, loop, ending.on_ready, ending, plan.setup, plan.beside or ProcessExtension(), None)
         assert not loop.run_until_complete(work)
     assert bool(synced) == syncs
+
+
+def test_a_start_that_meets_a_taken_port_leaves_no_socket(tmp_path: Path) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        with closing(socket.create_server(("127.0.0.1", 0))) as one:
+            free = one.getsockname()[1]
+        listeners = [f"PLAINTEXT://127.0.0.1:{free}", f"OTHER://127.0.0.1:{taken.getsockname()[1]}"]
+        mapped = {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT"}
+        config = BrokerConfig({"listeners": ",".join(listeners), "log.dirs": str(tmp_path), **mapped})
+        ending = Ending()
+        gc.disable()
+        try:
+            with closing(new_event_loop()) as loop, pytest.raises(OSError, match="in use"):
+                loop.run_until_complete(
+                    serve(config, loop, ending.on_ready, ending, NO_SETUP, ProcessExtension(), None)
+                )
+            socket.create_server(("127.0.0.1", free)).close()
+        finally:
+            gc.enable()
+    assert not any(tmp_path.iterdir())
 
 
 class Watched:

@@ -35,7 +35,7 @@ from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.roles import Roles
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import METADATA_TOPIC_ID
-from pykafka_broker.log.filesystem import Buffer, FileSystem, write_file
+from pykafka_broker.log.filesystem import FileSystem, write_file
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.scan import DamagedLog
 from pykafka_broker.peers import Address, LinkError, Peer, Peers
@@ -129,15 +129,6 @@ class FollowedLog(MetadataLog):
         self.epoch, self.leader_id = epoch, leader_id
 
     # -- what the leader has sent
-
-    def append_fetched(self, records: Buffer, wall: int) -> None:
-        """Append fetched batches.
-
-        Raises:
-            CorruptBatch: a batch is damaged.
-            ApiError: the disk refused.
-        """
-        self.log.append_fetched(records, wall)
 
     def truncate_to(self, epoch: int, end_offset: int) -> None:
         """Cut the log where the leader's history differs.
@@ -579,7 +570,7 @@ class Observer:
             if answer.diverging is not None:
                 log.truncate_to(*answer.diverging)
             elif answer.records:
-                log.append_fetched(answer.records, self._clock.wall)
+                log.log.append_fetched(answer.records, self._clock.wall)
         except (MetadataError, DamagedLog) as error:
             self._follower.on_refusal(str(error))
             self._pause(connection)

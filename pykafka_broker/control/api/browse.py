@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
 
-from pykafka_broker.cluster.formatting import MECHANISMS
 from pykafka_broker.cluster.image import PartitionImage, TopicImage
+from pykafka_broker.cluster.scram import SCRAM_MECHANISMS
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, TRANSACTION_STATE
 from pykafka_broker.control.answers import GroupSummary
 from pykafka_broker.control.api.groups import all_groups, committed, summary, total_lag
@@ -346,7 +346,7 @@ class Access:
     quotas: list[QuotaRow]
 
 
-_MECHANISMS = {number: name for name, number in MECHANISMS.items()}
+_MECHANISMS = {number: name for name, number in SCRAM_MECHANISMS.items()}
 
 
 def browse_access(control: Control) -> Access:

@@ -50,17 +50,13 @@ class HookedPolicies:
     """The policies of a configuration. Raises ConfigError."""
 
     def __init__(self, config: BrokerConfig) -> None:
-        create, alter, static = (
-            config.create_topic_policy_class_name,
-            config.alter_config_policy_class_name,
-            config.static,
-        )
-        self._create: CreateTopicPolicy | None = (
-            load_hook(CREATE_TOPIC, create, CreateTopicPolicy, static) if create else None
-        )
-        self._alter: AlterConfigPolicy | None = (
-            load_hook(ALTER_CONFIG, alter, AlterConfigPolicy, static) if alter else None
-        )
+        create, alter = config.create_topic_policy_class_name, config.alter_config_policy_class_name
+        self._create: CreateTopicPolicy | None = None
+        if create:
+            self._create = load_hook(CREATE_TOPIC, create, CreateTopicPolicy, config.static)
+        self._alter: AlterConfigPolicy | None = None
+        if alter:
+            self._alter = load_hook(ALTER_CONFIG, alter, AlterConfigPolicy, config.static)
 
     def check_topic(self, creation: TopicCreation) -> None:
         if self._create is not None:

@@ -296,7 +296,8 @@ class SaslExchange:
         client.principal, client.by_token = principal, step.by_token
         self._state, self._mechanism = ExchangeState.DONE, None
         client.authenticated = self.has_authenticated = True
-        limits = [limit for limit in (self._listener.max_reauth_ms(self._mechanism_name),) if limit > 0]
+        max_reauth_ms = self._listener.max_reauth_ms(self._mechanism_name)
+        limits = [max_reauth_ms] if max_reauth_ms > 0 else []
         if step.expires_ms is not None:
             limits.append(max(1, step.expires_ms - clock.wall))
         self.expires_at = clock.now + min(limits) if limits else None

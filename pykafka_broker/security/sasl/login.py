@@ -73,7 +73,7 @@ class IssuedTokens:
         self._kept: tuple[str, float] = ("", 0)  # with the time for the next token
 
     def token(self, wall: int) -> str:
-        """Return a token with some life left at `wall` (epoch milliseconds). Raises NoToken."""
+        """Return the token for a login at `wall` (epoch milliseconds). Raises NoToken."""
         token, until_ms = self._kept
         if wall < until_ms:
             return token
@@ -252,16 +252,21 @@ def _scram(digest: str, name: str, password: str, nonce: str) -> LoginSteps:
     """Log in by SCRAM (RFC 5802)."""
     first = f"n={name.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
     challenge = yield f"n,,{first}".encode()
-    match = _FIRST.match(challenge.decode("utf-8", "replace"))
-    if match is None or not match["nonce"].startswith(nonce):
-        raise LoginFailed("the peer's first message of SCRAM makes no sense")
+    try:
+        answer = challenge.decode()
+        match = _FIRST.match(answer)
+        if match is None or not match["nonce"].startswith(nonce):
+            raise ValueError
+        salt = base64.b64decode(match["salt"])
+    except ValueError:
+        raise LoginFailed("the peer's first message of SCRAM makes no sense") from None
     iterations = int(match["iterations"])
     if not 0 < iterations <= _MOST_ITERATIONS:
         raise LoginFailed(f"the peer asks for {iterations} iterations of SCRAM")
-    salted = hashlib.pbkdf2_hmac(digest, password.encode(), base64.b64decode(match["salt"]), iterations)
+    salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, iterations)
     client_key = hmac.digest(salted, b"Client Key", digest)
     final = f"c=biws,r={match['nonce']}"
-    message = f"{first},{challenge.decode()},{final}".encode()
+    message = f"{first},{answer},{final}".encode()
     signature = hmac.digest(hashlib.new(digest, client_key).digest(), message, digest)
     proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
     verifier = hmac.digest(hmac.digest(salted, b"Server Key", digest), message, digest)

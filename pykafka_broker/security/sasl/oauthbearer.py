@@ -11,8 +11,8 @@ an option that can't be read ends the start.
 
 Signed tokens (RFC 7519) are checked against the keys of a JSON Web Key Set (RFC 7517), as Kafka's
 `OAuthBearerValidatorCallbackHandler` does it: first the signature, by a key that the token names and never by one that
-it brings; then the claims, by the wall clock of the broker. PyJWT checks the signatures, and is imported with the first
-of them.
+it brings; then the claims, by the wall clock of the broker. PyJWT checks the signatures, and is imported by the first
+listener with signed tokens.
 
 The keys come from a file or a URL. The last readable set counts until a newer set can be read; without a readable set
 the broker does not start. A login reads the keys again if they are older than
@@ -292,20 +292,9 @@ def _usable(key: dict[str, Any], algorithm: str) -> PyJWK | None:
         return None
 
 
-try:
-    from jwt.api_jws import PyJWS
-    from jwt.exceptions import PyJWTError
-except ImportError:
-    raise ConfigError(
-        "Signed tokens of OAUTHBEARER need PyJWT and cryptography: pip install PyJWT cryptography"
-    ) from None
-
 _ALGORITHMS = frozenset(f"{family}{bits}" for family in ("RS", "PS", "ES", "HS") for bits in (256, 384, 512)) | {
     "EdDSA"
 }
-
-
-_PACKAGE = "org.apache.kafka.common.security.oauthbearer."
 _VALIDATORS = (_PACKAGE + "DefaultJwtValidator", _PACKAGE + "BrokerJwtValidator")
 
 
@@ -313,12 +302,16 @@ class SignedTokens:
     """A check of signed tokens. Raises ConfigError."""
 
     def __init__(self, realm: Realm) -> None:
+        try:
+            from jwt.api_jws import PyJWS
+        except ImportError:
+            raise ConfigError(
+                "Signed tokens of OAUTHBEARER need PyJWT and cryptography: pip install PyJWT cryptography"
+            ) from None
         settings = realm.settings
         url = settings.get("sasl.oauthbearer.jwks.endpoint.url")
         if not url:
-            raise ConfigError(
-                f"sasl.oauthbearer.jwks.endpoint.url of listener {settings.name} is not set: the keys that sign tokens"
-            )
+            raise ConfigError(f"{_URL} of listener {settings.name} is not set: the keys that sign tokens")
         _check_validator(settings.get("sasl.oauthbearer.jwt.validator.class"), settings.name)
         self._clock = realm.around.clock
         self._keys = Jwks(settings, realm.around.document(url))
@@ -354,6 +347,8 @@ class SignedTokens:
             raise InvalidToken("it wants more to be understood than is")
         if not isinstance(kid, str | None):
             raise InvalidToken("its key's id is no text")
+        from jwt.exceptions import PyJWTError
+
         key = self._keys.key(kid, algorithm, self._clock.now)
         if key is None:
             raise InvalidToken("there is no such key")

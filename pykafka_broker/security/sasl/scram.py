@@ -21,7 +21,7 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from pykafka_broker.cluster.delegation_tokens import is_expired, token_hmac
-from pykafka_broker.cluster.scram import DIGESTS, credential, salted_password
+from pykafka_broker.cluster.scram import DIGESTS, SCRAM_MECHANISMS, credential, salted_password
 from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
 from pykafka_broker.security.sasl.jaas import login_module
 from pykafka_broker.security.sasl.mechanism import (
@@ -85,7 +85,7 @@ def _keys(kind: int, proof: bytes) -> ScramKeys:
 
 
 _SAME_NONCE_SINCE = (4, 0)
-_NAMES = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+_NAMES = {kind: name for name, kind in SCRAM_MECHANISMS.items()}
 _MOST_BYTES = 1 << 16  # of a message
 # A value has no comma. A saslname has "=2C" for a comma and "=3D" for "=".
 _SASLNAME = r"(?:[^=,\0]|=2C|=3D)+"

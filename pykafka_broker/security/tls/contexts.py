@@ -81,10 +81,7 @@ def server_context(settings: ListenerSettings) -> tuple[ssl.SSLContext, KeyStore
 
     Raises ConfigError, which names the listener's setting that can't be used.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
-    _set_versions(context, settings)
-    _set_suites(context, settings)
+    context = _new_context(ssl.PROTOCOL_TLS_SERVER, settings)
     store = key_store_of(settings)
     _load_key(context, settings, store)
     _trust(context, settings)
@@ -96,11 +93,8 @@ def client_context(settings: ListenerSettings) -> ssl.SSLContext:
 
     Raises ConfigError, as `server_context` does.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    context = _new_context(ssl.PROTOCOL_TLS_CLIENT, settings)
     context.check_hostname = bool(settings.get("ssl.endpoint.identification.algorithm"))
-    _set_versions(context, settings)
-    _set_suites(context, settings)
     if any(settings.get(f"ssl.keystore.{each}") is not None for each in ("location", "key")):
         _load_key(context, settings, key_store_of(settings))
     trusted = trust_store_of(settings)
@@ -111,13 +105,20 @@ def client_context(settings: ListenerSettings) -> ssl.SSLContext:
     return context
 
 
+def _new_context(protocol: int, settings: ListenerSettings) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    _set_versions(context, settings)
+    _set_suites(context, settings)
+    return context
+
+
 def _set_versions(context: ssl.SSLContext, settings: ListenerSettings) -> None:
-    key = "ssl.enabled.protocols"
     names = settings.get("ssl.enabled.protocols")
-    unknown = [name for name in names if name not in _VERSIONS]
-    if unknown or not names:
+    if not names or not _VERSIONS.keys() >= {*names}:
         known = ", ".join(_VERSIONS)
-        raise invalid(name_of(settings, key), ",".join(names), f"{settings.before_error}the protocols are {known}")
+        key = name_of(settings, "ssl.enabled.protocols")
+        raise invalid(key, ",".join(names), f"{settings.before_error}the protocols are {known}")
     versions = [_VERSIONS[name] for name in names]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
 

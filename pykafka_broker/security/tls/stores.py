@@ -23,7 +23,7 @@ import hmac
 import ipaddress
 import re
 from pathlib import Path
-from struct import Struct, error
+from struct import Struct
 from typing import Any, NamedTuple
 
 from pykafka_broker.config.values import ConfigError, UnusableError
@@ -125,7 +125,7 @@ def read_jks(data: bytes, password: str | None) -> list[StoreEntry]:
             raise ValueError("its password is not the one that is set, or the file is damaged")
     try:
         return _entries(_JksReader(body))
-    except (error, UnicodeDecodeError):
+    except UnicodeDecodeError:
         raise ValueError("it is damaged") from None
 
 
@@ -149,15 +149,15 @@ def open_key(encrypted: bytes, password: str) -> bytes:
 
 
 def _entries(reader: _JksReader) -> list[StoreEntry]:
-    if reader.take(4) != MAGIC or reader.int() != _VERSION:
+    if reader.take(4) != MAGIC or reader.number() != _VERSION:
         raise ValueError("it is no key store of type JKS")
     entries = []
-    for _ in range(reader.int()):
-        tag, alias = reader.int(), reader.text()
+    for _ in range(reader.number()):
+        tag, alias = reader.number(), reader.text()
         reader.take(8)  # time of creation
         if tag == _KEY:
-            key = reader.take(reader.int())
-            entries.append(StoreEntry(alias, [reader.certificate() for _ in range(reader.int())], key))
+            key = reader.take(reader.number())
+            entries.append(StoreEntry(alias, [reader.certificate() for _ in range(reader.number())], key))
         elif tag == _CERTIFICATE:
             entries.append(StoreEntry(alias, [reader.certificate()], None))
         else:
@@ -177,7 +177,7 @@ class _JksReader:
         self._at += size
         return taken
 
-    def int(self) -> int:
+    def number(self) -> int:
         return int(_INT.unpack(self.take(4))[0])
 
     def text(self) -> str:
@@ -186,7 +186,7 @@ class _JksReader:
     def certificate(self) -> bytes:
         if self.text() != "X.509":
             raise ValueError("it has a certificate that is no X.509")
-        return self.take(self.int())
+        return self.take(self.number())
 
 
 # -- PKCS12
@@ -282,11 +282,6 @@ def name_of(settings: ListenerSettings, key: str) -> str:
     return key if found is None else found[0]
 
 
-def shown(settings: ListenerSettings, key: str) -> str:
-    """Return a value for an error: a path, or "[hidden]" for a secret."""
-    return str(settings.get(key)) if key.endswith((".location", ".type")) else "[hidden]"
-
-
 class StoreError(UnusableError):
     """A store can't be used.
 
@@ -301,9 +296,9 @@ class StoreError(UnusableError):
 def bad_store(settings: ListenerSettings, key: str, reason: str) -> StoreError:
     """Return the error for a store named or held by `key`."""
     location, kind = (settings.get(f"{key.rpartition('.')[0]}.{rest}") for rest in ("location", "type"))
+    shown = settings.get(key) if key.endswith((".location", ".type")) else "[hidden]"  # others are secrets
     return StoreError(
-        f"Invalid value {shown(settings, key)} for configuration {name_of(settings, key)}: "
-        f"{settings.before_error}{reason}",
+        f"Invalid value {shown} for configuration {name_of(settings, key)}: {settings.before_error}{reason}",
         f"{_INVALID}: Failed to load PEM SSL keystore {location}"
         if kind == "PEM"
         else f"org.apache.kafka.common.KafkaException: Failed to load SSL keystore {location} of type {kind}",

@@ -11,7 +11,7 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.raft.observer import FollowedLog, Leader, Observer
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError, encode_record
-from pykafka_broker.cluster.snapshot import ControlType, Voters, control_batch, encode_snapshot
+from pykafka_broker.cluster.snapshot import ControlType, Voters, control_batch, snapshot_pieces
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.roles import roles_of
 from pykafka_broker.log.log_directory import LogDirectory
@@ -97,7 +97,7 @@ class Voter:
 
     def take_snapshot(self, *messages: Any) -> None:
         """Of all that is there; the log before it goes."""
-        data = encode_snapshot([ApiMessageAndVersion(message, 0) for message in messages], now=NOW)
+        data = b"".join(snapshot_pieces([ApiMessageAndVersion(message, 0) for message in messages], now=NOW))
         self.snapshot = self.end, self.epoch, data
         self.batches = []
 

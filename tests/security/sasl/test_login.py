@@ -91,7 +91,17 @@ def test_a_peer_that_does_not_know_the_password_is_not_trusted() -> None:
         client.step(b"v=AAAA")
 
 
-@pytest.mark.parametrize("first", [b"", b"r=other,s=c2FsdA==,i=4096", b"r=clientNonce,s=c2FsdA==,i=999999999", b"\xff"])
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"",
+        b"\xff",
+        b"r=other,s=c2FsdA==,i=4096",
+        b"r=clientNonce,s=c2FsdA==,i=999999999",
+        b"r=clientNonce,s=a,i=4096",
+        b"r=clientNonce,s=c2FsdA==,i=4096,\xff",
+    ],
+)
 def test_a_first_message_that_makes_no_sense_ends_it(first: bytes) -> None:
     client = login("SCRAM-SHA-256")(WALL, "host")
     client.step(b"")

@@ -188,9 +188,12 @@ def test_the_clocks_may_differ_by_so_much() -> None:
         shown(token, clock_skew_seconds="4")
 
 
+VALIDATES = "OAuthBearerValidatorCallbackHandler"
+
+
 @pytest.mark.parametrize("place", ["", "secured."])
 def test_kafkas_handler_is_what_asks_for_signed_tokens(place: str) -> None:
-    handler = f"{MODULES}.oauthbearer.{place}OAuthBearerValidatorCallbackHandler"
+    handler = f"{MODULES}.oauthbearer.{place}{VALIDATES}"
     known = realm()
     anything = {f"{PREFIX}sasl.oauthbearer.{name}": value for name, value in ANY.items()}
     settings = settings_of(
@@ -212,9 +215,8 @@ def test_without_a_url_the_start_ends() -> None:
         SignedTokens(Realm(settings_of(), around()))
 
 
-def test_without_the_extra_the_start_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    name = SignedTokens.__module__
-    monkeypatch.delitem(sys.modules, name)
+def test_without_the_extra_only_signed_tokens_end_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, SignedTokens.__module__)
     real = builtins.__import__
 
     def without_jwt(wanted: str, *rest: Any, **more: Any) -> Any:
@@ -223,8 +225,11 @@ def test_without_the_extra_the_start_ends(monkeypatch: pytest.MonkeyPatch) -> No
         return real(wanted, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", without_jwt)
+    unsigned = mechanism_of("OAUTHBEARER", Realm(settings_of(), around()))
+    assert type(unsigned().step(message(unsecured()), WALL)) is Done
+    handler = {PREFIX + "oauthbearer.sasl.server.callback.handler.class": f"{MODULES}.oauthbearer.{VALIDATES}"}
     with pytest.raises(ConfigError, match="pip install PyJWT cryptography"):
-        __import__(name)
+        mechanism_of("OAUTHBEARER", Realm(settings_of(handler), around()))
 
 
 START = 1_000_000
