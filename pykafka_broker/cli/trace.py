@@ -42,7 +42,13 @@ _NOWHERE = ("", 0)
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; `arguments` begin with `trace`. Returns the exit code."""
-    options = parser().parse_args(arguments[1:])
+    own = parser()
+    options = own.parse_args(arguments[1:])
+    if options.responses and not options.requests:
+        own.error("--responses FILE needs --requests FILE")
+    sources = {"a capture": options.capture, "--requests": options.requests, "--url": options.url}
+    if len(given := [name for name, value in sources.items() if value]) > 1:
+        own.error(f"only one of them can be traced: {', '.join(given)}")
     try:
         for each in _seen(options):
             print(line(each))

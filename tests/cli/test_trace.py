@@ -41,3 +41,19 @@ def test_what_clients_ask_is_printed_as_it_happens() -> None:
 def test_a_capture_that_can_t_be_read_is_named(capsys: pytest.CaptureFixture[str], capture: str, says: str) -> None:
     assert main(["trace", capture]) == 1
     assert capsys.readouterr().err == f"pykafka-broker trace: {capture}: {says}\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--responses", "came.bin"], "--responses FILE needs --requests FILE"),
+        (["seen.pcap", "--requests", "sent.bin"], "only one of them can be traced: a capture, --requests"),
+        (["seen.pcap", "--url", "http://127.0.0.1:1"], "only one of them can be traced: a capture, --url"),
+    ],
+)
+def test_an_option_that_would_not_be_used_is_refused(
+    capsys: pytest.CaptureFixture[str], options: list[str], says: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["trace", *options])
+    assert says in capsys.readouterr().err

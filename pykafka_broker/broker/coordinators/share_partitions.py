@@ -30,7 +30,7 @@ from pykafka_broker.coordinators.share.share_partition import (
     Store,
 )
 from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareKey, StateRun
-from pykafka_broker.errors import ApiError
+from pykafka_broker.errors import NOT_HOSTED, ApiError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.header import iter_batches
@@ -285,7 +285,7 @@ class SharePartitions:
         epoch = self.partition_of(key).leader_epoch
         partition = self._partitions.get(key)
         if partition is None or self._made_in[key] != epoch:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HOSTED)
         settle = partition.acknowledge(
             member_id, batches, self.limits(key.group_id), now, self._store(key, partition, now)
         )
