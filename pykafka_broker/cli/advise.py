@@ -23,7 +23,10 @@ from pykafka_broker.testing.control_client import ControlError
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; `arguments` begin with `advise`. Returns the exit code."""
-    options = parser().parse_args(arguments[1:])
+    own = parser()
+    options = own.parse_args(arguments[1:])
+    if options.capture and options.url:
+        own.error("--url names a broker: leave it out, or the capture")
     try:
         found = _of_capture(options.capture) if options.capture else _of_broker(options.url)
     except (OSError, ValueError, ControlError) as error:

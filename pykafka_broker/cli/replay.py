@@ -42,6 +42,8 @@ def main(arguments: Sequence[str]) -> int:
     asked = questions(own, options) if options.check or options.input or options.output else None
     if options.to and (options.emulate or options.brokers is not None):
         own.error("--emulate and --brokers are for a broker or cluster of its own: leave out --to")
+    if options.url and not options.to:
+        own.error("--url is of the broker that --to names")
     if options.page and (options.to or asked is not None):
         own.error("--page plays on a broker of its own, and checks nothing")
     if asked is not None and options.to and not options.url:

@@ -74,3 +74,9 @@ def test_what_can_not_be_read_is_one_line(
     assert main(["advise", str(path)]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert says in line
+
+
+def test_a_capture_and_a_broker_are_not_asked_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["advise", "seen.pcap", "--url", "http://127.0.0.1:1"])
+    assert "leave it out, or the capture" in capsys.readouterr().err

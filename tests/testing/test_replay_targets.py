@@ -246,6 +246,9 @@ def test_a_cluster_needs_as_many_brokers(recorded: Recorded3, capsys: pytest.Cap
     with pytest.raises(SystemExit):
         main(["replay", str(recorded.path), "--to", "127.0.0.1:9", "--emulate", "2.8"])
     assert "leave out --to" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["replay", str(recorded.path), "--url", "http://127.0.0.1:9"])
+    assert "--url is of the broker that --to names" in capsys.readouterr().err
 
 
 def test_brokers_play_the_parts_of_those_of_other_ids() -> None:
