@@ -1,4 +1,4 @@
-"""What befalls a cluster by chance: outages of one node at a time, and what operators do meanwhile.
+"""Random outages of a cluster's nodes, one at a time, and what operators do meanwhile.
 
 Rule: everything is drawn from one seed, and every outage ends; what an operator asks may be refused while a node is
 away, and is counted either way, so that a test can say what has happened.

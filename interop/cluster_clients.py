@@ -1,5 +1,5 @@
-"""What clients do to a cluster and see of it, through the brokers at an address. Rule: what is not acknowledged is an
-error, and what is read is told in order.
+"""Calls of ordinary clients to a cluster, through the brokers at an address. Rule: a record that is not acknowledged
+is an error, and values that are read are returned in order.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def broker(target_name: str) -> Iterator[Target]:
 
 @pytest.fixture(scope="session")
 def broker_count(target_name: str) -> int:
-    """How many brokers there are, and replicas of what is created without a word about them."""
+    """The number of brokers, and of the replicas of a topic that is created without a replication factor."""
     return BROKERS if target_name == "cluster" else 1
 
 

@@ -1,6 +1,7 @@
-"""What goes into a data directory that Kafka and this broker hand to each other, and what must be found in it. Rule:
-everything is written and read through a client, so that the same lines test both ways; what a delivery report says is
-what has to be there later, whoever serves it.
+"""The contents of a data directory that Kafka and this broker hand to each other, written and checked.
+
+Rule: everything is written and read through a client, so that the same lines test both ways. What a delivery report
+says must be found later, whichever broker serves the directory.
 """
 
 import time

@@ -1,8 +1,8 @@
-"""What each client does at each fault: the table in docs/faults.md.
+"""The table in docs/faults.md: the outcome of each fault for each client.
 
     python -m interop.fault_table        writes it anew (needs Kafka's jars for the Java client, Go and Node.js)
 
-Rule: a cell says what came of it, by what the broker has and what the client has told: no guesses.
+Rule: a cell states the outcome by the broker's records and the client's own words, without guesses.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ ROWS = [
 
 
 def outcome(broker: KafkaBroker, client: Client, row: Row) -> str:
-    """What comes of it, in a few words."""
+    """Return in a few words how the client copes with the fault."""
     topic = f"fault-{next(NUMBER)}"
     broker.create_topic(topic)
     broker.faults.clear()
@@ -85,8 +85,9 @@ def outcome(broker: KafkaBroker, client: Client, row: Row) -> str:
 
 
 def usual_outcome(broker: KafkaBroker, client: Client, row: Row, usual: str) -> str:
-    """One more try for a reader that did something else: on a busy machine it may be between two fetches just when the
-    fault comes.
+    """Return the outcome; try once more if it is not the usual one and the fault meets a reader.
+
+    On a busy machine a reader may be between two fetches just when the fault comes.
     """
     with contextlib.suppress(AssertionError):
         told = outcome(broker, client, row)
@@ -96,7 +97,10 @@ def usual_outcome(broker: KafkaBroker, client: Client, row: Row, usual: str) -> 
 
 
 def _added(broker: KafkaBroker, row: Row, topic: str) -> Fault:
-    """The fault for this client alone: an earlier one may not have gone yet. Its group has the name of the topic."""
+    """Add the fault for this client alone, as an earlier client may still be connected.
+
+    The client's group has the name of its topic.
+    """
     where: dict[str, Any] = {"topic": topic} if row.fault["api"] in ("Produce", "Fetch") else {"group": topic}
     return broker.faults.add(**where, **row.fault)
 
@@ -159,7 +163,7 @@ def _going_on(broker: KafkaBroker, client: Client, row: Row, topic: str, reader:
 
 
 def name_of(error: Exception) -> str:
-    """The client's word for it."""
+    """Return the client's own name of an error."""
     text = str(error)
     if isinstance(error, StepFailed):
         return text
@@ -185,7 +189,7 @@ def table(broker: KafkaBroker, all_clients: list[Client]) -> str:
 
 
 def recorded() -> dict[tuple[str, str], str]:
-    """What the page says, by fault and client."""
+    """Return the cells of the table in docs/faults.md, by fault and client."""
     text = PAGE.read_text()
     head, _, *lines = text[text.index(BEGIN) + len(BEGIN) : text.index(END)].strip().splitlines()
     names = [each.strip() for each in head.strip("|").split("|")][1:]

@@ -27,7 +27,7 @@ TOPIC = "fuzzed"
 NAMES = [TOPIC, "", "fuzz-other", "g", "é", "__consumer_offsets", "1", "range"]
 NUMBERS = [0, 1, -1, -2, 2, 3, 100, 2**31 - 1, -(2**31)]
 CODEC_AT = 22  # the low byte of a batch's attributes
-ANSWER_WITHIN_S = 0.02  # what parks longer is given up together with its connection
+ANSWER_WITHIN_S = 0.02  # a request that is parked longer is given up together with its connection
 EXTREMES = [0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x7FFF, 0xFFFF]
 # With thousands of partitions made by one flipped bit the run would measure the disk.
 ONLY_LOOKING = {ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS}
@@ -49,7 +49,7 @@ class MadeUp:
         self._rng = rng
 
     def request(self, api_key: int, version: int) -> Whole | None:
-        """None when no try fits the version: a field that it can't carry may not be set."""
+        """Return a made-up request; None when no try fits the version, which may lack a field that was set."""
         for _ in range(20):
             try:
                 made = self._object(SPECS[api_key].request_class(), self._rng.random())
@@ -99,7 +99,7 @@ def whole_requests(bootstrap_servers: str, seed: int) -> list[Whole]:
 
 
 def scripted_requests() -> Iterator[Whole]:
-    """What the scenarios of `interop/answers` ask, as far as it does not depend on answers."""
+    """Yield the requests of each scenario in `interop/answers`, up to the first that depends on an answer."""
     for module in AREAS.values():
         for script in scenarios_of(module).values():
             try:
@@ -115,8 +115,11 @@ def scripted_requests() -> Iterator[Whole]:
 
 
 def damaged(body: bytes, rng: random.Random) -> bytes:
-    """One to three damages, mostly behind the header, since one that names no API only ends the connection. Most keep
-    the length, so that more than the first check is reached."""
+    """Return the request with one to three damages.
+
+    Most are behind the header, since a request that names no API only ends the connection. Most keep the length, so
+    that more than the broker's first check is reached.
+    """
     data = bytearray(body)
     for _ in range(rng.choice((1, 1, 1, 1, 2, 3))):
         at = rng.randrange(len(data)) if rng.random() < 0.05 or len(data) < 20 else rng.randrange(14, len(data))
@@ -140,7 +143,7 @@ def damaged(body: bytes, rng: random.Random) -> bytes:
 
 @dataclass
 class Tally:
-    """What came of it."""
+    """The outcomes of the damaged requests; `stumbled` describes each that met UNKNOWN_SERVER_ERROR."""
 
     answered: int = 0
     hung_up: int = 0
@@ -176,13 +179,13 @@ class Fuzzer:
         return whole, body
 
     def _await_answer(self, client: RawClient, whole: Whole, body: bytes) -> bool:
-        """Whether the connection can be used further."""
+        """Receive and count the answer to a request; return whether the connection can be used further."""
         try:
             answer = client.receive_frame()
         except (Closed, ConnectionError):
             self.tally.hung_up += 1
             return False
-        except TimeoutError:  # parked, or acks=0: whatever comes later belongs to nobody
+        except TimeoutError:  # parked, or acks=0: no later answer is awaited
             self.tally.silent += 1
             return False
         self.tally.answered += 1
@@ -192,8 +195,11 @@ class Fuzzer:
 
 
 def kafka_stumbles_too(request: Whole, body: bytes) -> bool:
-    """Kafka itself answers UNKNOWN_SERVER_ERROR to an isolation level that doesn't exist, and to a sealed batch whose
-    records are not what its codec promises (recorded in `interop/answers`)."""
+    """Return whether Kafka itself answers UNKNOWN_SERVER_ERROR to the request.
+
+    Kafka does so for an isolation level that doesn't exist, and for a compressed batch whose records are not what its
+    codec promises (recorded in `interop/answers`).
+    """
     spec = SPECS[request.api_key]
     client_id_length = int.from_bytes(body[8:10], "big", signed=True)
     at = 10 + max(client_id_length, 0) + (spec.request_header_version(request.version) == 2)
@@ -208,7 +214,7 @@ def kafka_stumbles_too(request: Whole, body: bytes) -> bool:
 
 
 def stumbled(request: Whole, body: bytes, answer: bytes) -> bool:
-    """Whether UNKNOWN_SERVER_ERROR is somewhere in the answer, where a real Kafka has a better one."""
+    """Return whether the answer holds UNKNOWN_SERVER_ERROR where a real Kafka answers a better error."""
     if kafka_stumbles_too(request, body):
         return False
     spec = SPECS[request.api_key]

@@ -1,5 +1,7 @@
-"""Where Java and Kafka's jars are. Rule: the environment wins (`JAVA`, `KAFKA_JARS`, `SPARK_KAFKA_JARS`, as `make` sets
-them), then what the pipeline's and this folder's `jars` find or fetch.
+"""The places of Java and of Kafka's jars.
+
+Rule: the environment wins (`JAVA`, `KAFKA_JARS`, `SPARK_KAFKA_JARS`, as `make` sets them), then the places that the
+pipeline's and this folder's `jars` find or fetch.
 """
 
 import os
@@ -9,7 +11,7 @@ from interop.jars import KAFKA_VERSION, kafka_jars, release_jars
 from pipeline.jars import spark_connector_jars
 from pipeline.java import java_home
 
-# Of a JVM that lives for seconds the start counts, and no speed after that.
+# A JVM that lives for seconds has to start quickly; its speed afterwards does not matter.
 QUICK = "-XX:TieredStopAtLevel=1"
 QUICK_JVM = ("-XX:+UseSerialGC", QUICK, "-Xshare:auto")
 

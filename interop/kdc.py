@@ -1,6 +1,6 @@
-"""A Kerberos of our own in a folder, where Debian's krb5-kdc and krb5-admin-server are installed.
+"""A Kerberos server (KDC) for tests, where Debian's krb5-kdc and krb5-admin-server are installed.
 
-Rule: it listens on loopback only, and everything of it is in the folder.
+Rule: the server listens on loopback only, and all its files are in one folder.
 """
 
 import os
@@ -19,12 +19,12 @@ _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin"
 
 
 def missing() -> list[str]:
-    """The tools that are not installed."""
+    """Return the names of the Kerberos tools that are not installed."""
     return [tool for tool in _TOOLS if shutil.which(tool, path=_PATH) is None]
 
 
 class Kdc:
-    """One that runs."""
+    """A running Kerberos server."""
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self.config = folder / "krb5.conf"
@@ -37,14 +37,14 @@ class Kdc:
         subprocess.run([found, *arguments], check=True, capture_output=True, env=self._environment)
 
     def keytab(self, principal: str) -> Path:
-        """A new principal, and its key in a file."""
+        """Add a principal; return the file with its key."""
         path = self.folder / f"{principal.replace('/', '-')}.keytab"
         self.run("kadmin.local", "addprinc", "-randkey", principal)
         self.run("kadmin.local", "ktadd", "-k", str(path), principal)
         return path
 
     def ticket(self, principal: str, keytab: Path) -> Path:
-        """What `kinit` leaves."""
+        """Get a ticket for the principal with `kinit`; return the file with the ticket."""
         cache = self.folder / f"{principal.replace('/', '-')}.ticket"
         self.run("kinit", "-k", "-t", str(keytab), "-c", f"FILE:{cache}", principal)
         return cache
@@ -52,7 +52,7 @@ class Kdc:
 
 @contextmanager
 def running_kdc(folder: Path) -> Iterator[Kdc]:
-    """As long as the block lasts."""
+    """Run a Kerberos server in the folder until the block ends."""
     port = free_port()
     (folder / "krb5.conf").write_text(
         f"[libdefaults]\n default_realm = {REALM}\n dns_lookup_kdc = false\n dns_lookup_realm = false\n rdns = false\n"

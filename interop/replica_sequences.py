@@ -1,7 +1,7 @@
-"""Where the batches of a replica are not one row: told beside a failed check, it says who wrote a record twice.
+"""Gaps and repetitions in the sequence numbers of a replica's batches, as a note to a failed check.
 
-A broker that took a batch twice has the same sequence numbers twice; a client that sent it twice, as a new one, has
-given it numbers of their own.
+The numbers show who wrote a record twice: a broker that took a batch twice has the same sequence numbers twice; a
+client that sent the records again as a new batch has given them new numbers.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from pykafka_broker.log.scan import scan
 
 
 def breaks(folder: Path) -> Iterator[str]:
-    """Yield a line for each batch of a partition's folder that does not follow the one before: by its producer, epoch
-    or first sequence number."""
+    """Yield a line for each batch in a partition's folder that does not continue the batch before.
+
+    A batch continues another with the same producer id and epoch, and the next sequence number.
+    """
     fs, following = OsFileSystem(), None
     for segment in sorted(folder.glob("*.log")):
         for batch in scan(fs.open(str(segment), writable=False), str(segment), 0, segment.stat().st_size, verify=False):
@@ -28,7 +30,7 @@ def breaks(folder: Path) -> Iterator[str]:
 
 
 def told(cluster: KafkaCluster, topic: str) -> str:
-    """Return what each replica on this machine says of itself."""
+    """Return the lines of `breaks` for each replica of the topic."""
     lines = []
     for node in cluster.brokers:
         for folder in sorted((node.directory / "data-0").glob(f"{topic}-*")):

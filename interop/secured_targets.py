@@ -1,7 +1,7 @@
-"""What `KafkaBroker(security=..., users=..., acls=...)` makes, and a real Kafka with the very same settings and files.
+"""Secured brokers: `KafkaBroker(security=..., users=..., acls=...)`, and a real Kafka with the same settings and files.
 
-Rule: the configuration, the first records and what clients are handed come from `pykafka_broker.testing.security_spec`
-for both, so that whatever it writes is what Kafka takes as well.
+Rule: the configuration, the first records and the settings for clients come from
+`pykafka_broker.testing.security_spec` for both, so that Kafka takes everything that module writes.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ class SecuredTarget(Protocol):
 
 
 class SecuredKafka:
-    """A real Kafka."""
+    """A real Kafka with the settings and files of a `SecuritySpec`."""
 
     def __init__(self, directory: Path, security: str, config: Mapping[str, str], **wanted: Any) -> None:
         self._security = SecuritySpec(security, **wanted)
@@ -65,7 +65,7 @@ class SecuredKafka:
 def secured(
     target: str, security: str, config: Mapping[str, str] | None = None, **wanted: Any
 ) -> Iterator[SecuredTarget]:
-    """A running broker of the target's kind, with these options of `KafkaBroker`."""
+    """Run a broker of the target's kind, with these options of `KafkaBroker`."""
     if target == "kafka":
         directory = Path(tempfile.mkdtemp(prefix="secured-kafka-"))
         try:

@@ -13,7 +13,7 @@ from pykafka_broker.testing import KafkaBroker
 
 
 class SteppedBroker(KafkaBroker):
-    """Only the broker's clock is off; clients keep theirs."""
+    """A broker whose clock alone is set; clients keep theirs."""
 
     def __init__(self, config: Mapping[str, object], data_dir: Path, step_file: Path) -> None:
         super().__init__(config, data_dir=data_dir, port=free_port(), start_timeout_s=120)
@@ -21,8 +21,8 @@ class SteppedBroker(KafkaBroker):
         self.set_clock(0)
 
     def set_clock(self, minutes: float) -> None:
-        """By how much it is ahead of the right time from now on; across restarts too."""
-        # In its place: the running broker has the file mapped.
+        """Set how many minutes the broker's clock is ahead of the right time, also after restarts."""
+        # The file is overwritten in place, since the running broker has it mapped.
         with self._step_file.open("r+b" if self._step_file.exists() else "wb") as file:
             file.write(struct.pack("<q", int(minutes * 60_000)))
 

@@ -1,4 +1,4 @@
-"""What the suite runs against. Rule: a test asks for a broker and gets an address; `--target` says which."""
+"""The brokers that the suite runs against. Rule: a test asks for a broker and gets an address; `--target` chooses."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -66,8 +66,9 @@ BROKERS = 3
 
 
 class ClusterTarget:
-    """Three brokers of ours. What is done to the broker of a test is done to all of them, one after the other. Its log
-    is that of the first, which is also whom a `RawClient` asks.
+    """Three brokers of ours. What is done to the broker of a test is done to all of them, one after the other.
+
+    The log is that of the first broker, which is also the one that a `RawClient` connects to.
     """
 
     def __init__(self, config: Mapping[str, str] | None) -> None:

@@ -1,5 +1,5 @@
-"""What no client sends. Rule: it costs the connection on which it came and nothing else; a witness connection, opened
-before, is asked again after every case.
+"""Requests that no client sends. Rule: a bad request costs the connection on which it came and nothing else; a witness
+connection, opened before, is asked again after every case.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ UNSUPPORTED_VERSION = 35
 
 
 def header(api_key: int, version: int, correlation_id: int = 7) -> bytes:
-    """A request header of the second kind (with a client id, without tags)."""
+    """Return a request header of version 1 (with a client id, without tags)."""
     return struct.pack(">hhih", api_key, version, correlation_id, 3) + b"raw"
 
 
@@ -87,7 +87,7 @@ def test_a_frame_that_makes_no_sense(bootstrap: str, body: bytes) -> None:
 
 @pytest.mark.parametrize("api_key", [4, 7, 52, 56, 58, 59, 62, 63])
 def test_an_api_of_another_role(bootstrap: str, api_key: int) -> None:
-    """What only controllers are asked, and brokers by controllers of old."""
+    """A request that only brokers and controllers send each other ends the connection of a client."""
     with RawClient(bootstrap) as client:
         client.send_bytes(framed(header(api_key, 1) + bytes(100)))
         assert client.is_closed_by_broker()
@@ -154,7 +154,7 @@ def test_a_good_request_behind_a_bad_one_is_not_served(bootstrap: str) -> None:
         assert client.is_closed_by_broker()
 
 
-@pytest.mark.ours_only  # a real Kafka allocates what is promised, and dies of it
+@pytest.mark.ours_only  # a real Kafka allocates as much as the request promises, and dies of it
 def test_promised_megabytes_take_no_memory(bootstrap: str) -> None:
     broker = process_at(bootstrap)
     before = resident_mb(broker)

@@ -56,7 +56,7 @@ def cluster(tmp_path: Path) -> Iterator[KafkaCluster]:
 
 
 def new_cluster(home: Path, log_level: str = "info") -> KafkaCluster:
-    """Every broker has two disks, and time to start on a machine that others work on too."""
+    """Return a cluster whose brokers have two disks each, and time to start on a busy machine."""
     disks = {
         number: {"log.dirs": ",".join(str(home / f"node-{number}" / disk) for disk in ("a", "b"))}
         for number in range(1, BROKERS + 1)
@@ -67,7 +67,7 @@ def new_cluster(home: Path, log_level: str = "info") -> KafkaCluster:
 
 
 class ClusterCrew(Crew):
-    """A crew that asks whichever broker knows."""
+    """A crew that looks up offsets through a client, which finds the right broker."""
 
     def _asked(self) -> tuple[Consumer, list[TopicPartition]]:
         settings = {"bootstrap.servers": self._bootstrap, "group.id": self.group, "log_level": 0}
@@ -126,7 +126,7 @@ class Clients:
         self._watch.join()
 
     def finish(self) -> str:
-        """Everything that was acknowledged is there, once; says how much that is."""
+        """Check that everything acknowledged is there once; return a line that counts it."""
         self._producer.pause()
         self._producer.finish()
         self._transactions.finish()
@@ -143,7 +143,7 @@ class Clients:
         return f"{len(acknowledged):,} records, {committed:,} transactions; given up: {self._transactions.given_up}"
 
     def _check_copy(self, wanted: list[list[int]]) -> None:
-        """As long as more comes it is waited for: all of it is there once, and what has the same key in its order."""
+        """Check that the copy has every number once, and those of each key in order; wait as long as more come."""
         count, before, deadline = sum(map(len, wanted)), 0, time.monotonic() + HEALS_WITHIN_S
         while len(found := copies(self._where)) < count and time.monotonic() < deadline:
             if len(found) > before:

@@ -90,7 +90,7 @@ def cluster() -> Iterator[KafkaCluster]:
 
 
 def create(cluster: KafkaCluster, topic: str, partitions: int = 2, **overrides: str) -> bytes:
-    """Partitions at each broker in turn; returns the topic's id."""
+    """Create a topic with partitions at each broker in turn; return its id."""
     placed = [number % 2 + 1 for number in range(partitions)]
     assignments = [CreatableReplicaAssignment(number, [broker]) for number, broker in enumerate(placed)]
     configs = [CreatableTopicConfig(key, value) for key, value in overrides.items()]
@@ -108,7 +108,7 @@ def leaders(admin: AdminClient, topic: str) -> list[int]:
 
 
 def key_at(broker: int, prefix: str) -> str:
-    """A name whose coordinator is that broker."""
+    """Return a name whose coordinator is that broker."""
     names = (f"{prefix}-{NAMES[broker]}-{number}" for number in range(1000))
     return next(name for name in names if partition_for(name, 2) == broker - 1)
 
@@ -118,7 +118,7 @@ def topic_name(prefix: str) -> str:
 
 
 def committed(cluster: KafkaCluster, topic: str, count: int) -> list[str]:
-    """What a reader of committed records sees, by value."""
+    """Return the values that a read_committed reader sees, sorted, once exactly `count` are there."""
     settings = {"group.id": f"readers of {topic}", "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, **settings, "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, number, 0) for number in (0, 1)])
@@ -193,7 +193,7 @@ def transactional(producer: tuple[int, int], sequence: int, value: bytes) -> byt
 
 @pytest.mark.parametrize("coordinator", BOTH, ids=NAMES.__getitem__)
 def test_producing_is_joining_at_the_other(cluster: KafkaCluster, coordinator: int) -> None:
-    """As a Java client does it (KIP-890): the partition's leader adds the partition, and each end raises the epoch."""
+    """Producing adds the partition to the transaction through its leader, and each end raises the epoch (KIP-890)."""
     topic = topic_name("j")
     topic_id = create(cluster, topic)
     name, other = key_at(coordinator, topic), 3 - coordinator
@@ -223,7 +223,10 @@ def test_producing_is_joining_at_the_other(cluster: KafkaCluster, coordinator: i
 
 @pytest.mark.parametrize("coordinator", BOTH, ids=NAMES.__getitem__)
 def test_who_goes_on_before_the_markers_are_written(cluster: KafkaCluster, coordinator: int) -> None:
-    """The partition's leader stands still, so that the end of the transaction takes as long as it is looked at."""
+    """A producer that goes on before the markers are written gets the right errors, and succeeds later.
+
+    The partition's leader is paused, so that the markers stay unwritten while the coordinator is asked.
+    """
     topic = topic_name("e")
     topic_id = create(cluster, topic)
     name, other = key_at(coordinator, topic), 3 - coordinator
@@ -329,7 +332,7 @@ class ShareMember:
         return ErrorCode(answer.responses[0].partitions[0].error_code)
 
     def described(self) -> list[Any]:
-        """The start offset of each partition, and how far behind the group is."""
+        """Return the index, start offset and lag of each partition."""
         request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(self.group, None)])
         [group] = self.coordinating.call(request, 1).groups
         assert group.error_code == ErrorCode.NONE, group.error_message
@@ -339,7 +342,7 @@ class ShareMember:
 
 @pytest.mark.parametrize("states", BOTH, ids=NAMES.__getitem__)
 def test_shares_whose_states_are_at_the_other(cluster: KafkaCluster, states: int) -> None:
-    """One broker keeps the state of the partition that the other leads, whose group it coordinates, too."""
+    """A share group works whose coordinator and state are at one broker and whose partition is led by the other."""
     topic = topic_name("s")
     topic_id, other = create(cluster, topic), 3 - states
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})

@@ -34,7 +34,7 @@ KINDS = [
 
 
 def settings(mechanism: str, own: Mapping[str, str]) -> dict[str, str]:
-    """Of all nodes, for both of their listeners. `own` are those of the mechanism."""
+    """Return the settings of all nodes, for both of their listeners. own: the settings of the mechanism."""
     found = {
         "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
         "sasl.enabled.mechanisms": f"PLAIN,{mechanism}",
@@ -63,7 +63,7 @@ def tool(cluster: KafkaCluster) -> dict[str, str | int | float | bool]:
 
 
 def make(cluster: KafkaCluster, topic: str) -> None:
-    """With a replica on each of the two brokers, and wait until both are in sync."""
+    """Create a topic with a replica on each of the two brokers, and wait until both are in sync."""
     admin = AdminClient(tool(cluster))
 
     def made() -> bool:
@@ -85,7 +85,7 @@ def make(cluster: KafkaCluster, topic: str) -> None:
 
 
 def produce(cluster: KafkaCluster, topic: str) -> None:
-    """One record, which both replicas have."""
+    """Produce one record that both replicas acknowledge."""
     told: list[object] = []
     producer = Producer(tool(cluster) | {"acks": "all"})
     producer.produce(topic, b"x", on_delivery=lambda error, _: told.append(error))
@@ -115,7 +115,7 @@ def of_tokens(url: str, keys: Path) -> dict[str, str]:
 
 
 def allow(monkeypatch: pytest.MonkeyPatch, *urls: str) -> None:
-    """Kafka's JVM goes nowhere else."""
+    """Allow Kafka's JVM to fetch keys and tokens from these URLs and files only."""
     names = (f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.{what}={','.join(urls)}" for what in ("urls", "files"))
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", " ".join(names))
 

@@ -53,22 +53,22 @@ def tools() -> Iterator[JavaTools]:
 
 
 def make(cluster: KafkaCluster, topic: str) -> None:
-    """Three partitions with a replica on each broker, all in sync, and led by all of them."""
+    """Create a topic of three partitions, each with a replica on every broker, and wait until each broker leads one."""
     create(cluster.bootstrap_servers, topic, 3, 3, min_insync_replicas="2", segment_bytes="1048576")
     all_in_sync(cluster.bootstrap_servers, topic, ALL)
-    for node in cluster.brokers:  # each hears of it in its own time
+    for node in cluster.brokers:  # each broker hears of the leaders in its own time
         eventually(lambda at=node.address: set(leaders(at, topic)), ALL, PATIENCE_S)  # type: ignore[misc]
 
 
 def led_by_others(cluster: KafkaCluster, topic: str, gone: int) -> None:
-    """Nobody who is there sends clients to a broker that is gone any more."""
+    """Wait until no running broker sends clients to the broker that is gone."""
     for node in cluster.brokers:
         if node.id != gone:
             eventually(lambda at=node.address: {gone, -1} & set(leaders(at, topic)), set(), PATIENCE_S)  # type: ignore[misc]
 
 
 def check(cluster: KafkaCluster, load: Load) -> None:
-    """What was acknowledged is there. If not: what the replicas say of who wrote what."""
+    """Check that everything acknowledged is there; a failure shows the breaks in the replicas' sequence numbers."""
     try:
         load.check()
     except AssertionError as error:
@@ -149,7 +149,7 @@ def group_of(cluster: KafkaCluster, coordinator: int, name: str) -> str:
 
 
 def asks(consumer: Consumer, topic: str) -> bool:
-    """Asking for offsets has the topic of the offsets made."""
+    """Ask for committed offsets, which creates the offsets topic; return whether that succeeds."""
     try:
         consumer.committed([TopicPartition(topic, 0)], timeout=5)
     except KafkaException:
@@ -187,7 +187,7 @@ class Readers:
         eventually(lambda: self._count() >= wanted, True, PATIENCE_S)
 
     def wait_until(self, written: dict[int, list[bytes]]) -> None:
-        """All of it is seen, first in its order."""
+        """Wait until every written value is seen; check that each partition's values were first seen in their order."""
         eventually(self._count, sum(map(len, written.values())), PATIENCE_S)
         assert {partition: list(values) for partition, values in sorted(self.seen.items())} == written
 
@@ -245,7 +245,7 @@ def test_brokers_are_killed_in_turn(cluster: KafkaCluster, slow: bool) -> None:
 
 
 def go_on(load: Load, transactions: TransactionalLoad, groups: list[Readers]) -> None:
-    """Wait until all have done more."""
+    """Wait until the load, the transactions and the groups have made progress."""
     load.wait_for(50)
     transactions.wait_for(5)
     for readers in groups:

@@ -1,6 +1,6 @@
 """Kafka's own tools with our controller and with Kafka's, asked on its listener and through brokers of both kinds.
 
-Rule: what they print is the same.
+Rule: the tools print the same for both controllers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Asked:
         return self._tools.run(*(words.get(each, each) for each in arguments))
 
     def lines(self, *arguments: str) -> list[str]:
-        """What one prints that succeeds, with single blanks."""
+        """Run a tool that has to succeed; return its lines with single blanks."""
         outcome = self.run(*arguments)
         assert outcome.status == 0, outcome
         return [" ".join(line.split()) for line in outcome.lines]
@@ -102,7 +102,7 @@ def test_ours_say_the_same_at_the_controller(asked: Asked, words: str, capsys: p
 
 
 def _told(out: str) -> list[str]:
-    """Without figures that grow, and in no order."""
+    """Return the lines of an output sorted, with every number replaced, since figures grow."""
     lines = (" ".join(re.sub(r"\d+", "N", line).split()) for line in without_trace(out).splitlines())
     return sorted(filter(None, lines))
 

@@ -55,7 +55,7 @@ def cluster() -> Iterator[KafkaCluster]:
 
 
 def produced(cluster: KafkaCluster, user: str, topic: str) -> KafkaError | None:
-    """What became of one record."""
+    """Produce one record as the user; return its error, None for success."""
     told: list[KafkaError | None] = []
     producer = Producer(client(cluster, user) | {"acks": "all", "delivery.timeout.ms": int(PATIENCE_S * 1000)})
     try:

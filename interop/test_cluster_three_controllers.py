@@ -44,7 +44,7 @@ def java() -> Iterator[JavaClients]:
 
 
 class Turns:
-    """What befalls one node after the other."""
+    """Outages of one node after the other, while loads write."""
 
     def __init__(self, cluster: KafkaCluster, loads: list[Writes], seed: int) -> None:
         self._cluster, self._loads = cluster, loads
@@ -83,7 +83,7 @@ class Turns:
         node.resume()
 
     def befall(self, way: Callable[[Node, float], None], node: Node, seconds: float) -> None:
-        """And then all go on, and all replicas are in sync again."""
+        """Disturb a node, then wait until all loads go on and all replicas are in sync again."""
         self.happened[f"{node} {way.__name__}"] += 1
         way(node, seconds)
         for load in self._loads:
@@ -92,7 +92,7 @@ class Turns:
             all_in_sync(self._cluster.bootstrap_servers, load.topic, ALL)
 
     def go_on(self, seconds: float) -> None:
-        """Whoever it meets, however, in an order of chance: each victim once, then all of them anew."""
+        """Disturb nodes in random ways and in random order: each victim once a round, until the time is over."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             victims = [

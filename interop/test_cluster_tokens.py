@@ -54,12 +54,12 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def at(cluster: KafkaCluster, node: int, user: str = "alice") -> RawClient:
-    """A client of that broker."""
+    """Return a client of that broker, logged in as the user."""
     return plain(RawClient(cluster.broker(node).address), user, f"{user}-secret")
 
 
 def logs_in(cluster: KafkaCluster, node: int, token: Any, password: str | None = None) -> bool:
-    """Whether somebody is let in there who has the token, as its owner."""
+    """Return whether the broker lets in a client with the token, as the token's owner alice."""
     with RawClient(cluster.broker(node).address) as client:
         try:
             scram(client, token.token_id, password or password_of(token), extensions=TOKEN_AUTH)
@@ -72,7 +72,7 @@ def logs_in(cluster: KafkaCluster, node: int, token: Any, password: str | None =
 
 
 def lets_in(cluster: KafkaCluster, node: int, token: Any, expected: bool) -> None:
-    """Each broker hears of it in its own time."""
+    """Wait until the broker accepts the token, or until it refuses the token, as expected."""
     eventually(lambda: logs_in(cluster, node, token), expected, PATIENCE_S)
 
 

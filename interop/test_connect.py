@@ -52,7 +52,7 @@ class Connect:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
 
     def stop(self) -> None:
-        """As an operator does: what is under way is finished and its offsets are kept."""
+        """Stop Connect as an operator does: it finishes the work under way and keeps its offsets."""
         assert self._process is not None
         self._process.terminate()
         self._process.wait(60)

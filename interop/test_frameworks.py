@@ -1,7 +1,7 @@
-"""What people build on the clients: frameworks, each with a small application of its own (interop/frameworks).
+"""Frameworks that are built on the clients, each with a small application of its own (interop/frameworks).
 
-Rule: an application prints one line of JSON at its end, which says what it has come to. It is the same against Kafka
-(`--target=kafka`). What it needs is fetched once, into `.cache/frameworks`; what can't be had is a skipped test.
+Rule: an application prints its results as one line of JSON at its end. The line is the same against Kafka
+(`--target=kafka`). Packages are fetched once, into `.cache/frameworks`; without a package its test is skipped.
 """
 
 from __future__ import annotations

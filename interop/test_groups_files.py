@@ -1,4 +1,4 @@
-"""What stands in `__consumer_offsets` is Kafka's own: its formatters and its dump tool read every record of it."""
+"""The records in `__consumer_offsets` have Kafka's format: its formatters and its dump tool read every one."""
 
 import json
 from collections.abc import Iterator

@@ -43,7 +43,7 @@ def member(address: str, protocol: str) -> Consumer:
 
 
 def seconds_until(count: int, one: Consumer, *others: Consumer) -> float:
-    """How long until it has so many partitions."""
+    """Return the seconds until the first consumer has `count` partitions, 60 at most; poll all consumers meanwhile."""
     began = time.monotonic()
     while len(one.assignment()) != count and time.monotonic() < began + 60:
         for consumer in (one, *others):

@@ -154,7 +154,7 @@ def test_offsets_are_reset_and_deleted(
 
 
 def events(tool: str, bootstrap: str, *arguments: str) -> list[dict[str, Any]]:
-    """What a verifiable client says; it says some of it only when its JVM ends, so it gets one of its own."""
+    """Return the events that a verifiable client prints, in a JVM of its own: some come only when the JVM ends."""
     command = java_command(QUICK, "-Xmx256m", "-cp", kafka_classpath(), f"org.apache.kafka.tools.{tool}")
     server = ("--bootstrap-server", bootstrap)
     done = subprocess.run([*command, *server, *arguments], capture_output=True, text=True, timeout=60, check=False)

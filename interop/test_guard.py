@@ -1,4 +1,4 @@
-"""What is guarded ends with who has started it."""
+"""A guarded process ends with the process that started it."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ WITHIN_S = 20
 
 @pytest.fixture
 def killed(request: pytest.FixtureRequest) -> Iterator[psutil.Process]:
-    """The sleeper of a process that is killed."""
+    """A sleeping process whose starter was killed."""
     with subprocess.Popen([sys.executable, "-c", STARTER, request.param], stdout=subprocess.PIPE, text=True) as starter:
         assert starter.stdout is not None
         sleeper = psutil.Process(int(starter.stdout.readline()))

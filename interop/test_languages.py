@@ -71,7 +71,10 @@ NEW_JAVA = [("4.0.0", FIVE_CODECS), (KAFKA_VERSION, FIVE_CODECS)]
 
 
 def said_by(program: subprocess.Popen[str], on_restart: Callable[[], None]) -> dict[str, str]:
-    """What each check said. A line `restart` asks for it, and is answered when the broker is back."""
+    """Return the result of each check by its name.
+
+    The line `restart` of a program asks for a restart of the broker, and is answered when the broker is back.
+    """
     said = {}
     assert program.stdout is not None
     assert program.stdin is not None
@@ -95,7 +98,7 @@ def run(command: Sequence[str], on_restart: Callable[[], None] = lambda: None) -
 
 
 def _one_of(broker: Target) -> str:
-    """Programs are told one address and find the others by it."""
+    """Return the first address of the broker: programs find other brokers by it."""
     return broker.bootstrap_servers.partition(",")[0]
 
 

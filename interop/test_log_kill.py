@@ -67,7 +67,7 @@ Acknowledged = dict[str, dict[int, Place]]
 
 
 def check_retained(found: Partitions, acknowledged: dict[int, Place]) -> None:
-    """What is left is the end of what was acknowledged."""
+    """Check that retention has deleted the oldest records only, and that the rest is complete and in order."""
     check_once_in_order(found)
     check_no_gaps(found)
     first = [log[0][0] for log in found]
@@ -86,7 +86,7 @@ def check_compacted(found: Partitions, acknowledged: dict[int, Place]) -> None:
 
 @dataclass
 class Tally:
-    """What was acknowledged and found again."""
+    """The numbers of kills, and of records, transactions and commits that were acknowledged and found again."""
 
     kills: int = 0
     records: int = 0
@@ -158,7 +158,7 @@ class Load:
             time.sleep(0.01)
 
     def finish(self, kills: int) -> Tally:
-        """Looks for everything that was acknowledged; the broker is stopped afterwards."""
+        """Check that everything acknowledged is there, and stop the broker; return the numbers."""
         assert self._safe is not None
         self.transactions.finish()
         self.offsets.finish()
@@ -185,7 +185,7 @@ class Load:
 
 
 def kill_a_start(broker: Target, after_s: float) -> None:
-    """Whoever starts may be killed too, while it recovers what the kill before has left."""
+    """Kill a starting broker, which may still be recovering from the kill before."""
     if not isinstance(broker, KafkaBroker):
         return
 
@@ -202,7 +202,7 @@ def kill_a_start(broker: Target, after_s: float) -> None:
 
 
 def check_files(broker: Target) -> None:
-    """What a start mends by itself, as a torn end, is only a warning."""
+    """Check that no file of the broker is damaged, except as a start mends by itself, such as a torn end."""
     if isinstance(broker, KafkaBroker):
         damage = [row for row in verify(OsFileSystem(), str(broker.data_dir)) if row["type"] == "error"]
         assert not damage, f"{len(damage)} files are damaged: {damage[:5]}"

@@ -34,7 +34,7 @@ ROOM_BYTES = 1 << 30
 
 @contextmanager
 def few_files() -> Iterator[None]:
-    """What `ulimit -n` does for those that are started meanwhile."""
+    """Limit the open files of processes that are started within the block, as `ulimit -n` does."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, before[1]))
     try:
@@ -44,7 +44,7 @@ def few_files() -> Iterator[None]:
 
 
 def roomy() -> Path | None:
-    """Where to put the files; None for the usual place."""
+    """Return a folder in memory for the broker's files; None, the usual place, where memory has too little room."""
     return IN_MEMORY if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free > ROOM_BYTES else None
 
 
@@ -72,7 +72,7 @@ def count_partitions(client: RawClient) -> int:
 
 
 def portions() -> Iterator[range]:
-    """What is asked for with one request."""
+    """Yield the partitions that one request asks for, of all that are written to."""
     return (WRITTEN[start : start + AT_ONCE] for start in range(0, len(WRITTEN), AT_ONCE))
 
 

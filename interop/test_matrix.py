@@ -51,7 +51,7 @@ older = "0.10.0"
 
 
 class Stand:
-    """In a broker's place: a toy asks it for nothing."""
+    """A stand-in for a broker, for programs that never connect."""
 
     bootstrap_servers = "127.0.0.1:1"
 
@@ -87,7 +87,7 @@ def toy(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *more: str) -> tuple[int, dict[tuple[str, str], Cell]]:
-    """The exit code, and the cells by target and column."""
+    """Run the matrix in the folder; return its exit code, and the cells by target and column."""
     places = ["--folder", str(folder), "--results", str(folder / "results.json"), "--out", str(folder)]
     code = main([*places, *more])
     return code, {key[1:]: cell for key, cell in Results(folder / "results.json").cells.items()}
@@ -201,7 +201,7 @@ def test_no_cell_is_begun_when_the_time_is_over(toy: Path) -> None:
 
 
 def test_the_row_of_the_readme_runs(tmp_path: Path) -> None:
-    """What interop/README.md tells to write, as it stands there."""
+    """The example files in interop/README.md run as they stand there."""
     text = (INTEROP / "README.md").read_text()
     for name in ("mine.py", "mine.toml"):
         found = re.search(rf"<!-- {name} -->\n```\w+\n(.*?)```", text, re.DOTALL)

@@ -68,7 +68,7 @@ def tool(bootstrap: str, name: str, *arguments: str) -> str:
 
 
 def records(bootstrap: str, topic: str, partition: int = 0) -> list[Any]:
-    """All that there are now."""
+    """Return all records that the partition has now."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "looks", "isolation.level": "read_committed"})
     place = TopicPartition(topic, partition, 0)
     consumer.assign([place])
@@ -108,7 +108,7 @@ def committed(target: str) -> int:
 
 
 def acl_and_heartbeat(source: str, target: str) -> tuple[bool, bool]:
-    """Whether they have come."""
+    """Return whether the mirrored ACL is at the target, and the sync of the heartbeats' offsets at the source."""
     syncs = (read_offset_sync(each.key(), each.value()) for each in records(source, "mm2-offset-syncs.to.internal"))
     beats = [found for found in syncs if found is not None and found[0][0] == "heartbeats"]
     return "from.mirrored" in tool(target, "acls", "--list"), beats != []

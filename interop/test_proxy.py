@@ -39,7 +39,7 @@ def java() -> Iterator[Java]:
 
 
 def goes_through(proxy: Proxy, kafka: RealKafka, client: Client) -> None:
-    """What it sends arrives in spite of two refusals and a lost answer, and it reads it, all by way of the proxy."""
+    """Send a record through the proxy in spite of two refusals, and read it in spite of a lost answer."""
     topic = group = f"proxied-{client.name}"
     # Kafka makes the topic when it is first asked for; another client asks, so that the faults meet a topic.
     KafkaPython().send(kafka.bootstrap_servers, topic, "before")

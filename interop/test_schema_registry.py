@@ -60,7 +60,7 @@ def value_of(topic: str) -> SerializationContext:
 
 
 def sent(broker: KafkaBroker, topic: str, data: bytes) -> bytes:
-    """What a consumer gets of it."""
+    """Produce the bytes; return the value that a consumer reads."""
     producer = Producer(broker.client_config("confluent"))
     producer.produce(topic, value=data)
     assert producer.flush(20) == 0

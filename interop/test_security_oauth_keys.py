@@ -65,7 +65,7 @@ def test_no_token_is_in_the_log_and_a_huge_one_is_not_even_read(tmp_path: Path) 
 
 
 def is_cut_off(client: RawClient) -> bool:
-    """Whether a token of 100 MB is refused at its length."""
+    """Return whether the broker hangs up on a token of 100 MB because of its length, before the bytes arrive."""
     client.send_bytes((100 << 20).to_bytes(4, "big"))
     client.send_bytes(framed(b"x")[:2])
     return client.is_closed_by_broker()

@@ -295,7 +295,7 @@ def test_a_listener_has_its_own_limit_of_connections(target_name: str) -> None:
 
 @pytest.mark.ours_only
 def test_the_rate_is_held_over_ten_seconds_of_the_brokers_clock() -> None:
-    """Ten seconds that a test moves by itself."""
+    """A producer keeps to its quota over ten seconds of a broker's clock that the test moves."""
     with KafkaBroker(WINDOWS) as broker:
         quotas = Quotas(broker.bootstrap_servers)
         topic, client = quotas.topic(), quotas.client(producer_byte_rate=100_000)
@@ -332,8 +332,9 @@ QUOTA, WARM_S, SECONDS = 1_000_000, 6.0, 10.0
 
 
 def confluent_producer(bootstrap: str, topic: str, client_id: str) -> Iterator[int]:
-    """Bytes of records that were delivered, again and again. Batches are a hundredth of the quota: larger ones come in
-    bursts, here and with Kafka.
+    """Yield the bytes of records delivered so far, again and again.
+
+    Batches are a hundredth of the quota: larger ones come in bursts, here and with Kafka.
     """
     delivered = 0
 
@@ -392,8 +393,10 @@ def confluent_consumer(bootstrap: str, topic: str, client_id: str) -> Iterator[i
 
 @pytest.fixture(scope="module")
 def steady(target_name: str) -> Iterator[Quotas]:
-    """At a broker with two windows: with more of them, those who have begun with a burst go on in bursts, and over ten
-    seconds get up to a tenth more or less than the quota, here and with Kafka.
+    """Quotas at a broker with two windows.
+
+    With more windows a client that begins with a burst goes on in bursts, and gets up to a tenth more or less than its
+    quota over ten seconds, here and with Kafka.
     """
     with start(target_name, {"quota.window.num": "2"}) as broker:
         quotas = Quotas(broker.bootstrap_servers)
@@ -403,7 +406,10 @@ def steady(target_name: str) -> Iterator[Quotas]:
 
 @pytest.mark.slow
 def test_the_rate_is_held_over_ten_seconds(steady: Quotas, target_name: str) -> None:
-    """Of a client that always has five requests under way; all of its bytes count. Kafka needs some more room."""
+    """A client with five requests always under way keeps to its quota; all bytes of its requests count.
+
+    Kafka deviates more from the quota, so its tolerance is wider.
+    """
     topic, client = steady.topic(), steady.client(producer_byte_rate=QUOTA)
     request = producing(topic, 9000)
     size = len(request_bytes(request, 9, client_id=client.client_id))

@@ -62,7 +62,7 @@ def java() -> Iterator[JavaClients]:
 
 
 def add_user(broker: SaslBroker, name: str, password: str) -> None:
-    """By confluent-kafka's admin client, for both mechanisms."""
+    """Add a user by confluent-kafka's admin client, for both SCRAM mechanisms."""
     admin = AdminClient({"bootstrap.servers": broker.address("PLAINTEXT")})
     for kind in NUMBERS.values():
         info = ScramCredentialInfo(kind, 4096)
@@ -185,7 +185,7 @@ def log_in(broker: SaslBroker, name: str, password: str, mechanism: str = "SCRAM
 
 
 def changed(broker: SaslBroker, name: str, password: str, mechanism: str = "SCRAM-SHA-256") -> bool:
-    """Whether that password counts now; a change may be known only a little after its answer."""
+    """Return whether the password is accepted; try for two seconds, as a change may take effect after its answer."""
     for _ in range(10):
         if log_in(broker, name, password, mechanism):
             return True

@@ -1,5 +1,5 @@
-"""What is no login: random bytes instead of requests and of tokens, by the thousand. Others are served meanwhile, and
-the log has neither a stack trace nor a password.
+"""Thousands of logins with random bytes instead of requests and tokens. Other clients are served meanwhile, and the log
+has neither a stack trace nor a password.
 """
 
 import random
@@ -45,7 +45,7 @@ def some_frame(draw: random.Random) -> bytes:
 
 
 def some_request(draw: random.Random) -> bytes:
-    """A header that is right, then anything."""
+    """Return a frame with a valid header and random bytes behind it."""
     header = struct.pack(">hhihx", draw.choice((17, 18, 36, 3, 0, 60)), draw.randrange(6), 7, 0)
     return framed(header + draw.randbytes(draw.randrange(60)))
 
@@ -62,7 +62,7 @@ def handshake(mechanism: str, version: int) -> bytes:
 
 
 def some_token(draw: random.Random) -> bytes:
-    """One that is nearly right, or one of anything."""
+    """Return a frame with a damaged token, or with random bytes."""
     nearly = draw.choice((PLAIN_TOKEN, b"n,,n=alice,r=0123456789abcdef", b"n,a=alice,n=alice,r=x,tokenauth=true"))
     return damaged(draw, nearly) if draw.random() < 0.7 else draw.randbytes(draw.randrange(200))
 
@@ -87,7 +87,7 @@ NOISES = (some_bytes, some_frame, some_request, wrapped_token, bare_token, damag
 
 
 def send_all(address: tuple[str, int], noise: Noise, count: int, seed: int, between: Callable[[], None]) -> None:
-    """So many connections, some at once; the oldest is closed for a new one."""
+    """Send noise on `count` connections, some at once; each new connection closes the oldest."""
     draw = random.Random(seed)
     open_: list[socket.socket] = []
     for number in range(count):
@@ -103,7 +103,7 @@ def send_all(address: tuple[str, int], noise: Noise, count: int, seed: int, betw
 
 
 def log_in(broker: SaslBroker) -> float:
-    """How long a client takes to be served."""
+    """Return the seconds that a new client takes to log in and to get metadata."""
     began = time.monotonic()
     with RawClient(broker.address("SASL_PLAINTEXT")) as client:
         assert client.call(SaslHandshakeRequest("PLAIN"), 1).error_code == 0

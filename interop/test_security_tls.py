@@ -38,7 +38,7 @@ def broker(target_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="module")
 def alice(broker: TlsBroker) -> str:
-    """The file of a certificate that names her."""
+    """The file of a certificate whose subject is Alice."""
     name = subject(("2.5.4.10", "Acme"), ("2.5.4.11", "Test"), ("2.5.4.3", "Alice"))
     return broker.file("alice", authority().issue(name))
 
@@ -130,7 +130,7 @@ def test_python_clients_with_a_bad_certificate_stay_outside(
 
 
 def console(broker: TlsBroker, java: JavaClients, listener: str, shows: str | None, topic: str) -> tuple[str, str]:
-    """What Java's consumer reads of what its producer has written, and what they say of it."""
+    """Write two records with Java's console producer and read them back; return the output, and both tools' errors."""
     config = broker.folder / f"{listener}.properties"
     config.write_text("".join(f"{key}={value}\n" for key, value in broker.java(listener, shows).items()))
     known = ("--bootstrap-server", broker.address(listener), "--topic", topic, "--command-config", str(config))
@@ -168,7 +168,7 @@ def test_java_with_a_bad_certificate_is_told_that_the_handshake_failed(
 
 
 def principal(broker: TlsBroker, listener: str, shows: str | None, version: ssl.TLSVersion | None = None) -> str:
-    """An answer to a request for a token names who has asked, also where there are none."""
+    """Return the client's principal: an answer to a request for a token names it, even where tokens are off."""
     with TlsClient(broker.address(listener), broker.context(shows, version)) as client:
         answer = client.call(CreateDelegationTokenRequest(max_lifetime_ms=1000), 3)
     return f"{answer.principal_type}:{answer.principal_name}"

@@ -68,14 +68,14 @@ def bob(broker: Secured) -> Iterator[RawClient]:
 
 
 def described(client: RawClient, owner: str) -> dict[str, Any]:
-    """The tokens of an owner, by id."""
+    """Return the tokens of an owner, by id."""
     answer = client.call(DescribeDelegationTokenRequest([DescribeDelegationTokenOwner("User", owner)]))
     assert answer.error_code == 0
     return {token.token_id: token for token in answer.tokens}
 
 
 def create(client: RawClient, *renewers: str, lifetime_ms: int = -1) -> Any:
-    """A token, known to the broker when this returns: Kafka's controller answers first."""
+    """Create a token and wait until the broker knows it: Kafka's controller answers first."""
     wanted = [CreatableRenewers("User", renewer) for renewer in renewers]
     made = client.call(CreateDelegationTokenRequest(renewers=wanted, max_lifetime_ms=lifetime_ms))
     assert made.error_code == 0
@@ -88,7 +88,7 @@ def password_of(token: Any) -> str:
 
 
 def client_settings(broker: Secured, path: Path) -> Path:
-    """For a tool that is alice."""
+    """Write the properties of a tool that logs in as alice; return their file."""
     line = f'{MODULES}.plain.PlainLoginModule required username="alice" password="alice-secret";'
     path.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={line}\n")
     return path
@@ -315,7 +315,7 @@ def test_nothing_secret_is_in_the_log(target_name: str) -> None:
 @pytest.mark.ours_only
 @pytest.mark.parametrize("first", ["pykafka", "kafka"])
 def test_tokens_change_hands_with_the_data_directory(first: str, tmp_path: Path) -> None:
-    """What one broker has made logs in at the other, and is renewed and removed there."""
+    """Tokens that one broker made work at the next broker of the data directory: logins, renewal and removal."""
     second = {"pykafka": "kafka", "kafka": "pykafka"}[first]
     with (
         secured(first, SASL, SETTINGS, directory=tmp_path) as broker,

@@ -195,8 +195,10 @@ def test_only_committed_records(
 def test_a_broker_that_comes_back(
     consumer: NewConsumer, new_broker: NewBroker, tool: Callable[..., Outcome], target_name: str, ends: str
 ) -> None:
-    """What was released comes again, what was accepted does not. Kafka itself promises less after kill -9: on a busy
-    machine it has been seen to begin anew."""
+    """Released records come again after a restart or a kill of the broker, and accepted records do not.
+
+    Kafka itself promises less after kill -9: on a busy machine it has been seen to begin anew.
+    """
     broker: Target = new_broker()
     server = broker.bootstrap_servers
     send(server, "back", *"abcdef")

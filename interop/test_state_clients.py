@@ -38,7 +38,7 @@ def comes(reader: Reader, value: str) -> bool:
 
 
 def joins(broker: KafkaBroker, reader: Reader, group: str) -> bool:
-    """Some clients join again only while they are asked for records."""
+    """Return whether the group becomes stable. The reader reads meanwhile: some clients join again only then."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         reader.read(0.2)
@@ -81,7 +81,10 @@ def test_a_program_goes_on(broker: KafkaBroker, client: Client, how: str) -> Non
 
 @pytest.mark.slow
 def test_franz_go_gives_a_topic_up_that_was_made_anew(broker: KafkaBroker) -> None:
-    """As it does with any broker; its users purge the topic, or add it under another name."""
+    """franz-go gives up a topic that was deleted and created again, as it does with any broker.
+
+    Its users purge the topic, or add it under another name.
+    """
     with pytest.raises(StepFailed, match="UNKNOWN_TOPIC_ID"):
         goes_on(broker, franz_go(), "reset")
 

@@ -63,7 +63,7 @@ def jvm() -> Iterator[JavaTools]:
 
 
 def _known(cluster: KafkaCluster) -> dict[str, str]:
-    """What stands for names in braces."""
+    """Return the values of the names in braces that commands hold."""
     found = {"controllers": cluster.bootstrap_controllers, "second": cluster.controllers[-1].address}
     for node in cluster.controllers:
         found[f"file-of-{node.id}"] = str(node.properties)
@@ -78,7 +78,7 @@ def _step(command: str, known: Mapping[str, str]) -> Step:
 
 
 def _told(outcome: Outcome, step: Step) -> tuple[int, list[str]]:
-    """Without offsets, epochs and times."""
+    """Return the status and the lines of a tool, without offsets, epochs and times."""
     lines = step.normal(outcome.out)
     return outcome.status, [re.sub(r"(?<![\w.])\d+(?![\w.])", "N", each) for each in lines]
 
@@ -101,7 +101,7 @@ def test_controllers_come_and_go(jvm: JavaTools, tmp_path: Path) -> None:
 
 
 def test_a_static_voter_becomes_a_dynamic_one(jvm: JavaTools, tmp_path: Path) -> None:
-    """For good: so each tool has a quorum of its own."""
+    """Both tools turn a static quorum into a dynamic one. That is final, so each tool has a quorum of its own."""
     told: list[list[tuple[int, list[str]]]] = []
     tools: list[Callable[[Step], Outcome]] = [
         lambda step: run_java(jvm, step, "", tmp_path),

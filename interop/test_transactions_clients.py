@@ -152,7 +152,7 @@ def new_writer(bootstrap: str) -> Iterator[NewWriter]:
 
 
 def committed(bootstrap: str, topic: str, isolation_level: str = "read_committed") -> list[str]:
-    """What a reader gets up to the end that it is told."""
+    """Return the values that a reader gets up to the end offset that the broker tells it."""
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap, isolation_level=isolation_level, auto_offset_reset="earliest", group_id=None
     )

@@ -65,7 +65,7 @@ class WordCount:
 
 
 class Counts:
-    """What a read_committed reader has seen of the output: the newest count of each word."""
+    """The newest count of each word that a read_committed reader has seen in the output."""
 
     def __init__(self, bootstrap: str) -> None:
         self._consumer = Consumer(

@@ -43,7 +43,7 @@ class TlsBroker:
         return issued.write(self.folder / f"{name}.pem")
 
     def context(self, shows: str | None = None, version: ssl.TLSVersion | None = None) -> ssl.SSLContext:
-        """For a client of Python's that shows the certificate in that file."""
+        """Return the TLS context of a Python client that shows the certificate in that file, if any."""
         context = ssl.create_default_context(cafile=str(self.ca))
         if version is not None:
             context.minimum_version = context.maximum_version = version
@@ -52,7 +52,7 @@ class TlsBroker:
         return context
 
     def java(self, listener: str, shows: str | None = None) -> dict[str, str]:
-        """What a Java client is told."""
+        """Return the properties of a Java client that shows the certificate in that file, if any."""
         own = {} if shows is None else {"ssl.keystore.type": "PEM", "ssl.keystore.location": shows}
         return own | {
             "bootstrap.servers": self.address(listener),
@@ -95,7 +95,7 @@ def keytool(*arguments: str) -> None:
 
 
 def java_store(folder: Path, kind: str, issued: Issued) -> dict[str, str]:
-    """Key and trust store as keytool writes them: the settings for them."""
+    """Make a key store and a trust store with keytool; return the settings for them."""
     source, keys, trusted = folder / "source.p12", folder / f"keys.{kind}", folder / f"trusted.{kind}"
     source.write_bytes(p12(PASSWORD, issued))
     passwords = ("-srcstorepass", PASSWORD, "-deststorepass", PASSWORD)
@@ -121,12 +121,12 @@ def java_store(folder: Path, kind: str, issued: Issued) -> dict[str, str]:
 
 
 def in_a_file(pem: str) -> str:
-    """As a value of a properties file."""
+    """Return PEM text as one value of a properties file."""
     return pem.strip().replace("\n", "\\n")
 
 
 def settings(ports: Mapping[str, int], folder: Path, target: str) -> dict[str, str]:
-    """What the broker is told."""
+    """Return the settings of the broker."""
     issued = authority().issue("broker")
     inline = in_a_file if target == "kafka" else str
     pem = {"ssl.keystore.type": "PEM", "ssl.keystore.location": issued.write(folder / "broker.pem")}
@@ -176,7 +176,7 @@ def old_encryption(folder: Path, issued: Issued) -> str:
 
 @contextmanager
 def tls_broker(target: str, folder: Path) -> Iterator[TlsBroker]:
-    """One that runs."""
+    """Run a broker of the target's kind until the block ends."""
     (folder / "ca.pem").write_text(authority().pem)
     ports = {name: free_port() for name in (PLAIN, *TLS)}
     values = settings(ports, folder, target)

@@ -1,5 +1,7 @@
-"""How a broker is doing, to be compared with how it was. Rule: measured from outside, by a client of its own, for some
-seconds in which nothing else disturbs it."""
+"""A broker's memory, descriptors and latencies, to be compared with earlier ones.
+
+Rule: measured from outside, by a client of its own, for some seconds in which nothing else disturbs the broker.
+"""
 
 import statistics
 import time
@@ -28,7 +30,7 @@ class VitalSigns:
     p99_ms: float
 
     def worse_than(self, before: "VitalSigns") -> list[str]:
-        """What is worse by more than chance."""
+        """Return a line for each figure that is worse by more than chance."""
         found = []
         if self.memory_mb > before.memory_mb + MORE_MB:
             found.append(f"memory grew from {before.memory_mb:.0f} to {self.memory_mb:.0f} MB")

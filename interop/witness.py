@@ -1,5 +1,4 @@
-"""What a second client sees while a first one asks for much: how long its small requests take, and what memory the
-broker needs for it.
+"""A second client that measures its own small requests, and the broker's memory, while a first one asks for much.
 
 Rule: a wait is told in the CPU time that the broker spent meanwhile, as a usual machine would have spent it: neither a
 busy machine nor a slow one changes anything.
