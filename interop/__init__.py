@@ -1,6 +1,6 @@
-"""Real clients, tools and connectors against a running broker: ours, or the Apache Kafka that says what is right.
+"""Real clients, tools and connectors against a running broker: ours, or Apache Kafka, whose answers are right.
 
-Rule: what finds and fetches jars is the pipeline's own (`pipeline.jars`), so its folder is made known here.
+Rule: jars are found and fetched by the pipeline's code (`pipeline.jars`), so its folder is put on the path here.
 """
 
 import sys

@@ -13,7 +13,7 @@ from jwt.algorithms import RSAAlgorithm
 from tests.security.sasl.bearer import encoded
 
 PACKAGE = "org.apache.kafka.common.security.oauthbearer."
-# Kafka logs in by itself as well, so its line has to make a token.
+# Kafka itself logs in with this line as well, so the line has to make a token.
 LINE = f'{PACKAGE}OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";'
 VALIDATOR = PACKAGE + "OAuthBearerValidatorCallbackHandler"
 UNSECURED_LOGIN = PACKAGE + "internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler"
@@ -39,7 +39,7 @@ def signed(lifetime_s: int = 60, kid: str = "one", by: str = "", **changed: Any)
 
 
 def settings(key_url: str) -> dict[str, str]:
-    """One listener for each kind of tokens."""
+    """Return the settings of a broker with one listener for each kind of tokens."""
     values = {"sasl.enabled.mechanisms": "OAUTHBEARER"}
     for name in ("unsecured", "signed"):
         values[f"listener.name.{name}.oauthbearer.sasl.jaas.config"] = LINE
@@ -57,7 +57,7 @@ LISTENERS = {"UNSECURED": "SASL_PLAINTEXT", "SIGNED": "SASL_PLAINTEXT"}
 
 
 class KeySite:
-    """Serves keys over HTTP while it is open, and makes tokens for the user `node`."""
+    """An HTTP server of keys, which also makes tokens for the user `node`."""
 
     life_s = 60
 

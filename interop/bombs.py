@@ -29,7 +29,7 @@ LONG_VALUE_BYTES = 256 << 20
 
 
 def sealed(codec: str, packed: bytes) -> bytes:
-    """Return a batch that says to have one record, and whose records are these bytes."""
+    """Return a batch whose header announces one record and whose records are these bytes."""
     header = batch(b"one")[:HEADER_BYTES]
     return patched(header + packed, length=HEADER_BYTES - LENGTH_AFTER + len(packed), attributes=CODECS[codec])
 
@@ -40,7 +40,7 @@ def filled_with(piece: bytes) -> bytes:
 
 
 def record_of_zeros() -> Iterator[bytes]:
-    """Yield a valid record, whose value is long."""
+    """Yield a valid record whose value is long."""
     value_length = varint(LONG_VALUE_BYTES)
     body = b"\0\0\0\x01" + value_length  # attributes, deltas, no key
     yield varint(len(body) + LONG_VALUE_BYTES + 1) + body
@@ -50,12 +50,12 @@ def record_of_zeros() -> Iterator[bytes]:
 
 
 def varint(number: int) -> bytes:
-    """Return a number of 0 or more as records have it: zigzag."""
+    """Return a number of 0 or more as a zigzag varint, the format of numbers in records."""
     return uvarint(2 * number)
 
 
 def bombs() -> Iterator[Giant]:
-    """Each a produce request with a batch for every partition, and a look-up by time that has to read them."""
+    """Yield produce requests with a bomb for every partition, and then a look-up by time that has to unpack them."""
     zstd, lz4_frame = zstandard.ZstdCompressor(level=1), lz4.frame.compress(ZEROS[: 4 << 20])
     kinds = {
         "zstd of zeros": ("zstd", filled_with(zstd.compress(ZEROS * 8))),

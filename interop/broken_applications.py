@@ -78,7 +78,7 @@ def bill(writer: Producer, message: Message) -> None:
 
 
 def commits_first(broker: KafkaBroker, right: bool) -> None:
-    """Commits before it has worked, and crashes in between."""
+    """Commit offsets before the work is done, and crash in between."""
     writer = producer(broker, "biller")
     with consumer(broker, "first") as reader:
         for message in messages(reader, 10):
@@ -96,7 +96,7 @@ def commits_first(broker: KafkaBroker, right: bool) -> None:
 
 
 def retries_without_idempotence(broker: KafkaBroker, right: bool) -> None:
-    """Sends again what was stored and not answered."""
+    """Send records again that were stored and not acknowledged."""
     broker.faults.add(api="Produce", client_id="biller", error="REQUEST_TIMED_OUT", applied=True, times=1)
     writer = producer(broker, "biller", enable_idempotence=right, retry_backoff_ms=1)
     with consumer(broker, "reader") as reader:
@@ -106,7 +106,7 @@ def retries_without_idempotence(broker: KafkaBroker, right: bool) -> None:
 
 
 def swallows_errors(broker: KafkaBroker, right: bool) -> None:
-    """Looks at no delivery report, and commits what could not be written."""
+    """Ignore delivery reports, and commit the offsets of orders whose bills could not be written."""
     broker.faults.add(api="Produce", client_id="biller", error="POLICY_VIOLATION", times=1)
     writer = producer(broker, "biller", enable_idempotence=False)
     failed: list[bytes | None] = []
@@ -126,7 +126,7 @@ def swallows_errors(broker: KafkaBroker, right: bool) -> None:
 
 
 def reorders(broker: KafkaBroker, right: bool) -> None:
-    """Has several requests on their way, and repeats the first of them behind the others."""
+    """Keep several requests under way, and repeat the first of them behind the others."""
     broker.faults.add(api="Produce", client_id="writer", error="NOT_ENOUGH_REPLICAS", times=1)
     writer = producer(broker, "writer", enable_idempotence=right, batch_num_messages=1)
     for number in range(5):
@@ -135,7 +135,7 @@ def reorders(broker: KafkaBroker, right: bool) -> None:
 
 
 def reads_uncommitted(broker: KafkaBroker, right: bool) -> None:
-    """Reads what a transaction wrote that was aborted."""
+    """Read the records of an aborted transaction."""
     writer = producer(broker, "writer", transactional_id="orders-1")
     writer.init_transactions()
     writer.begin_transaction()
@@ -154,7 +154,7 @@ def reads_uncommitted(broker: KafkaBroker, right: bool) -> None:
 
 
 def zombie(broker: KafkaBroker, right: bool) -> None:
-    """Goes on to write after another one has taken over its work."""
+    """Go on writing after another process has taken over the work."""
     names = {"transactional_id": "biller"} if right else {}
     old = producer(broker, "old", **names)
     if right:
@@ -186,7 +186,7 @@ def zombie(broker: KafkaBroker, right: bool) -> None:
 
 
 def commits_the_end(broker: KafkaBroker, right: bool) -> None:
-    """Commits the end of the partition instead of what it has worked off."""
+    """Commit the end of the partition instead of the offset that the work has reached."""
     writer = producer(broker, "biller")
     with consumer(broker, "first") as reader:
         for message in messages(reader, ORDERS):
@@ -205,7 +205,7 @@ def commits_the_end(broker: KafkaBroker, right: bool) -> None:
 
 
 def shares_its_work(broker: KafkaBroker) -> None:
-    """Works with two consumers that come and go, until everything is billed at least once."""
+    """Work with two consumers that come and go, until everything is billed at least once."""
     done = Event()
 
     def work(name: str, most: int) -> None:
@@ -236,7 +236,7 @@ def shares_its_work(broker: KafkaBroker) -> None:
 
 
 def rebalance_listener_forgets(broker: KafkaBroker, right: bool) -> None:
-    """Loses its work when partitions are taken away, since it has committed and not written it."""
+    """Lose work when partitions are revoked, since offsets are committed and the bills are not written."""
     writer = KafkaProducer(**broker.client_config("kafka-python"), client_id="biller")
     settings = {
         **broker.client_config("kafka-python"),
@@ -268,7 +268,7 @@ def rebalance_listener_forgets(broker: KafkaBroker, right: bool) -> None:
 
 
 def seeks_back(broker: KafkaBroker, right: bool) -> None:
-    """Seeks to the beginning after an error, and works again on what is committed."""
+    """Seek to the beginning after an error, and work again on orders whose offsets are committed."""
     writer = KafkaProducer(**broker.client_config("kafka-python"), client_id="biller")
     reader = KafkaConsumer(
         "orders",
@@ -296,7 +296,7 @@ def seeks_back(broker: KafkaBroker, right: bool) -> None:
 
 
 def commits_automatically(broker: KafkaBroker, right: bool) -> None:
-    """Lets the client commit while work is still under way, and crashes."""
+    """Let the client commit while work is still under way, and crash."""
     asyncio.run(_commits_automatically(broker, right))
 
 

@@ -35,7 +35,7 @@ def started_browser() -> Iterator[Browser]:
 
 
 class Tab:
-    """A tab on the broker's page, and whatever went wrong in it."""
+    """A tab on the broker's page, with the errors that the page had."""
 
     def __init__(self, browser: Browser, broker: KafkaBroker, dark: bool = False) -> None:
         context = browser.new_context(color_scheme="dark" if dark else "light", viewport={"width": 1280, "height": 800})

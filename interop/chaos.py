@@ -86,7 +86,7 @@ class Chaos:
         )
 
     def go_on(self, seconds: float, away_s: tuple[float, float] = (0.5, 6)) -> None:
-        """Each kind of outage comes in its turn, in an order that is drawn anew each time."""
+        """Cause each kind of outage once a round, in an order that is drawn anew each round, for some seconds."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             for outage in self._dice.sample(self._outages, len(self._outages)):
@@ -106,7 +106,7 @@ class Chaos:
                     return
 
     def heal(self) -> None:
-        """Nothing is in the way of any node any more."""
+        """Heal the network and start the nodes that do not run."""
         self._cluster.heal_network()
         for node in self._cluster.nodes.values():
             if not node.running:
@@ -164,7 +164,7 @@ class Chaos:
 
     @contextmanager
     def _failed_disk(self, node: KafkaBroker) -> Iterator[None]:
-        """Take a directory out of a node's reach, until it is started anew; it ends if it can't do without."""
+        """Take a directory away from a node until its next start; a node that can't do without the directory ends."""
         directory = self._dice.choice(directories(node))
         away = directory.with_name(f"{directory.name}-away")
         directory.rename(away)
@@ -178,7 +178,7 @@ class Chaos:
 
     @contextmanager
     def _new_disk(self, node: KafkaBroker) -> Iterator[None]:
-        """Restart a node with one of its directories empty. Others have all that was in it, or it is lost."""
+        """Restart a node with one of its directories empty; other nodes have replicas of everything in it."""
         if len(directories(node)) < 2:
             raise Refused("all that it has would be lost")
         self._away = None
@@ -210,7 +210,7 @@ class Chaos:
 
     @contextmanager
     def _asking(self) -> Iterator[RawClient]:
-        """Yield a client of a broker that nothing has befallen."""
+        """Yield a client of a broker that has no outage."""
         node = self._dice.choice([each for each in self._cluster.brokers if each is not self._away])
         with RawClient(node.bootstrap_servers, timeout_s=_ANSWER_WITHIN_S) as client:
             yield client

@@ -1,6 +1,7 @@
-"""A Chromium for the tests of pages. Rule: one that the machine has is taken; else npm brings one that needs nothing
-else of the machine (`@sparticuz/chromium`, made for functions in a cloud), kept in `.cache/chromium`; else the test is
-skipped with its reason.
+"""A Chromium for the tests of pages.
+
+Rule: the machine's own Chromium is used, if there is one; else npm fetches one that needs no other packages
+(`@sparticuz/chromium`, made for functions in a cloud) into `.cache/chromium`; else the test is skipped with the reason.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ for (const [packed, name] of [["chromium.br", "chromium"], ["al2023.tar.br", "li
 
 
 class Chromium(NamedTuple):
-    """Return the program, and what has to be in its environment."""
+    """A Chromium program, with the variables that its environment needs."""
 
     program: str
     environment: dict[str, str]
 
 
 def chromium() -> Chromium:
-    """Skips the test where there is none and none can be had."""
+    """Return a Chromium; skip the test where there is none and none can be fetched."""
     named = os.environ.get("PYKAFKA_TEST_CHROMIUM")
     installed = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
     program = named or next(filter(None, installed), None)

@@ -21,7 +21,7 @@ def main() -> None:
             continue
         unfinished = archive.with_name(f"{archive.name}.{os.getpid()}")
         use(f"-XX:ArchiveClassesAtExit={unfinished} -Xlog:cds=error -Xlog:cds+dynamic=error")
-        if unfinished.exists():  # else this Java has no archive of its own classes, which it would build on
+        if unfinished.exists():  # else this Java has no archive of its own classes to build on
             unfinished.rename(archive)
 
 

@@ -24,7 +24,7 @@ def admin_at(address: str) -> AdminClient:
 
 def create(address: str, topic: str, partitions: int, replicas: int, **config: str) -> None:
     settings = {key.replace("_", "."): value for key, value in config.items()}
-    admin = admin_at(address)  # it lives as long as the answer is waited for
+    admin = admin_at(address)  # the client must live as long as the answer is waited for
     admin.create_topics([NewTopic(topic, partitions, replicas, config=settings)])[topic].result(TIMEOUT_S)
 
 
@@ -76,7 +76,7 @@ def produce(address: str, topic: str, values: Iterable[int], *, idempotent: bool
 
 
 def consumed(address: str, topic: str, partitions: int, count: int) -> list[int]:
-    """Return the values in these partitions, sorted; `count` are waited for."""
+    """Wait for `count` values in these partitions; return them sorted."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": "none", "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
     found: list[int] = []

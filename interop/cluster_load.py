@@ -18,7 +18,7 @@ from interop.cluster_clients import in_sync
 from interop.waiting import eventually
 
 PATIENCE_S = 90.0
-# Brokers of three for the loads: what two have is acknowledged.
+# Settings of three brokers for the loads: a record is acknowledged once two brokers have it.
 REPLICATED = {
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
@@ -54,14 +54,14 @@ class Writes:
         self._thread = threading.Thread(target=self._write, daemon=True)
 
     def _write(self) -> None:
-        """Write until it is stopped; note what is done, and what goes wrong."""
+        """Write until the load is stopped; note finished writes and errors."""
         raise NotImplementedError
 
     def _finish(self) -> None:
-        """Wait for the end of what is under way."""
+        """Wait until the writes under way have ended."""
 
     def wait_for(self, more: int) -> None:
-        """Wait until so many more are done in each partition."""
+        """Wait until `more` further values are done in each partition."""
         before = {partition: len(values) for partition, values in self.done.items()}
         deadline = time.monotonic() + PATIENCE_S
         while behind := [at for at, values in self.done.items() if len(values) < before[at] + more]:
@@ -85,7 +85,7 @@ class Writes:
             assert not self.failed, self.failed[:3]
 
     def check(self) -> None:
-        """Exactly what was acknowledged is there."""
+        """Check that the partitions hold exactly the acknowledged values."""
         self._compare("read_uncommitted")
 
     def _compare(self, isolation: str, patience_s: float = 0) -> None:
@@ -100,7 +100,7 @@ class Writes:
 
 
 class Load(Writes):
-    """Idempotent, acks=all, in turn to every partition of a topic.
+    """A load by librdkafka's idempotent producer, with acks=all, to every partition of a topic in turn.
 
     One request at a time: where the second of two is refused because the first was, librdkafka 2.16 takes a new epoch
     and sends again what is there already (its issue 4953). `JavaLoad` has several under way.
@@ -131,7 +131,7 @@ class Load(Writes):
 
 
 class TransactionalLoad(Load):
-    """Transactions over all partitions of a topic, of which every third is aborted."""
+    """A load of transactions over all partitions of a topic; every third is aborted."""
 
     def __init__(self, address: str, topic: str, partitions: int, **settings: Any) -> None:
         whole = {"transactional.id": f"load of {topic}", "transaction.timeout.ms": int(PATIENCE_S * 1000)}
@@ -166,7 +166,7 @@ class TransactionalLoad(Load):
         _until_done(lambda: self._producer.abort_transaction(10))
 
     def check(self) -> None:
-        """Exactly what was committed is there. A commit is answered before its markers are in all partitions."""
+        """Check that the partitions hold exactly the committed values; markers may come after a commit's answer."""
         self._compare("read_committed", MARKERS_S)
 
 

@@ -60,7 +60,7 @@ def _takes_a_cluster(item: pytest.Item) -> bool:
 
 @pytest.fixture(autouse=True)
 def java_exceptions(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Let Java's exceptions be Java's, although a session of Spark was open in this process before."""
+    """Keep Java's own exceptions, although a session of Spark was open in this process before."""
     if request.node.get_closest_marker("spark"):
         yield
         return
@@ -103,7 +103,7 @@ def broker_count(target_name: str) -> int:
 
 @pytest.fixture
 def new_broker(target_name: str) -> Iterator[NewBroker]:
-    """Starts brokers with the given settings, and ends them with the test."""
+    """A function that starts brokers with the given settings; they end with the test."""
     with ExitStack() as stack:
         yield lambda **config: stack.enter_context(
             start(target_name, {key.replace("_", "."): str(value) for key, value in config.items()})
@@ -124,7 +124,7 @@ def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
 
 @pytest.fixture
 def make_topic(request: pytest.FixtureRequest, admin: KafkaAdminClient, broker_count: int) -> MakeTopic:
-    """Creates a topic named after the test; the number tells several of one test, and similar names, apart."""
+    """A function that creates a topic named after the test, with a number that makes the name unique."""
 
     def make(partitions: int = 1, **configs: object) -> str:
         test = f"{request.path.stem}-{request.node.name}".replace("test_", "")

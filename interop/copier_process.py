@@ -1,5 +1,5 @@
-"""A transactional copy that may be killed and started again. Rule: what it can't go on from ends it, as it would end
-a program of a user's; whoever started it starts it anew.
+"""A transactional copy that may be killed and started again. Rule: an error without a remedy ends the process, as it
+would end a user's program; the test that started the process starts it anew.
 """
 
 import subprocess
@@ -11,7 +11,7 @@ from interop import ROOT
 
 
 class CopierProcess:
-    """`interop.copier`, of which there is one at a time."""
+    """A process of `interop.copier`, one at a time."""
 
     def __init__(self, bootstrap: str, source: str, sink: str, log: Path) -> None:
         self._command = [sys.executable, "-m", "interop.copier", bootstrap, source, sink, "copier"]
@@ -23,7 +23,7 @@ class CopierProcess:
         return self._log.read_text() if self._log.exists() else ""
 
     def start(self, pause_ms: int) -> None:
-        """Start it, and wait until it has the transactional id."""
+        """Start a copier, and wait until it has the transactional id."""
         before = self.log.count("ready\n")
         with self._log.open("ab") as log:
             self._process = subprocess.Popen([*self._command, str(pause_ms)], cwd=ROOT, stdout=log, stderr=log)

@@ -60,7 +60,7 @@ class Member:
 
     @property
     def values(self) -> list[bytes]:
-        """Return what it has read; a line that is still being written does not count."""
+        """Return the values that the member has read; a line that is still being written does not count."""
         return self._values.read_bytes().split(b"\n")[:-1]
 
     @property
@@ -80,12 +80,12 @@ class Member:
 
     def await_end(self, timeout_s: float = 30) -> None:
         status = self._process.wait(timeout_s)
-        # On a busy machine one that has only just started may not hear the signal yet.
+        # On a busy machine a member that has only just started may not hear the signal yet.
         assert status == 0 or (status == -signal.SIGTERM and not self.values), self.log
 
 
 class Feed:
-    """Writes numbered records, round the partitions, until told to stop."""
+    """A producer that writes numbered records to the partitions in turn until told to stop."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, pause_s: float) -> None:
         self._pause_s = pause_s
@@ -153,7 +153,7 @@ class Crew:
         member.kill()
 
     def replace_the_dead(self) -> None:
-        """Some clients do not get over the loss of their only broker: an operator would start them again."""
+        """Start ended members again, as an operator would: some clients end when their only broker goes away."""
         for place, member in enumerate(self.members):
             if not member.running:
                 self.members[place] = self._started(member.kind)
@@ -167,7 +167,7 @@ class Crew:
         return "".join(f"--- {number}\n{member.log}" for number, member in enumerate(self._everyone))
 
     def described(self) -> dict[str, int]:
-        """Member id to the number of its partitions."""
+        """Return the number of partitions of each member, by member id."""
         return group_view.shares(self._bootstrap, self.group)
 
     def await_shares(self, timeout_s: float = 30) -> None:
@@ -180,19 +180,19 @@ class Crew:
         assert found == shares, f"the members have {found} partitions\n{self.logs}"
 
     def committed(self) -> dict[int, int]:
-        """Partition to offset."""
+        """Return the committed offset of each partition."""
         return group_view.committed(self._bootstrap, self.group)
 
     def log_ends(self) -> dict[int, int]:
-        """Partition to the offset that its next record gets."""
+        """Return for each partition the offset that its next record gets."""
         return group_view.log_ends(self._bootstrap, self.topic, self._partitions)
 
     def check_health(self) -> None:
-        """Make sure that nobody has given up."""
+        """Check that every member still runs."""
         assert all(member.running for member in self.members), self.logs
 
     def finish(self, timeout_s: float = 30) -> None:
-        """Stop the producer; every record is read by somebody, every offset committed, every living member well."""
+        """Stop the producer; check that every record is read, every offset committed and every living member well."""
         self.feed.stop()
         sent = {b"%d" % number for number in range(self.feed.sent)}
         deadline = time.monotonic() + timeout_s

@@ -48,7 +48,7 @@ Content = tuple[bytes | None, bytes | None, object, object]  # key, value, times
 
 @dataclass
 class Written:
-    """The content of the topics by now."""
+    """The records, offsets and ids that the topics should hold by now."""
 
     records: dict[str, dict[Place, Content]] = field(default_factory=lambda: {topic: {} for topic in TOPICS})
     aborted: set[Place] = field(default_factory=set)  # of "transactions"
@@ -93,7 +93,7 @@ def topic_ids(admin: AdminClient) -> dict[str, str]:
 
 
 def write(bootstrap: str, written: Written) -> None:
-    """Write a round of everything; the broker that has the directory now goes on where the other one stopped."""
+    """Write a round of everything, behind the records that the other broker has written."""
     written.rounds += 1
     producers = [write_codec(bootstrap, written, codec) for codec in CODECS]
     for producer in producers:
@@ -104,7 +104,7 @@ def write(bootstrap: str, written: Written) -> None:
 
 
 def write_codec(bootstrap: str, written: Written, codec: str) -> Producer:
-    """Begin to write with a codec; return the producer, which may have some of it still to send."""
+    """Begin to write with a codec; return the producer, which may still have records to send."""
     producer = Producer(
         {"bootstrap.servers": bootstrap, "compression.type": codec, "enable.idempotence": True, "linger.ms": 5}
     )
@@ -188,7 +188,7 @@ def trim(bootstrap: str, written: Written) -> None:
 
 
 def is_checkpointed(directories: Sequence[Path], written: Written) -> bool:
-    """Tell whether the starts of the trimmed partitions are on the disk, so that they outlive a kill."""
+    """Return whether the starts of the trimmed partitions are on the disk, so that they outlive a kill."""
     files = [directory / "log-start-offset-checkpoint" for directory in directories]
     lines = [line for file in files if file.exists() for line in file.read_text().splitlines()]
     return {f"{topic} {partition} {start}" for (topic, partition), start in written.starts.items()} <= set(lines)
@@ -217,7 +217,10 @@ def check_same(found: dict[Place, Content], expected: dict[Place, Content]) -> N
 
 
 def is_compacted(bootstrap: str, written: Written) -> bool:
-    """Records are where they were written, the last of each key is among them, and others are gone."""
+    """Check the compacted topic; return whether more than half of its records are gone.
+
+    The records that are left are at their old offsets, and the last record of each key is among them.
+    """
     everything, found = written.records["compacted"], read(bootstrap, ["compacted"])["compacted"]
     last = {record[0]: place for place, record in sorted(everything.items())}
     assert all(everything[place] == record for place, record in found.items())
@@ -240,7 +243,7 @@ def check_settings(bootstrap: str, written: Written) -> None:
 def read(
     bootstrap: str, topics: Sequence[str], isolation_level: str = "read_uncommitted"
 ) -> dict[str, dict[Place, Content]]:
-    """Return all that is in these topics, read with one consumer, since each takes a second to begin."""
+    """Return all records of these topics, read with one consumer, since a consumer takes a second to begin."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

@@ -32,7 +32,7 @@ class Client(Protocol):
     name: str
 
     def send(self, bootstrap: str, topic: str, value: str) -> None:
-        """Raises what the client raises if it gives up."""
+        """Send a value and wait for its acknowledgement. Raises the client's own exception if it gives up."""
 
     def reader(self, bootstrap: str, topic: str, group: str) -> Reader: ...
 
@@ -70,7 +70,7 @@ class _KafkaPythonReader:
         )
 
     def read(self, timeout_s: float) -> str | None:
-        # In one go: kafka-python 3.0 forgets an assignment that comes just when a poll's time is over.
+        # A single poll: kafka-python 3.0 forgets an assignment that comes just when a poll's time is over.
         for records in self._consumer.poll(timeout_ms=int(timeout_s * 1000)).values():
             return str(records[0].value.decode())
         return None
@@ -260,7 +260,7 @@ class _JavaReader:
 
 @contextlib.contextmanager
 def clients() -> Iterator[list[Client]]:
-    """All of them; Java's need a JVM."""
+    """Yield all clients; Java's runs in a JVM until the block ends."""
     java = Java()
     try:
         yield [KafkaPython(), Confluent(), Aiokafka(), java]

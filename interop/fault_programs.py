@@ -54,7 +54,7 @@ class Program:
 
 
 class Steps:
-    """A program that runs, and takes steps."""
+    """A running program that takes one step at a time."""
 
     def __init__(self, command: list[str]) -> None:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -79,7 +79,7 @@ class Steps:
         self.step("commit")
 
     def close(self) -> None:
-        """Let the client leave its group; a client that can't is ended."""
+        """Let the client leave its group; kill a client that can't."""
         try:
             self._process.communicate(timeout=TIMEOUT_S)
         finally:

@@ -93,7 +93,7 @@ def arrays_of(kind: type[Fields], path: tuple[str, ...] = ()) -> Iterator[Array]
 
 
 class GiantMaker:
-    """Knows the topic that requests name, and what the broker offers."""
+    """A maker of giants for a topic and the API versions that the broker offers."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         with RawClient(bootstrap_servers) as client:
@@ -141,7 +141,7 @@ class GiantMaker:
 
 
 class Filling:
-    """Makes a request around one array."""
+    """A maker of requests around one array."""
 
     def __init__(self, topic_id: bytes, text: str, array: Array, different: bool) -> None:
         self._topic_id, self._text, self._array, self._different = topic_id, text, array, different
@@ -164,7 +164,7 @@ class Filling:
         return kind(**values)
 
     def _on_the_way(self, field: Field, rest: tuple[str, ...], elements: int) -> Any:
-        """Return the field that leads to the array, or is it."""
+        """Return the field that leads to the array, or the array itself."""
         if not field.is_array:
             return self._object(field.inner, rest, elements)
         if rest:
@@ -172,7 +172,7 @@ class Filling:
         return [self._element(field.inner) for _ in range(elements)]
 
     def _usual(self, field: Field) -> dict[str, Any]:
-        """Return the value of a field beside the array; nothing where the default will do."""
+        """Return the name and value of a field beside the array; an empty dict where the default will do."""
         if field.name in CHOSEN:
             return {field.name: CHOSEN[field.name]}
         if field.name in OF_A_TOPIC and field.default is not None:
@@ -203,7 +203,7 @@ def stretched(one: bytes, two: bytes, *, compact: bool) -> tuple[bytes, int]:
 
 
 def told_apart(body: bytes, as_text: bool) -> bytes:
-    """Return the request with each mark made something of its own."""
+    """Return the request with each mark replaced by a different value."""
     parts = body.split(MARK)
     own = (_texts() if as_text else _numbers())[: len(parts) - 1]
     return b"".join(chain.from_iterable(zip(parts, [*own, b""], strict=True)))

@@ -1,7 +1,7 @@
-"""Processes that must not outlive the one that has started them, however it ends.
+"""Processes that must not outlive the process that started them, however that process ends.
 
-Rule: what is guarded has a process group of its own. The guard reads a pipe that nobody else holds open: it ends with
-this process, also where that is killed, and then the group is killed too.
+Rule: a guarded process has a process group of its own. The guard reads a pipe that only this process holds open: the
+pipe closes when this process ends, even by a kill, and then the guard kills the group.
 """
 
 import subprocess
@@ -22,7 +22,7 @@ class Guard:
         )
 
     def release(self) -> None:
-        """End the guard: the group has ended, and its id may soon be somebody else's."""
+        """End the guard: the group has ended, and another group may soon get its id."""
         self._process.kill()
         self._process.wait()
         assert self._process.stdin is not None

@@ -14,12 +14,12 @@ from py4j.protocol import Py4JJavaError
 from interop.cluster_load import MARKERS_S, PATIENCE_S, Writes
 from interop.java_transactions import SERIALIZER, JavaClients
 
-_EACH = 3  # records for every partition before it is waited for them
+_EACH = 3  # records for every partition between two waits for acknowledgements
 _GIVEN_UP = ("ProducerFenced", "InvalidProducerEpoch", "OutOfOrderSequence", "Authorization", "UnsupportedVersion")
 
 
 class JavaLoad(Writes):
-    """Idempotent, acks=all, to every partition of a topic."""
+    """A load by Java's idempotent producer, with acks=all, to every partition of a topic."""
 
     def __init__(self, clients: JavaClients, address: str, topic: str, partitions: int, **settings: object) -> None:
         super().__init__(address, topic, partitions)
@@ -69,7 +69,7 @@ class JavaLoad(Writes):
 
 
 class JavaTransactionalLoad(JavaLoad):
-    """Transactions over all partitions of a topic, of which every third is aborted."""
+    """A load of transactions by Java's producer over all partitions of a topic; every third is aborted."""
 
     def __init__(self, clients: JavaClients, address: str, topic: str, partitions: int) -> None:
         whole = {"transactional.id": f"load of {topic}", "transaction.timeout.ms": int(PATIENCE_S * 1000)}
@@ -100,7 +100,7 @@ class JavaTransactionalLoad(JavaLoad):
         _until_told(self._producer.abortTransaction)
 
     def check(self) -> None:
-        """Exactly what was committed is there."""
+        """Check that the partitions hold exactly the committed values."""
         self._compare("read_committed", MARKERS_S)
 
 

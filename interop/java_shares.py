@@ -27,7 +27,7 @@ class JavaShareConsumer:
         self.consumer.subscribe(names)
 
     def poll(self, seconds: float = 15.0) -> list[Any]:
-        """Return the next records, which are waited for."""
+        """Wait for the next records and return them."""
         found = self.consumer.poll(self._jvm.java.time.Duration.ofMillis(int(seconds * 1000))).iterator()
         records = []
         while found.hasNext():
@@ -35,12 +35,12 @@ class JavaShareConsumer:
         return records
 
     def acknowledge(self, record: Any, how: str) -> None:
-        """`how`: ACCEPT, RELEASE, REJECT or RENEW. Nothing is sent before `commit` or the next `poll`."""
+        """Acknowledge a record; `how` is ACCEPT, RELEASE, REJECT or RENEW. `commit` or the next `poll` sends it."""
         kind = getattr(self._jvm.org.apache.kafka.clients.consumer.AcknowledgeType, how)
         self.consumer.acknowledge(record, kind)
 
     def commit(self) -> dict[str, str]:
-        """Send the acknowledgements; what went wrong, by partition."""
+        """Send the acknowledgements; return the errors by partition."""
         outcome = self.consumer.commitSync()
         return {
             entry.getKey().toString(): str(entry.getValue().get().toString())
@@ -49,7 +49,7 @@ class JavaShareConsumer:
         }
 
     def accept_all(self, seconds: float = 10.0) -> list[str]:
-        """Poll once and accept what comes."""
+        """Poll once and accept the records that come."""
         records = self.poll(seconds)
         for record in records:
             self.acknowledge(record, "ACCEPT")

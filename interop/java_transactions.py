@@ -37,12 +37,12 @@ class JavaProducer:
         self._producer.abortTransaction()
 
     def leave(self) -> None:
-        """Go without a word, as if killed: what is open stays open."""
+        """Close the producer at once, as if killed: an open transaction stays open."""
         self._producer.close(self._jvm.java.time.Duration.ZERO)
 
 
 class JavaClients(JavaTools):
-    """The tools, and the clients that they are made of."""
+    """Kafka's tools and Java clients, in one JVM."""
 
     @property
     def jvm(self) -> Any:
@@ -65,7 +65,7 @@ class JavaClients(JavaTools):
         return JavaProducer(self.jvm, self.properties(**settings))
 
     def fence(self, bootstrap: str, *transactional_ids: str) -> None:
-        """Admin.fenceProducers."""
+        """Fence the producers of these transactional ids (Kafka: Admin.fenceProducers)."""
         admin = self.jvm.org.apache.kafka.clients.admin.Admin.create(self.properties(bootstrap_servers=bootstrap))
         try:
             ids = self.jvm.java.util.ArrayList()

@@ -38,7 +38,7 @@ from tests.releases.other import OTHER_VERSION, emulated, number
 
 
 class Kind(Enum):
-    """Whose program a node runs."""
+    """The program that a node runs."""
 
     THEIRS = "Apache Kafka"
     OTHER = "Apache Kafka, the other release"
@@ -75,9 +75,9 @@ _START_SECONDS = 60.0
 
 
 class Node:
-    """One process. `port` is that of its clients, or of its peers for a controller."""
+    """A node of a cluster: one process. `port` is the port for clients; for a controller, the port for its peers."""
 
-    # Of a node of Kafka's: what a test wants is a quick start in little memory, and no speed.
+    # The JVM options of a node of Kafka's: a test needs a quick start in little memory, and no speed.
     jvm: Sequence[str] = QUICK_JVM
     heaps: Mapping[str, str] = _HEAPS
 
@@ -113,7 +113,7 @@ class Node:
         return java_command(*memory, "-cp", kafka_classpath(self.kind.release), "kafka.Kafka", str(self.properties))
 
     def launch(self) -> None:
-        """Start the node and wait for nothing."""
+        """Start the node without waiting for it."""
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
                 self.command, stdout=log, stderr=log, start_new_session=True, env=_environment()
@@ -186,17 +186,21 @@ class Node:
 
 
 def _environment() -> dict[str, str]:
-    """Without what would be read as settings of a broker: the tests' own names begin in the same way. Our nodes run
-    what is tested here, wherever else the package is installed.
+    """Return the environment of a node.
+
+    Variables that begin with KAFKA_ are left out: a broker would take the tests' own for its settings. Our nodes run
+    this clone, wherever else the package is installed.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
     return {**kept, "PYTHONPATH": str(ROOT)}
 
 
 class KafkaCluster:
-    """Controllers have the ids from 101 on, brokers those from 1 on. `dynamic`: the quorum has kraft.version 1
-    (KIP-853), and nodes know addresses instead of voters. `racks` and `config` are those of brokers, `each` that of
-    single nodes. `host` is what nodes call this machine to each other.
+    """A cluster of controllers, with the ids from 101 on, and brokers, with the ids from 1 on.
+
+    `dynamic`: the quorum has kraft.version 1 (KIP-853), and nodes know addresses instead of voters. `racks` and
+    `config` are the racks and settings of brokers, `each` further settings by node id. `host` is the name of this
+    machine in the nodes' addresses.
     """
 
     def __init__(
@@ -331,7 +335,7 @@ class KafkaCluster:
             eventually(partial(brokers_told_by, node.address), everyone, _START_SECONDS)
 
     def stop(self) -> None:
-        """Brokers first: a broker that leaves asks its controller."""
+        """Stop all nodes, brokers first: a broker that leaves asks its controller."""
         for nodes in (self.brokers, self.controllers):
             for node in nodes:
                 if node.runs and node.process is not None:

@@ -56,7 +56,7 @@ def confluent(bootstrap: str, group: str, topic: str, settings: dict[str, Any]) 
         try:
             consumer.commit(asynchronous=False)
         except KafkaException as error:
-            if error.args[0].code() != KafkaError._NO_OFFSET:  # what was read belongs to somebody else by now
+            if error.args[0].code() != KafkaError._NO_OFFSET:  # these partitions belong to another member by now
                 raise
 
     serve(read, commit, KafkaException)
@@ -139,7 +139,7 @@ CLIENTS = {"confluent": confluent, "kafka-python": kafka_python, "aiokafka": aio
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda number, frame: ENDED.set())  # before the client is even imported
-    # When the group is not as it should be, a test shows what its clients have said of it.
+    # When the group is not as it should be, a test shows its clients' logs.
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     name, bootstrap, group, topic, settings = sys.argv[1:6]
     CLIENTS[name](bootstrap, group, topic, json.loads(settings))

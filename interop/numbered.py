@@ -77,7 +77,7 @@ class NumberedProducer:
         assert self._producer.flush(100) == 0
 
     def abandon(self) -> None:
-        """Give up what is not acknowledged, so that none of it is sent later."""
+        """Give up the records that are not acknowledged, so that none of them is sent later."""
         self._producer.purge()
         self._producer.flush(5)
 

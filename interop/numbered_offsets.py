@@ -19,7 +19,7 @@ GROUPS = 20  # enough to be in many partitions of `__consumer_offsets`
 
 
 class NumberedOffsets:
-    """Commits for one group after the other, in a thread, over a connection that is made anew when it breaks."""
+    """A thread that commits for one group after the other, over a connection that is made anew when it breaks."""
 
     def __init__(self, bootstrap: str, topic: str, pause_s: float = 0.005) -> None:
         self._pause_s = pause_s

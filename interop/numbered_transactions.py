@@ -24,9 +24,10 @@ STANDS_STILL_S = 30
 
 
 class NumberedTransactions:
-    """One transactional producer at a time, in a thread of its own; when it can't go on, the next takes its id over.
-    So it is too when nothing comes of it for long: librdkafka 2.16 forgets what it has to ask of a coordinator that has
-    left the cluster (its issue 5511), and then waits for ever, whatever limit a call has.
+    """One transactional producer at a time, in a thread of its own; when it can't go on, the next takes over its id.
+
+    The next producer also takes over when no transaction ends for long: librdkafka 2.16 forgets its requests to a
+    coordinator that has left the cluster (its issue 5511), and then waits for ever, whatever limit a call has.
     """
 
     def __init__(self, bootstrap: str, topics: Iterable[str], name: str, pause_s: float = 0.002) -> None:
@@ -35,7 +36,7 @@ class NumberedTransactions:
         self.committed: set[int] = set()
         self.aborted: set[int] = set()
         self.open: set[int] = set()
-        self.given_up: list[str] = []  # why producers ended, for who looks into a failure
+        self.given_up: list[str] = []  # why producers ended, for the report of a failure
         self._stop = threading.Event()
         self._numbers = count()
         self._moved = 0.0
@@ -46,7 +47,7 @@ class NumberedTransactions:
         self._thread.start()
 
     def finish(self) -> None:
-        """End after the transaction that is under way."""
+        """Stop after the transaction that is under way."""
         self._stop.set()
         self._thread.join(120)
         assert not self._thread.is_alive(), f"a transaction never ends; before it: {self.given_up[-3:]}"
@@ -90,7 +91,7 @@ class NumberedTransactions:
             if self._counts:
                 self.given_up.append(str(error))
         if self._counts:
-            self._life = None  # the next one begins: its own end may take for ever
+            self._life = None  # the next producer begins at once: closing this one may take for ever
 
     def _serve(self, producer: Producer) -> None:
         group = {"bootstrap.servers": self._bootstrap, "group.id": self._name, "log_level": 0}
@@ -104,7 +105,7 @@ class NumberedTransactions:
                     return
 
     def _one(self, producer: Producer, consumer: Consumer, number: int) -> None:
-        """Do one transaction; raise where the producer is of no more use, and the transaction stays open."""
+        """Do one transaction; raise if the producer can't go on and the transaction stays open."""
         producer.begin_transaction()
         try:
             for place in range(number * RECORDS, (number + 1) * RECORDS):
@@ -116,7 +117,7 @@ class NumberedTransactions:
                 _until_told(producer.commit_transaction)
                 self._note(number, self.committed)
                 return
-            producer.flush(ANSWER_WITHIN_S)  # librdkafka drops what it has not sent, and then misses its numbers
+            producer.flush(ANSWER_WITHIN_S)  # librdkafka drops unsent records, and then misses their sequence numbers
         except KafkaException as error:
             if not error.args[0].txn_requires_abort():
                 raise
@@ -129,10 +130,10 @@ class NumberedTransactions:
             self.open.discard(number)
 
     def check(self) -> None:
-        """Make sure that all that was committed is read, nothing that was aborted, and of the rest all or nothing.
+        """Check that committed transactions are read, aborted ones are not, and open ones are read whole or not at all.
 
         A producer that was given up may have left a transaction whose markers are on their way to one partition after
-        the other. Until another one may begin, who reads one partition after the other may see it in part.
+        the other. Until another producer may begin, a reader of one partition after the other may see a part of it.
         """
         _until_told(self._producer().init_transactions)
         for topic in self._topics:
@@ -174,8 +175,9 @@ def check_markers(data_dir: Path, topic: str) -> None:
 
 
 def check_markers_in(folder: Path) -> None:
-    """Each transaction has a marker of its own in each partition: one that is missing is not seen by readers as long as
-    the next transaction ends in the same way.
+    """Check that each transaction has a marker of its own in each partition.
+
+    Readers do not notice a missing marker as long as the next transaction ends in the same way.
     """
     last = None  # the transaction whose records came last, none behind a marker
     for path in sorted(folder.glob("*.log")):

@@ -10,7 +10,7 @@ from pykafka_broker.testing.remote import RemoteBroker
 
 
 class Proxy(RemoteBroker):
-    """`address` is where clients connect."""
+    """A running proxy; clients connect to `address`."""
 
     def __init__(self, to: str) -> None:
         command = [sys.executable, "-m", "pykafka_broker", "proxy", "--to", to]

@@ -19,14 +19,17 @@ _NUMBER = count()
 
 
 class Quotas:
-    """Sets quotas at one broker."""
+    """The quotas of one broker, with topics and clients for tests."""
 
     def __init__(self, bootstrap: str) -> None:
         self._admin = RawClient(bootstrap, client_id="quotas-admin")
         self.bootstrap = bootstrap
 
     def set(self, *entity: tuple[str, str | None], **values: float | None) -> None:
-        """None removes one. It holds when this returns: Kafka's answer may come a little before that."""
+        """Set quotas of an entity, or remove those that are None, and wait until they hold.
+
+        Kafka's answer may come a little before its new quotas hold.
+        """
         ops = [altering.OpData(key, value or 0.0, value is None) for key, value in values.items()]
         entities = [altering.EntityData(kind, name) for kind, name in entity]
         answer = self._admin.call(altering.AlterClientQuotasRequest([altering.EntryData(entities, ops)]), 1)
@@ -34,7 +37,7 @@ class Quotas:
         time.sleep(0.3)
 
     def client(self, **values: float) -> RawClient:
-        """A client whose id has these quotas."""
+        """Return a client whose id has these quotas."""
         name = f"client-{next(_NUMBER)}"
         self.set(("client-id", name), **values)
         return RawClient(self.bootstrap, timeout_s=30, client_id=name)
@@ -90,11 +93,11 @@ LATE_MS = 3_000  # that a busy machine may be
 
 
 def ms_until_served(client: RawClient, began: float) -> float:
-    """Return how long it takes from then until the next request of a client is answered."""
+    """Send a request and return the milliseconds from `began` until its answer."""
     client.call(VERSIONS, 3)
     return (time.monotonic() - began) * 1000
 
 
 def is_held_up(client: RawClient, began: float, throttle_ms: float) -> bool:
-    """Return whether a client that was told to wait for so long, then or somewhat later, is not served before."""
+    """Return whether the client is served at the end of its throttle time, or a little later, and not before."""
     return throttle_ms - 5 <= ms_until_served(client, began) <= throttle_ms + LATE_MS

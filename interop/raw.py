@@ -49,7 +49,7 @@ class RawClient:
     def __init__(
         self, bootstrap_servers: str, timeout_s: float = 30, source: str = "", client_id: str | None = "raw"
     ) -> None:
-        """`source`: the address that it comes from, of this machine."""
+        """source: the address of this machine that the connection comes from."""
         self.client_id = client_id
         self.socket = socket.create_connection(
             address_of(bootstrap_servers), max(timeout_s, _CONNECT_TIMEOUT_S), (source, 0) if source else None

@@ -45,7 +45,7 @@ _TEXTS = ("name", "topic", "topic_name", "group_id", "transactional_id", "key", 
 
 
 def acls_for_the_preparer() -> list[AclCreation]:
-    """Everything; and with them nothing is left that has no ACL."""
+    """Return ACLs that allow the preparer everything; with them no resource is without an ACL."""
     return [
         AclCreation(kind, CLUSTER_NAME if kind == 4 else "*", LITERAL, *_client("127.0.0.1"), EVERYTHING, ALLOW)
         for kind in ACL_RESOURCE_TYPES
@@ -82,7 +82,7 @@ class World:
         return True
 
     def do(self, api_key: ApiKey, version: int, /, **fields: Any) -> Any:
-        """Ask for something that has to succeed, once the broker is so far."""
+        """Send a request that has to succeed; repeat it until the broker is ready for it."""
         until = time.monotonic() + WAIT_S
         while True:
             answer = self.ask(api_key, version, **fields)
@@ -113,7 +113,7 @@ class World:
         return sum(len(resource.acls) for resource in self._clients["127.0.0.1"].call(asked, 3).resources)
 
     def answer(self, asked: Asked) -> list[str]:
-        """Return what the stranger is told, as far as it is about rights."""
+        """Return the parts of the stranger's answer that are about rights."""
         try:
             answer = self.ask(asked.api_key, asked.version, source=STRANGER, **asked.fields)
         except Closed:
@@ -161,7 +161,7 @@ def _told(answer: Any, prefix: str, names: str = "") -> Iterator[str]:
 
 
 def cases(asked: Asked) -> Iterator[tuple[str, list[Right]]]:
-    """Yield the case with all rights, and those without one that is needed."""
+    """Yield the case with all rights, and a case without each right that is needed."""
     everything = [right for need in asked.needs for right in need.rights]
     yield "with every right", everything
     for need in asked.needs:

@@ -1,7 +1,7 @@
-"""A broker that wants to know who its clients are, as both targets start it.
+"""A broker whose clients log in by SASL, of either target.
 
 Rule: one listener for each protocol and one with short sessions, all with PLAIN and both SCRAMs; users are alice and
-bob by PLAIN, and whom a test makes.
+bob by PLAIN, and the users that a test adds.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ def login_line(mechanism: str, options: str) -> str:
 
 
 class SaslBroker:
-    """`address("SASL_SSL")` is where a listener is; `ca` a file with who has signed its certificate."""
+    """A running broker with logins; `ca` is the file with the certificate of the authority."""
 
     def __init__(self, target: Target, ports: Mapping[str, int], ca: Path) -> None:
         self.target = target

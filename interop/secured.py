@@ -1,6 +1,6 @@
-"""A broker with named listeners of any protocol, as both targets start it, and a client that says who it is.
+"""A broker of either target with named listeners of any protocol, and logins by each mechanism.
 
-Rule: what a mechanism sends stands here byte by byte, so that a test can send something else.
+Rule: the messages of a mechanism are built here byte by byte, so that a test can send something else.
 """
 
 import base64
@@ -23,7 +23,7 @@ _DIGESTS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
 
 class Secured:
-    """One that runs."""
+    """A running broker with named listeners."""
 
     def __init__(self, target: Target, ports: Mapping[str, int]) -> None:
         self.target = target
@@ -45,8 +45,10 @@ def secured(
     directory: Path | None = None,
     jvm: Sequence[str] = (),
 ) -> Iterator[Secured]:
-    """`protocols` are those of the listeners, by name; there is always one called PLAINTEXT. `directory` has the data,
-    if that is to outlive the broker; `jvm` are options of Kafka's.
+    """Run a broker with these listeners until the block ends.
+
+    `protocols`: the protocol of each listener, by name; a listener called PLAINTEXT is always there. `directory`: the
+    folder of the data, if they are to outlive the broker. `jvm`: options of Kafka's JVM.
     """
     protocols = {"PLAINTEXT": "PLAINTEXT", **protocols}
     ports = {name: free_port() for name in protocols}
@@ -71,7 +73,7 @@ def secured(
 
 
 class NotAuthenticated(Exception):
-    """The broker has refused who a client says it is; its words."""
+    """A login that the broker has refused, with the broker's message."""
 
 
 def _shake_hands(client: RawClient, mechanism: str) -> None:
@@ -94,7 +96,7 @@ def plain(client: RawClient, name: str, password: str) -> RawClient:
 
 
 def scram(client: RawClient, name: str, password: str, mechanism: str = "SCRAM-SHA-256", extensions: str = "") -> int:
-    """Log in by SCRAM; the session's lifetime."""
+    """Log in by SCRAM; return the session's lifetime in milliseconds."""
     digest = _DIGESTS[mechanism]
     _shake_hands(client, mechanism)
     bare = f"n={name},r=nonce{extensions}"
@@ -109,7 +111,7 @@ def scram(client: RawClient, name: str, password: str, mechanism: str = "SCRAM-S
 
 
 def bearer(client: RawClient, token: str) -> int:
-    """Log in by OAUTHBEARER; the session's lifetime."""
+    """Log in by OAUTHBEARER; return the session's lifetime in milliseconds."""
     _shake_hands(client, "OAUTHBEARER")
     answer = _show(client, f"n,,\1auth=Bearer {token}\1\1".encode())
     if answer.auth_bytes:

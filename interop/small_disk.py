@@ -1,5 +1,7 @@
-"""A disk of some megabytes that a test can fill. Rule: it is a tmpfs, which takes the right to mount; without that a
-test fails and says what to do: a promise that was not looked at must not look kept.
+"""A disk of some megabytes that a test can fill.
+
+Rule: the disk is a tmpfs, which takes the right to mount. Without that right a test fails and says what to do: a
+promise that was not checked must not look kept.
 """
 
 import os
@@ -28,7 +30,7 @@ def small_disk(mount: Path, size_mb: int) -> Iterator[Path]:
 
 
 def use_up(disk: Path) -> Path:
-    """Not a byte is left, until the file that is returned is removed."""
+    """Fill the disk to the last byte; return the file whose removal frees the room again."""
     rest = disk / f"rest-{len(list(disk.glob('rest-*')))}"
     with rest.open("wb", buffering=0) as file, suppress(OSError):
         os.posix_fallocate(file.fileno(), 0, max(1, shutil.disk_usage(disk).free - 65_536))
@@ -39,5 +41,5 @@ def use_up(disk: Path) -> Path:
 
 
 def enlarge(disk: Path, size_mb: int) -> None:
-    """More disk, as an operator would give; data stays."""
+    """Enlarge the disk, as an operator would; its files stay."""
     subprocess.run(["mount", "-o", f"remount,size={size_mb}m", str(disk)], check=True)

@@ -40,7 +40,7 @@ _LOST = {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION}
 
 
 class Crashed(Exception):
-    """The end of a process."""
+    """The end of an application's process by a crash."""
 
 
 def committed(broker: KafkaBroker) -> int:
@@ -105,7 +105,7 @@ def one_attempt(broker: KafkaBroker, name: str = "biller") -> Producer:
 
 
 def commits_first(broker: KafkaBroker, right: bool) -> None:
-    """Commits before it has worked."""
+    """Commit offsets before the work is done."""
 
     def work(left: int) -> None:
         writer = one_attempt(broker)
@@ -121,7 +121,7 @@ def commits_first(broker: KafkaBroker, right: bool) -> None:
 
 
 def retries_without_idempotence(broker: KafkaBroker, right: bool) -> None:
-    """Sends again what was stored and not answered."""
+    """Send records again that were stored and not acknowledged."""
 
     def work(left: int) -> None:
         writer = producer(broker, "biller", enable_idempotence=right)
@@ -134,7 +134,7 @@ def retries_without_idempotence(broker: KafkaBroker, right: bool) -> None:
 
 
 def swallows_errors(broker: KafkaBroker, right: bool) -> None:
-    """Looks at no delivery report, and commits what could not be written."""
+    """Ignore delivery reports, and commit the offsets of orders whose bills could not be written."""
 
     def work(left: int) -> None:
         writer = one_attempt(broker)
@@ -148,7 +148,7 @@ def swallows_errors(broker: KafkaBroker, right: bool) -> None:
 
 
 def reorders(broker: KafkaBroker, right: bool) -> None:
-    """Has several requests on their way, and repeats the first of them behind the others."""
+    """Keep several requests under way, and repeat the first of them behind the others."""
     writer = producer(broker, "writer", enable_idempotence=right, batch_num_messages=1)
     for number in range(5):
         writer.produce("orders", str(number).encode(), key=b"late", partition=0)
@@ -171,7 +171,7 @@ def sell(broker: KafkaBroker) -> None:
 
 
 def reads_uncommitted(broker: KafkaBroker, right: bool) -> None:
-    """Reads what a transaction wrote that was aborted."""
+    """Read the records of an aborted transaction."""
     sell(broker)
     broker.produce("orders", [("last", "{}")])
     level = "read_committed" if right else "read_uncommitted"
@@ -181,7 +181,7 @@ def reads_uncommitted(broker: KafkaBroker, right: bool) -> None:
 
 
 def zombie(broker: KafkaBroker, right: bool) -> None:
-    """Goes on to write after another one has taken over its work."""
+    """Go on writing after another process has taken over the work."""
 
     def work(left: int) -> None:
         names = {"transactional_id": "biller"} if right else {}
@@ -226,7 +226,7 @@ def _is_committed(reader: Consumer, writer: Producer | None, message: Message) -
 
 
 def commits_the_end(broker: KafkaBroker, right: bool) -> None:
-    """Commits the end of the partition instead of what it has worked off."""
+    """Commit the end of the partition instead of the offset that the work has reached."""
 
     def work(left: int) -> None:
         writer = one_attempt(broker)
@@ -293,7 +293,7 @@ class Refunds:
         self._reader = self._process.__enter__()
 
     def poll(self) -> bool:
-        """Do what members do; return whether there is a refund to pay."""
+        """Poll as a member of the group does; return whether there is a refund to pay."""
         message = self._reader.poll(POLL_S)
         if message is not None and message.error() is None:
             self._waiting.append(message)
@@ -315,7 +315,7 @@ class Refunds:
 
 
 def rebalance_listener_forgets(broker: KafkaBroker, right: bool) -> None:
-    """Loses its work when partitions are taken away, since it has committed and not written it."""
+    """Lose work when partitions are revoked, since offsets are committed and the bills are not written."""
     batches, refunds = Batches(broker, right), Refunds(broker)
     while not refunds.poll():
         pass
@@ -349,7 +349,7 @@ def polled(reader: KafkaConsumer, most_s: float = PATIENCE_S) -> list[Any]:
 
 
 def seeks_back(broker: KafkaBroker, right: bool) -> None:
-    """Seeks to the beginning after an error, and works again on what is committed."""
+    """Seek to the beginning after an error, and work again on orders whose offsets are committed."""
     writer = python_producer(broker, "biller", enable_idempotence=False, retries=0)
     reader = python_consumer(broker, "reader")
     reader.subscribe(["orders"])
@@ -371,7 +371,7 @@ def seeks_back(broker: KafkaBroker, right: bool) -> None:
 
 
 def commits_automatically(broker: KafkaBroker, right: bool) -> None:
-    """Lets the client commit while work is still under way, and at the close after an error too."""
+    """Let the client commit while work is still under way, and at the close after an error too."""
 
     def work(left: int) -> None:
         writer = python_producer(broker, "biller", enable_idempotence=False, retries=0)

@@ -28,6 +28,6 @@ def test_answers_are_those_of_kafka(area: str, name: str, bootstrap: str, target
 
 
 def test_each_scenario_has_topics_of_its_own() -> None:
-    """Topics are named after scenarios, and Kafka was asked all of them one after the other."""
+    """Each scenario has topics of its own, named after it: Kafka was asked all scenarios one after the other."""
     names = [name for _, name in ALL]
     assert len(names) == len(set(names))

@@ -114,7 +114,7 @@ def test_one_line_in_the_log_for_each(broker: Target) -> None:
 
 @pytest.mark.parametrize("version", [SPECS[ApiKey.API_VERSIONS].max_version + 1, 99, 32767])
 def test_an_unknown_version_of_api_versions(bootstrap: str, version: int) -> None:
-    """KIP-511: the answer is a v0 body with our range in it, and the connection stays."""
+    """An unknown version of ApiVersions is answered in version 0 with the broker's range (KIP-511)."""
     with RawClient(bootstrap) as client:
         client.send_bytes(framed(compact_header(18, version) + b"\x02a\x02b\0"))
         body = client.receive_frame()
@@ -169,7 +169,7 @@ def test_promised_megabytes_take_no_memory(bootstrap: str) -> None:
 
 
 def test_a_client_that_never_reads(bootstrap: str, topic: str) -> None:
-    """Answers wait in the broker only up to a point: then it reads no more requests of that connection."""
+    """A broker whose client never reads stops reading that connection's requests after some unread answers."""
     broker = process_at(bootstrap)
     with RawClient(bootstrap) as client:
         data = framed(request_bytes(MetadataRequest(None, False), 12)) * 200

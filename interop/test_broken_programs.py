@@ -26,7 +26,7 @@ MISTAKES: dict[str, tuple[set[str], Guarantee, set[str]]] = {
     "swallows_errors": (set(), "at_least_once", {"lost"}),
     "reads_uncommitted": ({"aborted read"}, "exactly_once", {"invented"}),
 }
-UNSEEN = {("node", "retries_without_idempotence")}  # KafkaJS makes another batch of each attempt
+UNSEEN = {("node", "retries_without_idempotence")}  # KafkaJS makes a new batch for each attempt
 ALWAYS = {("java", "reads_uncommitted"), ("go", "commits_first"), ("node", "retries_without_idempotence")}
 CASES = [(language, name) for language in LANGUAGES for name in MISTAKES]
 

@@ -26,7 +26,10 @@ def chaos(broker: KafkaBroker, number: int) -> None:
 def test_a_transactional_producer_of_confluent_kafka_goes_on(
     disturb: Callable[[KafkaBroker, int], None], count: int
 ) -> None:
-    """Expect no hang: librdkafka gives up its only broker when it bootstraps again, and then waits without a limit."""
+    """A transactional producer with these settings does not hang.
+
+    With its defaults librdkafka gives up its only broker when it bootstraps again, and then waits without a limit.
+    """
     with KafkaBroker() as broker:
         broker.create_topic("in")
         broker.create_topic("orders")

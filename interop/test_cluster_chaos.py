@@ -1,5 +1,5 @@
-"""Whatever befalls the nodes of a cluster, in an order that chance has drawn: what was acknowledged is there once, in
-its order; transactions are whole; a copy has everything once; and the replicas are equal, byte by byte.
+"""After random outages of a cluster's nodes, acknowledged records are there once, in their order; transactions are
+whole; a copy has everything once; and the replicas are equal, byte by byte.
 
 Forty seconds of it in the ordinary run, twenty minutes with --slow (`--chaos-minutes`, `--chaos-seed`).
 """
@@ -164,7 +164,7 @@ def copies(bootstrap: str) -> list[int]:
 
 
 def check_equal(cluster: KafkaCluster, topic: str, partition: int) -> None:
-    """All replicas hold the same bytes, whatever segments they are in."""
+    """Check that all replicas hold the same bytes, whatever their segments."""
     holders = cluster.partition(topic, partition)["replicas"]
     name = f"{topic}-{partition}"
     deadline = time.monotonic() + 20

@@ -65,7 +65,7 @@ INTERNAL: dict[str, tuple[int, dict[str, str]]] = {
 }
 
 
-# What is answered while the markers of a commit are written; all else has to come back.
+# The requests that get a final answer while the markers of a commit are written; all others have to be repeated.
 ENDING = {"a stranger's classic end": ErrorCode.PRODUCER_FENCED}
 
 
@@ -223,7 +223,7 @@ def test_producing_is_joining_at_the_other(cluster: KafkaCluster, coordinator: i
 
 @pytest.mark.parametrize("coordinator", BOTH, ids=NAMES.__getitem__)
 def test_who_goes_on_before_the_markers_are_written(cluster: KafkaCluster, coordinator: int) -> None:
-    """A producer that goes on before the markers are written gets the right errors, and succeeds later.
+    """Requests that follow a commit before its markers are written have to be repeated.
 
     The partition's leader is paused, so that the markers stay unwritten while the coordinator is asked.
     """

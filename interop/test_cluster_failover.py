@@ -44,7 +44,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
 
 
 def fill(cluster: KafkaCluster) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})  # it lives as long as answers are waited for
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})  # the client must live as long as answers are waited for
     for each in admin.create_topics([NewTopic(name, PARTITIONS, 3) for name in ("in", "out")]).values():
         each.result(30)
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True})
@@ -54,9 +54,11 @@ def fill(cluster: KafkaCluster) -> None:
 
 
 class Loop:
-    """Reads, writes, and commits both together. What fails is tried again from what was committed last, and so is what
-    librdkafka does not come back from: it may wait for ever for a group's coordinator that was missing from the
-    metadata for a while, whatever limit it was given (its issues 5511 and 5456).
+    """A loop that reads, writes, and commits both in one transaction.
+
+    A failed step is repeated from the offsets committed last, and so is a call that never returns: librdkafka may wait
+    for ever for a group's coordinator that was missing from the metadata for a while, whatever limit it was given (its
+    issues 5511 and 5456).
     """
 
     def __init__(self, cluster: KafkaCluster) -> None:
@@ -77,7 +79,7 @@ class Loop:
         self._consumer.close()
 
     def step(self) -> None:
-        """Some records, if there are any now."""
+        """Copy some records in one transaction, if there are any now."""
         found = [each for each in self._consumer.consume(AT_ONCE, 1) if each.error() is None]
         if not found:
             return
@@ -103,8 +105,10 @@ class Loop:
 
 
 def _in_time(call: Callable[[], None]) -> None:
-    """Raises what the call raises, and TimeoutError when it is not back long after it should be; it then goes on by
-    itself, and a new producer of the same transactional id fences it.
+    """Run a call with a limit, in a thread of its own.
+
+    Raises the call's exception, or TimeoutError when the call is still running long after it should have returned. The
+    call then goes on by itself, and a new producer of the same transactional id fences its producer.
     """
     outcome: Future[None] = Future()
 
@@ -125,7 +129,7 @@ def _behind(messages: Sequence[Message]) -> list[TopicPartition]:
 
 
 def written(cluster: KafkaCluster) -> list[int]:
-    """All committed records of the output."""
+    """Return all committed values of the output."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,
@@ -151,8 +155,10 @@ def written(cluster: KafkaCluster) -> list[int]:
 
 
 def kill_in_turn(cluster: KafkaCluster) -> None:
-    """One broker after the other, by the clock: a client of librdkafka waits for a group's coordinator that it has
-    once found until that is back, whoever coordinates the group meanwhile.
+    """Kill and start one broker after the other, for fixed times.
+
+    A client of librdkafka waits until the coordinator that it has found is back, although another broker coordinates
+    the group meanwhile.
     """
     for victim in cluster.brokers:
         victim.kill()

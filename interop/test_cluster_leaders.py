@@ -118,7 +118,7 @@ def told(node: Node, other: Node, partition: int, asked: Callable[..., Iterator[
 
 
 def _knows(client: RawClient, topic_id: bytes, partition: int, epoch: int) -> bool:
-    """Tell whether a broker's partition has the epoch that its metadata name: Kafka's metadata are ahead of it."""
+    """Return whether a broker's partition has the epoch in the broker's metadata, which may be ahead in Kafka."""
     wanted = FetchPartition(partition, epoch, partition_max_bytes=1000)
     answer = client.call(FetchRequest(topics=[FetchTopic(TOPIC, topic_id, [wanted])]), 12)
     [partition_answer] = answer.responses[0].partitions

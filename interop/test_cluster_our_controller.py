@@ -42,7 +42,7 @@ def create(cluster: KafkaCluster, topic: str, partitions: int = 1, replicas: int
     wanted = NewTopic(
         topic, partitions, replicas, config={key.replace("_", "."): value for key, value in config.items()}
     )
-    client = admin(cluster)  # it lives as long as the answer is waited for
+    client = admin(cluster)  # the client must live as long as the answer is waited for
     client.create_topics([wanted])[topic].result(20)
     known = [AdminClient({"bootstrap.servers": node.address}) for node in cluster.brokers]
     eventually(
@@ -55,7 +55,7 @@ def partitions(cluster: KafkaCluster, topic: str) -> dict[int, Any]:
 
 
 def produce(cluster: KafkaCluster, topic: str, values: list[str], **config: Any) -> list[str]:
-    """Those that were acknowledged."""
+    """Produce the values; return those that were acknowledged."""
     acknowledged: list[str] = []
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, **config})
     for value in values:

@@ -57,7 +57,7 @@ def test_a_topic_of_three_replicas_is_told_by_all(cluster: KafkaCluster) -> None
 
 
 def _wait_for_topic(address: str, topic: str) -> None:
-    """Until that broker has heard of it."""
+    """Wait until that broker has heard of the topic."""
     eventually(lambda: topic in admin_at(address).list_topics(timeout=TIMEOUT_S).topics, True, TIMEOUT_S)
 
 
@@ -200,7 +200,7 @@ def test_controllers_that_came_later_are_found_too(tmp_path: Path) -> None:
             add_voter(cluster.broker(1).address, node.id, node.port, directory_id(node.directory / "data"))
         eventually(lambda: len(quorum_told_by(cluster.broker(2).address).current_voters), 3, TIMEOUT_S)
         create(at, "between", 1, 2)
-        for broker in cluster.brokers:  # who has heard of the topic has heard of the voters before it
+        for broker in cluster.brokers:  # a broker that has heard of the topic has heard of the voters before
             _wait_for_topic(broker.address, "between")
         cluster.controller(101).kill()
         create(at, "after", 1, 2)

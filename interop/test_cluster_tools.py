@@ -41,8 +41,10 @@ def whole_again(cluster: KafkaCluster) -> Iterator[None]:
 
 
 class Shell:
-    """Runs tools and expects them to succeed. `at` are the options that say where the cluster is: most tools want
-    them before the name of what they shall do, one behind it.
+    """A shell for tools that have to succeed.
+
+    `at`: the options with the cluster's addresses. Most tools want them before the other arguments, kafka-cluster wants
+    them behind.
     """
 
     def __init__(self, jvm: JavaTools, at: Sequence[str]) -> None:
@@ -85,7 +87,7 @@ def _led(described: Outcome) -> bool:
 
 
 def row(sh: Shell, topic: str, partition: int = 0) -> tuple[str, str, list[str]]:
-    """Leader, replicas and those in sync, as kafka-topics has them."""
+    """Return a partition's leader, replicas and in-sync replicas, as kafka-topics prints them."""
     text = sh("kafka-topics", "--describe", "--topic", topic).out
     pattern = rf"Partition: {partition}\tLeader: (\S+)\tReplicas: (\S*)\tIsr: (\S*)\t"
     [(leader, replicas, isr)] = re.findall(pattern, text)
@@ -166,7 +168,7 @@ def test_an_unclean_leader_is_elected_by_hand(sh: Shell, cluster: KafkaCluster) 
 
 
 def planned(directory: Path, topic: str, *replicas: list[int]) -> tuple[str, ...]:
-    """The options of kafka-reassign-partitions for these replicas of each partition."""
+    """Return the command kafka-reassign-partitions with a plan for these replicas of each partition."""
     moves = [{"topic": topic, "partition": number, "replicas": homes} for number, homes in enumerate(replicas)]
     plan = directory / "plan.json"
     plan.write_text(json.dumps({"version": 1, "partitions": moves}))

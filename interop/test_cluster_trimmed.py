@@ -63,13 +63,13 @@ def whole_again(cluster: KafkaCluster) -> None:
 
 
 def make(cluster: KafkaCluster, topic: str, *replicas: int, **config: str) -> None:
-    """One partition, led by the first of its replicas, with all in sync."""
+    """Create a topic of one partition, led by the first of its replicas, and wait until all are in sync."""
     settings = {"retention.ms": "-1", **{key.replace("_", "."): value for key, value in config.items()}}
     admin = admin_at(cluster.bootstrap_servers)
     new = NewTopic(topic, 1, replica_assignment=[list(replicas)], config=settings)
     admin.create_topics([new])[topic].result(TIMEOUT_S)
     wait_for_isr(cluster, topic, *replicas)
-    wait_for_offset(cluster.broker(replicas[0]), topic, LATEST, 0)  # it has heard that it leads
+    wait_for_offset(cluster.broker(replicas[0]), topic, LATEST, 0)  # the leader knows that it leads
 
 
 def wait_for_isr(cluster: KafkaCluster, topic: str, *replicas: int) -> None:
@@ -78,7 +78,7 @@ def wait_for_isr(cluster: KafkaCluster, topic: str, *replicas: int) -> None:
 
 
 def append(leader: Node, topic: str, count: int) -> None:
-    """One batch, acknowledged by the leader alone."""
+    """Write one batch, acknowledged by the leader alone."""
     data = [TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch(*[b"v"] * count))])]
     with RawClient(leader.address) as client:
         [answer] = client.call(ProduceRequest(None, 1, 10_000, data), 12).responses[0].partition_responses
@@ -97,7 +97,7 @@ def wait_for_offset(node: Node, topic: str, which: int, expected: int) -> None:
 
 
 def delete_records(leader: Node, topic: str, before: int) -> tuple[int, int]:
-    """Error code and low watermark."""
+    """Delete the records before an offset; return the error code and the low watermark."""
     wanted = DeleteRecordsTopic(topic, [DeleteRecordsPartition(0, before)])
     with RawClient(leader.address, timeout_s=30) as client:
         [answer] = client.call(DeleteRecordsRequest([wanted], 20_000), 2).topics[0].partitions
@@ -225,7 +225,7 @@ def offsets_read(cluster: KafkaCluster, topic: str, isolation_level: str) -> lis
 
 
 def assert_whole(cluster: KafkaCluster, topic: str, leader: int) -> None:
-    """A broker that leads now has what the one before had."""
+    """Check that the broker that leads now has the same records as the leader before."""
     wait_for_offset(cluster.broker(leader), topic, EARLIEST, CUT)
     committed = list(range(ABORTED + 1, ABORTED + 1 + COMMITTED))
     assert offsets_read(cluster, topic, "read_committed") == committed

@@ -1,5 +1,5 @@
-"""A compacted topic whose batches unpack to thousands of times what arrived: its cleaning holds nobody up and takes
-little memory of the broker, and what is too much for it is left as it is.
+"""A compacted topic whose batches unpack to thousands of times their size: its cleaning delays no client and takes
+little memory of the broker, and batches that unpack to too much are left as they are.
 """
 
 import time
@@ -58,7 +58,7 @@ def broker(new_broker: NewBroker) -> Target:
 
 
 def _write(broker: Target, codec: str, megabytes: int) -> Path:
-    """So many batches with the same key, each in a segment of its own; the folder of the log."""
+    """Write batches with the same key, each in a segment of its own; return the folder of the log."""
     data = sealed(codec, PACK[codec](_record(megabytes)))
     with RawClient(broker.bootstrap_servers, 120) as client:
         assert not client.call(create(new_topic(TOPIC, 1, configs=SETTINGS))).topics[0].error_code

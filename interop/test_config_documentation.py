@@ -1,4 +1,4 @@
-"""DescribeConfigs explains each config to whoever asks for it, and to nobody else (KIP-569)."""
+"""DescribeConfigs explains each config if the request asks for documentation, and otherwise does not (KIP-569)."""
 
 from uuid import uuid4
 
@@ -13,7 +13,7 @@ BROKER_ID = "1"
 
 
 def told(bootstrap: str, kind: ConfigResourceType, name: str, asked: bool) -> dict[str, str | None]:
-    """The documentation of each config by its name."""
+    """Return the documentation of each config by its name; asked: whether the request asks for documentation."""
     request = DescribeConfigsRequest([DescribeConfigsResource(kind, name, None)], False, asked)
     with RawClient(bootstrap) as client:
         (result,) = client.call(request, 4).results
@@ -24,7 +24,7 @@ def told(bootstrap: str, kind: ConfigResourceType, name: str, asked: bool) -> di
 @pytest.fixture
 def topic(bootstrap: str) -> str:
     name = f"explained-{uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # it lives as long as its answer is waited for
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # the client must live as long as its answer is waited for
     admin.create_topics([NewTopic(name, 1, 1)])[name].result(20)
     return name
 

@@ -24,7 +24,7 @@ Produce = Callable[..., list[Message]]
 
 @pytest.fixture
 def produce(bootstrap: str) -> Produce:
-    """Sends records (values, or keyword arguments of `produce`) and returns them as acknowledged."""
+    """Send records (values, or keyword arguments of `produce`); return them as acknowledged."""
 
     def send_all(topic: str, records: list[Any], **settings: Any) -> list[Message]:
         options = {key.replace("_", "."): value for key, value in settings.items()}
@@ -167,7 +167,7 @@ def test_a_large_message(make_topic: Any, produce: Produce, consumer: Consumer) 
 
 
 def refusal(bootstrap: str, topic: str, value: bytes, **settings: Any) -> int:
-    """The error code that a record gets instead of an offset."""
+    """Return the error code that a record gets instead of an offset."""
     producer = Producer({"bootstrap.servers": bootstrap, **{k.replace("_", "."): v for k, v in settings.items()}})
     codes: list[int] = []
     producer.produce(topic, value, on_delivery=lambda error, message: codes.append(error.code() if error else 0))
@@ -239,7 +239,7 @@ def test_end_of_partition_is_reported_once_per_end(topic: str, produce: Produce,
 @pytest.mark.parametrize("version", ["0.9.0", "0.10.0", "0.10.2", "0.11.0"])
 @pytest.mark.ours_only
 def test_librdkafka_that_believes_the_broker_is_old(version: str, codec: str, topic: str, bootstrap: str) -> None:
-    """Without ApiVersions librdkafka picks message formats 0 and 1 by what it is told of the broker."""
+    """librdkafka without ApiVersions picks message formats 0 and 1 by its setting of the broker's version."""
     old = {"api.version.request": "false", "broker.version.fallback": version}
     values = [b"%d" % i * 20 for i in range(100)]
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "compression.type": codec, **old})

@@ -25,7 +25,7 @@ def client(bootstrap: str) -> AdminClient:
 
 
 def only(futures: dict[Any, Any]) -> Any:
-    """The result of the one thing that was asked for."""
+    """Return the result of the only future."""
     [future] = futures.values()
     return future.result(20)
 

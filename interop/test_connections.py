@@ -62,7 +62,10 @@ def test_a_parked_fetch_holds_up_nobody_else(bootstrap: str, topic: str) -> None
 
 @pytest.mark.ours_only
 def test_a_parked_fetch_makes_way_on_its_own_connection(new_broker: NewBroker) -> None:
-    """A Fetch may always return less; Kafka lets what comes behind it wait, and Spark with it."""
+    """A waiting Fetch is answered when another request comes behind it on its connection.
+
+    A Fetch may always return less; Kafka lets the requests behind it wait, and Spark with them.
+    """
     quick, topic = new_broker(pykafka_strict_parked_fetch="false"), "parked"
     with RawClient(quick.bootstrap_servers) as client:
         assert client.call(create(new_topic(topic, 1))).topics[0].error_code == 0
@@ -83,7 +86,7 @@ def test_clients_are_told_the_address_that_they_dialled(bootstrap: str) -> None:
 
 
 def numbered(sequence: int, *values: bytes) -> bytes:
-    """A batch of an idempotent producer, of now: the state of one that wrote years ago is dropped at a start."""
+    """Return a batch of an idempotent producer, with the present time: a start drops the state of old producers."""
     now = int(time.time() * 1000)
     return batch(*[Rec(value, None, now) for value in values], producer=(4000, 0, sequence))
 

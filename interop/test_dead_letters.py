@@ -47,7 +47,7 @@ def java() -> Iterator[JavaClients]:
 
 @pytest.fixture(scope="module", params=["ours", "three of ours", "Apache Kafka"])
 def brokers(request: pytest.FixtureRequest) -> Iterator[tuple[str, int]]:
-    """Addresses, and the number of replicas."""
+    """The addresses of the brokers, and the number of replicas of a topic."""
     with ExitStack() as stack:
         if request.param == "ours":
             yield stack.enter_context(KafkaBroker(CONFIG, emulate="4.4")).bootstrap_servers, 1
@@ -92,7 +92,7 @@ class Shop:
         assert producer.flush(PATIENCE_S) == 0
 
     def handle(self, count: int, how: dict[str, str]) -> list[str]:
-        """Acknowledge so many deliveries: as `how` says by value, ACCEPT else. Returns the values."""
+        """Acknowledge `count` deliveries, each as `how` says for its value, else by ACCEPT; return the values."""
         seen: list[str] = []
         deadline = time.monotonic() + PATIENCE_S
         while len(seen) < count and time.monotonic() < deadline:
@@ -103,7 +103,7 @@ class Shop:
         return sorted(seen)
 
     def read_letters(self, count: int) -> list[Letter]:
-        """Partition, key, value and headers, once so many are there and no more come."""
+        """Return the dead letters once there are `count` of them and no more come."""
         consumer = Consumer(
             {"bootstrap.servers": self.bootstrap, "group.id": "reader", "auto.offset.reset": "earliest"}
         )

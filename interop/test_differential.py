@@ -48,7 +48,7 @@ pytestmark = pytest.mark.one_broker("its answers are compared with those of one"
 
 @pytest.fixture(scope="module")
 def usual_broker(target_name: str) -> Iterator[Target]:
-    """With the settings under which the answers were recorded."""
+    """A broker with the settings under which the answers were recorded."""
     with start(target_name, CONFIG) as broker:
         warm_up(broker.bootstrap_servers)
         yield broker
@@ -63,7 +63,7 @@ def test_answers_are_those_that_kafka_gave(number: int, recording: Recording, us
 
 @pytest.fixture(scope="module")
 def guarded_broker() -> Iterator[Target]:
-    """With an authorizer, and everything allowed to who prepares."""
+    """A broker with an authorizer that allows everything to the preparing client."""
     with start("pykafka", CONFIG | AUTHORIZER) as broker:
         warm_up(broker.bootstrap_servers)
         open_up(broker.bootstrap_servers)
@@ -81,7 +81,10 @@ def test_answers_to_a_client_with_few_rights_are_those_that_kafka_gave(
 
 @pytest.mark.ours_only
 def test_a_difference_is_found_and_made_small(usual_broker: Target) -> None:
-    """Between two brokers of which one makes two partitions where it is not told how many."""
+    """A difference between two brokers is found and reduced to the one step that shows it.
+
+    One of the brokers makes two partitions by default, the other one.
+    """
     with start("pykafka", CONFIG | {"num.partitions": "2"}) as other:
         pair = Pair(usual_broker.bootstrap_servers, other.bootstrap_servers, settles=False)
         versions = offered(other.bootstrap_servers)
@@ -102,7 +105,7 @@ def test_a_seed_is_a_sequence_and_a_sequence_is_json() -> None:
 
 
 def test_odd_values_come_between_the_steps_of_a_seed() -> None:
-    """Every one of them can be sent, and they reach fields that no area ever sets."""
+    """Steps with odd values come between a seed's usual steps, can be sent, and set fields that usual steps never set."""
     versions = {spec.name: (spec.min_version, spec.stable_max_version) for spec in SPECS.values()}
     added = []
     for seed in range(40):
@@ -118,7 +121,7 @@ def test_odd_values_come_between_the_steps_of_a_seed() -> None:
 
 
 def test_requests_that_kafka_never_answers_are_kept_clear_of() -> None:
-    """Find the names that stand in a request twice, whichever other patterns there are."""
+    """A request that names a resource or a protocol twice is kept clear of: Kafka never answers it."""
     resource = {"resource_type": 2, "resource_name": "§a", "configs": []}
     for api, fields, is_kept in (
         ("JoinGroup", {"protocols": [{"name": "range"}] * 2}, True),
@@ -279,8 +282,11 @@ def test_where_kafka_stumbles_the_error_of_an_acknowledgement_will_do() -> None:
 @pytest.mark.java
 @pytest.mark.ours_only
 def test_answers_are_those_that_kafka_gives(usual_broker: Target, slow: bool) -> None:
-    """The same sequences each time; with --slow a night's run of new ones (`python -m interop.differential` says how
-    to have it without pytest). Then some of them with odd values between the steps."""
+    """Random sequences of requests get the answers that Kafka gives.
+
+    The sequences are the same each time; --slow runs new ones for a night (`python -m interop.differential` does so
+    without pytest). Some further sequences have odd values between their steps.
+    """
     with ExitStack() as stack:
         pairs = [started(stack, usual_broker.bootstrap_servers)]
         pairs += [started(stack) for _ in range(JOBS_OF_A_NIGHT - 1 if slow else 0)]
@@ -313,7 +319,7 @@ def test_answers_to_a_client_whose_rights_change_are_those_that_kafka_gives(slow
 
 
 def started(stack: ExitStack, ours: str = "") -> Pair:
-    """A real Kafka beside this broker of ours, or beside a new one."""
+    """Start a real Kafka beside our broker at that address, or beside a new one; return both."""
     ours = ours or stack.enter_context(start("pykafka", CONFIG)).bootstrap_servers
     kafka = stack.enter_context(start("kafka", CONFIG)).bootstrap_servers
     for address in (ours, kafka):

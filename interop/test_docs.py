@@ -46,7 +46,7 @@ def run(command: Sequence[str], directory: Path, environment: dict[str, str], ty
 
 
 def compiled(name: str, file: str, classpath: str, folder: Path) -> str:
-    """The class path with the snippet's classes."""
+    """Compile a snippet; return the class path with its classes."""
     compiler = java_home() / "bin" / "javac"
     if not compiler.exists():
         pytest.skip("no javac: a Java without its compiler")
@@ -133,7 +133,7 @@ def test_a_broker_of_kafka_joins_a_cluster(tmp_path: Path, environment: dict[str
 @pytest.mark.slow
 @pytest.mark.spark
 def test_the_snippet_for_spark_runs(tmp_path: Path, environment: dict[str, str]) -> None:
-    """With the jars that are here: fetching them is Spark's own business."""
+    """The snippet for Spark runs with the jars that are here, instead of fetching them."""
     text = snippet("spark.md-python-1")
     fetching = '"spark.jars.packages", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"'
     assert fetching in text

@@ -53,7 +53,7 @@ def test_the_command_is_there() -> None:
 
 
 def users(bootstrap_servers: str) -> dict[str, list[tuple[str, int]]]:
-    """Name to mechanism and iterations."""
+    """Return the mechanism and iterations of each user, by name."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     asked: Any = admin.describe_user_scram_credentials()
     return {
@@ -63,7 +63,7 @@ def users(bootstrap_servers: str) -> dict[str, list[tuple[str, int]]]:
 
 
 class Formatted:
-    """A node's configuration, whose directory our command has formatted with a user, as the release's tool does."""
+    """A node whose directory our command has formatted with a user, as the release's tool does."""
 
     def __init__(self, directory: Path, release: str, *options: str, **quorum: str) -> None:
         self.release = release

@@ -40,7 +40,7 @@ def fetched(command: list[str], cwd: Path) -> None:
 
 
 def python(*packages: str) -> str:
-    """A Python that has them."""
+    """Return the path of a Python that has these packages."""
     folder = BUILT / "-".join(packages).replace("[", "-").replace("]", "").replace(",", "-")
     program = str(folder / "bin" / "python")
 
@@ -53,7 +53,7 @@ def python(*packages: str) -> str:
 
 
 def java(project: str) -> list[str]:
-    """The beginning of a command that runs a class of the project."""
+    """Build a Java project; return the beginning of a command that runs one of its classes."""
     need("mvn")
     sources, folder = SOURCES / project, BUILT / project
 
@@ -75,14 +75,14 @@ def told(*command: str) -> Any:
 
 @pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
 def test_quixstreams(bootstrap: str, guarantee: str) -> None:
-    """State, its changelog topic, and another instance that goes on with it."""
+    """Quix Streams keeps state in a changelog topic, and another instance goes on with the state."""
     program = python("quixstreams==3.28.1")
     assert told(program, str(SOURCES / "quix.py"), bootstrap, guarantee) == {"records": 700, "last": [100] * 7}
 
 
 @pytest.mark.parametrize("client", ["aiokafka", "confluent"])
 def test_faststream(bootstrap: str, client: str) -> None:
-    """A message that fails is handed over again."""
+    """FastStream hands a failed message over again."""
     program = python("faststream[confluent,kafka]==0.7.8")
     doubled = [2 * number for number in range(RECORDS)]
     expected = {"doubled": doubled, "failed": [7], "ping": True}
@@ -91,7 +91,7 @@ def test_faststream(bootstrap: str, client: str) -> None:
 
 @pytest.mark.parametrize("mode", ["strict", "auto"])
 def test_pytest_asyncio(mode: str, tmp_path: Path) -> None:
-    """Run the fixtures for aiokafka. pytest-asyncio has a Python of its own: it would take over the coroutines here."""
+    """The fixtures for aiokafka work under pytest-asyncio, in a Python of its own, as it would run the coroutines here."""
     program = python("pytest", "pytest-asyncio", "aiokafka", "h11", "crc32c", "cramjam", "backports.zstd")
     shutil.copy(SOURCES / "asyncio_fixtures.py", tmp_path / "test_application.py")
     options = ["-q", "-p", "pykafka_broker.pytest_plugin", "-p", "no:anyio", "-o", f"asyncio_mode={mode}"]
@@ -109,7 +109,7 @@ def test_pytest_asyncio(mode: str, tmp_path: Path) -> None:
 
 
 def test_spring_kafka(bootstrap: str) -> None:
-    """Retry topics, dead letters, listeners in transactions that roll back, request and reply."""
+    """Spring Kafka has retry topics, dead letters, listeners in transactions that roll back, and request-reply."""
     expected = {"done": 27, "dead": 3, "copied": 30, "different": 30, "answer": "to me"}
     assert told(*java("spring"), "SpringApp", bootstrap) == expected
 
@@ -120,5 +120,5 @@ def test_reactor_kafka(bootstrap: str) -> None:
 
 @pytest.mark.parametrize("naming", ["INCREMENTING", "POOLING"])
 def test_flink(bootstrap: str, naming: str) -> None:
-    """An exactly-once sink over a job that fails and goes on from its last checkpoint."""
+    """Flink's exactly-once sink works in a job that fails and goes on from its last checkpoint."""
     assert told(*java("flink"), "FlinkApp", bootstrap, naming) == {"failed": True, "read": 3000, "different": 3000}

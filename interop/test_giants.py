@@ -1,5 +1,5 @@
-"""Large requests that are legal, and batches that unpack to gigabytes: whoever sends them, another client is
-served meanwhile, and memory stays bounded. With --slow every array of every API.
+"""Large legal requests, and batches that unpack to gigabytes: another client is served meanwhile, and memory stays
+bounded. With --slow the requests fill every array of every API.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ AFTERWARDS_MB = 400
 
 @pytest.fixture
 def broker(new_broker: NewBroker) -> Iterator[Target]:
-    """Names that are made up make no topics, and who joins a group need not wait for others."""
+    """A broker that creates no topics by itself, and where a new group does not wait for further members."""
     running = new_broker(auto_create_topics_enable="false", group_initial_rebalance_delay_ms=0)
     with RawClient(running.bootstrap_servers) as client:
         assert client.call(create(new_topic(TOPIC, PARTITIONS))).topics[0].error_code == 0

@@ -1,8 +1,8 @@
-"""Consumers that come and go, some with a word and some without, while a producer runs: no record is lost, and in the
+"""Consumers that come and go while a producer runs, some by leaving and some by a kill: no record is lost, and in the
 end the committed offsets are the ends of the logs.
 
-A minute for each group with --slow; in the ordinary run three seconds, and one group of those that a broker can't tell
-apart: what an assignor computes is nothing to the broker but bytes.
+A run takes a minute for each group with --slow, else three seconds. Assignments are mere bytes to the broker, so the
+ordinary run has only one of the groups that differ by their assignor alone.
 """
 
 import random

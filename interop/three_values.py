@@ -1,6 +1,6 @@
-"""A client writes three values and reads them back in a group, whatever settings it comes in by.
+"""Functions in which a client writes three values and reads them back in a group, with any settings.
 
-Who knows a client's settings writes the rest of the test; what differs from client to client is here.
+A test brings the settings; the calls that differ from client to client are here.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _STRING = "org.apache.kafka.common.serialization.String"
 
 
 def read_by_confluent(config: dict[str, Any], topic: str, within_s: float = 30) -> Values:
-    """The first three values of a topic, or what of them has come in that time."""
+    """Return the first three values of a topic, or those that came within the time."""
     consumer = Consumer({**config, "group.id": topic, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     values: Values = []

@@ -87,7 +87,7 @@ def node(program: str) -> list[str]:
 
 
 def npm_packages(language: str, timeout_s: float = FETCH_TIMEOUT_S) -> Path:
-    """`npm ci` beside a copy of the sources, as ES modules look for packages nowhere else."""
+    """Run `npm ci` beside a copy of the sources, as ES modules look for packages nowhere else; return the folder."""
     need("node", "npm")
     sources, folder = SOURCES / language, BUILT / language
 
@@ -138,7 +138,10 @@ def _old_openssl() -> Path:
 
 
 def rust(program: str) -> list[str]:
-    """Without a lock file in the sources, as it would name where crates come from; Cargo.toml pins what is used."""
+    """Build the Rust programs; return the command of one.
+
+    The sources have no lock file, as it would name where crates come from; Cargo.toml pins the versions.
+    """
     need("cargo")
     sources, folder = SOURCES / "rust", BUILT / "rust"
 
@@ -162,7 +165,7 @@ def java_classes(program: str, release: str) -> Path:
 
 
 def java(program: str, release: str) -> list[str]:
-    """A class compiled against the jars of that release of Kafka's clients, which it then runs with."""
+    """Return the command of a class that is compiled against a release of Kafka's clients, and runs with it."""
     classes = java_classes(program, release)
     command = [str(java_home() / "bin" / "java"), QUICK, "-Xmx256m"]
     return [*command, "-cp", f"{client_jars(release)}/*{os.pathsep}{classes}", program]

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def eventually(look: Callable[[], Any], expected: Any, timeout_s: float = 30.0) -> None:
-    """Look until the expected thing is seen; what is seen last decides."""
+    """Call `look` until it returns the expected value; fail with its last value when the time is over."""
     deadline = time.monotonic() + timeout_s
     while (seen := look()) != expected and time.monotonic() < deadline:
         time.sleep(0.02)

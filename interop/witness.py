@@ -33,7 +33,7 @@ def _loop_s() -> float:
 
 
 class Witness:
-    """Asks for the API versions all the time, over a connection of its own, in a thread.
+    """A thread that asks for the API versions all the time, over a connection of its own.
 
     waits_s: how much CPU time a usual machine's broker would have spent while each request waited for its answer.
     """
@@ -66,7 +66,7 @@ class Witness:
 
 @dataclass(frozen=True)
 class Seen:
-    """The cost of one giant: the longest wait of the witness, the memory that it took, and what became of it."""
+    """The cost of one giant: the longest wait of the witness, the memory that it took, and its outcome."""
 
     name: str
     worst_s: float
@@ -80,10 +80,10 @@ class Seen:
 
 
 def send_giant(bootstrap_servers: str, giant: Giant, answer_within_s: float = 60) -> Seen:
-    """Send it and await the answer, or the end of its connection; whoever parks it longer is left alone with it."""
+    """Send a giant and await its answer or the end of its connection; a broker may park it longer than that."""
     process = process_at(bootstrap_servers)
     peak = Path(f"/proc/{process.pid}")
-    (peak / "clear_refs").write_text("5")  # the peak begins anew
+    (peak / "clear_refs").write_text("5")  # the peak of the memory is measured anew
     before = resident_mb(process)
     with RawClient(bootstrap_servers, answer_within_s) as client, Witness(bootstrap_servers) as witness:
         begin = time.monotonic()

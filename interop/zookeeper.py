@@ -28,7 +28,7 @@ _START_S = 90
 
 
 class _Jvm:
-    """A JVM in a folder of its own; both end with the block."""
+    """A JVM in a folder of its own, which is removed when the JVM ends."""
 
     def __init__(self, name: str, jars: Path, main: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix=f"{name}-"))
