@@ -169,7 +169,7 @@ def test_promised_megabytes_take_no_memory(bootstrap: str) -> None:
 
 
 def test_a_client_that_never_reads(bootstrap: str, topic: str) -> None:
-    """A broker whose client never reads stops reading that connection's requests after some unread answers."""
+    """A client that never reads can't fill the broker's memory: the broker stops reading the client's requests."""
     broker = process_at(bootstrap)
     with RawClient(bootstrap) as client:
         data = framed(request_bytes(MetadataRequest(None, False), 12)) * 200

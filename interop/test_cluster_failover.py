@@ -44,7 +44,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
 
 
 def fill(cluster: KafkaCluster) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})  # the client must live as long as answers are waited for
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})  # must outlive the waits for answers
     for each in admin.create_topics([NewTopic(name, PARTITIONS, 3) for name in ("in", "out")]).values():
         each.result(30)
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True})

@@ -105,7 +105,7 @@ def test_a_seed_is_a_sequence_and_a_sequence_is_json() -> None:
 
 
 def test_odd_values_come_between_the_steps_of_a_seed() -> None:
-    """Steps with odd values come between a seed's usual steps, can be sent, and set fields that usual steps never set."""
+    """Steps with odd values come between a seed's usual steps; they can be sent, and set fields that are else unset."""
     versions = {spec.name: (spec.min_version, spec.stable_max_version) for spec in SPECS.values()}
     added = []
     for seed in range(40):

@@ -91,7 +91,10 @@ def test_faststream(bootstrap: str, client: str) -> None:
 
 @pytest.mark.parametrize("mode", ["strict", "auto"])
 def test_pytest_asyncio(mode: str, tmp_path: Path) -> None:
-    """The fixtures for aiokafka work under pytest-asyncio, in a Python of its own, as it would run the coroutines here."""
+    """The fixtures for aiokafka work under pytest-asyncio.
+
+    It runs in a Python of its own, as it would take over the coroutine tests here.
+    """
     program = python("pytest", "pytest-asyncio", "aiokafka", "h11", "crc32c", "cramjam", "backports.zstd")
     shutil.copy(SOURCES / "asyncio_fixtures.py", tmp_path / "test_application.py")
     options = ["-q", "-p", "pykafka_broker.pytest_plugin", "-p", "no:anyio", "-o", f"asyncio_mode={mode}"]

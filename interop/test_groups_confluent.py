@@ -18,7 +18,7 @@ pytestmark = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
 @pytest.fixture(scope="module")
 def bootstrap(target_name: str) -> Iterator[str]:
-    """A broker whose members of the new protocol come back ten times as often: they learn of each other that way."""
+    """A broker with short heartbeat intervals, by which members of the new protocol learn of each other sooner."""
     often = {f"group.consumer.{key}heartbeat.interval.ms": "500" for key in ("", "min.")}
     with start(target_name, often) as broker:
         yield broker.bootstrap_servers
@@ -83,7 +83,7 @@ def read(consumer: Consumer, count: int, timeout_s: float = 20) -> list[int]:
 
 
 def poll_until(consumers: list[Consumer], owned: list[int], timeout_s: float = 30) -> None:
-    """Polls them all until they own that many partitions each."""
+    """Poll all consumers until each owns its number of partitions."""
     deadline = time.monotonic() + timeout_s
 
     def now() -> list[int]:

@@ -1,5 +1,5 @@
-"""Groups whose data directory changes hands between Apache Kafka and this broker: what members read has not changed, so
-their epochs stay and nobody has to rebalance. Both sides must compute the same hash of the topics for it (KIP-1101).
+"""Groups whose data directory changes hands between Apache Kafka and this broker. The topics have not changed, so the
+members' epochs stay and no group rebalances: both sides compute the same hash of the topics (KIP-1101).
 """
 
 import time
@@ -82,7 +82,7 @@ def beating(epochs: dict[str, int]) -> dict[str, Message]:
 
 
 def told(client: RawClient, requests: dict[str, Message]) -> dict[str, int]:
-    """The epochs that the members are told; errors instead where there are any."""
+    """Send each member's heartbeat; return its epoch by group, or its error code as a negative number."""
     answers: dict[str, Any] = {kind: client.call(request) for kind, request in requests.items()}
     return {kind: -answer.error_code or answer.member_epoch for kind, answer in answers.items()}
 
@@ -101,7 +101,7 @@ def await_coordinators(client: RawClient) -> None:
 
 
 def join(broker: Target) -> dict[str, int]:
-    """The epochs of three members of three groups, once they have not changed for a while."""
+    """Let a member join each of three groups; return their epochs once they have not changed for a while."""
     with RawClient(broker.bootstrap_servers) as client:
         client.call(CreateTopicsRequest([CreatableTopic(name, count, 1) for name, count in TOPICS.items()], 20_000))
         await_coordinators(client)

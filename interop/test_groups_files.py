@@ -24,7 +24,7 @@ def jvm() -> Iterator[JavaTools]:
 
 @pytest.fixture(params=RECORDS)
 def group(request: pytest.FixtureRequest, jvm: JavaTools, bootstrap: str, make_topic: MakeTopic) -> tuple[str, str]:
-    """A group that a console consumer has been in, and its protocol."""
+    """A group that a console consumer has joined, and its protocol."""
     topic, protocol = make_topic(), request.param
     server = ("--bootstrap-server", bootstrap, "--topic", topic)
     jvm.run("kafka-console-producer", *server, stdin="a\nb\nc\n")

@@ -31,7 +31,7 @@ def groups(jvm: JavaTools, bootstrap: str) -> Tool:
 
 @pytest.fixture(params=["classic", "consumer"])
 def group(request: pytest.FixtureRequest, jvm: JavaTools, bootstrap: str, make_topic: MakeTopic) -> tuple[str, str]:
-    """A group that a console consumer has been in, and its topic with five records."""
+    """A group that a console consumer has joined, and its topic with five records."""
     topic, protocol = make_topic(), request.param
     server = ("--bootstrap-server", bootstrap)
     jvm.run("kafka-console-producer", *server, "--topic", topic, stdin="a\nb\nc\nd\ne\n")

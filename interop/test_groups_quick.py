@@ -1,4 +1,4 @@
-"""Groups on a broker for tests: nobody waits for intervals that were made for production."""
+"""Groups on a broker for tests: members do not wait for intervals that were made for production."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pykafka_broker.testing import KafkaBroker
 
 PARTITIONS = 4
-KAFKAS_WAY_S = {"second": 5.0, "killed": 45.0}  # how long both take with Kafka's settings
+KAFKAS_WAY_S = {"second": 5.0, "killed": 45.0}  # the seconds that both take with Kafka's settings
 MEMBER = """
 import sys
 from confluent_kafka import Consumer

@@ -14,7 +14,7 @@ from interop.crew import COMES_BACK, Crew, Kind, one_of_each, patient
 from interop.targets import Target
 from interop.waiting import eventually
 
-# Long enough for the restart of a real Kafka: who is thrown out for its absence would prove nothing.
+# Longer than the restart of a real Kafka: a member that is thrown out meanwhile would prove nothing.
 SESSION_MS = 45_000
 CLASSIC = one_of_each(SESSION_MS)
 COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky"}
@@ -46,7 +46,7 @@ def crew(request: pytest.FixtureRequest, broker: Target, tmp_path: Path) -> Iter
 
 
 def at_rest(crew: Crew, before: Mapping[int, int]) -> list[int]:
-    """The partitions of which no more is committed."""
+    """Return the partitions whose committed offset has not risen."""
     committed = crew.committed()
     return [partition for partition, offset in before.items() if committed.get(partition, -1) <= offset]
 

@@ -38,7 +38,7 @@ def attempt(jvm: JavaTools, bootstrap: str) -> Tool:
 
 @pytest.fixture
 def sh(attempt: Tool) -> Tool:
-    """A tool that has to succeed."""
+    """A function that runs a tool, which has to succeed."""
 
     def run(*arguments: str, **options: Any) -> Outcome:
         outcome = attempt(*arguments, **options)
@@ -61,7 +61,7 @@ def numbers(make_topic: MakeTopic, bootstrap: str) -> str:
 
 @contextmanager
 def member(bootstrap: str, group: str, topic: str, protocol: str) -> Iterator[Consumer]:
-    """A member that has read and committed everything, and is still there."""
+    """A member that has read and committed everything and stays in its group."""
     settings = {"group.id": group, "group.protocol": protocol, "auto.offset.reset": "earliest", "client.id": "reader"}
     consumer = Consumer({"bootstrap.servers": bootstrap, "enable.auto.commit": False, **settings})
     with closing(consumer):
@@ -74,7 +74,7 @@ def member(bootstrap: str, group: str, topic: str, protocol: str) -> Iterator[Co
 
 
 def rows(outcome: Outcome) -> list[list[str]]:
-    """The cells of a table, without its headings and what is said around it."""
+    """Return the cells of a table, without its headings and the lines around it."""
     lines = [line for line in outcome.lines if line.strip() and not line.startswith("Consumer group")]
     return [line.split() for line in lines[1:]]
 
@@ -101,7 +101,7 @@ def test_a_group_with_a_member(protocol: str, attempt: Tool, sh: Tool, numbers: 
         assert [group, protocol.capitalize(), "consumer"] in rows(sh("kafka-groups", "--list"))
         assert group in sh("kafka-groups", "--list", "--group-type", protocol).out
         assert group in sh("kafka-groups", "--list", "--consumer").out
-        # Nobody takes the offsets from under a member's feet, nor the group.
+        # The offsets and the group of a live member can't be changed or deleted.
         refused = attempt(*of_group, "--topic", numbers, "--reset-offsets", "--to-earliest", "--execute")
         assert "Stable" in refused.out + refused.err
         assert "GroupNotEmpty" in attempt(*of_group, "--delete").out
@@ -144,7 +144,7 @@ def test_offsets_are_reset_and_deleted(
     plan = tmp_path / "plan.csv"
     plan.write_text(f"{numbers},0,2\n{numbers},1,99\n")
     sh(*of_group, "--reset-offsets", "--from-file", str(plan), "--execute")
-    assert current() == ["2", "10"]  # beyond the end is at the end
+    assert current() == ["2", "10"]  # an offset beyond the end becomes the end
     export = sh(*of_group, "--topic", numbers, "--reset-offsets", "--to-current", "--export", "--dry-run")
     assert sorted(line.replace('"', "") for line in export.lines if line) == [f"{numbers},0,2", f"{numbers},1,10"]
     sh(*of_group, "--delete-offsets", "--topic", f"{numbers}:1")
@@ -188,7 +188,7 @@ def test_verifiable_clients(sh: Tool, make_topic: MakeTopic, bootstrap: str) -> 
 
 
 def test_verifiable_share_consumers(sh: Tool, make_topic: MakeTopic, bootstrap: str) -> None:
-    """Whichever way it acknowledges, it gets every record once, and the group is done with all of them."""
+    """A verifiable share consumer gets every record once and acknowledges all, in each acknowledgement mode."""
     topic, count = make_topic(2), 500
     of_topic = ("--topic", topic, "--max-messages", str(count))
     sent = [each for each in events("VerifiableProducer", bootstrap, *of_topic) if "offset" in each]

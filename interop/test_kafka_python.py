@@ -18,7 +18,7 @@ Produce = Callable[..., list[Any]]
 
 @pytest.fixture
 def produce(bootstrap: str) -> Produce:
-    """Sends records (values, or keyword arguments of `send`) and returns their metadata."""
+    """Send records (values, or keyword arguments of `send`); return their metadata."""
 
     def send_all(topic: str, records: list[Any], **settings: Any) -> list[Any]:
         with closing(KafkaProducer(bootstrap_servers=bootstrap, **settings)) as producer:
@@ -37,7 +37,7 @@ def consumer(bootstrap: str) -> Iterator[KafkaConsumer]:
 
 
 def read(consumer: KafkaConsumer, count: int, timeout_s: float = 20) -> list[Any]:
-    """The next `count` records of whatever is assigned."""
+    """Return the next `count` records of the assigned partitions."""
     records: list[Any] = []
     deadline = time.monotonic() + timeout_s
     while len(records) < count and time.monotonic() < deadline:
@@ -58,7 +58,7 @@ def test_every_compression_comes_back(codec: str | None, topic: str, produce: Pr
 @pytest.mark.parametrize("acks", [0, 1, "all"])
 def test_every_acks_setting_writes(acks: int | str, topic: str, produce: Produce, consumer: KafkaConsumer) -> None:
     sent = produce(topic, [b"a", b"b"], acks=acks, enable_idempotence=False)
-    if acks != 0:  # with 0 nothing comes back and the client makes the offsets up
+    if acks != 0:  # with acks=0 nothing comes back, and the client makes the offsets up
         assert [m.offset for m in sent] == [0, 1]
     consumer.assign([TopicPartition(topic, 0)])
     assert [(r.offset, r.value) for r in read(consumer, 2)] == [(0, b"a"), (1, b"b")]

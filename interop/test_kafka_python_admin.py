@@ -132,7 +132,7 @@ def test_describe_topic_partitions_in_pages(admin: KafkaAdminClient, make_topic:
 
 
 def value_of(admin: KafkaAdminClient, kind: ConfigResourceType, name: str, key: str) -> Callable[[], tuple[str, str]]:
-    """Reads one setting: its value and where that comes from."""
+    """Return a setting's value and its source."""
 
     def look() -> tuple[str, str]:
         entry = configs_of(admin, kind, name, config_filter="all")[key]

@@ -126,7 +126,7 @@ def test_go(bootstrap: str, program: str, expected: dict[str, str]) -> None:
 @pytest.mark.ours_only
 @pytest.mark.parametrize("release", ["0.10.2.2", "0.11.0.2", "1.1.1", "2.1.0", "2.8.2", "3.6.0"])
 def test_sarama_as_of(bootstrap: str, release: str) -> None:
-    """Sarama asks for what the release that it is told had; it is told an old one in many a program."""
+    """Sarama works with each release in its settings: many programs set an old one, whose versions it then sends."""
     version = tuple(int(part) for part in release.split("."))
     expected = {name: found for name, found in SARAMA.items() if version >= SINCE.get(name, (0,))}
     assert run([*toolchains.go("sarama"), bootstrap, release]) == expected
@@ -151,7 +151,7 @@ def test_sarama_as_of(bootstrap: str, release: str) -> None:
 def test_broker_restarts(
     new_broker: NewBroker, build: Callable[[str], list[str]], program: str, expected: str, end: str
 ) -> None:
-    """An idempotent producer goes on over it: nothing is lost, and nothing is there twice."""
+    """An idempotent producer goes on over the end of its broker: no record is lost, and none is there twice."""
     command = build(program)
     broker = new_broker()
 

@@ -1,4 +1,4 @@
-"""The broker's outgoing connection against our own broker and against Kafka: what one answers, the other does too."""
+"""The broker's outgoing connection to our own broker and to Kafka: both give the same answers."""
 
 import asyncio
 import contextlib
@@ -64,7 +64,7 @@ def batch(number: int) -> bytes:
 
 
 async def make_topic(link: Link) -> bytes:
-    """Its id, once the broker leads it; a Kafka says so in its metadata a moment before that is so."""
+    """Create a topic; return its id once the broker leads it, which Kafka's metadata say a moment too early."""
     topic = CreatableTopic(TOPIC, num_partitions=1, replication_factor=1)
     created = await link.ask(CreateTopicsRequest([topic], timeout_ms=TIMEOUT_MS), TIMEOUT_MS)
     assert created.topics[0].error_code == ErrorCode.NONE

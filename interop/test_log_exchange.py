@@ -96,7 +96,7 @@ def test_a_dynamic_quorum_with_two_directories(tmp_path: Path, jvm: JavaTools) -
 
 
 def log_dirs(bootstrap: str) -> dict[tuple[str, int], str]:
-    """Return where each partition is; a copy that is being made is not there yet."""
+    """Return the directory of each partition; a copy that is being made does not count."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
         (answer,) = admin.describe_log_dirs()
@@ -112,7 +112,7 @@ def log_dirs(bootstrap: str) -> dict[tuple[str, int], str]:
 
 
 def move_one(bootstrap: str, source: Path, target: Path) -> tuple[str, int]:
-    """Bring a partition from one directory to the other; which one it was."""
+    """Move a partition from one directory to the other; return its topic and number."""
     places = log_dirs(bootstrap)
     moved = next(key for key, place in places.items() if key[0].startswith("codec-") and place == str(source))
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
@@ -125,7 +125,7 @@ def move_one(bootstrap: str, source: Path, target: Path) -> tuple[str, int]:
 
 
 def go_on(bootstrap: str, written: exchanged.Written) -> None:
-    """Whatever the other one left is there; what comes now, the next one has to find."""
+    """Check that the records of earlier rounds are there, and write a further round."""
     exchanged.check(bootstrap, written)
     exchanged.write(bootstrap, written)
 
@@ -137,7 +137,7 @@ def kill(broker: RealKafka | KafkaBroker, written: exchanged.Written, *directori
 
 
 def dump_everything(jvm: JavaTools, data_dir: Path) -> None:
-    """Every kind of file is there, and the tool reads each without complaint."""
+    """Check that every kind of file is there, and that Kafka's dump tool reads each without complaint."""
     kinds: set[str] = set()
     folders = sorted(path for path in data_dir.iterdir() if path.is_dir())
     for topic, of_topic in groupby(folders, lambda folder: folder.name.rpartition("-")[0]):

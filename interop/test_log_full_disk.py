@@ -1,5 +1,5 @@
-"""The disk runs full under a running broker: clients are told, nothing acknowledged is lost, reads go on, and writes
-too when there is room.
+"""The disk runs full under a running broker: clients get errors, nothing acknowledged is lost, reads go on, and writes
+go on once there is room.
 """
 
 import time
@@ -48,7 +48,7 @@ class Writer:
         self.acknowledged = 0
 
     def produce(self) -> int:
-        """Write the next number; if it is refused the same is written again the next time, as a client does."""
+        """Write the next number; a refused number is written again the next time, as a client does."""
         number = self.acknowledged
         record = Rec(b"%d" % number + b" " * VALUE_BYTES, timestamp=time.time_ns() // 1_000_000)
         data = batch(record, producer=(*self._producer, number))
@@ -102,7 +102,7 @@ def test_a_disk_runs_full(disk: Path, end: str) -> None:
 
 
 def refuses_offsets(where: str) -> None:
-    """An offset can't be committed either: the topic of the offsets has no room."""
+    """Check that an offset can't be committed: the offsets topic has no room."""
     offsets = OffsetCommitRequestTopic("full", partitions=[OffsetCommitRequestPartition(0, 7)])
     with RawClient(where) as client:
         client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["readers"]), 4)

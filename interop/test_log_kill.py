@@ -76,7 +76,7 @@ def check_retained(found: Partitions, acknowledged: dict[int, Place]) -> None:
 
 
 def check_compacted(found: Partitions, acknowledged: dict[int, Place]) -> None:
-    """The last record of each key is there, and nothing is there that was not written."""
+    """Check that the last record of each key is there, and no record that was not written."""
     check_once_in_order(found)
     last = {key_of(number): number for number in sorted(acknowledged)}
     check_places(found, {number: acknowledged[number] for number in last.values()})
@@ -101,7 +101,7 @@ class Tally:
 
 
 class Load:
-    """All that runs while the broker is killed again and again."""
+    """The clients that run while the broker is killed again and again."""
 
     def __init__(self, broker: Target, files: Path, stack: ExitStack) -> None:
         self._broker, self._where = broker, broker.bootstrap_servers
@@ -152,7 +152,7 @@ class Load:
         assert len(safe.acknowledged["rolling"]) > before, "no load came through in this round"
 
     def _await_transactions(self) -> None:
-        """A client waits half a second before it looks for its coordinator again: let it come through."""
+        """Wait until transactions go on: a client waits half a second before it looks for its coordinator again."""
         before, deadline = len(self.transactions.committed), time.monotonic() + 10
         while len(self.transactions.committed) == before and time.monotonic() < deadline:
             time.sleep(0.01)
