@@ -37,7 +37,7 @@ def files(path: Path) -> set[str]:
 
 
 def test_a_clone_is_installed_as_it_is_and_left_as_it_was(tmp_path: Path) -> None:
-    """A clone is installed without a folder build/: an old one would bring back modules that `git pull` deleted."""
+    """A clone is installed without its old folder build/, which holds deleted modules, and the clone is unchanged."""
     source, site = clone(tmp_path / "clone"), tmp_path / "site"
     stale = source / "build" / "lib" / PACKAGE / "stale_module.py"
     stale.parent.mkdir(parents=True)

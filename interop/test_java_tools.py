@@ -236,7 +236,7 @@ def test_producer_perf_test(jvm: JavaTools, bootstrap: str, topic: str, sh: Shel
 @pytest.mark.whole
 @pytest.mark.one_broker("it looks into the files of one")
 def test_every_tool_again_after_a_restart_and_the_files_hold(jvm: JavaTools, new_broker: Any, tmp_path: Path) -> None:
-    """Every tool works again after a restart, and DumpLogSegments reads each file on the disk."""
+    """The offsets are the same after a restart, and DumpLogSegments reads each file on the disk."""
     broker = new_broker(log_segment_bytes=1_048_576, log_index_interval_bytes=1024)
     sh = Shell(jvm, broker.bootstrap_servers)
     sh("kafka-topics", "--create", "--topic", "dumped", "--partitions", "2", "--config", "retention.ms=-1")

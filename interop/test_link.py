@@ -111,7 +111,7 @@ def test_records_go_in_pipelined_and_come_back_in_order(peer: Target) -> None:
 
 
 def test_every_version_of_a_request_is_understood(peer: Target) -> None:
-    """Headers change with the version: the cluster says its name in all that have room for it."""
+    """Metadata is answered in at least ten versions, and each answer has the cluster's id and the broker."""
 
     async def scenario(link: Link) -> None:
         served = 0

@@ -1,4 +1,4 @@
-"""The matrix: rows are files, a cell is what a program's exit code says, and a run may be ended and resumed."""
+"""The matrix: rows are files, a program's exit code makes a cell, and a run may be ended and resumed."""
 
 from __future__ import annotations
 
@@ -164,7 +164,11 @@ def test_the_line_that_says_most_is_told(said: str, telling: str) -> None:
 
 
 def test_records_that_are_years_old_stay_in_a_topic_of_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Retention looks after half a minute: a look-up by time then found nothing, once in a hundred runs."""
+    """A topic of the matrix has no retention, so that records with a time years ago stay.
+
+    With default retention they were deleted half a minute later: once in a hundred runs a look-up by time found
+    nothing.
+    """
     asked: list[dict[str, str]] = []
 
     @contextmanager
@@ -322,7 +326,7 @@ def test_the_rows_of_the_project_are_sound() -> None:
 
 
 def test_the_published_page_is_that_of_the_results() -> None:
-    """`python -m interop.matrix --render` writes it anew."""
+    """The published page shows the recorded results; `python -m interop.matrix --render` writes the page anew."""
     assert (INTEROP / "MATRIX.md").read_text() == as_markdown(load(ROWS), Results())
 
 

@@ -112,7 +112,7 @@ FORMATTERS = "org.apache.kafka.connect.mirror.formatters"
 
 
 def formatted(bootstrap: str, topic: str, formatter: str, most: int = 1) -> str:
-    """The first records of a topic, as MirrorMaker's own reader shows them, a line each."""
+    """Return the first records of a topic, a line each, as MirrorMaker's own formatter prints them."""
     command = java_command(
         *(QUICK, "-cp", f"{mirror_jars()}/*:{kafka_classpath(APPLICATIONS_VERSION)}"),
         "org.apache.kafka.tools.consumer.ConsoleConsumer",

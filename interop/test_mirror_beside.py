@@ -1,4 +1,4 @@
-"""Our mirror beside MirrorMaker 2: both mirror the same clusters, and leave behind the same.
+"""Our mirror beside MirrorMaker 2: both mirror the same clusters, with the same results.
 
 Compared: the topics of the target with their partitions and the configs that were set on them, all records with
 timestamps, keys and headers, the names of MirrorMaker's own topics on both sides, the last offset sync of each

@@ -1,4 +1,4 @@
-"""The parts of the command for a new release; the whole of it needs an hour and another Kafka."""
+"""The parts of the command for a new release; the whole command takes an hour and another Kafka."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_offsets_of_the_old_produce(client: RawClient, topic: str, version: int)
 
 
 def test_several_message_sets_in_one_request(client: RawClient, topic: str) -> None:
-    """Before format 2 a request could carry any number of entries, compressed and plain ones mixed."""
+    """A request may carry several message sets before format 2, compressed and plain ones mixed."""
     mixed = batch(b"a", b"b", magic=1, codec="gzip") + batch(b"c", magic=1) + batch(b"d", b"e", magic=1, codec="gzip")
     write(client, topic, mixed, 2)
     assert [r.value for r in records(read(client, topic, 4))] == [b"a", b"b", b"c", b"d", b"e"]

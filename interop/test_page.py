@@ -1,4 +1,4 @@
-"""The page in a real Chromium: every view, what changes under it, and contents that mean harm.
+"""The page in a real Chromium: every view, changes while a view is open, and malicious contents.
 
 The browser is one that the machine has, or one that npm brings (`interop/chromium.py`).
 """

@@ -26,7 +26,7 @@ def browser() -> Iterator[Browser]:
 
 
 def test_a_cluster_is_seen_as_one(browser: Browser) -> None:
-    """Six partitions with one replica each on three brokers: no broker has all, and one page has everything."""
+    """One page shows a whole cluster: six partitions with one replica each on three brokers."""
     with KafkaCluster(3) as cluster:
         cluster.create_topic("spread", 6, replication_factor=1)
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
@@ -70,7 +70,7 @@ def test_a_cluster_is_seen_as_one(browser: Browser) -> None:
                 tab.page.locator("tbody tr", has_text="Fetch").locator(f"td:nth-child(3):text-is('{number}')").first
             ).to_be_visible()
 
-        # one node alone; and what is left where a node is dead
+        # one node alone; and the rest of the cluster where a node is dead
         choice = tab.page.get_by_label("Nodes shown")
         choice.select_option(label=f"Node {elsewhere}")
         tab.open("groups")
@@ -86,7 +86,7 @@ def test_a_cluster_is_seen_as_one(browser: Browser) -> None:
 
 
 def record_a_run(path: Path) -> None:
-    """Three orders, and a consumer that has read and committed them and is still there."""
+    """Record three orders, and a consumer that has read and committed them and stays in its group."""
     with KafkaBroker() as broker:
         broker.create_topic("orders")
         broker.start_recording()

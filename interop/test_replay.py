@@ -80,7 +80,7 @@ def test_kafka_answers_the_same(
 def test_what_kafka_answers_otherwise_is_told(
     kafka: RealKafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A topic of that name is there already, with one partition."""
+    """Replaying names the answers in which Kafka differs: here the topic exists already, with one partition."""
     path = tmp_path / "taken.jsonl"
     with KafkaBroker() as broker:
         broker.start_recording()
@@ -99,7 +99,7 @@ def test_what_kafka_answers_otherwise_is_told(
 
 
 def test_a_cluster_of_kafkas_answers_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Partitions and coordinators are led by the recorded brokers, whatever Kafka had chosen."""
+    """A cluster of Kafka's answers as recorded: replaying moves partitions and coordinators to the recorded brokers."""
     path = tmp_path / "cluster.jsonl"
     with KafkaCluster(2) as cluster:
         for name in ("shop-orders", "shop-billed"):

@@ -124,7 +124,7 @@ def test_json_schemas_are_checked_with_what_they_refer_to(client: SchemaRegistry
 
 
 def messages(**extra: int) -> dict[str, type[Message]]:
-    """Two files, the second importing the first: `extra` are more fields of type int32 in the second."""
+    """Return message classes of two Protobuf files, the second importing the first; extra: more int32 fields in it."""
     pool = descriptor_pool.DescriptorPool()
     user = descriptor_pb2.FileDescriptorProto(name="user.proto", package="shop", syntax="proto3")
     user.message_type.add(name="User").field.add(name="name", number=1, type=9, label=1)

@@ -1,4 +1,4 @@
-"""A flood of ACLs: a hundred thousand are made, looked through and taken away, and others are served meanwhile."""
+"""A flood of ACLs: a hundred thousand are created, searched and deleted, and other clients are served meanwhile."""
 
 from collections.abc import Iterator
 

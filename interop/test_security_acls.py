@@ -36,7 +36,7 @@ from pykafka_broker.config.properties import format_properties
 LISTENER = "SASL_PLAINTEXT"
 AUTHORIZER = {
     "authorizer__class__name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super__users": "User:ANONYMOUS",  # who comes by the plain listener: administrators, and Kafka itself
+    "super__users": "User:ANONYMOUS",  # the clients of the plain listener: administrators, and Kafka itself
 }
 PREFIXED = ResourcePatternType.PREFIXED
 Run = Callable[..., str]
@@ -96,7 +96,7 @@ def alice(broker: SaslBroker, **more: Any) -> dict[str, Any]:
 
 
 def produced(producer: Producer, topic: str) -> int:
-    """The error code of one record, or 0."""
+    """Produce one record; return its error code, or 0."""
     codes: list[int] = []
 
     def on_delivery(error: KafkaError | None, message: Message) -> None:
@@ -104,14 +104,14 @@ def produced(producer: Producer, topic: str) -> int:
 
     try:
         producer.produce(topic, b"x", on_delivery=on_delivery)
-    except KafkaException as error:  # what it was told of the topic the last time it says at once
+    except KafkaException as error:  # a client that knows the topic's error from before raises it at once
         return int(error.args[0].code())
     producer.flush(20)
     return codes[0]
 
 
 def consumed(consumer: Consumer, timeout_s: float = 20) -> bytes | int:
-    """The next value, or the code of the next error."""
+    """Return the next value, or the code of the next error."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         message = consumer.poll(0.5)
@@ -260,7 +260,7 @@ def kafka_acls(broker: SaslBroker, java: JavaClients) -> Run:
 
 
 def listed(kafka_acls: Run, *filters: str) -> set[str]:
-    """The lines of ACLs."""
+    """Return the lines of `kafka-acls --list` that describe ACLs."""
     return {line.strip() for line in kafka_acls("--list", *filters).splitlines() if "principal=" in line}
 
 
@@ -310,7 +310,7 @@ APPLICATION = "streams-wordcount"
 
 @pytest.mark.java
 def test_streams_needs_rights_on_its_inner_topics(broker: SaslBroker, admin: AdminClient, tmp_path: Path) -> None:
-    """Without the right to make them nothing is counted; with it everything is."""
+    """Streams counts words only with the right to create its inner topics."""
     for done in admin.create_topics([NewTopic(name, 1, 1) for name in STREAMS_TOPICS]).values():
         done.result(20)
     give(
@@ -373,7 +373,7 @@ def every(kind: ResourceType, pattern: ResourcePatternType, name: str | None = N
 @pytest.mark.java
 @pytest.mark.ours_only
 def test_acls_change_hands_with_kafka(tmp_path: Path) -> None:
-    """Ours, Kafka, ours and Kafka again: each adds, and takes what the other has added."""
+    """ACLs stay when a data directory goes to Kafka and back twice; each broker adds ACLs and keeps the other's."""
     from interop.real_kafka import RealKafka
     from pykafka_broker.testing import KafkaBroker
 

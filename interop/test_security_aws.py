@@ -1,4 +1,4 @@
-"""AWS_MSK_IAM: what Amazon's own signers sign logs clients in, in Java by that mechanism, elsewhere by OAUTHBEARER."""
+"""AWS_MSK_IAM: clients log in with what Amazon's own signers sign, in Java by that mechanism, else by OAUTHBEARER."""
 
 import os
 import re
@@ -54,7 +54,7 @@ def aws() -> Iterator[AwsBroker]:
 
 @pytest.fixture
 def identity(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """The environment from which Amazon's libraries take who they are."""
+    """The environment variables from which Amazon's libraries take their credentials."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
@@ -107,7 +107,7 @@ def by_kafka_python(address: str, topic: str) -> None:
 
 
 def by_java(address: str, topic: str, folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
-    """Write a record by Kafka's console producer, with the login module of Amazon on its class path."""
+    """Write a record by Kafka's console producer, with Amazon's login module on its class path."""
     config = {"security.protocol": "SASL_PLAINTEXT", "sasl.jaas.config": f"{MODULE} required;"} | {
         name.replace("_", "."): value for name, value in settings.items()
     }

@@ -11,7 +11,7 @@ from pykafka_broker.security.sasl.jaas import parse_login_module
 
 pytestmark = [pytest.mark.java, pytest.mark.ours_only]
 
-Read = tuple[str, dict[str, str]] | None  # None: refused
+Read = tuple[str, dict[str, str]] | None  # None: the line is refused
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 LINES = [
     f'{MODULE} required username="admin" password="admin-secret" user_alice="a";',

@@ -33,7 +33,7 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
 
 @pytest.fixture(scope="module")
 def environment(kdc: Kdc) -> Iterator[None]:
-    """This process, and those that it starts, are alice."""
+    """An environment in which this process and its children log in as alice."""
     before = dict(os.environ)
     ticket = kdc.ticket("alice", kdc.keytab("alice"))
     os.environ |= {"KRB5_CONFIG": str(kdc.config), "KRB5CCNAME": f"FILE:{ticket}"}
@@ -107,7 +107,7 @@ def test_java_with_a_keytab(broker: Secured, kdc: Kdc) -> None:
 
 
 class Wrapped:
-    """Tokens in requests."""
+    """A login that sends its tokens in SaslAuthenticate requests."""
 
     def __init__(self, client: RawClient) -> None:
         self.client = client
@@ -122,7 +122,7 @@ class Wrapped:
 
 
 class Bare:
-    """Tokens and nothing else, not even a handshake, as clients of 0.9 do; Kafka 4 refuses them."""
+    """A login that sends bare tokens without a handshake, as clients of 0.9 do; Kafka 4 refuses them."""
 
     def __init__(self, client: RawClient) -> None:
         self.client = client

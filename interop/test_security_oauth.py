@@ -69,7 +69,7 @@ def by_confluent(address: str, topic: str, mint: Mint, pauses: Sequence[float]) 
         while time.monotonic() < end:
             producer.poll(0.1)
         producer.produce(topic, b"value")
-        # It may authenticate anew twice within a second, which Kafka refuses, and then connects again.
+        # The client may authenticate anew twice within a second, which Kafka refuses, and then connects again.
         if producer.flush(8):
             raise PermissionError(next(error.str() for error in errors if error.code() == KafkaError._AUTHENTICATION))
 
@@ -130,7 +130,7 @@ PYTHON_CLIENTS: dict[str, Callable[[str, str, Mint, Sequence[float]], None]] = {
 REFUSALS: dict[str, Any] = {
     "confluent-kafka": PermissionError,
     "kafka-python": (SaslAuthenticationFailedError, KafkaTimeoutError),
-    "aiokafka": (KafkaConnectionError, TimeoutError),  # it takes the challenge for a yes, and begins again and again
+    "aiokafka": (KafkaConnectionError, TimeoutError),  # takes the challenge for success, and connects again and again
 }
 
 
@@ -149,7 +149,7 @@ def test_clients_with_bad_tokens_are_told(broker: Secured, client: str, listener
 
 @pytest.mark.parametrize("client", PYTHON_CLIENTS)
 def test_clients_go_on_with_renewed_tokens(broker: Secured, client: str) -> None:
-    """Each token lasts four seconds, and the client longer."""
+    """Clients go on with renewed tokens: each token lasts four seconds, and the client runs longer."""
     PYTHON_CLIENTS[client](broker.address("SIGNED"), f"renewed-{client}", lambda: signed(4), [0, 3, 3, 3])
 
 

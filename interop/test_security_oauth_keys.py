@@ -1,4 +1,4 @@
-"""The keys that sign tokens of OAUTHBEARER: changed, garbage, slow to come, not there. And no token is in the log."""
+"""The keys that sign tokens of OAUTHBEARER: changed, invalid, slow to come or missing. No token is in the log."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Each client comes in by what `client_config` hands it, over each protocol and by each mechanism."""
+"""Each client logs in with the settings of `client_config`, over each protocol and by each mechanism."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -42,7 +42,7 @@ WAYS = [
 
 @pytest.fixture(scope="module")
 def brokers(target_name: str) -> Iterator[Callable[[str], SecuredTarget]]:
-    """One of each kind, started when it is first asked for; a real Kafka goes before the next one comes."""
+    """A function that returns a broker of a kind, started at the first call; only one real Kafka runs at a time."""
     running: dict[str, SecuredTarget] = {}
     with ExitStack() as stack:
 

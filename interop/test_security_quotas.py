@@ -1,5 +1,5 @@
-"""Quotas: what is counted, what clients are told, and for how long they are held up. Windows are three of a second, so
-that two seconds' worth of a quota are free at first.
+"""Quotas: the bytes and requests that count, the throttle times that clients are told, and their delays. There are
+three windows of a second, so that two seconds' worth of a quota are free at first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every row of the table of rights, with all rights and without each: the client is told what Kafka tells it."""
+"""Every row of the table of rights, with all rights and without each: the client gets Kafka's answer."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Clients that say who they are, over SASL_PLAINTEXT and SASL_SSL, with PLAIN and both SCRAMs; and those that lie."""
+"""Clients that log in over SASL_PLAINTEXT and SASL_SSL, with PLAIN and both SCRAMs, and logins that are refused."""
 
 import ssl
 import subprocess
@@ -113,7 +113,7 @@ PYTHON_CLIENTS: dict[str, Callable[..., Values]] = {
     "aiokafka": through_aiokafka,
 }
 REFUSALS: dict[str, Any] = {
-    "kafka-python": (SaslAuthenticationFailedError, KafkaTimeoutError),  # it tries again, whatever it is told
+    "kafka-python": (SaslAuthenticationFailedError, KafkaTimeoutError),  # this client tries again after every error
     "confluent-kafka": PermissionError,
     "aiokafka": KafkaConnectionError,
 }
@@ -228,7 +228,7 @@ def test_users_by_kafka_configs(broker: SaslBroker, java: JavaClients) -> None:
 @pytest.mark.ours_only
 @pytest.mark.parametrize(("first", "second"), [("pykafka", "kafka"), ("kafka", "pykafka")])
 def test_users_come_along_with_a_data_directory(tmp_path: Path, first: str, second: str) -> None:
-    """From one broker to the other and back."""
+    """Users stay when a data directory goes from one broker to the other and back."""
     with sasl_broker(first, tmp_path, keeps=True) as broker:
         add_user(broker, "erin", "one")
         assert changed(broker, "erin", "one")

@@ -1,4 +1,4 @@
-"""Kafka Streams under ACLs: with those that its documentation names it runs, and without one it ends and says why."""
+"""Kafka Streams under ACLs: with the ACLs of its documentation it runs, and without one it ends with the reason."""
 
 import time
 from collections import Counter

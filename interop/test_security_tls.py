@@ -45,7 +45,7 @@ def alice(broker: TlsBroker) -> str:
 
 @pytest.fixture(scope="module")
 def bad(broker: TlsBroker) -> dict[str, str | None]:
-    """Files of certificates that nobody should take."""
+    """Files of certificates that no broker should accept."""
     return {
         "none": None,
         "expired": broker.file("expired", authority().issue("alice", begins=-3, ends=-1)),

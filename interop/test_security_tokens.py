@@ -275,7 +275,7 @@ def test_a_reset_takes_the_tokens_with_it() -> None:
 
 
 def test_a_session_goes_on_with_a_renewed_token(broker: Secured, alice: RawClient) -> None:
-    """KIP-368: the same client logs in anew on the connection that it has, and asks for no other."""
+    """A session goes on with a renewed token: the client logs in anew on its connection (KIP-368)."""
     token = create(alice, lifetime_ms=60_000)
     alice.call(ExpireDelegationTokenRequest(token.hmac, 4000))
     with broker.connect("SASL") as client:

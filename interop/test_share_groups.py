@@ -25,7 +25,7 @@ def java() -> Iterator[JavaClients]:
 
 @pytest.fixture
 def tool(java: JavaClients, bootstrap: str) -> Callable[..., Outcome]:
-    """A tool of Kafka that has to succeed."""
+    """A function that runs a tool of Kafka, which has to succeed."""
 
     def run(name: str, *arguments: str, server: str = bootstrap) -> Outcome:
         outcome = java.run(name, "--bootstrap-server", server, *arguments)
@@ -37,7 +37,7 @@ def tool(java: JavaClients, bootstrap: str) -> Callable[..., Outcome]:
 
 @pytest.fixture
 def group(topic: str, tool: Callable[..., Outcome]) -> str:
-    """A group, named as its topic, that begins with the first record."""
+    """A share group with the name of its topic, which begins with the first record."""
     from_the_start(tool, topic)
     return topic
 
@@ -80,7 +80,7 @@ def read_until(consumer: JavaShareConsumer, count: int) -> list[str]:
 
 
 def start_offset(tool: Callable[..., Outcome], group: str, **where: str) -> list[str]:
-    """Start offset and lag of the only partition, as `kafka-share-groups` tells them."""
+    """Return the start offset and the lag of the only partition, as `kafka-share-groups` prints them."""
     lines = tool("kafka-share-groups", "--describe", "--offsets", "--group", group, **where).lines
     return next(line.split()[3:5] for line in lines if line.startswith(f"{group} "))
 

@@ -1,6 +1,6 @@
-"""Plain clients go the short ways: at least nine of ten Produce and Fetch requests of each.
+"""Ordinary clients use the broker's short ways for at least nine of ten Produce and Fetch requests.
 
-Rule: a client writes its records one after the other and reads them, with the settings that it has by itself.
+Rule: a client writes its records one after the other and reads them, with its default settings.
 """
 
 from __future__ import annotations

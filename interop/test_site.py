@@ -1,4 +1,4 @@
-"""The site's search, in a browser: what a reader types leads to the method, key or page that is meant."""
+"""The site's search, in a browser: a reader's words lead to the method, key or page that is meant."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TIMEOUT_MS = 20_000
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
-    """A server of files that says nothing."""
+    """A server of files that logs nothing."""
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -79,7 +79,7 @@ def test_what_is_typed_finds_its_place(typed: str, place: str, page: Page) -> No
     field = page.locator("input.md-search__input")
     field.fill("")
     field.press_sequentially(typed)
-    file, _, anchor = place.partition("#")  # what was typed stands between them, to be shown on the page
+    file, _, anchor = place.partition("#")  # the typed text stands between them, to be shown on the page
     found = page.locator(f".md-search-result__link[href*='{file}'][href$='#{anchor}']")
     found.first.wait_for(state="attached", timeout=TIMEOUT_MS)
 

@@ -29,10 +29,10 @@ from pykafka_broker.log.tool.verify import verify
 pytestmark = [pytest.mark.ours_only, pytest.mark.slow]
 
 LIVES = 4
-KILLED_FOR = 0.2  # of a life's time, at its begin
+KILLED_FOR = 0.2  # the part of a life's time, at its begin, with kills
 DISK_MB = 2_000
 GOES_ON_WITHIN_S = 90
-SESSION_MS = 15_000  # so long a group waits for a member that was killed
+SESSION_MS = 15_000  # the time that a group waits for a member that was killed
 CLOCK_IS_OFF_MINUTES = 25  # `message.timestamp.after.max.ms` is an hour
 CONSUMERS = [Kind("confluent", {**COMES_BACK, "group.protocol": "consumer"})] * 2
 TRANSACTIONAL = ["transactions-a", "transactions-b"]
@@ -62,7 +62,7 @@ def broker(tmp_path: Path) -> Iterator[SteppedBroker]:
 
 
 class Load(Protocol):
-    """Clients that write, and know what they wrote."""
+    """Clients that write and remember their records."""
 
     def start(self) -> None: ...
 
@@ -104,7 +104,7 @@ class Soak:
             stack.callback(load.finish)
 
     def live(self, seconds: float) -> tuple[VitalSigns, VitalSigns]:
-        """One life of the broker's process, after some short ones."""
+        """Kill the broker several times, then disturb one long life; return the vital signs at its begin and end."""
         begin = time.monotonic()
         while time.monotonic() < begin + seconds * KILLED_FOR:
             time.sleep(self._dice.uniform(0.2, 3))
@@ -116,7 +116,7 @@ class Soak:
         self._await_everybody()
         born = measure(self._where, "beats")
         disturbances = [self._fill_disk, self._set_clock, self._replace_member]
-        while True:  # each of them at least once, however slow the machine
+        while True:  # each disturbance at least once, however slow the machine
             self._dice.shuffle(disturbances)
             for disturb in disturbances:
                 disturb()
@@ -147,7 +147,7 @@ class Soak:
         crew.members.pop()
 
     def _await_everybody(self) -> None:
-        """Each kind of client gets on."""
+        """Wait until each kind of client has made progress."""
         signs: dict[str, Callable[[], int]] = {
             "the idempotent producer": lambda: len(self._numbered.acknowledged["numbered"]),
             "transactions": lambda: len(self._transactions.committed),
@@ -167,12 +167,12 @@ class Soak:
             crew.await_shares(GOES_ON_WITHIN_S)
 
     def _given_up(self) -> dict[str, list[str]]:
-        """The last errors after which a producer was made anew."""
+        """Return the last errors of each load after which its producer was replaced."""
         python = {type(load).__name__: load.given_up[-2:] for load in self._python}
         return {"transactions": self._transactions.given_up[-2:], **python}
 
     def finish(self) -> str:
-        """Looks for everything that was acknowledged; says how much that was."""
+        """Check that everything acknowledged is there; return a line that counts it."""
         self._numbered.pause()
         self._numbered.finish()
         for load in self._loads:

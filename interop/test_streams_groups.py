@@ -30,7 +30,7 @@ TIMEOUT_S = 90
 
 
 class Instance(WordCount):
-    """`WordCountDemo` in a streams group; it has a port to be asked at, so that endpoints are told."""
+    """A process of `WordCountDemo` in a streams group, with a port for queries, so that the group has endpoints."""
 
     def __init__(self, bootstrap: str, directory: Path, port: int, guarantee: str) -> None:
         directory.mkdir()
@@ -47,14 +47,14 @@ class Instance(WordCount):
         self._properties.write_text(format_properties({key: str(value) for key, value in settings.items()}))
 
     def stop(self) -> None:
-        """End it as an operator does: it leaves the group."""
+        """Stop the process as an operator does: it leaves the group."""
         if self._process is not None:
             self._process.terminate()
             self._process.wait(30)
 
 
 class Application:
-    """The input, the output, and what has to come out by now."""
+    """The input and output of the application, and the counts that are expected by now."""
 
     def __init__(self, broker: Target) -> None:
         self._where = broker.bootstrap_servers
@@ -105,7 +105,7 @@ def instances(broker: Target, tmp_path: Path, request: pytest.FixtureRequest) ->
 
 
 def internal_topics(broker: Target) -> dict[str, int]:
-    """The application's own topics and how many partitions each has."""
+    """Return the number of partitions of each internal topic of the application."""
     topics = AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=10).topics
     return {name: len(topic.partitions) for name, topic in topics.items() if name.startswith(f"{GROUP}-KSTREAM")}
 

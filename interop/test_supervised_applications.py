@@ -70,7 +70,7 @@ CHEAP = {
 
 
 def written(about: str, mistake: Mistake, right: bool = False, seeds: int = 0, lines: str = "") -> str:
-    """Return a test of an application."""
+    """Return the source of a test of an application."""
     chaos = f"@pytest.mark.kafka_chaos(seeds={seeds}, rate={mistake.rate}, events={mistake.events}, shrink_runs=30)"
     call = f"supervised_applications.{mistake.name}("
     if mistake.language != "python":
@@ -81,7 +81,7 @@ def written(about: str, mistake: Mistake, right: bool = False, seeds: int = 0, l
 
 @pytest.fixture(autouse=True)
 def _of_users(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let runs of pytest find the applications, and our plugin alone."""
+    """Let runs of pytest find the applications, and load our plugin alone."""
     pytester.plugins = ["pykafka_broker.pytest_plugin"]
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
@@ -118,7 +118,7 @@ def test_chaos_cuts_a_mistake_down_to_lines_that_show_it_and_accuses_no_right_ap
 
 
 def test_a_mistake_that_needs_no_fault_is_none_of_the_chaos(pytester: pytest.Pytester) -> None:
-    """The catalogue's own form seeks to the beginning whatever happens."""
+    """Chaos says so when a test also fails without a fault: this application always seeks to the beginning."""
     mistake = Mistake("seeks_back", "nonmonotonic poll", "")
     own_form = written("own_form", mistake, seeds=10).replace("supervised_applications", "broken_applications")
     pytester.makepyfile(HEAD + own_form)

@@ -1,4 +1,4 @@
-"""Transactions from every client: who commits, who aborts, who takes over from whom, and what readers see of it.
+"""Transactions from every client: commits, aborts, takeovers of a transactional id, and the records that readers see.
 
 kafka-python, aiokafka and librdkafka speak the classic protocol, Java the one of KIP-890; they take turns on the same
 transactional ids.
@@ -21,7 +21,7 @@ from interop.waiting import eventually
 
 
 class Writer(Protocol):
-    """One transactional producer of some client."""
+    """A transactional producer of some client."""
 
     def write(self, topic: str, values: list[str], commit: bool) -> None: ...
 

@@ -20,7 +20,7 @@ BROKER_KILLS = 5
 
 
 def read(bootstrap: str, isolation_level: str, enough: Callable[[Counter[bytes]], bool]) -> Counter[bytes]:
-    """The values in the output until there are enough, and whatever comes in the second after that."""
+    """Return the values in the output once there are enough, with those that come in the second after that."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "isolation.level": isolation_level})
     consumer.assign([TopicPartition("output", partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
     seen: Counter[bytes] = Counter()

@@ -26,10 +26,10 @@ LINES_PER_ROUND = 400
 
 
 class WordCount:
-    """`WordCountDemo` as a process."""
+    """A process of `WordCountDemo`."""
 
     def __init__(self, bootstrap: str, directory: Path, more: Mapping[str, str] | None = None) -> None:
-        """`more`: settings on top, of security for one."""
+        """more: further settings, such as those of security."""
         classpath = os.environ.get("KAFKA_STREAMS_JARS") or str(streams_jars())
         self._properties = directory / "streams.properties"
         settings = {

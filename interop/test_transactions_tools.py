@@ -1,4 +1,4 @@
-"""Kafka's transaction tools, and Java's producer, which they look at."""
+"""Kafka's transaction tools, which examine transactions of Java's producer."""
 
 import json
 import re
@@ -38,7 +38,7 @@ def java() -> Iterator[JavaClients]:
 
 @pytest.fixture
 def tool(java: JavaClients, bootstrap: str) -> Callable[..., Outcome]:
-    """`kafka-transactions`, which has to succeed."""
+    """A function that runs `kafka-transactions`, which has to succeed."""
 
     def run(*arguments: str, server: str = bootstrap) -> Outcome:
         outcome = java.run("kafka-transactions", "--bootstrap-server", server, *arguments)
@@ -62,7 +62,7 @@ def new_producer(java: JavaClients, bootstrap: str) -> Iterator[NewProducer]:
 
 
 def table(outcome: Outcome) -> list[list[str]]:
-    """The cells of what a tool printed, without its headings."""
+    """Return the cells of a table that a tool printed, without its headings."""
     return [re.split(r"\s*\t\s*|\s{2,}", line.strip()) for line in outcome.lines[1:]]
 
 

@@ -57,7 +57,7 @@ def new_broker(tree: Tree) -> Iterator[NewBroker]:
 
 
 def write(tree: Tree, path: str, content: Any) -> None:
-    """Create a node, or change it, as tools do."""
+    """Create or change a node in ZooKeeper, as tools do."""
     data = json.dumps(content).encode()
     if not tree.has(path):
         tree.client.create(path, data, makepath=True)
@@ -329,7 +329,7 @@ def test_the_scala_consumer_of_0_8(emulate: str, tree: Tree, new_broker: NewBrok
     broker_with_records(new_broker, emulate)
     eventually(lambda: tree.has("/brokers/topics/made/partitions/1/state"), True)
     config = tmp_path / "consumer.properties"
-    config.write_text("group.id=scala\n")  # without a group of its own it takes its nodes away
+    config.write_text("group.id=scala\n")  # a consumer without a group of its own deletes its nodes
     where = ("--zookeeper", tree.connect, "--topic", "made", "--consumer.config", str(config), "--from-beginning")
     printed = old_tool("0.8.2.2", "kafka.tools.ConsoleConsumer", *where, "--max-messages", str(len(VALUES)))
     assert sorted(line for line in printed.splitlines() if line.startswith("value")) == sorted(VALUES)

@@ -28,7 +28,7 @@ OWN_NAME = "RULE:^CN=(.*?),OU=Test.*$/$1/L,DEFAULT"
 
 
 class TlsBroker:
-    """`address("MUTUAL")` is where a listener is; `ca` a file with who has signed its certificate."""
+    """A running broker with TLS listeners; `ca` is the file with the certificate of the authority."""
 
     def __init__(self, target: Target, ports: Mapping[str, int], folder: Path) -> None:
         self.target = target
