@@ -21,9 +21,9 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.runtime import uvarint
 
-HEADER_BYTES = 61  # of a batch: its records begin here
-LENGTH_AFTER = 12  # what a batch's length does not count
-BATCH_BYTES = 240_000  # below `max.message.bytes`, and one for each partition in two megabytes
+HEADER_BYTES = 61  # the offset in a batch at which its records begin
+LENGTH_AFTER = 12  # the bytes that a batch's length does not count
+BATCH_BYTES = 240_000  # below `max.message.bytes`; a batch for each partition makes two megabytes
 ZEROS = bytes(16 << 20)
 LONG_VALUE_BYTES = 256 << 20
 

@@ -177,7 +177,7 @@ def zombie(broker: KafkaBroker, right: bool) -> None:
                 new.commit_transaction()
             else:
                 commit(reader, message)
-    for message in taken:  # the old one wakes up
+    for message in taken:  # the paused process wakes up
         old.produce("billed", b"paid", key=message.key())
     with suppress(KafkaException):
         old.flush(PATIENCE_S)
@@ -216,7 +216,7 @@ def shares_its_work(broker: KafkaBroker) -> None:
                 if message is not None and message.error() is None:
                     bill(writer, message)
                     most -= 1
-                    with suppress(KafkaException):  # the partition is another one's by now: that one bills it again
+                    with suppress(KafkaException):  # the partition's new owner bills the order again
                         commit(reader, message)
 
     with ThreadPoolExecutor() as threads:
@@ -311,7 +311,7 @@ async def _commits_automatically(broker: KafkaBroker, right: bool) -> None:
     tasks = []
     for number in range(10):
         record = await first.getone()
-        if number < 9:  # the last one is still being worked on when the process dies
+        if number < 9:  # the last order is still being worked on when the process dies
             tasks.append(asyncio.ensure_future(writer.send_and_wait("billed", b"paid", key=record.key)))
     await asyncio.gather(*tasks)
     if right:

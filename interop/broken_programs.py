@@ -31,7 +31,7 @@ LANGUAGES: dict[str, Callable[[], list[str]]] = {
     "go": lambda: toolchains.go("broken"),
     "node": lambda: toolchains.node("broken.js"),
 }
-FAULTS: dict[str, dict[str, Any]] = {  # with which a mistake shows
+FAULTS: dict[str, dict[str, Any]] = {  # the faults with which each mistake shows
     "commits_first": {"client_id": "biller", "error": "POLICY_VIOLATION"},
     "retries_without_idempotence": {"client_id": "biller", "error": "REQUEST_TIMED_OUT", "applied": True},
     "swallows_errors": {"client_id": "biller", "error": "POLICY_VIOLATION"},

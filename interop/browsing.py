@@ -51,7 +51,7 @@ class Tab:
         self._url = broker.control_url
 
     def _heard(self, message: ConsoleMessage) -> None:
-        refused = "the server responded with a status of 4" in message.text  # the browser tells of each by itself
+        refused = "the server responded with a status of 4" in message.text  # the browser itself logs each of these
         if not refused and (message.type == "error" or "Content Security Policy" in message.text):
             self.wrongs.append(message.text)
 

@@ -59,7 +59,7 @@ class Chaos:
     """One outage after the other, and some wishes of an operator in each."""
 
     def __init__(self, cluster: KafkaCluster, seed: int, topics: Mapping[str, int]) -> None:
-        """`topics`: the number of partitions of those that are moved about."""
+        """topics: the number of partitions of each topic whose replicas are moved."""
         self._cluster, self._topics = cluster, topics
         self._dice = random.Random(seed)
         self.happened: Counter[str] = Counter()

@@ -24,7 +24,7 @@ from interop.waiting import eventually
 
 PARTITIONS = 3
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-RECORDS = 300  # of each codec in a round
+RECORDS = 300  # records of each codec in a round
 COMPACTED_KEYS = 20
 GROUP, TRANSACTIONAL_ID = "exchange-group", "exchange-transactions"
 CONFIGS = {"codec-gzip": ("retention.ms", "123456789"), "codec-lz4": ("max.message.bytes", "765432")}
@@ -34,7 +34,7 @@ TOPICS: dict[str, dict[str, str]] = {
     "transactions": {},
     "compacted": {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"},
 }
-# Topics whose records are deleted up to an offset within a batch; of "transactions" that is one of an aborted one.
+# Topics whose records are deleted up to an offset within a batch; in "transactions" within an aborted transaction.
 TRIMMED = ("codec-none", "codec-zstd", "transactions")
 QUICK = {
     "log.cleaner.backoff.ms": "100",
@@ -108,7 +108,7 @@ def write_codec(bootstrap: str, written: Written, codec: str) -> Producer:
     producer = Producer(
         {"bootstrap.servers": bootstrap, "compression.type": codec, "enable.idempotence": True, "linger.ms": 5}
     )
-    now = time.time_ns() // 1_000_000  # older ones would be gone after a week, that is at once
+    now = time.time_ns() // 1_000_000  # records with an old time would be deleted at once, by the retention of a week
     for number in range(RECORDS):
         value = b"round %d record %d " % (written.rounds, number) + b"text that can be compressed " * (number % 9)
         headers: list[tuple[str, str | bytes | None]] = [("codec", codec.encode()), ("none", None)]
@@ -257,7 +257,7 @@ def read(
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in wanted])
     found: dict[str, dict[Place, Content]] = {topic: {} for topic in topics}
     ended: set[tuple[str | None, int | None]] = set()
-    errors: list[str] = []  # of a broker that has only just started; the client asks again
+    errors: list[str] = []  # errors of a broker that has only just started; the client asks again
     deadline = time.monotonic() + 30
     while len(ended) < len(wanted):
         assert time.monotonic() < deadline, f"{topics} were not read to their end: {errors}"

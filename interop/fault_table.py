@@ -136,7 +136,7 @@ def _read(broker: KafkaBroker, client: Client, row: Row, topic: str) -> str:
         return f"fails: {name_of(error)}"
     finally:
         broker.faults.clear()
-        with contextlib.suppress(Exception, asyncio.CancelledError):  # what it can't end is of no interest here
+        with contextlib.suppress(Exception, asyncio.CancelledError):  # errors while a client closes do not matter here
             reader.close()
 
 

@@ -87,7 +87,7 @@ class MadeUp:
 
 
 def whole_requests(bootstrap_servers: str, seed: int) -> list[Whole]:
-    """Some thousand valid requests for what the broker offers."""
+    """Return some thousand valid requests of the APIs and versions that the broker offers."""
     rng = random.Random(seed)
     with RawClient(bootstrap_servers) as client:
         offered = client.call(ApiVersionsRequest("fuzz", "1"), 3).api_keys

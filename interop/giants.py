@@ -21,14 +21,14 @@ from pykafka_broker.protocol.messages.request_header import RequestHeader
 from pykafka_broker.protocol.runtime import ZERO_UUID, EncodeError, Fields, Message, uvarint
 
 SIZE = 2_000_000
-ELEMENTS = 10_000  # each may hold two others
+ELEMENTS = 10_000  # each element may hold two others
 TOPIC = "giant"
 PARTITIONS = 8
 LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
-# What stands where the elements differ, as text, as a number and in an id: four bytes, for each element others.
+# The mark where elements differ, as text, as a number and in an id: four bytes, replaced by others in each element.
 MARK = b"z{|}"
 MARKS: dict[str, Any] = {"str": MARK.decode(), "int": int.from_bytes(MARK, "big"), "bytes": MARK * 4}
-# What would change what the others find, or wait for something that never comes.
+# Values of fields whose defaults would change the results of other requests, or wait for ever.
 CHOSEN: dict[str, Any] = {
     "acks": -1,
     "allow_auto_topic_creation": False,
@@ -39,7 +39,7 @@ CHOSEN: dict[str, Any] = {
     "timeout_ms": 1_000,
     "validate_only": True,
 }
-OF_A_TOPIC = {"partitions", "partition_data", "partition_indexes"}  # have one element where they are not the array
+OF_A_TOPIC = {"partitions", "partition_data", "partition_indexes"}  # these get one element where they are not the array
 NAMES_WHAT_IS_NOT_THERE = {ApiKey.DELETE_TOPICS}
 
 
@@ -122,7 +122,7 @@ class GiantMaker:
         """Return a request of the newest version that has the array; None without one, or where nothing can differ."""
         spec = SPECS[key]
         text = "gone" if key in NAMES_WHAT_IS_NOT_THERE else TOPIC
-        # The second says less around the array: newer versions don't carry what older ones had in its place.
+        # The second try fills less around the array: newer versions lack fields that older versions had.
         fillings = [Filling(self._topic_id, text, array, different), Filling(self._topic_id, "", array, different)]
         for version, filling in product(reversed(self._versions[key]), fillings):
             try:

@@ -19,11 +19,11 @@ from pykafka_broker.releases.release import OWN_VERSION
 from tests.releases.other import OTHER_VERSION
 
 KAFKA_VERSION = OWN_VERSION
-# Of Connect's file connectors, MirrorMaker and the examples of Streams the repositories have no 4.4.0.
+# The repositories have no 4.4.0 of Connect's file connectors, MirrorMaker and the examples of Streams.
 APPLICATIONS_VERSION = "4.3.1"
 STREAMS = [f"org.apache.kafka:kafka-streams-examples:{APPLICATIONS_VERSION}"]
-SLF4J = "org.slf4j:slf4j-nop:1.7.36"  # of all that a client of Kafka could log to, nothing
-LOG4J_VERSION = "2.25.5"  # as among Kafka's jars
+SLF4J = "org.slf4j:slf4j-nop:1.7.36"  # the logging backend that drops everything
+LOG4J_VERSION = "2.25.5"  # the version among Kafka's jars
 LOGGING = ["org.slf4j:slf4j-api:2.0.17", f"org.apache.logging.log4j:log4j-slf4j2-impl:{LOG4J_VERSION}"]
 CONNECT = [f"org.apache.kafka:{name}:{APPLICATIONS_VERSION}" for name in ("connect-runtime", "connect-file")]
 MIRROR = [f"org.apache.kafka:connect-mirror:{APPLICATIONS_VERSION}", SLF4J]

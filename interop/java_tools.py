@@ -60,7 +60,7 @@ _MOVED = {
     "org.apache.kafka.tools.ConfigCommand": ((4, 4), "kafka.admin.ConfigCommand"),
     EXIT: ((4, 4), "org.apache.kafka.common.utils.Exit"),
 }
-# They print from threads until their JVM ends.
+# These tools print from threads until their JVM ends.
 ALONE = {"kafka-verifiable-consumer", "kafka-verifiable-producer", "kafka-verifiable-share-consumer"}
 
 _LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('tools_log.properties')}"

@@ -91,7 +91,7 @@ def kafka_python(bootstrap: str, group: str, topic: str, settings: dict[str, Any
     def read() -> list[bytes]:
         try:
             polled = consumer.poll(timeout_ms=100)
-        except RetriableError as error:  # it looks for the coordinator and for metadata at brokers that are all away
+        except RetriableError as error:  # all brokers are away that the client could ask
             print(f"not read: {error!r}", file=sys.stderr)
             return []
         return [record.value for records in polled.values() for record in records]

@@ -46,7 +46,7 @@ _TOOL = re.compile(r"org/apache/kafka/tools/(?:\w+/)*(\w+(?:Command|Tool|Tester|
 _NUMSTAT = re.compile(r"(\d+|-)\t(\d+|-)\t(.+)")
 _KIND_OF_DIFFERENCE = re.compile(r" *(\d+) x (.+)")
 
-# What is new in a part asks for a decision, and where that stands.
+# The decision that news in a part ask for, and the files where it is made.
 DECISIONS = {
     "APIs": ("a route and a handler, or held back", "`broker/requests/routes.py`, `protocol/schemas/ahead.json`"),
     "errors": (

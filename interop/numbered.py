@@ -17,7 +17,7 @@ BURST = 25
 PADDING = b" " * 60
 
 Place = tuple[int, int]  # partition and offset
-UNKNOWN_OFFSET = -1  # of a record that was there already when it was sent again, and nobody knows where any more
+UNKNOWN_OFFSET = -1  # of a record that was a duplicate when it was sent again: no answer tells its place
 Partitions = list[list[tuple[int, int]]]  # for each partition, offset and number of every record in it
 
 

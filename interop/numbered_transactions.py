@@ -17,7 +17,7 @@ from interop.numbered import PARTITIONS, Partitions, check_once_in_order, read_a
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.records.record import iter_records
 
-RECORDS = 6  # of one transaction, in each topic
+RECORDS = 6  # the records of one transaction in each topic
 ABORTED_OF = 3
 ANSWER_WITHIN_S = 10
 STANDS_STILL_S = 30
@@ -40,7 +40,7 @@ class NumberedTransactions:
         self._stop = threading.Event()
         self._numbers = count()
         self._moved = 0.0
-        self._life: threading.Thread | None = None  # that of the producer that counts
+        self._life: threading.Thread | None = None  # the thread of the current producer
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:

@@ -36,10 +36,10 @@ CONFIG = {
     "group.consumer.assignment.interval.ms": "0",
     "group.share.assignment.interval.ms": "0",
 }
-STRANGER = "127.0.0.2"  # where the client comes from who has only the rights that it is given
+STRANGER = "127.0.0.2"  # the address of the client that has only the rights it is given
 EVERYTHING, LITERAL, ALLOW, ANY = 2, 3, 3, 1
 NAMES = {"t", "u", "g", "c", "s", "k", "x", "new", "newer", "c2", "s2", "s3", "k2"}
-EARLY = {3, 14, 15, 16, 51, 100, 124}  # what a broker says that has not heard of everything yet
+EARLY = {3, 14, 15, 16, 51, 100, 124}  # error codes of a broker that has not heard of everything yet
 WAIT_S, EVERY_S = 10.0, 0.05
 _TEXTS = ("name", "topic", "topic_name", "group_id", "transactional_id", "key", "resource_name", "user")
 
@@ -195,7 +195,7 @@ def open_up(bootstrap_servers: str) -> None:
     with RawClient(bootstrap_servers) as client:
         answer = client.call(CreateAclsRequest(acls_for_the_preparer()), 3)
     assert not any(codes(answer)), answer
-    time.sleep(0.5)  # Kafka's broker hears of it a little later
+    time.sleep(0.5)  # Kafka's broker hears of ACLs a little later
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ HASTE = {
 }
 REFUNDS = 5
 SESSION_MS = 15_000  # longer than a client needs to find its coordinator again, shorter than a test waits
-BATCH = 4  # leaves some of the orders over
+BATCH = 4  # no divisor of the number of orders: some are left over
 POLL_S = 0.05
 _MOST_STARTS = 50
 _LOST = {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION}
@@ -60,7 +60,7 @@ def supervised(broker: KafkaBroker, work: Callable[[int], object], orders: int =
         try:
             work(left)
         except (Crashed, KafkaException, PythonError, StepFailed) as error:
-            why = error.with_traceback(None)  # whose frames keep clients alive
+            why = error.with_traceback(None)  # its frames would keep clients alive
     raise AssertionError(f"{committed(broker)} orders are committed after {_MOST_STARTS} starts") from why
 
 
@@ -199,7 +199,7 @@ def zombie(broker: KafkaBroker, right: bool) -> None:
                 del taken[0]
         if taken:
             supervised(broker, work)  # another process has the partition
-            for message in taken:  # and now the old one wakes up
+            for message in taken:  # and now the paused process wakes up
                 bill(writer, message)
 
     supervised(broker, work)

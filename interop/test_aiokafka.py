@@ -111,7 +111,7 @@ def test_admin(bootstrap: str, run: Run) -> None:
         await admin.start()
         try:
             await admin.create_topics([NewTopic("from-aiokafka", 2, 1)])
-            await asyncio.sleep(0.3)  # of several brokers the one that is asked may hear of it a moment later
+            await asyncio.sleep(0.3)  # in a cluster the broker that is asked may hear of the change a moment later
             [described] = await admin.describe_topics(["from-aiokafka"])
             assert len(described["partitions"]) == 2
             await admin.create_partitions({"from-aiokafka": NewPartitions(3)})

@@ -1,6 +1,6 @@
 """Clusters whose logs begin later and later: retention and DeleteRecords while followers fetch, are away or are dead.
 
-Rule: whichever of both programs leads or follows, whoever comes back is in sync again, and what was acknowledged stays.
+Rule: whichever program leads or follows, a returning follower gets in sync again, and acknowledged records stay.
 """
 
 from __future__ import annotations

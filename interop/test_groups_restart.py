@@ -60,7 +60,7 @@ def test_a_group_goes_on(crew: Crew, broker: Target) -> None:
         # It is the group of before: the same members with the same partitions, and none had to join again.
         crew.await_shares()
         assert crew.described() == members
-        eventually(partial(at_rest, crew, before), [], 90)  # a busy machine has clients that come back slowly
+        eventually(partial(at_rest, crew, before), [], 90)  # on a busy machine clients come back slowly
     crew.finish()
 
 

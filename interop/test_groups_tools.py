@@ -61,7 +61,7 @@ def numbers(make_topic: MakeTopic, bootstrap: str) -> str:
 
 @contextmanager
 def member(bootstrap: str, group: str, topic: str, protocol: str) -> Iterator[Consumer]:
-    """A member that has read and committed everything and stays in its group."""
+    """Yield a member that has read and committed everything and stays in its group."""
     settings = {"group.id": group, "group.protocol": protocol, "auto.offset.reset": "earliest", "client.id": "reader"}
     consumer = Consumer({"bootstrap.servers": bootstrap, "enable.auto.commit": False, **settings})
     with closing(consumer):

@@ -68,7 +68,7 @@ def test_ours_to_kafka_and_back_twice(tmp_path: Path, jvm: JavaTools) -> None:
 
 
 def test_a_dynamic_quorum_with_two_directories(tmp_path: Path, jvm: JavaTools) -> None:
-    """kraft.version 1 (KIP-853), directories in the metadata (KIP-858), a metadata log that begins with a snapshot."""
+    """A dynamic quorum (KIP-853) with two directories (KIP-858) and a trimmed metadata log changes hands."""
     first, second = tmp_path / "logs", tmp_path / "more"
     config = {**exchanged.QUICK, "log.dirs": f"{first},{second}"}
     written = exchanged.Written()

@@ -37,11 +37,11 @@ from pykafka_broker.testing import BrokerError, KafkaBroker
 
 KILLS = 10
 LOAD_S = 0.2
-STARTS_KILLED_OF = 10  # every so many starts are killed themselves
+STARTS_KILLED_OF = 10  # one of so many starts is killed too
 START_S = 0.4
-SESSION_MS = 45_000  # nobody is thrown out for the time in which there is no broker
+SESSION_MS = 45_000  # long enough that no member is thrown out while there is no broker
 TRANSACTIONS_AWAITED_OF = 2
-VERIFIED_OF = 10  # after every so many kills the files are looked at
+VERIFIED_OF = 10  # the files are checked once after so many kills
 BURST = 10
 NEW_PRODUCER_EVERY = 10
 ROLLING = {"segment.ms": 100}
@@ -52,7 +52,7 @@ TOPICS: dict[str, Mapping[str, object]] = {
     "retained": {**ROLLING, "retention.bytes": 100_000},
     "compacted": {**ROLLING, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0.01},
 }
-BUSY = {  # the upkeep of minutes in tenths of a second, so that kills find it at work
+BUSY = {  # upkeep every tenth of a second instead of every few minutes, so that kills interrupt it
     "log.retention.check.interval.ms": 50,
     "log.segment.delete.delay.ms": 50,
     "log.cleaner.backoff.ms": 50,

@@ -72,7 +72,7 @@ def test_what_clients_ask_a_real_kafka_is_printed(proxy: Proxy) -> None:
     command = [sys.executable, "-m", "pykafka_broker", "trace", "--url", proxy.control_url, "--api", "Produce,Metadata"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as tracing:
         try:
-            for _ in range(10):  # until it looks, and then some
+            for _ in range(10):  # until the client looks again, and some time more
                 KafkaPython().send(proxy.address, "traced", "one")
                 time.sleep(0.1)
             assert tracing.stdout is not None

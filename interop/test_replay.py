@@ -29,7 +29,7 @@ def kafka() -> Iterator[RealKafka]:
 
 
 def buy(broker: KafkaBroker | KafkaCluster, name: str, transactional: bool) -> None:
-    """An application that reads, writes and commits."""
+    """Run an application that reads five orders, writes their bills and commits."""
     settings = {"bootstrap.servers": broker.bootstrap_servers, "client.id": "shop"}
     producer = Producer({**settings, **({"transactional.id": name} if transactional else {})})
     consumer = Consumer({**settings, "group.id": name, "auto.offset.reset": "earliest", "enable.auto.commit": False})

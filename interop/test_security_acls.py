@@ -80,7 +80,7 @@ def acl(
 def give(admin: AdminClient, *acls: AclBinding) -> None:
     for done in admin.create_acls([*acls]).values():
         done.result(20)
-    time.sleep(0.3)  # Kafka's broker hears of it after its controller
+    time.sleep(0.3)  # Kafka's broker hears of an ACL after its controller
 
 
 def on_topic(operation: AclOperation, name: str, **more: Any) -> AclBinding:
@@ -373,7 +373,7 @@ def every(kind: ResourceType, pattern: ResourcePatternType, name: str | None = N
 @pytest.mark.java
 @pytest.mark.ours_only
 def test_acls_change_hands_with_kafka(tmp_path: Path) -> None:
-    """ACLs stay when a data directory goes to Kafka and back twice; each broker adds ACLs and keeps the other's."""
+    """A data directory goes to Kafka and back twice: each broker keeps the ACLs, adds some and deletes one."""
     from interop.real_kafka import RealKafka
     from pykafka_broker.testing import KafkaBroker
 

@@ -25,7 +25,7 @@ def test_a_new_key_is_found_when_a_token_names_it(tmp_path: Path) -> None:
         with broker.connect("SIGNED") as client, pytest.raises(NotAuthenticated):
             bearer(client, signed(kid="two"))
         with broker.connect("SIGNED") as client:
-            bearer(client, signed())  # the keys that there were
+            bearer(client, signed())  # signed with the keys from before
         path.write_text(key_set("two"))
         time.sleep(1.1)
         with broker.connect("SIGNED") as client:
@@ -80,7 +80,7 @@ def test_nobody_waits_for_keys_that_come_from_a_slow_url() -> None:
         site.open.clear()
         time.sleep(1.1)
         with broker.connect("SIGNED") as client, pytest.raises(NotAuthenticated):
-            bearer(client, signed(kid="two"))  # which has them read anew
+            bearer(client, signed(kid="two"))  # an unknown key makes the broker read the keys again
         with broker.connect("SIGNED") as client:
             bearer(client, signed())
             assert client.call(MetadataRequest([])).brokers

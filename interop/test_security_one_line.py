@@ -20,7 +20,7 @@ ACLS = [
     "alice may all topic one-*",
     "alice may read group one-*",
     "bob may describe topic one-*",
-    "bob may write topic two-*",  # or an idempotent producer is not even given an id
+    "bob may write topic two-*",  # without this right an idempotent producer gets no id
 ]
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 # name of a broker: its security, and what else it is made with

@@ -119,7 +119,7 @@ def test_above_its_quota_a_fetch_is_empty(quotas: Quotas, filled: str) -> None:
 def test_a_fetch_gets_the_free_burst_at_most(quotas: Quotas, filled: str) -> None:
     client = quotas.client(consumer_byte_rate=60_000)
     answer = client.call(reading(filled), 12)
-    while not answer.responses:  # Kafka fills it to the last byte, and is above it by the rest of the answer then
+    while not answer.responses:  # Kafka fills the quota to the last byte, and then exceeds it by the rest of the answer
         answer = client.call(reading(filled), 12)
     assert 80_000 < size_of(answer) <= 120_000
 
@@ -162,7 +162,7 @@ def test_users_have_quotas_over_sasl(target_name: str) -> None:
         quotas.set(("user", None), producer_byte_rate=1_000_000)
         with plain(broker.connect("SASL"), "alice", "alice-secret") as alice:
             assert produced(alice, topic, 120_000).throttle_time_ms == pytest.approx(1002, abs=20)
-            with plain(broker.connect("SASL"), "alice", "alice-secret") as again:  # is counted with her other one
+            with plain(broker.connect("SASL"), "alice", "alice-secret") as again:  # her connections share the quota
                 assert produced(again, topic, 1000).throttle_time_ms > 100
         with plain(broker.connect("SASL"), "bob", "bob-secret") as bob:
             assert produced(bob, topic, 120_000).throttle_time_ms == 0
@@ -439,7 +439,7 @@ def test_clients_are_held_at_their_rate(steady: Quotas, client: Callable[[str, s
         after = next(counts)
     rate = (after - before) / (time.monotonic() - begin)
     counts.close()  # type: ignore[attr-defined]
-    assert 0.5 * QUOTA < rate < 1.05 * QUOTA  # they can't go faster; on a busy machine they are slow by themselves
+    assert 0.5 * QUOTA < rate < 1.05 * QUOTA  # a client may be slow by itself on a busy machine
 
 
 # -- Java

@@ -51,7 +51,7 @@ def broker(target_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def topic(broker: SaslBroker, request: pytest.FixtureRequest) -> str:
     name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
     with closing(KafkaProducer(bootstrap_servers=broker.address("PLAINTEXT"))) as producer:
-        assert producer.partitions_for(name) == {0}  # made by being asked for
+        assert producer.partitions_for(name) == {0}  # the request creates the topic
     return name
 
 
@@ -194,7 +194,7 @@ def changed(broker: SaslBroker, name: str, password: str, mechanism: str = "SCRA
 
 
 def test_a_user_may_come_change_and_go_while_the_broker_runs(broker: SaslBroker) -> None:
-    name = "carol, the =first"  # both signs have to be escaped
+    name = "carol, the =first"  # the comma and the equals sign have to be escaped
     assert not log_in(broker, name, "one")
     add_user(broker, name, "one")
     assert changed(broker, name, "one")
@@ -246,7 +246,10 @@ def test_users_come_along_with_a_data_directory(tmp_path: Path, first: str, seco
 @pytest.mark.ours_only
 @pytest.mark.parametrize("release", ["0.10.2.2", "0.11.0.3"])
 def test_a_java_client_from_before_tokens_were_wrapped(broker: SaslBroker, topic: str, release: str) -> None:
-    """It sends its tokens bare, and does not know what a refusal is. Its SCRAM needs a Java before 11."""
+    """An old Java client logs in with bare tokens by PLAIN, and ends a refused login by a time-out.
+
+    Its SCRAM is not tried, as it needs a Java before 11.
+    """
     program = toolchains.java("Login", release)
     for password, expected in (("alice-secret", "read: 10"), ("wrong", "refused: TimeoutException")):
         known = broker.java("SASL_PLAINTEXT", "PLAIN", "alice", password) | {"max.block.ms": "4000"}

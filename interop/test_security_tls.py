@@ -57,7 +57,7 @@ def bad(broker: TlsBroker) -> dict[str, str | None]:
 def topic(broker: TlsBroker, request: pytest.FixtureRequest) -> str:
     name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
     with closing(KafkaProducer(bootstrap_servers=broker.address(PLAIN))) as producer:
-        assert producer.partitions_for(name) == {0}  # made by being asked for
+        assert producer.partitions_for(name) == {0}  # the request creates the topic
     return name
 
 
@@ -164,7 +164,7 @@ def test_java_with_a_bad_certificate_is_told_that_the_handshake_failed(
         admin.close()
 
 
-# -- who they are
+# -- principals
 
 
 def principal(broker: TlsBroker, listener: str, shows: str | None, version: ssl.TLSVersion | None = None) -> str:

@@ -1,4 +1,4 @@
-"""The wall clock is set under a running broker, forward and back: it tells the new time, and whoever waits goes on."""
+"""The wall clock is set under a running broker, forward and back: records get the new time, and waits still end."""
 
 import time
 from collections.abc import Iterator

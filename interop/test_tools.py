@@ -10,7 +10,7 @@ import pytest
 from interop.tools.brokers import brokers_of
 from interop.tools.steps import Step, Table, names, run_ours, table
 
-NO_SCRIPT = {"mirror"}  # it prints nothing and does not end: test_mirror.py compares what it leaves behind
+NO_SCRIPT = {"mirror"}  # mirror prints nothing and does not end: test_mirror.py compares its results
 
 
 @pytest.mark.parametrize("name", names())

@@ -164,7 +164,7 @@ def test_nodes_go_with_the_session_and_topics_stay(tree: Tree, new_broker: NewBr
         assert another.topic("kept")["config"]["retention.ms"] == "1000"
         assert another.topic("kept")["partitions"] == 2
         assert tree.json("/controller_epoch") == 2
-    assert tree.children("/brokers/ids") == []  # a broker that stops goes at once
+    assert tree.children("/brokers/ids") == []  # a broker that stops leaves ZooKeeper at once
 
 
 def test_a_session_that_has_expired_is_followed_by_another(tree: Tree, new_broker: NewBroker) -> None:
@@ -178,7 +178,7 @@ def test_a_session_that_has_expired_is_followed_by_another(tree: Tree, new_broke
     eventually(lambda: tree.children("/brokers/ids"), ["1"])
     eventually(lambda: [topic["name"] for topic in broker.topics()], ["meanwhile"])
     assert tree.json("/controller_epoch") == 2
-    tree.client.delete("/controller")  # what operators do to have an election
+    tree.client.delete("/controller")  # operators do so to force an election
     eventually(lambda: tree.json("/controller_epoch"), 3)
     assert tree.json("/controller")["brokerid"] == 1
 
@@ -379,4 +379,4 @@ def test_the_balanced_consumer_of_pykafka(tree: Tree, new_broker: NewBroker) -> 
     environment = {**os.environ, "PYTHONPATH": str(folder_of("pykafka", "2.8.0"))}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert tree.children("/consumers/balanced/owners/made") == []  # given back at its end
+    assert tree.children("/consumers/balanced/owners/made") == []  # the consumer gives its partitions back at its end

@@ -153,7 +153,7 @@ def settings(ports: Mapping[str, int], folder: Path, target: str) -> dict[str, s
         "PKCS": java_store(folder, "PKCS12", issued),
         "JKS": java_store(folder, "JKS", issued),
     }
-    # Java 17 reads no other encryption of keys in PEM than the old one
+    # Java 17 reads only the old encryption of keys in PEM
     (folder / "encrypted.pem").write_text(old_encryption(folder, issued) + issued.chain_pem)
     names = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
     values = {

@@ -25,7 +25,7 @@ SOURCES = Path(__file__).with_name("languages")
 BUILT = ROOT / ".cache" / "languages"
 FETCH_TIMEOUT_S = 60
 NPM_OPTIONS = ["--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1"]
-NPM_OPTIONS += ["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=2000"]  # no network is known in seconds
+NPM_OPTIONS += ["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=2000"]  # fails in seconds without a network
 BUILD_TIMEOUT_S = 280
 
 

@@ -17,7 +17,7 @@ from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsReq
 MORE_MB = 40
 MORE_DESCRIPTORS = 50
 SLOWER = 3
-SLOWER_BY_MS = 5  # what a busy machine may add
+SLOWER_BY_MS = 5  # the time that a busy machine may add
 
 
 @dataclass(frozen=True)
