@@ -5,7 +5,7 @@ pin says the new release: schemas, errors, levels and config keys are taken over
 and random steps are played on the new Kafka beside this broker, which passes for it. `report.md` beside the tree says
 what is new, what differs, and what a person decides where; `git diff` in the tree is what can be taken over.
 
-A step that fails is told of with its log, and the steps after it go on. Release candidates are named as the registry
+A failed step is reported with its log, and the steps after it go on. Release candidates are named as the registry
 names them (`4.5.0-rc1`).
 """
 
@@ -205,7 +205,7 @@ def changed_files(numstat: str) -> list[str]:
 
 
 def kinds_of_differences(log: str) -> list[str]:
-    """Return the kinds of differences that the differential has told of, with their numbers."""
+    """Return the kinds of differences that the differential has reported, with their numbers."""
     return [f"{match[1]} x {match[2]}" for line in log.splitlines() if (match := _KIND_OF_DIFFERENCE.fullmatch(line))]
 
 

@@ -1,7 +1,7 @@
 """Records anew what the tests compare with Kafka: `python -m interop.record [NAME ...]`, all recordings without a name.
 
 Rule: what Kafka says is a file that no one edits. After a run `git diff` shows what a release has changed. Recordings
-run one after the other, each in a process of its own. One that fails is told of at the end, and the others go on.
+run one after the other, each in a process of its own. A failed recording is reported at the end, and the others go on.
 
 Two files rest on facts that Kafka's jars don't tell and stay apart: `pykafka_broker/config/data.json`
 (`tests/config/recorder/record.py definitions`) and `pykafka_broker/releases/data.json` (`tests/releases/record.py`).

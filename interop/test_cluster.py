@@ -181,7 +181,7 @@ def test_transactions_stay_whole_when_a_broker_dies(cluster: KafkaCluster, ends:
         else:
             producer.commit_transaction(PATIENCE_S)
             kept += values
-    cluster.wait_for_transaction(f"tx-{ends}", "CompleteCommit", PATIENCE_S)  # markers follow the answer
+    cluster.wait_for_transaction(f"tx-{ends}", "CompleteCommit", PATIENCE_S)  # markers are written after the answer
     assert read(cluster.bootstrap_servers, topic, 0, "read_committed") == kept
 
 

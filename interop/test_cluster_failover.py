@@ -19,7 +19,7 @@ from interop.kafka_cluster import OURS, THEIRS, KafkaCluster, Kind
 
 RECORDS, PARTITIONS, AT_ONCE = 240, 3, 10
 DOWN_S, UP_S = 7.0, 5.0  # longer than a session
-PAUSE_S = 0.5  # between transactions: they are to last as long as brokers are killed
+PAUSE_S = 0.5  # between transactions, so that the loop outlasts the kills
 LIMIT_S = 150.0
 ANSWER_WITHIN_S = 20.0
 CONFIG = {

@@ -1,4 +1,4 @@
-"""Nodes that log in at each other by tokens that somebody else makes, and by tickets."""
+"""Nodes that log in at each other by tokens of an OAuth server, and by Kerberos tickets."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def make(cluster: KafkaCluster, topic: str) -> None:
             admin.create_topics([NewTopic(topic, 1, 2)])[topic].result(20)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.INVALID_REPLICATION_FACTOR:
-                return False  # only one of the brokers has been heard of so far
+                return False  # the controller knows only one broker so far
             raise
         return True
 

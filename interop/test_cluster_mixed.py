@@ -104,7 +104,7 @@ def test_a_topic_moves_from_theirs_to_ours_and_back_while_it_is_written(
             load.wait_for(20)
     check(cluster, load)
     names = ("moved-0", "moved-1")
-    for node in cluster.brokers:  # each deletes what has left it in its own time
+    for node in cluster.brokers:  # each deletes its old replicas in its own time
         folders = {name: node.directory / "data-0" / name for name in names}
         kept = list(names) if node.id in (THEIR_BROKER, 3) else []
         eventually(partial(present, folders), kept, PATIENCE_S)

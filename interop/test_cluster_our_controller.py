@@ -112,7 +112,7 @@ def test_a_broker_that_is_stopped_hands_over_first(cluster: KafkaCluster) -> Non
     create(cluster, "stopped", 4)
     eventually(lambda: [sorted(each.isrs) for each in partitions(cluster, "stopped").values()], [[1, 2]] * 4, 20)
     begun = time.monotonic()
-    # a JVM that SIGTERM has ended says so
+    # the exit code of a JVM shows that SIGTERM ended it
     assert cluster.broker(1).stop() == (143 if cluster.broker(1).kind is THEIRS else 0)
     assert time.monotonic() - begun < 60
     assert [each.leader for each in partitions(cluster, "stopped").values()] == [2] * 4

@@ -148,7 +148,7 @@ def test_a_controller_that_is_away_is_found_again(cluster: KafkaCluster) -> None
     for broker in cluster.brokers:
         _wait_for_topic(broker.address, "meanwhile")
     cluster.controller(101).kill()
-    produce(at, "meanwhile", range(100), idempotent=False)  # a producer id may have to be asked for
+    produce(at, "meanwhile", range(100), idempotent=False)  # an idempotent producer may have to ask for an id
     cluster.controller(101).start()
     create(at, "afterwards", 3, 3)
     assert consumed(at, "meanwhile", 3, 100) == list(range(100))
@@ -190,7 +190,7 @@ def test_a_dynamic_quorum_is_found_by_its_addresses(tmp_path: Path) -> None:
 
 def test_controllers_that_came_later_are_found_too(tmp_path: Path) -> None:
     first = KafkaCluster(tmp_path, controllers=[THEIRS] * 3, brokers=[OURS] * 2, dynamic=True)
-    for broker in first.brokers:  # they are told of one alone
+    for broker in first.brokers:  # these brokers know a single controller
         text = broker.properties.read_text()
         broker.properties.write_text(text.replace(first.bootstrap_controllers, first.controllers[0].address))
     with first as cluster:

@@ -130,7 +130,7 @@ def test_a_follower_comes_back_into_the_middle_of_a_batch(
         wait_for_isr(cluster, topic, leader, follower)
         append(cluster.broker(leader), topic, 1)
         wait_for_offset(cluster.broker(leader), topic, LATEST, FIRST + BATCH + 1)
-    for leader in leaders:  # what the follower has is what the leader had
+    for leader in leaders:  # the follower has the same records as the leader
         topic = f"middle-{leader}-{follower}"
         cluster.broker(leader).stop()
         wait_for_isr(cluster, topic, follower)

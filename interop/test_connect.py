@@ -33,7 +33,7 @@ class Connect:
             "value.converter": converter,
             "offset.storage.file.filename": directory / "offsets",
             "offset.flush.interval.ms": 200,
-            "plugin.discovery": "service_load",  # or it looks through every jar for half a minute
+            "plugin.discovery": "service_load",  # otherwise Connect searches every jar for half a minute
             "listeners": f"http://127.0.0.1:{free_port()}",
         }
         source = {"name": "from-file", "connector.class": "FileStreamSource", "file": self.source, "topic": TOPIC}

@@ -65,7 +65,7 @@ def set_share_version(bootstrap: str, level: int, *, upgrade: bool = True) -> No
     with RawClient(bootstrap) as client:
         answer = client.call(UpdateFeaturesRequest(feature_updates=[update]), 2)
     assert not answer.error_code, answer.error_message
-    time.sleep(QUIET_S)  # until all brokers know
+    time.sleep(QUIET_S)  # until all brokers know the level
 
 
 class Shop:

@@ -89,7 +89,7 @@ def test_connect_copies_lines_with_the_files_that_are_shown(tmp_path: Path) -> N
             text = snippet(f"connect.md-properties-{number}")
             files.append(tmp_path / text.splitlines()[0].removeprefix("# "))
             files[-1].write_text(text.replace("localhost:9092", broker.bootstrap_servers))
-        with files[0].open("a") as worker:  # its own port may be taken
+        with files[0].open("a") as worker:  # the default port may be taken
             worker.write(f"listeners=http://127.0.0.1:{free_port()}\n")
         (tmp_path / "source.txt").write_text("apples\npears\n")
         classpath = f"{os.environ.get('KAFKA_CONNECT_JARS') or connect_jars()}/*"

@@ -19,7 +19,7 @@ from interop.waiting import eventually
 
 SECONDS = 3
 SECONDS_SLOW = 60
-# Sessions short enough to see the dead go.
+# Sessions are short, so that killed members leave the group during a test.
 CLASSIC = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 300}
 PYTHONIC = {key.replace(".", "_"): value for key, value in CLASSIC.items()}
 BROKER = {
@@ -50,7 +50,7 @@ GROUPS = {
     "range": [confluent("range")],
     "roundrobin": [confluent("roundrobin")],
     "cooperative": [confluent("cooperative-sticky")],
-    # Only roundrobin is known to all of them.
+    # Only roundrobin is known to all three clients.
     "mixed": [confluent("range", "roundrobin"), kafka_python("sticky", "roundrobin"), aiokafka("roundrobin", "range")],
     "cooperative-mixed": [confluent("cooperative-sticky"), kafka_python("cooperative-sticky")],
     "consumer-protocol": [Kind("confluent", {"group.protocol": "consumer"})],

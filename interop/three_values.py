@@ -32,7 +32,7 @@ def read_by_confluent(config: dict[str, Any], topic: str, within_s: float = 30) 
 
 
 def through_aiokafka(config: dict[str, Any], topic: str) -> Values:
-    """Raises what the client raises."""
+    """Write and read the three values; raise the client's own exception if it gives up."""
 
     async def exchange() -> Values:
         producer = AIOKafkaProducer(**config)
@@ -49,7 +49,7 @@ def through_aiokafka(config: dict[str, Any], topic: str) -> Values:
 
 
 def through_java(java: JavaClients, config: dict[str, Any], topic: str) -> Values:
-    """Raises what the client raises."""
+    """Write and read the three values; raise the client's own exception if it gives up."""
     clients = java.jvm.org.apache.kafka.clients
     producer = clients.producer.KafkaProducer(
         java.properties(**config, key_serializer=_STRING + "Serializer", value_serializer=_STRING + "Serializer")
