@@ -83,7 +83,7 @@ def test_answers_to_a_client_with_few_rights_are_those_that_kafka_gave(
 def test_a_difference_is_found_and_made_small(usual_broker: Target) -> None:
     """A difference between two brokers is found and reduced to the one step that shows it.
 
-    One of the brokers makes two partitions by default, the other one.
+    By default one of the brokers makes two partitions, and the other makes one.
     """
     with start("pykafka", CONFIG | {"num.partitions": "2"}) as other:
         pair = Pair(usual_broker.bootstrap_servers, other.bootstrap_servers, settles=False)

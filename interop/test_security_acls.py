@@ -373,7 +373,7 @@ def every(kind: ResourceType, pattern: ResourcePatternType, name: str | None = N
 @pytest.mark.java
 @pytest.mark.ours_only
 def test_acls_change_hands_with_kafka(tmp_path: Path) -> None:
-    """A data directory goes to Kafka and back twice: each broker keeps the ACLs, adds some and deletes one."""
+    """A data directory goes to and fro between us and Kafka: each keeps the ACLs, adds some and deletes one."""
     from interop.real_kafka import RealKafka
     from pykafka_broker.testing import KafkaBroker
 
