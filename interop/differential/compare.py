@@ -1,5 +1,6 @@
-"""What counts as a difference. Rule: where Kafka stumbles (UNKNOWN_SERVER_ERROR) any other error will do, and a reason
-may be told where Kafka tells none; all else that is different on purpose stands here with its reason.
+"""The rules for what counts as a difference. Rule: where Kafka answers UNKNOWN_SERVER_ERROR ("stumbles" below), any
+other error is accepted, and so is a message where Kafka gives none. Every other intended difference stands here with
+its reason.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pykafka_broker.protocol.api_keys import SPECS
 
 
 class OnPurpose(NamedTuple):
-    """A pattern of the lines that `found` yields, which begin with the API's name."""
+    """An intended difference: a pattern of lines that `found` yields, which begin with the API's name, and a reason."""
 
     pattern: str
     reason: str
@@ -29,7 +30,7 @@ ON_PURPOSE = [
         "what is not for clients is refused (UNSUPPORTED_VERSION), not cut off",
     ),
 ]
-# Where one of these comes up the sequence ends: what follows depends on it.
+# A line that matches ends the sequence: the answers that follow depend on chance.
 CHANCE = re.compile(
     # Which member becomes a group's leader when the old one is gone comes from a hash table of random ids.
     r"JoinGroup v\d+\.(leader|members)\b"
@@ -115,7 +116,10 @@ _EXCUSED = [re.compile(entry.pattern) for entry in ON_PURPOSE]
 
 
 def forgiven(ours: Any, theirs: Any) -> Any:
-    """Our answer, with Kafka's in its place wherever Kafka stumbled and we have an error with a name."""
+    """Return our answer, with Kafka's in its place wherever Kafka stumbled and our answer has an error.
+
+    Kafka's list of aborted transactions replaces ours if it contains ours.
+    """
     if isinstance(ours, dict) and isinstance(theirs, dict):
         if theirs.get("error_code") == STUMBLED and has_error(ours):
             return theirs
@@ -129,7 +133,7 @@ def forgiven(ours: Any, theirs: Any) -> Any:
 
 
 def has_error(answer: Any) -> bool:
-    """Somewhere in it."""
+    """Return whether an error code other than 0 stands anywhere in the answer."""
     if isinstance(answer, list):
         return any(map(has_error, answer))
     return isinstance(answer, dict) and any(
@@ -138,7 +142,7 @@ def has_error(answer: Any) -> bool:
 
 
 def by_subject(answer: Any) -> Any:
-    """The answer with results in the order of what they are about, so that those of one resource are compared."""
+    """Return the answer with results sorted by what they are about, so that those of one resource are compared."""
     if isinstance(answer, dict):
         return {name: by_subject(value) for name, value in answer.items()}
     if not isinstance(answer, list):
@@ -156,7 +160,7 @@ def _subject(item: Any) -> Any:
 
 
 def found(steps: dict[str, Step], ours: Outcome, theirs: Outcome) -> Iterator[str]:
-    """One line for each difference; `steps` are the requests that were answered, by connection."""
+    """Yield a line for each difference. steps: the requests that were answered, by connection."""
     for on in sorted(ours.keys() | theirs.keys()):
         api = steps[on].api if on in steps else on
         answer, expected = by_subject(ours.get(on)), by_subject(theirs.get(on))
@@ -170,17 +174,17 @@ def found(steps: dict[str, Step], ours: Outcome, theirs: Outcome) -> Iterator[st
 
 
 class Chance:
-    """Tells where a sequence ends because what follows is not of the brokers' own making."""
+    """The check whether a sequence ends early, because chance decides the answers that follow."""
 
     def __init__(self, beside_others: bool = False) -> None:
-        """`beside_others`: whether other sequences play on the same brokers at the same time."""
+        """beside_others: whether other sequences play on the same brokers at the same time."""
         self._beside_others = beside_others
         self._joins: set[int] = set()
         self._votes: set[str] = set()
         self._fenced = self._has_deleted = False
 
     def is_it(self, steps: dict[str, Step], theirs: Outcome, lines: list[str]) -> bool:
-        """Whether one of these differences is; called with every outcome, since some follow from earlier ones."""
+        """Return whether chance explains one of the differences. Call it with every outcome: earlier ones count."""
         for on, answer in theirs.items():
             if on not in steps or not isinstance(answer, dict):
                 continue
@@ -207,7 +211,7 @@ class Chance:
 
 
 def _has_delivered(answer: Any) -> bool:
-    """Whether it is the answer to a share fetch that gives records to a member."""
+    """Return whether the answer is one to a share fetch that gives records to a member."""
     topics = answer.get("responses") or () if isinstance(answer, dict) else ()
     return any(each.get("acquired_records") for topic in topics for each in topic.get("partitions", ()))
 
@@ -226,7 +230,7 @@ def _gives_back(step: Step) -> bool:
 
 
 def class_of(line: str) -> str:
-    """The same for differences that are of one kind, whatever the version and the place in a list."""
+    """Return the kind of a difference: its line without versions, places in lists, ids and names."""
     path, _, values = line.partition(": ")
     path = re.sub(r" v-?\d+|\[\d+\]", "", path)
     values = re.sub(r'<[^>]*>|§[^"]*', "…", values)

@@ -36,7 +36,7 @@ def settings(make_settings: Any, table_format: str) -> Settings:
 
 
 def commits(table: Path) -> int:
-    """How often the table has changed. Iceberg's metadata gets the name v1, v2, ... as it is committed."""
+    """Return how often the table has changed. Iceberg's metadata gets the name v1, v2, ... as it is committed."""
     return sum(
         1
         for pattern in ("batch=*", "date=*/batch=*", "_delta_log/*.json", "metadata/v*.metadata.json")
@@ -52,7 +52,7 @@ def letters(context: Any) -> list[tuple[int, int]]:
 def test_every_record_as_it_is(
     settings: Settings, make_context: Any, make_topic: Any, put: Any, event: Any, spark: SparkSession, admin: Any
 ) -> None:
-    """The table has what Kafka has; silver makes of the table what it makes of the topic, which may be gone."""
+    """The table has the topic's records, and silver makes the same of the table as of the topic, which may be gone."""
     topic = make_topic(settings.bronze_topic, 2)
     put(topic, [{"key": b"k\xff", "value": event(1), "headers": [("h", b"\xff"), ("none", None)], "timestamp": 5}])
     values = [event(n % 40) if n % 7 else b"\xffbroken" for n in range(50)]
@@ -93,7 +93,7 @@ def test_a_batch_that_is_repeated(
     settings: Settings, make_context: Any, make_topic: Any, put: Any, event: Any, spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """The job ends right after the table has the batch: the batch comes again, and the table keeps what it has."""
+    """A batch that comes again, as the job ended right after writing it, does not change the table."""
     make_topic(settings.bronze_topic)
     put(settings.bronze_topic, [event(n) for n in range(30)])
     kind = parts.KINDS[settings.table_format]

@@ -149,7 +149,7 @@ def test_a_call_to_a_dead_leader_ends_soon(settings: Settings) -> None:
 
 
 def written(job: ModuleType, settings: Settings, spark: SparkSession) -> int:
-    """How many events are in what the job writes."""
+    """Return the number of events in the job's output."""
     if job is silver:
         table = Path(silver.table_path(settings))
         return spark.read.parquet(str(table)).count() if any(table.glob("date=*/batch=*/*.parquet")) else 0

@@ -87,7 +87,7 @@ def test_a_second_run_adds_nothing_and_a_crashed_one_is_completed(
 def test_keys_go_where_kafkas_own_producer_puts_them(
     make_settings: Any, make_context: Any, make_topic: Any, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """What Spark writes and what the driver writes, held against the code of Kafka's Java clients."""
+    """Spark and the driver put each key into the partition that the code of Kafka's Java clients computes."""
     keys = [
         *("k" * length for length in range(1, 10)),
         "ключ",
