@@ -1,5 +1,5 @@
-"""The mistakes that a person can make. Rule: the words say what is wrong and how to mend it, the exit code tells scripts
-the kind, and nothing is half-written.
+"""The mistakes that a person can make. Rule: the words say what is wrong and how to mend it, the exit code tells
+scripts the kind, and nothing is half-written.
 """
 
 import dataclasses

@@ -135,7 +135,7 @@ def test_whose_the_tables_are(
 def test_killed_while_the_first_batch_is_planned(
     make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An unfinished file is in the checkpoint, and no batch."""
+    """A job that was killed with an unfinished file and no batch in its checkpoint can start again."""
     settings = make_settings()
     put(make_topic(settings.bronze_topic), [event(1)])
 
@@ -155,7 +155,7 @@ def test_killed_while_the_first_batch_is_planned(
 def test_killed_again_and_again(
     settings: Settings, make_context: Any, make_topic: Any, put: Any, spark: SparkSession, eventually: Any, slow: bool
 ) -> None:
-    """bronze and silver are killed in turn; both tables and the dead letters are those of plain Python."""
+    """After bronze and silver were killed in turn, tables and dead letters are those that plain Python makes."""
     own = dataclasses.replace(settings, events=4000, late_share=0.05, broken_share=0.03, from_bronze="")
     topic = make_topic(own.bronze_topic, 2)
     lines = list(Generator(own).lines())

@@ -199,7 +199,7 @@ def test_killed_again_and_again(
 def test_a_running_stream_goes_on(
     filled: Settings, make_context: Any, start_job: Any, put: Any, numbered: Any, spark: SparkSession, slow: bool
 ) -> None:
-    """Events and ids from before arrive while the table is compacted again and again."""
+    """A stream gets new events and repeated ids right while the table is compacted again and again."""
     own = dataclasses.replace(filled, trigger="asap", max_offsets_per_trigger=40)
     running = start_job(silver.run, make_context(own))
     over, failed = threading.Event(), []

@@ -11,7 +11,7 @@ from pykafka_broker.testing import KafkaCluster
 
 @pytest.mark.java
 def test_a_group_whose_coordinator_is_only_just_getting_ready() -> None:
-    """The first question of a new cluster is about a group; librdkafka's admin client would end the process here."""
+    """A new cluster answers a first question about a group; librdkafka's admin client would end the process here."""
     with start("kafka") as broker:
         settings = Settings(bootstrap_servers=broker.bootstrap_servers, connect_timeout_s=30)
         kafka = Kafka(settings)

@@ -168,7 +168,7 @@ def test_what_no_text_can_hold(
     make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any,
     new_postgresql_database: Callable[[], str],
 ) -> None:  # fmt: skip
-    """An event with a NUL and records that are no text do not stop a batch, which PostgreSQL would refuse as a whole."""
+    """An event with a NUL and records that are no text do not stop their batch, though PostgreSQL refuses both."""
     settings = make_settings(database=new_postgresql_database())
     make_topic(settings.bronze_topic)
     put(settings.bronze_topic, [event(1, kind="a\0b"), b"\0\xff\xfe", event(2)])
