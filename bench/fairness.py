@@ -90,7 +90,7 @@ _NAMES = [f"many-{number}" for number in range(TOPICS)]
 _TOPIC_RESOURCE = 2
 _SEGMENTED, _SEGMENTS = "segmented", 5000
 _FIRST_MS = 1_700_000_000_000  # the time of the first record
-_BOMB_BYTES = 400 << 20  # what one of them says
+_BOMB_BYTES = 400 << 20  # the size that one bomb decompresses to
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class Send:
 
 @dataclass(frozen=True)
 class Collect:
-    """The wish for the answer to the oldest `Send` of a connection."""
+    """A step that fetches the answer to the oldest `Send` of a connection."""
 
     label: str
     on: str = "main"
@@ -104,7 +104,7 @@ class Placeholders:
         """Return the value as plain JSON data, with placeholders."""
         if field == "records" and value is not None:
             return self._records(value)
-        if field == "session_id" and value == 0:  # 0 means no session, while 0 is a producer's id
+        if field == "session_id" and value == 0:  # 0 means no session, but 0 is a valid producer id
             return value
         if isinstance(value, Fields):
             slots = [slot for slot in type(value).__match_args__ if slot != "throttle_time_ms"]

@@ -34,7 +34,7 @@ ON_PURPOSE = [
 CHANCE = re.compile(
     # Which member becomes a group's leader when the old one is gone comes from a hash table of random ids.
     r"JoinGroup v\d+\.(leader|members)\b"
-    # Two that have waited are answered in one step, and the leader's list, in the order of that table, has named them.
+    # Two waiting members are answered in one step; the leader's list, in the order of that table, has named them.
     r'|JoinGroup v\d+\.member_id: Kafka "<member \d+>", found "<member \d+>"'
     # A JoinGroup with an unknown id that an empty group of a newer protocol refuses: Kafka describes it as it was,
     # and takes offsets and heartbeats as if there were none.
@@ -62,15 +62,15 @@ VOTED = re.compile(r"(ConsumerGroup(Heartbeat|Describe)|OffsetCommit|OffsetFetch
 # group begins an epoch with the next heartbeat although nothing has changed.
 FENCED, AFTER_FENCED = 82, re.compile(r"(StreamsGroup(Heartbeat|Describe)|OffsetCommit|OffsetFetch) v\d+\.")
 # The same, once records of the sequence were deleted: a share fetch of Kafka's that would hand out a record which has
-# gone from the log comes back empty, and the next one brings what follows. Here the first one brings it.
+# gone from the log comes back empty, and the next one brings the records that follow. Here the first one does.
 GONE, AFTER_GONE = "DeleteRecords", re.compile(r"ShareFetch v\d+\.responses: Kafka \[\], found ")
 # Where Kafka stumbles it may answer requests that wait here: a JoinGroup with an instance id and a member id that was
 # given out without one; joins into a group that it began to convert although a member does not fit.
 WAITS = re.compile(r'\w+ v\d+: Kafka .*, found "parked"$')
 # Kafka fills a fetch's limit with a piece of a batch; here the next partition may have what is left of it, or a limit
 # that is too small for a batch and not 0, and then no list of aborted transactions.
-# Where Kafka stumbles over an acknowledgement in a share fetch it delivers nothing; here the records come, and are the
-# member's from then on.
+# Where Kafka stumbles over an acknowledgement in a share fetch it delivers nothing. Here the records come, and the
+# member has acquired them.
 DELIVERED = re.compile(r"ShareFetch v\d+\.")
 SMALL, LEFT_OVER = (
     1000,
@@ -79,10 +79,10 @@ SMALL, LEFT_OVER = (
         r"|aborted_transactions: Kafka \[\], found null$)"
     ),
 )
-# Whether what a share fetch gives back comes with its answer or the next one depends on how fast Kafka writes.
+# Records that a share fetch releases come with its answer or the next one, as fast as Kafka writes.
 RELEASE, GIVEN_BACK = 2, re.compile(r"ShareFetch v\d+\.responses\b")
-# Kafka asks its coordinator about several producers at once, and tells all of them in the words of the first one's
-# version. So this is of the brokers' own making only where one sequence plays at a time.
+# Kafka asks its coordinator about several producers at once, and answers all of them with the error code for the first
+# one's version. So this is a real difference only where one sequence plays at a time.
 IN_WORDS_OF_OTHERS = re.compile(r"(Produce|TxnOffsetCommit) v\d+\..*\.error_code: Kafka (120, found 48|48, found 120)$")
 # Differences that the makers of sequences keep clear of:
 # - The header of an uncompressed batch is believed; Kafka looks at every record of it, and writes the greatest
@@ -98,7 +98,7 @@ IN_WORDS_OF_OTHERS = re.compile(r"(Produce|TxnOffsetCommit) v\d+\..*\.error_code
 # - A group whose only commit was refused stays with Kafka, empty and in memory, until the broker stops.
 # - A regular expression is resolved within the heartbeat that brings it, not some time later.
 # - A topic that Metadata creates is in the same answer, where Kafka says UNKNOWN_TOPIC_OR_PARTITION at first.
-# - Produce v0-v2 are served, which Kafka 4 only says.
+# - This broker serves Produce v0-v2; Kafka 4 only says that it does.
 # - Which of several partitions of a share session gets what the limits leave depends on how far Kafka has looked into
 #   each; a topic that there is not, or that the group does not read, makes it fail with UNKNOWN_SERVER_ERROR, or not.
 # - Where a share group has read, Kafka notices that its offsets were altered or deleted with its next write.
@@ -111,7 +111,7 @@ IN_WORDS_OF_OTHERS = re.compile(r"(Produce|TxnOffsetCommit) v\d+\..*\.error_code
 #   that topic begin at offset 0 from then on, whatever the group's config says; one that names a negative partition
 #   beside others leaves the group without the topic until Kafka tries again, after half a minute.
 # - WriteTxnMarkers for a producer id below -1 under an epoch below -1 is refused; Kafka writes a marker of nobody.
-# Forgiven is also that Kafka lists aborted transactions behind those of the records in the answer.
+# Also forgiven: Kafka lists aborted transactions that begin after the records in the answer.
 _EXCUSED = [re.compile(entry.pattern) for entry in ON_PURPOSE]
 
 

@@ -1,5 +1,6 @@
-"""The play of sequences. Rule: both brokers get a step before either gets the next one. Once one broker has answered,
-the other's answer is waited for. A request that neither answers is parked, and its connection is not used until then.
+"""The playing of sequences. Rule: both brokers get a step before either gets the next one. Once one broker has
+answered, the other's answer is waited for. A request that neither answers is parked, and its connection is not used
+until the answer comes.
 
 A step's outcome is a dict: connection -> answer, since one request (a SyncGroup) can release the answers to others.
 """

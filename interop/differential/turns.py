@@ -45,7 +45,7 @@ class Turns:
 
 
 def is_for_all(steps: Sequence[Step]) -> bool:
-    """Return whether a step touches what all sequences on a broker share."""
+    """Return whether one of the steps touches what all sequences on a broker share."""
     return any(_is_for_all(step) for step in steps)
 
 

@@ -63,7 +63,7 @@ def plain_batch(maker: Maker, version: int) -> dict[str, Any]:
     magic = maker.mostly(2 if version >= 3 else maker.one(0, 1) if version == 2 else 0, 0, 1, 2, share=0.95)
     records = [record(maker, magic) for _ in range(maker.one(1, 1, 2, 4))]
     codec = maker.one(*CODECS)
-    if (codec, magic) in (("zstd", 0), ("zstd", 1), ("lz4", 0)):  # which our builder of batches can't make
+    if (codec, magic) in (("zstd", 0), ("zstd", 1), ("lz4", 0)):  # the builder of batches can't make these
         codec = "none"
     made: dict[str, Any] = {"records": records, "magic": magic, "codec": codec}
     if magic == 2 and maker.often(0.07):
@@ -74,7 +74,7 @@ def plain_batch(maker: Maker, version: int) -> dict[str, Any]:
             {"producer_id": 5, "producer_epoch": 0, "base_sequence": -1}, {"producer_id": 5}, {"length": 20},
         )  # fmt: skip
         if "attributes" in made["patch"]:
-            made["codec"] = "none"  # the lowest bits say so now, and Kafka looks at the records of every batch
+            made["codec"] = "none"  # the patched attributes say so, and Kafka reads the records of every batch
     return made
 
 
