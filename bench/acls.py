@@ -1,7 +1,7 @@
-"""What a thousand ACLs cost who produces and consumes.
+"""The cost of a thousand ACLs for a client that produces and consumes.
 
-Rule: a broker with them and one without take turns, each first in every other round, so that what else goes on on the
-machine meets both. What is told are quotients of sums, with ACLs by without.
+Rule: a broker with them and one without take turns, each first in every other round, so that other work on the
+machine meets both. The figures are quotients of sums, with ACLs by without.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from pykafka_broker.cluster.authorizer import CLUSTER_NAME
 from pykafka_broker.protocol.enums import AclResourceType
 from pykafka_broker.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 
-SETTINGS = AUTHORIZER  # without ACLs everybody may do everything: so the first ones can be made
+SETTINGS = AUTHORIZER  # without ACLs everybody may do everything, so anybody can make the first ones
 ACLS = 1000
 ROUNDS = 6
 _LITERAL, _PREFIXED, _ALL, _READ, _WRITE, _ALLOW = 3, 4, 2, 3, 4, 3

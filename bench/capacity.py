@@ -1,10 +1,10 @@
-"""How far one controller carries: what a record of the metadata, a heartbeat, a partition cost.
+"""The cost of large clusters for one controller: of a metadata record, a heartbeat and a partition.
 
     python -m bench.capacity --brokers 100 --partitions 200000
 
 Rule: a real controller is asked by frames through its router, as brokers and tools ask it, and writes real records to
 real files; only the sockets are left out, and the syncs, which are the disk's. Brokers are light: they register, send
-heartbeats and fetch, and one image stands for those of all. CPU is that of this process.
+heartbeats and fetch, and all share one image. CPU is that of this process.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Capacity:
         node, log = self._node, self._node.metadata.log.log
         led = sum(p.leader == 1 for topic in node.image.topics.values() for p in topic.partitions.values())
         held = sum(1 in p.isr for topic in node.image.topics.values() for p in topic.partitions.values())
-        for passed in range(1_000, 9_000, 1_000):  # a controller that was away itself would fence nobody
+        for passed in range(1_000, 9_000, 1_000):  # in steps, as a controller that was away itself fences nobody
             node.on_deadline(self._now + passed)
         self.beat(but=1)
         self._now += 9_500

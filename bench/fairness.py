@@ -1,8 +1,8 @@
-"""What another client feels while somebody asks for very much: its ApiVersions, p99 and worst, and the peer's memory.
+"""The waits of a client beside one that asks for very much: its ApiVersions, p99 and worst, and the peer's memory.
 
 Rule: every request here is legal, and what is measured is the other client, with one small request in flight from the
 hostile one's first byte to its answer. The hostile client is a thread that only sends bytes made before and throws away
-what comes back. A peer may also hang up on it: then it is measured until that.
+what comes back. If a peer closes its connection, the measurement ends there.
 """
 
 import contextlib
@@ -58,7 +58,7 @@ from pykafka_broker.protocol.messages.produce_request import PartitionProduceDat
 from pykafka_broker.protocol.messages.share_fetch_request import FetchPartition, FetchTopic, ShareFetchRequest
 from pykafka_broker.protocol.runtime import Message, uvarint
 
-# What is sent, by the names of its figures.
+# The hostile requests, by the names of their figures.
 TITLES = {
     "header_tags": "10,000 unknown tags in a header",
     "find_coordinator": "FindCoordinator, 65,000 empty keys",
@@ -89,8 +89,8 @@ _PAUSE_S = 0.001
 _NAMES = [f"many-{number}" for number in range(TOPICS)]
 _TOPIC_RESOURCE = 2
 _SEGMENTED, _SEGMENTS = "segmented", 5000
-_FIRST_MS = 1_700_000_000_000  # of its records
-_BOMB_BYTES = 400 << 20  # what one of them says
+_FIRST_MS = 1_700_000_000_000  # the time of the first record
+_BOMB_BYTES = 400 << 20  # the size that one bomb decompresses to
 
 
 @dataclass(frozen=True)
@@ -323,7 +323,7 @@ def beside(run: Running, frame: bytes) -> Felt:
     hostile = threading.Thread(target=ask, args=(run.port, frame), daemon=True)
     hostile.start()
     for begun in _times(hostile):
-        with contextlib.suppress(TimeoutError):  # then it waited that long, and the frame has run out of time, too
+        with contextlib.suppress(TimeoutError):  # a wait of WITHIN_S is counted, and ends the frame's time, too
             other.asked()
         took.append((time.perf_counter() - begun) * 1000)
     other.close()

@@ -1,4 +1,4 @@
-"""What groups cost and how soon they give: members that only send heartbeats, a new group's first record, and
+"""The cost of groups whose members only send heartbeats, the wait for a new group's first record, and the cost of
 transactions.
 """
 
@@ -157,7 +157,7 @@ async def _heartbeats(run: Running, kind: type[Member], groups: int, topic: str)
         for _ in range(MEMBERS_EACH):
             members.append(kind(await Connection.open(run.port), f"bench-{number}", topic))
             tasks.append(asyncio.create_task(members[-1].run()))
-        await asyncio.sleep(HEARTBEAT_S / groups)  # or all of them would beat at the same moment for ever
+        await asyncio.sleep(HEARTBEAT_S / groups)  # or all of them would send heartbeats at the same moment
     try:
         await _settled(members, tasks)
         cpu, begun = run.cpu_s(), time.perf_counter()

@@ -1,4 +1,4 @@
-"""What the work inside record batches costs: `python bench/records.py`. Medians of rounds; nothing is asserted."""
+"""The cost of work inside record batches: `python bench/records.py`. Medians of rounds; nothing is asserted."""
 
 from __future__ import annotations
 

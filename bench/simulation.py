@@ -1,4 +1,4 @@
-"""How many seeds a minute a small application is simulated for, and what a broker within the process costs.
+"""The seeds a minute that a small application is simulated for, and the cost of a broker within the process.
 
     python -m bench.simulation [--seeds 100]
 

@@ -1,5 +1,5 @@
-"""How long a stream of Spark stands when the leader of its topic dies: three brokers of one peer, the pipeline's job
-`store`, one record sent after each kill -9.
+"""The time that a stream of Spark stands when the leader of its topic dies: three brokers of one peer, the pipeline's
+job `store`, one record sent after each kill -9.
 
 Rule: the same job, times and client for every peer. Kafka's brokers are its controllers, too, so a kill may take the
 active one; ours have their controller in a process of its own, which lives on.
@@ -35,7 +35,7 @@ AT_MS = 1714521600000
 
 
 class CombinedCluster(KafkaCluster):
-    """Kafkas of which each is a broker and a controller."""
+    """A cluster of real Kafkas, each of them a broker and a controller."""
 
     def __init__(self, config: Mapping[str, str]) -> None:
         self._ports = {node_id: free_port() for node_id in range(1, BROKERS + 1)}

@@ -1,4 +1,4 @@
-"""How long after the acknowledgement of a record Spark's foreachBatch has it."""
+"""The time from the acknowledgement of a record until Spark's foreachBatch has it."""
 
 import random
 import statistics

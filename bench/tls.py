@@ -1,4 +1,4 @@
-"""What TLS costs: records in and out, and handshakes.
+"""The cost of TLS: records in and out, and handshakes.
 
 Rule: TLS 1.3 with an RSA key of 2048 bits, as most keys are, and a new handshake each time; the same clients for every
 peer. The certificate is made for the run.

@@ -1,9 +1,9 @@
-"""What each step of a record's way costs: a Produce request through the router to its file, and a Fetch back.
+"""The cost of each step of a record's way: a Produce request through the router to its file, and a Fetch back.
 
     python -m bench.way
 
 Rule: a broker without sockets is handed frames, as a connection hands them on, and each step is also done alone, with
-what it is given on that way. What is told is the least of many rounds, in microseconds: other work on the machine only
+what it is given on that way. The figure is the least of many rounds, in microseconds: other work on the machine only
 adds to it. Sockets, the disk's syncs and the client are left out; `python -m bench` has them.
 """
 
@@ -29,7 +29,7 @@ CONNECTION = ConnectionContext(1, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1"
 PRODUCE, FETCH = 9, 12
 ROUNDS, ROUND_S = 40, 0.003
 SIZES = ((1, 100), (9_000, 100), (1_000, 1_024))  # records in a batch, bytes of a value
-FRONT = 16  # bytes of a batch in which offset and epoch are put
+FRONT = 16  # bytes of a batch that hold its offset and epoch
 ANSWER_HEADER = 9  # bytes
 Step = Callable[[], Any]
 
@@ -79,7 +79,7 @@ def of_a_produce(broker: LightBroker, batch: bytearray) -> Iterator[tuple[str, S
     clean = bytes(batch[:FRONT])
 
     def whole() -> Any:
-        asked[place : place + len(clean)] = clean  # a connection hands on each frame as it has come
+        asked[place : place + len(clean)] = clean  # a connection hands on each frame as it came
         return router.dispatch(CONNECTION, asked)
 
     answer = ProduceResponse.decode(b"".join(map(bytes, whole()))[ANSWER_HEADER:], PRODUCE)

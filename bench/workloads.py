@@ -1,4 +1,4 @@
-"""What is measured. A workload gets a freshly started peer and returns its figures by metric name."""
+"""The workloads of the benchmark. A workload gets a freshly started peer and returns its figures by metric name."""
 
 import json
 import subprocess
@@ -175,7 +175,7 @@ def heartbeats(run: Running, sizes: Sizes) -> Figures:
 
 
 def consumer_heartbeats(run: Running, sizes: Sizes) -> Figures:
-    """Measure the same with the protocol of KIP-848."""
+    """Measure a thousand members of the protocol of KIP-848 in the same way as those of the classic one."""
     create(run, "beats", partitions=groups.MEMBERS_EACH)
     return {"heartbeats_848_core_pct": groups.heartbeats(run, groups.ConsumerMember, sizes.groups, "beats")}
 

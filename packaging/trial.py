@@ -1,4 +1,4 @@
-"""What an installed package has to do on every platform: `python trial.py`, in the environment that it is in.
+"""The trial of an installed package on every platform: `python trial.py`, in the environment that has it.
 
 Rule: the broker is started, and records are written and read with the package's own tools, in each compression of the
 protocol: with that every dependency that is compiled has been used. It needs nothing but the package. The last line

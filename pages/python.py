@@ -1,4 +1,4 @@
-"""What `pykafka_broker.testing` offers, from its classes: signatures and the first thing that their texts say."""
+"""The page about `pykafka_broker.testing`, made from its classes: signatures and docstrings without examples."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _ONLY_TOLD = {
     "AsyncRemoteBroker",
     "KafkaBrokerTestCase",
     "RemoteBroker",
-}  # they have the methods of another
+}  # classes with the methods of another class
 _OWN_METHODS = {"SimulatedCluster", "SimulatedBroker"}  # the others are of a class that stands here as well
-_NOT_MADE = {"Record", "KafkaBrokerTestCase", "SimulatedBroker"}  # by who writes a test
+_NOT_MADE = {"Record", "KafkaBrokerTestCase", "SimulatedBroker"}  # by the author of a test
 _ANSWERS = """Dicts that calls return, such as `broker.topic("orders")["partitions"]`. Their types are in
 `pykafka_broker.testing.answers`.
 """

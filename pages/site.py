@@ -1,4 +1,4 @@
-"""What MkDocs is told about files that are not in `docs/`, and about pages that no section names.
+"""The hooks of MkDocs for files that are not in `docs/`, and for pages that no section names.
 
 Rule: each text has one home in the repository. Some that stand elsewhere are pages of the site too; a link to a file
 that is no page loses its address and keeps its text, and one to a file that is not there is left for MkDocs to refuse.

@@ -1,5 +1,6 @@
-"""How a scenario is written and run. Rule: what differs from run to run (ids, clocks, ports) becomes a placeholder with
-a number, in the order in which it appears, so that identity is compared although values are not.
+"""The steps of a scenario, and the runner that plays them. Rule: a value that differs from run to run (an id, a clock's
+time, a port) becomes a placeholder. Ids are numbered in the order in which they appear, so that identity is compared
+although values are not.
 """
 
 import json
@@ -18,7 +19,7 @@ from pykafka_broker.protocol.runtime import Fields, Message
 @dataclass(frozen=True)
 class Ask:
     """A request whose answer comes back from the `yield`; `on` names the connection. While the answer's error is one of
-    `retry_on` (a coordinator that still loads), it is asked again and not noted."""
+    `retry_on` (a coordinator that still loads), the runner sends the request again and does not note the answer."""
 
     label: str
     request: Message
@@ -29,7 +30,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Send:
-    """A request whose answer is fetched later, by `Collect`: for what parks."""
+    """A request whose answer a later `Collect` fetches: for requests that the broker lets wait."""
 
     request: Message
     version: int | None = None
@@ -38,7 +39,7 @@ class Send:
 
 @dataclass(frozen=True)
 class Collect:
-    """The answer to the oldest `Send` of that connection."""
+    """A step that fetches the answer to the oldest `Send` of a connection."""
 
     label: str
     on: str = "main"
@@ -50,7 +51,7 @@ Name = Callable[[str], str]
 Scenario = Callable[[Name], Script]
 Table = dict[str, list[dict[str, Any]]]
 
-# After these a real Kafka's broker needs a moment until it has caught up with its controller.
+# After these requests a real Kafka's broker needs a moment until it has caught up with its controller.
 CHANGES_METADATA = {
     ApiKey.CREATE_TOPICS,
     ApiKey.DELETE_TOPICS,
@@ -66,7 +67,7 @@ NOW_FROM = 1_700_000_000_000  # scenarios write earlier times, so anything later
 
 
 def scenario(function: Scenario) -> Scenario:
-    """Marks a function of an area module as a scenario."""
+    """Mark a function of an area module as a scenario."""
     function.is_scenario = True  # type: ignore[attr-defined]
     return function
 
@@ -76,7 +77,11 @@ def scenarios_of(module: Any) -> dict[str, Scenario]:
 
 
 def order_of(items: Any) -> Callable[[Any], Any]:
-    """The order of configs and of the sizes of partitions comes from a hash table; others mean something."""
+    """Return the sort key of a list's items.
+
+    Kafka lists configs and the sizes of partitions in the order of a hash table. The order of other lists means
+    something and stays.
+    """
     first = items[0] if items else None
     if hasattr(first, "config_source"):
         return attrgetter("name")
@@ -86,7 +91,7 @@ def order_of(items: Any) -> Callable[[Any], Any]:
 
 
 class Placeholders:
-    """Gives each new value of a kind the next number."""
+    """The placeholders of one run: each new value of a kind gets the next number."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, object], str] = {}
@@ -96,10 +101,10 @@ class Placeholders:
         return self._seen.setdefault((kind, value), f"<{kind} {of_kind + 1}>")
 
     def plain(self, value: Any, field: str = "") -> Any:
-        """The value as JSON can hold it."""
+        """Return the value as plain JSON data, with placeholders."""
         if field == "records" and value is not None:
             return self._records(value)
-        if field == "session_id" and value == 0:  # unlike a producer id, 0 is none
+        if field == "session_id" and value == 0:  # 0 means no session, but 0 is a valid producer id
             return value
         if isinstance(value, Fields):
             slots = [slot for slot in type(value).__match_args__ if slot != "throttle_time_ms"]
@@ -109,7 +114,7 @@ class Placeholders:
         return self._scalar(value, field)
 
     def _scalar(self, value: Any, field: str) -> Any:
-        if field.endswith("error_message"):  # each broker has its own words; that there are some is compared
+        if field.endswith("error_message"):  # the texts may differ; compared is whether there is one
             return "<text>" if value else value
         if field in UNSTEADY_NUMBERS:
             return f"<{field}>"
@@ -133,7 +138,7 @@ class Placeholders:
 
 
 class Runner:
-    """Plays one scenario over as many connections as it names."""
+    """The player of one scenario, over as many connections as the scenario names."""
 
     def __init__(self, bootstrap_servers: str, settle_s: float) -> None:
         self._bootstrap, self._settle_s = bootstrap_servers, settle_s
@@ -186,14 +191,16 @@ class Runner:
 
 
 def run(name: str, script: Scenario, bootstrap_servers: str, settle_s: float = 0.0) -> list[dict[str, Any]]:
-    """Plays a scenario; its topics carry its name, so that all of them can share a broker."""
+    """Play a scenario; return its answers. Its topics' names begin with its name, so that scenarios share a broker."""
     prefix = name.replace("_", "-")
     return Runner(bootstrap_servers, settle_s).play(script(lambda suffix: f"{prefix}.{suffix}"))
 
 
 def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:
-    """What is not as in Kafka's answer. Where Kafka stumbles (UNKNOWN_SERVER_ERROR), any other error will do; where it
-    says nothing about the reason, ours may be told."""
+    """Yield the differences from Kafka's answer.
+
+    Tolerated are another error where Kafka answers UNKNOWN_SERVER_ERROR, and a message where Kafka gives none.
+    """
     if isinstance(theirs, dict) and isinstance(ours, dict) and theirs.keys() == ours.keys():
         for key in theirs:
             yield from differences(ours[key], theirs[key], f"{path}.{key}")

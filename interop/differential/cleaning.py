@@ -1,4 +1,4 @@
-"""What a sequence leaves behind on a broker that others use too. Rule: after it the cluster has its defaults again."""
+"""The removal of what a sequence left on a shared broker. Rule: afterwards the cluster has its defaults again."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from pykafka_broker.protocol.messages.describe_client_quotas_request import Desc
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 
 BROKER, DELETE = 4, 1
-DYNAMIC_SOURCES = (2, 3)  # a broker's own and the cluster's
+DYNAMIC_SOURCES = (2, 3)  # the sources of a broker's own configs and of the cluster's
 STAYS = "min.insync.replicas"  # set for the cluster from the start, and not to be removed
 ALL_NAMES = {*NAMES, *INTERNAL, *WILD, "§b", "§c", "§s", "§t", "§none"}
 
 
 def clean(bootstrap_servers: str, prefix: str, steps: Sequence[Step], stranger: str = "") -> None:
-    """`stranger`: whose rights have changed, by address."""
+    """Remove what the steps may have left. stranger: the address of the client whose rights the sequence changed."""
     asked = {step.api for step in steps}
     with RawClient(bootstrap_servers) as client:
         if "CreateTopics" in asked or "Metadata" in asked:
             names = [name.replace(PREFIX, prefix) for name in sorted(ALL_NAMES)]
             client.call(DeleteTopicsRequest(topic_names=names, timeout_ms=10_000), 5)
         if asked & {"OffsetCommit", "TxnOffsetCommit"}:
-            client.call(DeleteGroupsRequest([""]), 2)  # the one group whose name is nobody's own
+            client.call(DeleteGroupsRequest([""]), 2)  # the group with the empty name, which all sequences share
         if asked & {"AlterConfigs", "IncrementalAlterConfigs"}:
             _reset_broker(client)
         if "CreateAcls" in asked:

@@ -1,5 +1,6 @@
-"""What counts as a difference. Rule: where Kafka stumbles (UNKNOWN_SERVER_ERROR) any other error will do, and a reason
-may be told where Kafka tells none; all else that is different on purpose stands here with its reason.
+"""The rules for what counts as a difference. Rule: where Kafka answers UNKNOWN_SERVER_ERROR ("stumbles" below), any
+other error is accepted, and so is a message where Kafka gives none. Every other intended difference stands here with
+its reason.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pykafka_broker.protocol.api_keys import SPECS
 
 
 class OnPurpose(NamedTuple):
-    """A pattern of the lines that `found` yields, which begin with the API's name."""
+    """An intended difference: a pattern of lines that `found` yields, which begin with the API's name, and a reason."""
 
     pattern: str
     reason: str
@@ -29,11 +30,11 @@ ON_PURPOSE = [
         "what is not for clients is refused (UNSUPPORTED_VERSION), not cut off",
     ),
 ]
-# Where one of these comes up the sequence ends: what follows depends on it.
+# A line that matches ends the sequence: the answers that follow depend on chance.
 CHANCE = re.compile(
     # Which member becomes a group's leader when the old one is gone comes from a hash table of random ids.
     r"JoinGroup v\d+\.(leader|members)\b"
-    # Two that have waited are answered in one step, and the leader's list, in the order of that table, has named them.
+    # Two waiting members are answered in one step; the leader's list, in the order of that table, has named them.
     r'|JoinGroup v\d+\.member_id: Kafka "<member \d+>", found "<member \d+>"'
     # A JoinGroup with an unknown id that an empty group of a newer protocol refuses: Kafka describes it as it was,
     # and takes offsets and heartbeats as if there were none.
@@ -61,15 +62,15 @@ VOTED = re.compile(r"(ConsumerGroup(Heartbeat|Describe)|OffsetCommit|OffsetFetch
 # group begins an epoch with the next heartbeat although nothing has changed.
 FENCED, AFTER_FENCED = 82, re.compile(r"(StreamsGroup(Heartbeat|Describe)|OffsetCommit|OffsetFetch) v\d+\.")
 # The same, once records of the sequence were deleted: a share fetch of Kafka's that would hand out a record which has
-# gone from the log comes back empty, and the next one brings what follows. Here the first one brings it.
+# gone from the log comes back empty, and the next one brings the records that follow. Here the first one does.
 GONE, AFTER_GONE = "DeleteRecords", re.compile(r"ShareFetch v\d+\.responses: Kafka \[\], found ")
 # Where Kafka stumbles it may answer requests that wait here: a JoinGroup with an instance id and a member id that was
 # given out without one; joins into a group that it began to convert although a member does not fit.
 WAITS = re.compile(r'\w+ v\d+: Kafka .*, found "parked"$')
 # Kafka fills a fetch's limit with a piece of a batch; here the next partition may have what is left of it, or a limit
 # that is too small for a batch and not 0, and then no list of aborted transactions.
-# Where Kafka stumbles over an acknowledgement in a share fetch it delivers nothing; here the records come, and are the
-# member's from then on.
+# Where Kafka stumbles over an acknowledgement in a share fetch it delivers nothing. Here the records come, and the
+# member has acquired them.
 DELIVERED = re.compile(r"ShareFetch v\d+\.")
 SMALL, LEFT_OVER = (
     1000,
@@ -78,10 +79,10 @@ SMALL, LEFT_OVER = (
         r"|aborted_transactions: Kafka \[\], found null$)"
     ),
 )
-# Whether what a share fetch gives back comes with its answer or the next one depends on how fast Kafka writes.
+# Records that a share fetch releases come with its answer or the next one, as fast as Kafka writes.
 RELEASE, GIVEN_BACK = 2, re.compile(r"ShareFetch v\d+\.responses\b")
-# Kafka asks its coordinator about several producers at once, and tells all of them in the words of the first one's
-# version. So this is of the brokers' own making only where one sequence plays at a time.
+# Kafka asks its coordinator about several producers at once, and answers all of them with the error code for the first
+# one's version. So this is a real difference only where one sequence plays at a time.
 IN_WORDS_OF_OTHERS = re.compile(r"(Produce|TxnOffsetCommit) v\d+\..*\.error_code: Kafka (120, found 48|48, found 120)$")
 # Differences that the makers of sequences keep clear of:
 # - The header of an uncompressed batch is believed; Kafka looks at every record of it, and writes the greatest
@@ -97,7 +98,7 @@ IN_WORDS_OF_OTHERS = re.compile(r"(Produce|TxnOffsetCommit) v\d+\..*\.error_code
 # - A group whose only commit was refused stays with Kafka, empty and in memory, until the broker stops.
 # - A regular expression is resolved within the heartbeat that brings it, not some time later.
 # - A topic that Metadata creates is in the same answer, where Kafka says UNKNOWN_TOPIC_OR_PARTITION at first.
-# - Produce v0-v2 are served, which Kafka 4 only says.
+# - This broker serves Produce v0-v2; Kafka 4 only says that it does.
 # - Which of several partitions of a share session gets what the limits leave depends on how far Kafka has looked into
 #   each; a topic that there is not, or that the group does not read, makes it fail with UNKNOWN_SERVER_ERROR, or not.
 # - Where a share group has read, Kafka notices that its offsets were altered or deleted with its next write.
@@ -110,12 +111,15 @@ IN_WORDS_OF_OTHERS = re.compile(r"(Produce|TxnOffsetCommit) v\d+\..*\.error_code
 #   that topic begin at offset 0 from then on, whatever the group's config says; one that names a negative partition
 #   beside others leaves the group without the topic until Kafka tries again, after half a minute.
 # - WriteTxnMarkers for a producer id below -1 under an epoch below -1 is refused; Kafka writes a marker of nobody.
-# Forgiven is also that Kafka lists aborted transactions behind those of the records in the answer.
+# Also forgiven: Kafka lists aborted transactions that begin after the records in the answer.
 _EXCUSED = [re.compile(entry.pattern) for entry in ON_PURPOSE]
 
 
 def forgiven(ours: Any, theirs: Any) -> Any:
-    """Our answer, with Kafka's in its place wherever Kafka stumbled and we have an error with a name."""
+    """Return our answer, with Kafka's in its place wherever Kafka stumbled and our answer has an error.
+
+    Kafka's list of aborted transactions replaces ours if it contains ours.
+    """
     if isinstance(ours, dict) and isinstance(theirs, dict):
         if theirs.get("error_code") == STUMBLED and has_error(ours):
             return theirs
@@ -129,7 +133,7 @@ def forgiven(ours: Any, theirs: Any) -> Any:
 
 
 def has_error(answer: Any) -> bool:
-    """Somewhere in it."""
+    """Return whether an error code other than 0 stands anywhere in the answer."""
     if isinstance(answer, list):
         return any(map(has_error, answer))
     return isinstance(answer, dict) and any(
@@ -138,7 +142,7 @@ def has_error(answer: Any) -> bool:
 
 
 def by_subject(answer: Any) -> Any:
-    """The answer with results in the order of what they are about, so that those of one resource are compared."""
+    """Return the answer with results sorted by what they are about, so that those of one resource are compared."""
     if isinstance(answer, dict):
         return {name: by_subject(value) for name, value in answer.items()}
     if not isinstance(answer, list):
@@ -156,7 +160,7 @@ def _subject(item: Any) -> Any:
 
 
 def found(steps: dict[str, Step], ours: Outcome, theirs: Outcome) -> Iterator[str]:
-    """One line for each difference; `steps` are the requests that were answered, by connection."""
+    """Yield a line for each difference. steps: the requests that were answered, by connection."""
     for on in sorted(ours.keys() | theirs.keys()):
         api = steps[on].api if on in steps else on
         answer, expected = by_subject(ours.get(on)), by_subject(theirs.get(on))
@@ -170,17 +174,17 @@ def found(steps: dict[str, Step], ours: Outcome, theirs: Outcome) -> Iterator[st
 
 
 class Chance:
-    """Tells where a sequence ends because what follows is not of the brokers' own making."""
+    """The check whether a sequence ends early, because chance decides the answers that follow."""
 
     def __init__(self, beside_others: bool = False) -> None:
-        """`beside_others`: whether other sequences play on the same brokers at the same time."""
+        """beside_others: whether other sequences play on the same brokers at the same time."""
         self._beside_others = beside_others
         self._joins: set[int] = set()
         self._votes: set[str] = set()
         self._fenced = self._has_deleted = False
 
     def is_it(self, steps: dict[str, Step], theirs: Outcome, lines: list[str]) -> bool:
-        """Whether one of these differences is; called with every outcome, since some follow from earlier ones."""
+        """Return whether chance explains one of the differences. Call it with every outcome: earlier ones count."""
         for on, answer in theirs.items():
             if on not in steps or not isinstance(answer, dict):
                 continue
@@ -207,7 +211,7 @@ class Chance:
 
 
 def _has_delivered(answer: Any) -> bool:
-    """Whether it is the answer to a share fetch that gives records to a member."""
+    """Return whether the answer is one to a share fetch that gives records to a member."""
     topics = answer.get("responses") or () if isinstance(answer, dict) else ()
     return any(each.get("acquired_records") for topic in topics for each in topic.get("partitions", ()))
 
@@ -226,7 +230,7 @@ def _gives_back(step: Step) -> bool:
 
 
 def class_of(line: str) -> str:
-    """The same for differences that are of one kind, whatever the version and the place in a list."""
+    """Return the kind of a difference: its line without versions, places in lists, ids and names."""
     path, _, values = line.partition(": ")
     path = re.sub(r" v-?\d+|\[\d+\]", "", path)
     values = re.sub(r'<[^>]*>|§[^"]*', "…", values)

@@ -1,5 +1,5 @@
-"""Which ACLs there should be, by what a sequence's own requests were told. Rule: a broker that has not heard of them
-yet answers as if they were not there, so whoever changes them waits until it tells the same.
+"""The ACLs that should exist after a sequence's own requests. Rule: a broker that has not heard of an ACL yet answers
+as if there were none, so a step that changes ACLs waits until the broker describes the expected ones.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ ANY = 1
 
 
 class Granted:
-    """Of one run on one broker."""
+    """The ACLs that one run has created and deleted on one broker."""
 
     def __init__(self) -> None:
-        self._there: dict[Acl, bool] = {}  # False for what is taken away
+        self._there: dict[Acl, bool] = {}  # False for a deleted one
 
     def learn_created(self, request: Any, answer: Any) -> None:
         for acl, result in zip(request.creations, answer.results, strict=True):
@@ -30,7 +30,7 @@ class Granted:
                 self._there[_acl(acl, acl.resource_type, acl.resource_name, acl.pattern_type)] = False
 
     def is_known(self, client: RawClient) -> bool:
-        """Whether the broker goes by them."""
+        """Return whether the broker describes all created ACLs and no deleted one."""
         answer = client.call(DescribeAclsRequest(ANY, None, ANY, None, None, ANY, ANY), 3)
         told = {
             _acl(acl, of.resource_type, of.resource_name, of.pattern_type) for of in answer.resources for acl in of.acls

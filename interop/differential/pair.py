@@ -1,5 +1,5 @@
-"""The two brokers and what a sequence shows of them. Rule: a difference counts only if a second run with more time
-between the steps shows it again; then steps are left out for as long as it stays.
+"""The two brokers and the differences that a sequence shows. Rule: a difference counts only if a second run with more
+time between the steps shows it again; then steps are left out as long as the difference stays.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ CONFIG = {
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
     "share.coordinator.state.topic.num.partitions": "3",
-    # What works in the background would come at its own time.
+    # Work in the background would come at unpredictable times.
     "log.retention.check.interval.ms": "3600000",
     "log.cleaner.enable": "false",
-    # Beside much else on a machine Kafka's broker is late at its controller, and leaders get new epochs.
+    # On a busy machine the heartbeats of Kafka's broker are late, and leaders would get new epochs.
     "broker.session.timeout.ms": "120000",
 }
 
@@ -49,34 +49,34 @@ class Difference:
         return "\n".join([*(f"  {step}" for step in self.steps[:-1]), self.last()])
 
     def last(self) -> str:
-        """The step that shows it, with what it shows."""
+        """Return the step that shows the difference, with the first lines of the difference."""
         return "\n".join([f"  {self.steps[-1]}", *(f"    -> {line}" for line in self.lines[:6])])
 
 
 @dataclass
 class Run:
-    """What the real Kafka said, and where this broker said something else."""
+    """Kafka's answers to a sequence, and the first difference of this broker's."""
 
     theirs: list[Outcome]
     difference: Difference | None
 
 
 class Pair:
-    """Our broker and theirs, by address."""
+    """This broker and Kafka's, by address."""
 
     def __init__(
         self, ours: str, theirs: str, *, settles: bool = True, stranger: str = "", lane: int = 0, lanes: int = 1
     ) -> None:
-        """One of `lanes` pairs that play on the same two brokers, each under names of its own."""
+        """Create one of `lanes` pairs that play on the same two brokers, each under names of its own."""
         self.addresses = (ours, theirs)
         self._lane, self._beside_others = lane, lanes > 1
-        self._settles = settles  # whether theirs needs time after a change of metadata
-        self._stranger = stranger  # where a client comes from that has only the rights that a sequence gives it
+        self._settles = settles  # whether Kafka's broker needs time after a change of metadata
+        self._stranger = stranger  # the address of a client that has only the rights that a sequence gives it
         # A broker that runs on from run to run still knows the groups of earlier ones.
         self._numbers = itertools.count(int(time.time()) * 10 % 9_000_000 + lanes + lane, lanes)
 
     def run(self, steps: Sequence[Step], settle_s: float = SETTLE_S, to_the_end: bool = False) -> Run:
-        """Up to the first difference, unless Kafka's answers to all are wanted."""
+        """Play the steps up to the first difference; all of them if `to_the_end`, for Kafka's answers."""
         prefix = prefix_of(next(self._numbers))
         asks = self._settles and any(step.api in ASSIGNED for step in steps)
         settled = settle_s * self._settles
@@ -104,18 +104,18 @@ class Pair:
                 clean(address, prefix, steps, self._stranger)
 
     def examined(self, steps: Sequence[Step]) -> Difference | None:
-        """A difference that stays, made small."""
+        """Return a difference that two runs show, with as few steps as possible; None without one."""
         first = self.run(steps).difference
         stays = None if first is None else self.again(first)
         return None if stays is None else self.shrunk(stays)
 
     def again(self, first: Difference) -> Difference | None:
-        """The same difference in another run, if it shows."""
+        """Return the difference as a slower run shows it; None if that run shows none of its kind."""
         found = self.run(first.steps, CAREFUL_SETTLE_S).difference
         return found if found is not None and found.kind == first.kind else None
 
     def shrunk(self, difference: Difference) -> Difference:
-        """As small as it gets while others wait."""
+        """Return the difference with the fewest steps that are found within SHRINKS_FOR_S."""
         smallest = difference
         size = len(smallest.steps) // 2
         until = time.monotonic() + SHRINKS_FOR_S
@@ -135,6 +135,6 @@ class Pair:
 
 
 def without(steps: Sequence[Step], size: int) -> Iterator[list[Step]]:
-    """The steps without so many in a row; the last one stays, since it shows the difference."""
+    """Yield the steps without `size` of them in a row; the last one stays, since it shows the difference."""
     for end in range(len(steps) - 1, 0, -size):
         yield [*steps[: max(end - size, 0)], *steps[end:]]

@@ -1,7 +1,8 @@
-"""Plays sequences. Rule: both brokers get a step before either gets the next one, and an answer of one is waited for as
-soon as the other has it; a request that neither answers is parked, and its connection rests until it is answered.
+"""The playing of sequences. Rule: both brokers get a step before either gets the next one. Once one broker has
+answered, the other's answer is waited for. A request that neither answers is parked, and its connection is not used
+until the answer comes.
 
-What a step brought is a dict: connection -> answer, since one request (a SyncGroup) can release the answers to others.
+A step's outcome is a dict: connection -> answer, since one request (a SyncGroup) can release the answers to others.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ from pykafka_broker.protocol.messages.response_header import ResponseHeader
 from pykafka_broker.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
 from pykafka_broker.protocol.runtime import EncodeError
 
-PARKED_AFTER_S = 0.3  # with no answer from either broker until then
-UNANSWERED_S = 0.1  # for a connection to be closed instead of an answer
+PARKED_AFTER_S = 0.3  # the time in which neither broker answers a request that is parked
+UNANSWERED_S = 0.1  # the time for a broker to close a connection instead of an answer
 PATIENCE_S = 3.0  # for the second broker, once the first has answered
-RETRIED = {14, 15, 16, 51}  # loading, not there yet, moved, and a transaction whose markers are on their way
+RETRIED = {14, 15, 16, 51}  # coordinator loading, not there yet, moved; markers of a transaction on their way
 UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE = 3, 5
 MISSING_INTERNAL_TOPICS = 3
 RETRY_EVERY_S, RETRY_FOR_S = 0.03, 1.5
 MADE_WITHIN_S = 5.0  # a topic that Metadata creates, beside other work
-PROBES = "abc"  # as ends of names: one group for each partition of __consumer_offsets, whatever stands in front
+PROBES = "abc"  # ends of group names: one for each partition of __consumer_offsets, whatever the prefix
 CHANGES_METADATA = script.CHANGES_METADATA | {
     ApiKey.ALTER_CLIENT_QUOTAS,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
@@ -66,12 +67,16 @@ class Side:
         stranger: str = "",
         lane: int = 0,
     ) -> None:
-        """`stranger`: the address that requests come from, but those of who prepares rights for it. `lane`: who plays,
-        of several on the same broker."""
+        """Create a side that is not connected yet.
+
+        Args:
+            stranger: the address that all requests come from but the preparer's.
+            lane: the number of this player, of several on the same broker.
+        """
         self.world = World(prefix, stranger)
         self._granted = Granted()
-        self._probes = [prefix_of(lane) + letter for letter in PROBES]  # as if they were another sequence's
-        self._asks_coordinators = asks_coordinators  # whether a change of topics waits for them
+        self._probes = [prefix_of(lane) + letter for letter in PROBES]  # groups with names as another sequence's
+        self._asks_coordinators = asks_coordinators  # whether a change of topics waits for coordinators
         self._bootstrap, self._prefix, self._settle_s = bootstrap_servers, prefix, settle_s
         self._stranger = stranger
         self._clients: dict[str, RawClient] = {}
@@ -79,8 +84,10 @@ class Side:
         self.waiting: dict[str, Step] = {}
 
     def encoded(self, step: Step) -> bytes | None:
-        """The whole request; None if the version can't carry the fields. A version that nobody knows is sent with the
-        body of the nearest one."""
+        """Return the whole request; None if the version can't carry the fields.
+
+        An unknown version is sent with the body of the nearest known one.
+        """
         kind = BY_NAME[step.api].request_class()
         version = max(kind.MIN_VERSION, min(step.version, kind.MAX_VERSION))
         try:
@@ -101,7 +108,7 @@ class Side:
         return self._clients[on]
 
     def hung_up(self, on: str) -> bool:
-        """What can come of a request that has no answer: the other end closes, after an error."""
+        """Return whether the broker closes the connection of a request without an answer, as it does after an error."""
         closed = bool(wait([self._clients[on].socket], UNANSWERED_S))
         if closed:
             self._clients.pop(on).close()
@@ -111,7 +118,7 @@ class Side:
         return bool(wait([self._clients[on].socket], within_s))
 
     def take(self, on: str) -> Any:
-        """The answer as plain data; asked again while it says that it is too early to ask."""
+        """Return the answer as plain data. The request is sent again while its answer says that it came too early."""
         step, client = self.waiting.pop(on), self._clients[on]
         request = self.encoded(step)
         assert request is not None
@@ -135,7 +142,7 @@ class Side:
         return self.world.plain(answer)
 
     def _is_being_assigned(self, step: Step, answer: Any) -> bool:
-        """Where Kafka must make something ready first: a share group's partitions, a streams group's inner topics."""
+        """Return whether the broker still prepares a share group's partitions or a streams group's internal topics."""
         if step.key == ApiKey.SHARE_GROUP_HEARTBEAT and not answer.error_code and answer.member_epoch > 0:
             return self._is_missing_partitions(step)
         if step.key == ApiKey.STREAMS_GROUP_HEARTBEAT:
@@ -143,7 +150,7 @@ class Side:
         return False
 
     def _is_missing_partitions(self, step: Step) -> bool:
-        """Whether the members of a share group have fewer partitions together than their topics have."""
+        """Return whether the members of a share group have fewer partitions together than their topics have."""
         group: str = (step.fields.get("group_id") or "").replace(PREFIX, self._prefix)
         [described] = self._client(step.on).call(ShareGroupDescribeRequest([group]), 1).groups
         read = {
@@ -177,7 +184,7 @@ class Side:
                 time.sleep(RETRY_EVERY_S)
 
     def _wait_for_topics(self, client: RawClient) -> None:
-        """Until the broker knows of what its controller has done, as far as topics tell."""
+        """Wait until the broker, and coordinators if asked for, know the topics that its controller has."""
         until = time.monotonic() + RETRY_FOR_S
         while time.monotonic() < until:
             told = {topic.name: len(topic.partitions) for topic in client.call(MetadataRequest(None), 9).topics}
@@ -189,7 +196,7 @@ class Side:
                 time.sleep(RETRY_EVERY_S)
 
     def _wait_for_configs(self, step: Step, answer: Any, client: RawClient) -> None:
-        """Until the broker tells what was set for groups: a share group begins where its config says."""
+        """Wait until the broker describes the configs set for groups: a share group begins where its config says."""
         until = time.monotonic() + RETRY_FOR_S
         refused = any(response.error_code for response in answer.responses) or step.fields.get("validate_only")
         groups = [resource for resource in step.fields["resources"] or () if resource["resource_type"] == GROUP]
@@ -209,7 +216,7 @@ class Side:
                 time.sleep(RETRY_EVERY_S)
 
     def _wait_for_offsets(self, client: RawClient) -> None:
-        """Until the groups have forgotten what was committed for topics that are gone."""
+        """Wait until the groups have forgotten the offsets committed for deleted topics."""
         until = time.monotonic() + RETRY_FOR_S
         for group in self._committing:
             while time.monotonic() < until:
@@ -228,7 +235,7 @@ class Side:
             time.sleep(RETRY_EVERY_S)
 
     def _is_known_to(self, group: str, client: RawClient) -> bool:
-        """Whether the coordinator of this group knows the topics too: it is the last who hears of them."""
+        """Return whether the group's coordinator knows all topics, too: coordinators learn of topics last."""
         join = ConsumerGroupHeartbeatRequest(
             group,
             "p" * 22,
@@ -259,14 +266,14 @@ def _too_early(answer: Any) -> bool:
 
 
 def _is_being_made(step: Step, answer: Any) -> bool:
-    """A topic that Metadata creates is there at once with us, and soon with Kafka: clients ask again."""
+    """Return whether a topic that Metadata creates is not there yet. Kafka takes a moment, and clients ask again."""
     if step.key != ApiKey.METADATA or not step.fields.get("allow_auto_topic_creation", True):
         return False
     return any(topic.error_code in (UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE) and topic.name for topic in answer.topics)
 
 
 def decoded(step: Step, frame: bytes) -> Any:
-    """The answer's object. ApiVersions answers a version that it does not know in version 0."""
+    """Return the decoded answer. The broker answers an unknown version of ApiVersions in version 0."""
     spec = BY_NAME[step.api]
     kind = spec.response_class()
     version = max(kind.MIN_VERSION, min(step.version, kind.MAX_VERSION))
@@ -277,7 +284,7 @@ def decoded(step: Step, frame: bytes) -> Any:
 
 
 def lockstep(sides: Sequence[Side], step: Step) -> list[Outcome]:
-    """Sends to all and gathers what all have."""
+    """Send a step to all sides and return the outcome of each."""
     outcomes: list[Outcome] = [{} for _ in sides]
     requests = [side.encoded(step) for side in sides]
     if any(step.on in side.waiting for side in sides) or None in requests:
@@ -303,7 +310,7 @@ def _gather(sides: Sequence[Side], on: str, outcomes: list[Outcome], wait_s: flo
 
 
 def replay(side: Side, step: Step, expected: Outcome) -> Outcome:
-    """What one broker answers where the other has answered as recorded."""
+    """Play a step on one broker; return its outcome on the connections that the recorded outcome has answers on."""
     request = side.encoded(step)
     if step.on in side.waiting or request is None:
         return {}

@@ -1,5 +1,5 @@
-"""Sequences with Kafka's answers, as JSON. Rule: a recording is read without the makers of sequences, so it stays
-what it is when they change; a difference that was found stays as the short sequence that showed it.
+"""Sequences with Kafka's answers, as JSON. Rule: reading a recording needs no maker of sequences, so recordings
+stay the same when the makers change. A difference that was found stays as the short sequence that showed it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from interop.differential.play import Outcome, Side, replay
 from interop.differential.steps import Step, step_of
 
 RECORDED = Path(__file__).parent / "recorded"
-RIGHTS = RECORDED / "rights.json"  # of a client whose rights change
+RIGHTS = RECORDED / "rights.json"  # sequences of a client whose rights change
 
 
 @dataclass(frozen=True)
 class Recording:
-    """What was asked and what Kafka said."""
+    """A sequence of steps, and Kafka's answers to them."""
 
     name: str
     steps: list[Step]
@@ -37,7 +37,7 @@ def read(path: Path) -> list[Recording]:
 
 
 def write(path: Path, recordings: Sequence[Recording]) -> None:
-    """One line for each step, so that a difference is a line too."""
+    """Write one line for each step, so that a step that changes is a line that changes."""
     parts = []
     for one in recordings:
         pairs = zip(one.steps, one.answers, strict=True)
@@ -59,8 +59,9 @@ def _of_that_time(ours: Any, theirs: Any) -> Any:
 
 
 def differences(recording: Recording, bootstrap_servers: str, prefix: str, stranger: str = "") -> Iterator[str]:
-    """Where the broker answers otherwise than Kafka did, up to the first step that does. `stranger`: the address of
-    the client whose rights change.
+    """Yield the differences from Kafka's recorded answers, of the first step that has any.
+
+    stranger: the address of the client whose rights change.
     """
     side, chance = Side(bootstrap_servers, prefix, stranger=stranger), Chance()
     try:

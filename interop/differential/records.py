@@ -1,5 +1,5 @@
-"""Fetched records as plain data. Rule: whole batches only, header and records; a broker may cut the last one off, and a
-client reads past that.
+"""Fetched records as plain data. Rule: whole batches only, header and records; a broker may cut the last batch off, and
+clients ignore such a rest.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CONTROL = 0x20
 
 
 class Names(Protocol):
-    """Who knows what ids are called."""
+    """An object that replaces ids by their names."""
 
     def plain(self, value: Any, field: str = "") -> Any: ...
 
@@ -40,7 +40,7 @@ def _batch(data: bytes, names: Names) -> dict[str, Any]:
     header = dict(zip(NAMES, HEADER.unpack_from(data), strict=True))
     stamped = header["max_timestamp"] >= NOW_FROM
     del header["crc"], header["magic"]
-    if stamped or header["attributes"] & CONTROL:  # a clock's time, so the bytes are not the same
+    if stamped or header["attributes"] & CONTROL:  # the time is a clock's, so the bytes differ
         header = {
             name: value for name, value in header.items() if name not in ("length", "base_timestamp", "max_timestamp")
         }
@@ -54,7 +54,7 @@ def _records(data: bytes) -> Any:
         while memory.has_next():
             found += [_record(record) for record in memory.next_batch()]
         return found
-    except Exception:  # whatever the reader stumbles over: both brokers were sent the same bytes
+    except Exception:  # whatever the reader fails on: both brokers were sent the same bytes
         return "<unreadable>"
 
 

@@ -1,5 +1,5 @@
-"""Several sequences at a time on the same two brokers. Rule: each has names of its own, so they don't meet; one that
-changes what all share (a broker's configs, quotas, the group without a name) plays alone.
+"""Several sequences at a time on the same two brokers. Rule: each has names of its own, so sequences do not affect
+each other; one that uses what all share (a broker's configs, quotas, the group without a name) plays alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ BROKER = 4
 
 
 class Turns:
-    """Many at once, or one alone; who wants to be alone comes before those that ask after it."""
+    """Turns of many at once, or of one alone. A player that wants to be alone comes before those that ask later."""
 
     def __init__(self) -> None:
         self._changed = Condition()
@@ -45,7 +45,7 @@ class Turns:
 
 
 def is_for_all(steps: Sequence[Step]) -> bool:
-    """Whether other sequences would see what it does."""
+    """Return whether one of the steps touches what all sequences on a broker share."""
     return any(_is_for_all(step) for step in steps)
 
 
@@ -55,5 +55,5 @@ def _is_for_all(step: Step) -> bool:
     if step.api in ("AlterConfigs", "IncrementalAlterConfigs"):
         return any(resource["resource_type"] == BROKER for resource in step.fields["resources"])
     if step.api in ("CreateAcls", "DeleteAcls", "DescribeAcls"):
-        return step.on != PREPARER  # what that one gives is for one address
+        return step.on != PREPARER  # the preparer's ACLs are for one address
     return step.api == "AlterClientQuotas"

@@ -1,5 +1,5 @@
-"""What one broker has said so far. Rule: an id that an answer gave has the same name on both brokers, so identity is
-compared although values are not; everything else is compared as it is.
+"""The ids that one broker's answers have given so far. Rule: an id gets the same name on both brokers, so identity is
+compared although values are not. Other values are compared as they are, but for those that differ from run to run.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pykafka_broker.protocol.messages.share_fetch_response import ShareFetchResp
 from pykafka_broker.protocol.runtime import ZERO_UUID, Fields
 
 KEPT = ("producer_id", "producer_epoch", "member_id", "generation_id", "member_epoch", "session_id")
-KEPT_TASKS = ("active_tasks", "standby_tasks", "warmup_tasks")  # None in an answer says that they are as before
+KEPT_TASKS = ("active_tasks", "standby_tasks", "warmup_tasks")  # None in an answer: unchanged
 MEMBER_ID_REQUIRED = 79
 NOW_FROM = 1_700_000_000_000  # steps write earlier times, so anything later came from a clock
-LEFT_OUT = {"throttle_time_ms", "min_version"}  # old versions are served that Kafka 4 has given up
+LEFT_OUT = {"throttle_time_ms", "min_version"}  # this broker serves old versions that Kafka 4 has removed
 UNSTEADY = {"port", "usable_bytes", "total_bytes", "finalized_features_epoch", "log_dir", "cluster_id", "directory_id"}
 UUID_TEXT = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-# What is given out for a reference to something that no answer has given: no broker has made it.
+# The values for references to something that no answer has given: no broker makes such values.
 NEVER = {
     "producer_id": 987_654_321,
     "producer_epoch": 0,
@@ -31,22 +31,22 @@ NEVER = {
     "session_id": 987_654_321,
     **dict.fromkeys(KEPT_TASKS, ()),
 }
-# The answers that list all that there is, and the field that says which sequence an item belongs to.
+# The answers that list what all sequences have made, and the field that says which sequence an item belongs to.
 LISTED = {
     "list_groups_response": "group_id",
     "list_transactions_response": "transactional_id",
     "list_config_resources_response": "resource_name",
 }
-# Most lists of Kafka's answers come from hash tables, and no client minds; the order of these means something.
+# Most lists of Kafka's answers have the order of a hash table, which means nothing. These lists are ordered.
 IN_ORDER = {"records", "synonyms", "replica_nodes", "isr_nodes"}
-# A streams group is told in the order of tables whose keys are all known: ids of members, subtopologies, partitions.
+# A streams group's lists have the order of tables whose keys are all known: ids of members, subtopologies, partitions.
 OF_STREAMS = ".streams_group_"
 IN_ORDER_OF_STREAMS = {"members", "active_tasks", "standby_tasks", "partitions", "partitions_by_user_endpoint"}
 OF_A_SEQUENCE = re.compile(r"d\d{7}-")
 
 
 class World:
-    """One broker, one run of one sequence."""
+    """The ids and topics of one run of a sequence on one broker."""
 
     def __init__(self, prefix: str, stranger: str = "") -> None:
         self.prefix, self._stranger = prefix, stranger
@@ -102,7 +102,7 @@ class World:
         self._given[f"topic_id {name}"] = topic_id
 
     def plain(self, value: Any, field: str = "", in_order: bool = False) -> Any:
-        """An answer as JSON can hold it, without what may differ and without what other sequences have made."""
+        """Return an answer as plain JSON data, without values that may differ and without items of other sequences."""
         if field == "records" and value is not None:
             return plain_batches(value, self)
         if isinstance(value, ShareFetchResponse):
@@ -110,7 +110,7 @@ class World:
         if field == "acquired_records":
             return runs(value)
         if type(value).__name__ == "TopicPartitions":
-            # Who of several members gets which of a topic's partitions comes from the order of a hash table.
+            # Which member gets which of a topic's partitions depends on the order of a hash table.
             return {"topic_id": self.plain(value.topic_id, "topic_id"), "partitions": len(value.partitions)}
         if isinstance(value, Fields):
             ordered = IN_ORDER_OF_STREAMS if OF_STREAMS in type(value).__module__ else IN_ORDER
@@ -126,8 +126,10 @@ class World:
         return self._scalar(value, field)
 
     def _name_members(self, members: Sequence[Any]) -> None:
-        """Those that no answer has named yet, by what else is told of them: their ids are random, and so is the order
-        in which they come."""
+        """Name the members that have no name yet, in the order of their other fields.
+
+        Their ids are random, and so is the order in which an answer lists them.
+        """
 
         def known_by(member: Any) -> list[str]:
             told = (getattr(member, name) for name in type(member).__match_args__ if name != "member_id")
@@ -144,7 +146,7 @@ class World:
     def _scalar(self, value: Any, field: str) -> Any:
         if (
             field.endswith("error_message") or field == "documentation"
-        ):  # each broker has its own words; that there are some is compared
+        ):  # the texts may differ; compared is whether there is one
             return "<text>" if value else value
         if field in UNSTEADY:
             return f"<{field}>"
@@ -174,7 +176,7 @@ class World:
         return value.replace(self.prefix.encode(), PREFIX.encode()).hex()
 
     def _unknown_id(self, value: bytes) -> str:
-        """One that a step made up, or that of a topic which no answer has named yet."""
+        """Return the plain form of an id that a step made up, or of a topic that no answer has named yet."""
         return value.hex() if value.endswith(b"\1") else "<topic_id>"
 
     def _text(self, value: str) -> str:
@@ -186,7 +188,7 @@ class World:
 
 
 def with_news(responses: list[Any]) -> list[Any]:
-    """Share fetches: whether a partition that has nothing to tell is in the answer depends on who was faster."""
+    """Return a share fetch's topics without partitions that have no news: whether those are listed is chance."""
     for topic in responses:
         topic.partitions = [
             one for one in topic.partitions if one.acquired_records or one.error_code or one.acknowledge_error_code
@@ -195,7 +197,7 @@ def with_news(responses: list[Any]) -> list[Any]:
 
 
 def runs(acquired: list[Any]) -> list[list[int]]:
-    """First and last offset and delivery count; how Kafka splits them means nothing to a client."""
+    """Return first offset, last offset and delivery count of each run. Kafka's own splits mean nothing."""
     found: list[list[int]] = []
     for one in acquired:
         if found and found[-1][1] + 1 == one.first_offset and found[-1][2] == one.delivery_count:
@@ -206,7 +208,7 @@ def runs(acquired: list[Any]) -> list[list[int]]:
 
 
 def merged(responses: list[Any]) -> list[Any]:
-    """Fetch: Kafka names a topic again whenever another's partitions came between."""
+    """Return a fetch's responses with each topic once: Kafka repeats a topic after another topic's partitions."""
     found: dict[Any, Any] = {}
     for one in responses:
         known = found.setdefault((one.topic, bytes(one.topic_id)), type(one)(one.topic, one.topic_id))

@@ -1,5 +1,5 @@
-"""The brokers that cells run against. Rule: each is started when the first cell wants it and shared by those that leave
-it as it is; of real Kafkas one runs at a time.
+"""The brokers that cells run against. Rule: each is started when the first cell needs it, and cells that do not change
+it share it. One real Kafka runs at a time.
 
 `ours` is a broker of this checkout, `kafka` Apache Kafka, `older` ours that passes for an older release (`--emulate`).
 """
@@ -35,7 +35,7 @@ _KNOWN_WITHIN_S = 20
 
 
 class Broker(Protocol):
-    """What a cell needs of its broker."""
+    """A broker as a cell needs it."""
 
     bootstrap_servers: str
 
@@ -62,7 +62,7 @@ class _Kafka:
         self.bootstrap_servers = kafka.bootstrap_servers
 
     def create_topic(self, name: str, partitions: int) -> None:
-        """Kafka's own answer comes before its brokers know the topic."""
+        """Create a topic and wait until the broker knows it: Kafka answers before."""
         configs = [CreatableTopicConfig(key, value) for key, value in LASTING.items()]
         topic = CreatableTopic(name, num_partitions=partitions, replication_factor=1, configs=configs)
         request = CreateTopicsRequest([topic])
@@ -81,7 +81,7 @@ class _Kafka:
 
 @contextlib.contextmanager
 def plain(target: str, older: str) -> Iterator[Broker]:
-    """Without security, for any number of cells; or for one, which restarts it."""
+    """Start a broker without security, for any number of cells, or for one that restarts it."""
     if target == KAFKA:
         with RealKafka() as kafka:
             yield _Kafka(kafka)
@@ -92,7 +92,7 @@ def plain(target: str, older: str) -> Iterator[Broker]:
 
 @contextlib.contextmanager
 def secure(target: str, older: str) -> Iterator[tuple[Broker, dict[str, str]]]:
-    """With users and TLS, and what the environment of a client is to say of them."""
+    """Start a broker with users and TLS; yield it with a client's variables of the environment."""
     emulate = {"emulate": older} if target == OLDER else {}
     wanted: dict[str, Any] = {"users": {USER: PASSWORD}, "mechanisms": ("SCRAM-SHA-512",), **emulate}
     with secured("kafka" if target == KAFKA else "pykafka", "sasl_ssl", **wanted) as running:
@@ -108,7 +108,7 @@ def secure(target: str, older: str) -> Iterator[tuple[Broker, dict[str, str]]]:
 
 
 class _At:
-    """A broker whose clients come in by another listener than its topics are made through."""
+    """A broker whose clients use another listener than the one that topics are made through."""
 
     def __init__(self, broker: Broker, bootstrap_servers: str) -> None:
         self.bootstrap_servers = bootstrap_servers
@@ -117,7 +117,7 @@ class _At:
 
 
 class Shared:
-    """Brokers that stay until the target is done with: a plain and a secure one for each release."""
+    """The brokers of a target that run until `close`: a plain and a secure one for each release."""
 
     def __init__(self, target: str) -> None:
         self.target = target
@@ -144,5 +144,5 @@ class Shared:
 
 
 def release_of(target: str, older: str) -> str:
-    """What a client meets: the release that the broker is, or passes for."""
+    """Return the release that a target's broker is, or passes for."""
     return older if target == OLDER else release(KAFKA_VERSION).name

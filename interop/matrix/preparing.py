@@ -1,5 +1,5 @@
-"""Makes a client ready to run. Rule: each release has a folder of its own in `.cache/matrix`, made once; what can't be
-had here makes its row grey with the reason, and stops nothing.
+"""The preparation of clients. Rule: each release has a folder of its own in `.cache/matrix`, made once. A client that
+can't be had on this machine makes its row grey with the reason, and stops nothing.
 
 A row's `prepare` names one of these ways by its `kind`; `command` (the default) takes a command as it stands.
 """
@@ -30,7 +30,7 @@ _guard = threading.Lock()
 
 
 class Unprepared(Exception):
-    """Why a client can't be run on this machine."""
+    """The reason why a client can't be run on this machine."""
 
 
 class Prepared(NamedTuple):
@@ -63,7 +63,7 @@ def run(
     cwd: Path | None = None,
     timeout_s: float = INSTALL_TIMEOUT_S,
 ) -> str:
-    """Its output; what fails is told by its last line that says something."""
+    """Run a command and return its output. A failure raises Unprepared with the line that says most."""
     environment = {**os.environ, **(more or {})}
     try:
         done = subprocess.run(
@@ -77,7 +77,7 @@ def run(
 
 
 def reason(text: str) -> str:
-    """The line that says most, without paths of this machine: the last one of an exception, or else of an error."""
+    """Return the line that says most, without paths: the last one of an exception, or else of an error."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and "complete log of this run" not in line]
     thrown = [line for line in lines if re.match(r"[\w.$]*(Error|Exception)\b", line)]
     telling = [line for line in lines if re.search(r"error|exception|not found|no matching", line, re.IGNORECASE)]
@@ -91,7 +91,7 @@ def shortened(line: str) -> str:
 
 
 def installed_python(version: str) -> str | None:
-    """A Python of that version: on the PATH, or pyenv's."""
+    """Return a Python of that version that runs: this one, pyenv's, or the one on the PATH; None without one."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     found = [*sorted(pyenv.glob(f"{version}.*/bin/python"), reverse=True), shutil.which(f"python{version}")]
     for candidate in filter(None, [sys.executable if version == _own_version() else None, *found]):
@@ -110,7 +110,7 @@ def _runs(python: str) -> bool:
 
 
 def _pip(row: Row) -> Prepared:
-    """Into a folder, by the first of `pythons` that takes it and can import it."""
+    """Install the client into a folder, with the first of the row's `pythons` that can install and import it."""
     why = "none of the Pythons that it needs is here: " + ", ".join(row.prepare["pythons"])
     for version in row.prepare["pythons"]:
         python = installed_python(version)
@@ -136,7 +136,7 @@ def _installed(folder: Path, python: str, packages: list[str], options: list[str
 
 
 def _besides(python: str, version: str, packages: list[str]) -> list[Path]:
-    """Libraries that a client uses if they are there, shared by all releases; what can't be had is left out."""
+    """Install libraries that a client uses if they are there, for all releases; leave out what can't be had."""
     folders = []
     for package in packages:
         folder = CACHE / f"{re.sub('[^A-Za-z0-9.]+', '-', package)}-py{version}"
@@ -156,7 +156,7 @@ def _command(row: Row) -> Prepared:
 
 
 def _java(row: Row) -> Prepared:
-    """Sources compiled against the jars of that release. What an old one does not compile is not there."""
+    """Compile the programs against the release's jars; those that an old release can't compile are left out."""
     try:
         home = java_home()
         jars = client_jars(row.version)
@@ -185,7 +185,7 @@ def _java(row: Row) -> Prepared:
 
 
 def _npm(row: Row) -> Prepared:
-    """Where no other `options` are named, packages that carry what they need built: no script is run."""
+    """Install the packages with npm. Unless the row names `options`, no script runs that would build a part of them."""
     folder = CACHE / f"{row.client}-{row.version}".replace(" ", "-").replace("/", "-")
     need("node", "npm")
 
@@ -202,7 +202,7 @@ def _npm(row: Row) -> Prepared:
 
 
 def _go(row: Row) -> Prepared:
-    """A program of one folder, built with the modules in those versions."""
+    """Build the Go program of a folder, with the row's modules in the versions that it names."""
     folder = CACHE / f"{row.client}-{row.version}".replace(" ", "-").replace("/", "-")
     need("go")
     sources = _sources(row, "*.go")
@@ -222,7 +222,7 @@ def _go(row: Row) -> Prepared:
 
 
 def _cargo(row: Row) -> Prepared:
-    """A program of one folder, built with the crates in those versions and not optimized."""
+    """Build the Rust program of a folder, not optimized, with the row's crates in the versions that it names."""
     folder = CACHE / f"{row.client}-{row.version}".replace(" ", "-")
     need("cargo")
     sources = _sources(row, "*.rs")
@@ -253,8 +253,11 @@ def need(*programs: str) -> None:
 
 
 def once(folder: Path, make: Callable[[Path], object], sources: Sequence[Path] = ()) -> None:
-    """A folder that is there is complete; one that could not be made remembers why, and is not tried again, as long as
-    no source of it is newer."""
+    """Make a folder unless it is there and no source is newer.
+
+    A folder that is there is complete. If it could not be made, the reason is kept, and the next try waits for a
+    newer source.
+    """
     refused = folder.with_name(folder.name + ".refused")
     newest = max((path.stat().st_mtime for path in sources), default=0)
     if folder.exists() and folder.stat().st_mtime >= newest:

@@ -1,6 +1,6 @@
-"""Writes `interop/MATRIX.md` and `build/matrix/index.html`.
+"""The pages of the matrix: `interop/MATRIX.md` and `build/matrix/index.html`.
 
-Rule: they say what the results say, and nothing of the machine they were made on; a cell that never ran is a dot.
+Rule: they say what the results say, and nothing of the machine that wrote them; a cell that never ran is a dot.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ def publish(rows: Sequence[Row], results: Results, markdown: Path = MARKDOWN, pa
 
 
 def red_here(results: Results, kafka: str | None) -> list[Key]:
-    """Red here where it is this against a real Kafka. Where that is green it is ours to mend."""
+    """Return the cells that are red with this broker and in the state `kafka` with a real Kafka; None is not run.
+
+    If the state is green, the fault is this broker's.
+    """
     found = []
     for key, cell in sorted(results.cells.items()):
         theirs = results.cells.get((key[0], KAFKA, key[2]))
@@ -102,7 +105,7 @@ def _marks(row: Row, column: str, results: Results) -> str:
 
 
 def _reasons(rows: Sequence[Row], results: Results) -> Iterable[str]:
-    """The same reason of several releases and targets is said once."""
+    """Yield the reasons of cells that are not green, each once for all its releases and targets."""
     found: dict[tuple[str, str, str], dict[str, list[str]]] = {}
     for column in COLUMNS:
         for target in TARGETS:
@@ -120,12 +123,12 @@ def _reasons(rows: Sequence[Row], results: Results) -> Iterable[str]:
 
 
 def _without_its_release(cell: Cell, row: Row) -> str:
-    """What is the same for all releases: the folder of a log has the release in its name."""
+    """Return a cell's note with RELEASE for the release in folder names, so that releases share the note."""
     return cell.note.replace(row.name.replace(" ", "-"), f"{row.client}-RELEASE".replace(" ", "-"))
 
 
 def ranges(versions: Sequence[str], order: Sequence[str]) -> str:
-    """`1.0 to 1.3, 2.0`, by the order of the table."""
+    """Return versions as text, in the order of the table: `1.0 to 1.3, 2.0`."""
     places = sorted(order.index(version) for version in versions)
     said = []
     for _, group in groupby(enumerate(places), key=lambda pair: pair[1] - pair[0]):
@@ -135,6 +138,6 @@ def ranges(versions: Sequence[str], order: Sequence[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text of clients, with nothing in it that Markdown reads."""
+    """Return a client's text on one line, with the characters escaped that Markdown reads."""
     escaped = "".join(f"\\{char}" if char in "\\`*_[]<>|#" else char for char in text)
     return escaped.replace("\n", " ")

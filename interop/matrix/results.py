@@ -1,5 +1,5 @@
-"""What the cells found. Rule: one line for each row and target, sorted, so that two runs join as text does; a cell that
-is run again replaces what was there.
+"""The results of the cells, and their file. Rule: the file has one line for each row and target, sorted, so that two
+runs can be merged as text. A cell that runs again replaces its earlier result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Cell(NamedTuple):
     state: str
     when: str  # "2026-11-22 22:50", UTC
     seconds: float = 0.0
-    note: str = ""  # why it is grey, what failed, or what a green one adds
+    note: str = ""  # why a grey cell was not tried, what failed, or what a green cell adds
 
 
 Key = tuple[str, str, str]  # row, target, column
@@ -46,7 +46,7 @@ class Results:
             self.cells[key] = cell
 
     def take_over(self, other: Results) -> None:
-        """What another run has found, where it is newer."""
+        """Take over the cells of another run that are not older than those here."""
         for key, cell in other.cells.items():
             if key not in self.cells or self.cells[key].when <= cell.when:
                 self.cells[key] = cell

@@ -26,7 +26,7 @@ class Row(NamedTuple):
     language: str
     version: str
     here: str  # the folder of its file
-    command: list[str]  # `{python}`, `{version}` and what else the preparation makes stands for what is there
+    command: list[str]  # with placeholders: `{python}`, `{version}` and others that the preparation fills
     prepare: dict[str, Any]
     older: str  # the release that ours passes for in the third target
     lacks: dict[str, str]  # columns that are grey without being tried, and why
@@ -38,13 +38,13 @@ class Row(NamedTuple):
         return f"{self.client} {self.version}"
 
     def why(self, target: str, column: str, note: str) -> str:
-        """What a red cell's program said, after what is known of it."""
+        """Return a red cell's note, after what the row says is known of its column or target."""
         known = "; ".join(self.explains[each] for each in (column, target) if each in self.explains)
         return note if not known or note.startswith(known) else f"{known}: {note}"
 
 
 def load(folder: Path = ROWS) -> list[Row]:
-    """In the order of the page: files by their `order`, releases as they are written."""
+    """Return the rows in the order of the page: files by their `order`, releases as they are written."""
     files = [(path, _parsed(path)) for path in sorted(folder.glob("*.toml"))]
     files.sort(key=lambda file: file[1].get("order", 1000))
     rows = [row for path, content in files for row in _rows_of(path, content)]

@@ -1,4 +1,4 @@
-"""One Spark session for all Spark tests: it costs some seconds to start and is content to serve them all."""
+"""One Spark session for all Spark tests: starting one takes some seconds."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,13 +37,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def lasting_topic(make_topic: MakeTopic) -> str:
-    """A topic of one partition whose records may be years old: retention looks after half a minute, and every five."""
+    """A topic of one partition without retention, which would delete the tests' records: they are years old."""
     return make_topic(retention_ms=-1)
 
 
 @pytest.fixture
 def put(bootstrap: str) -> Put:
-    """Writes records (values, or keyword arguments of confluent-kafka's `produce`) and waits for them."""
+    """A function that writes records (values, or arguments of confluent-kafka's `produce`) and waits for them."""
 
     def put_all(topic: str, records: list[Any]) -> None:
         producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
@@ -56,7 +56,7 @@ def put(bootstrap: str) -> Put:
 
 @pytest.fixture
 def read(spark: SparkSession, bootstrap: str) -> Read:
-    """A batch of what is in the topic; keyword arguments are options of the source, `__` standing for a dot."""
+    """A function that reads a topic as a batch. Keyword arguments are options of the source, with `__` for a dot."""
 
     def load(topic: str, **options: object) -> DataFrame:
         frame: DataFrame = source(spark.read, bootstrap, topic, options).load()
@@ -67,7 +67,7 @@ def read(spark: SparkSession, bootstrap: str) -> Read:
 
 @pytest.fixture
 def stream(spark: SparkSession, bootstrap: str) -> Read:
-    """The same as a stream."""
+    """A function that reads a topic as a stream, with options as for `read`."""
 
     def load(topic: str, **options: object) -> DataFrame:
         frame: DataFrame = source(spark.readStream, bootstrap, topic, options).load()
@@ -85,5 +85,5 @@ def source(reader: Any, bootstrap: str, topic: str, options: dict[str, object]) 
 
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
-    """Where a stream of this test writes its result."""
+    """The folder that a stream of this test writes its result to."""
     return tmp_path / "out"

@@ -1,4 +1,4 @@
-"""What tables of tools need to be there: topics, records, groups."""
+"""The topics, records and groups that tables of tools need."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T0 = 1_700_000_000_000  # 2023-11-14T22:13:20; record n of a partition is n hour
 
 
 def make_topics(bootstrap: str, topics: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
-    """So many partitions for each name; records of long ago stay."""
+    """Create topics with that many partitions for each name, and without retention: their records are old."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     new = [NewTopic(name, count, 1, config={"retention.ms": "-1", **(config or {})}) for name, count in topics.items()]
     for made in admin.create_topics(new).values():
@@ -24,7 +24,7 @@ def make_topics(bootstrap: str, topics: Mapping[str, int], config: Mapping[str, 
 
 
 def send(bootstrap: str, topic: str, count: int, partition: int = 0) -> None:
-    """So many records, an hour apart, each in a batch of its own."""
+    """Write `count` records, an hour apart, each in a batch of its own."""
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(count):
         producer.produce(topic, b"%d" % number, partition=partition, timestamp=T0 + number * HOUR_MS)
@@ -32,7 +32,7 @@ def send(bootstrap: str, topic: str, count: int, partition: int = 0) -> None:
 
 
 def commit(bootstrap: str, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
-    """Offsets of a group that has no members: a simple one, if it is new."""
+    """Commit offsets of a group without members. A new group is then one that only has offsets."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
     places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
 
@@ -52,7 +52,7 @@ def commit(bootstrap: str, group: str, offsets: Mapping[tuple[str, int], int]) -
 
 @contextmanager
 def member(bootstrap: str, group: str, topics: list[str], count: int, **config: str) -> Iterator[None]:
-    """A member that has read and committed so many records, and goes on."""
+    """Run a member that has read `count` records and committed them, and that reads on."""
     settings = {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": "false"}
     settings |= {"auto.offset.reset": "earliest", "client.id": "reader"}
     consumer = Consumer(settings | {key.replace("_", "."): value for key, value in config.items()})
@@ -80,7 +80,7 @@ def member(bootstrap: str, group: str, topics: list[str], count: int, **config: 
 
 
 def settled(bootstrap: str, group: str, members: int) -> None:
-    """Wait until the group has so many members, and they have their partitions."""
+    """Wait until the group has `members` members, and all of them have their partitions."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
 
     def seen() -> tuple[str, int]:

@@ -1,6 +1,7 @@
-"""What Kafka's own scripts print: `python -m interop.tools.record NAME...` (all tables without a name).
+"""The recorder of what Kafka's own scripts print: `python -m interop.tools.record NAME...` (all tables without a name).
 
-Rule: they are asked of a real Kafka; of ours with `--of-ours`, which will do for what a script makes of a state.
+Rule: the scripts run against a real Kafka. With `--of-ours` they run against this broker, which is enough where only a
+script's own words about a state matter.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def _record(jvm: JavaTools, wanted: Table, *, kafka: bool) -> None:
     with tempfile.TemporaryDirectory() as folder, brokers_of(wanted, kafka, Path(folder)) as known:
         for step in wanted.steps:
             found = run_java(jvm, step.where(known), known["bootstrap"], Path(folder))
-            out = [] if step.why_not else step.normal(found.out)  # what is not compared is not kept
+            out = [] if step.why_not else step.normal(found.out)  # output that is not compared is not kept
             rows.append({"command": step.command, "status": found.status, "out": out, "err": step.messages(found.err)})
             print(f"{found.status}  {step.tool} {step.command}\n{found.out}{found.err[:300]}", file=sys.stderr)
     wanted.recorded.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")

@@ -1,4 +1,4 @@
-"""Invocations of tools, and what is left of their output when it is compared.
+"""Invocations of tools, and the parts of their output that are compared.
 
 Standard output is compared line by line, standard error by the messages in it: Java's log, stack traces and tables of
 options are left out, and so is our hint at `--help`.
@@ -69,8 +69,8 @@ _SAME_ERRORS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
         ),
         "",
     ),
-    (re.compile(r".*(/no/such/\w+).*"), r"\1"),  # how it can't be read each tells in its own words
-    (re.compile(r"\[([\w, -]+)\]"), _sorted_list),  # of a set
+    (re.compile(r".*(/no/such/\w+).*"), r"\1"),  # each tool says in its own words why the file can't be read
+    (re.compile(r"\[([\w, -]+)\]"), _sorted_list),  # the list is a set, whose order varies
     *_SAME,
 )
 _OTHER_WORDS = "something, in other words"
@@ -106,7 +106,7 @@ class Step:
     known: Mapping[str, str] = field(default_factory=dict)
 
     def arguments(self, bootstrap: str, directory: Path) -> list[str]:
-        """With the broker's address, unless the command says itself how to connect, and with its files written."""
+        """Return the arguments, with the broker's address unless the command says how to connect; write the files."""
         text = _FILE.sub(lambda match: str(_written(directory, match[1])), self.command)
         for name, value in {"bootstrap": bootstrap, **self.known}.items():
             text = text.replace(f"{{{name}}}", value)
@@ -122,7 +122,7 @@ class Step:
         return replace(self, known={**self.known, **known})
 
     def normal(self, out: str) -> list[str]:
-        """The lines of its output that are compared."""
+        """Return the lines of the output that are compared."""
         for pattern, replacement in _SAME:
             out = pattern.sub(replacement, out)
         if self.alike is not None:
@@ -144,12 +144,12 @@ class Step:
 
 
 def steps(tool: str, *commands: str | Step) -> list[Step]:
-    """Of one tool, in their order."""
+    """Return the steps of one tool, in the order of its commands."""
     return [each if isinstance(each, Step) else Step(tool, each) for each in commands]
 
 
 def sorted_lines(out: str) -> str:
-    """For what is printed in no order."""
+    """Return the lines sorted: for tools that print them in no order."""
     return "\n".join(sorted(out.splitlines()))
 
 
@@ -174,12 +174,12 @@ class Table:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Of the broker."""
+        """Return the settings of the broker."""
         return dict(getattr(self.module, "SETTINGS", {}))
 
     @property
     def listeners(self) -> dict[str, str]:
-        """Their protocols by name, beyond PLAINTEXT; clients connect to the last one."""
+        """Return the protocols of listeners beyond PLAINTEXT, by name; clients connect to the last one."""
         return dict(getattr(self.module, "LISTENERS", {}))
 
     @property
@@ -188,7 +188,7 @@ class Table:
 
     @property
     def stopped(self) -> int:
-        """The broker that is stopped before the first step; 0: none."""
+        """Return the id of the broker that is stopped before the first step; 0 for none."""
         return int(getattr(self.module, "STOPPED", 0))
 
     @property
@@ -197,7 +197,7 @@ class Table:
 
     @contextlib.contextmanager
     def prepared(self, bootstrap: str) -> Iterator[None]:
-        """What is there before the first step; a `prepare` that yields goes on after the last one."""
+        """Prepare the broker before the first step. A `prepare` that yields continues after the last step."""
         make: Any = getattr(self.module, "prepare", None)
         made = None if make is None else make(bootstrap)
         if not isinstance(made, Iterator):
@@ -215,7 +215,7 @@ def table(name: str) -> Table:
 
 
 def names() -> list[str]:
-    """Of all tables."""
+    """Return the names of all tables."""
     return sorted(path.stem for path in (Path(__file__).parent / "tables").glob("[a-z]*.py"))
 
 
@@ -233,7 +233,7 @@ def run_java(jvm: JavaTools, step: Step, bootstrap: str, directory: Path) -> Out
 
 
 def run_ours(step: Step, bootstrap: str, directory: Path) -> Outcome:
-    """In this process, as from the command line."""
+    """Run our tool in this process, as from the command line."""
     if step.after_moves:
         await_moves(bootstrap)
     return _called(step, step.arguments(bootstrap, directory))

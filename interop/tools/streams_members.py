@@ -29,7 +29,7 @@ _QUIET_ROUNDS = 2
 
 
 def word_count(group: str, sources: Sequence[str]) -> Topology:
-    """From the sources over a topic of the group's own to a counter that keeps what it has counted."""
+    """Return a topology from the sources over a repartition topic to a counter with a changelog."""
     between = f"{group}-words-repartition"
     first = Subtopology("0", list(sources), repartition_sink_topics=[between])
     kept = TopicInfo(f"{group}-counts-changelog", 0, 0, [KeyValue("cleanup.policy", "compact")])
@@ -38,24 +38,24 @@ def word_count(group: str, sources: Sequence[str]) -> Topology:
 
 
 class StreamsMember:
-    """One member of a group; it stays as long as a session lasts. ready: its sources are there."""
+    """A member of a group, which stays until its session times out. ready: whether its source topics exist."""
 
     def __init__(self, group: str, member_id: str, sources: Sequence[str], *, ready: bool = True) -> None:
         self.epoch = 0
         self._group, self._member_id = group, member_id
         self._sources, self._ready = sources, ready
-        self._told: Any = None  # tasks that it has been given, and does not have yet
-        self._busy = not ready  # it has had tasks, or gets none
+        self._told: Any = None  # the last answer with tasks, which the next heartbeat confirms
+        self._busy = not ready  # whether it has had tasks, or can get none
 
     async def beat(self, client: Client) -> bool:
-        """Whether nothing is new."""
+        """Send a heartbeat; return whether the member has its tasks and nothing changes, or can get none."""
         request = StreamsGroupHeartbeatRequest(self._group, self._member_id, self.epoch)
         if self.epoch == 0:
             request.rebalance_timeout_ms = 60_000
             request.topology = word_count(self._group, self._sources)
             request.process_id = f"process-of-{self._member_id}"
             request.client_tags = [KeyValue("zone", "a")]
-            if self._ready:  # without a task Kafka 4.4.0 stumbles over it
+            if self._ready:  # Kafka 4.4.0 fails on the endpoint of a member without tasks
                 request.user_endpoint = Endpoint("localhost", 7000)
             request.active_tasks, request.standby_tasks, request.warmup_tasks = [], [], []
         elif self._told is not None:
@@ -84,7 +84,7 @@ class StreamsMember:
 
 
 async def settle(client: Client, members: Sequence[StreamsMember]) -> None:
-    """Until all have their tasks."""
+    """Send heartbeats until all members have their tasks."""
     quiet = 0
     async with asyncio.timeout(_SETTLES_S):
         while quiet < _QUIET_ROUNDS:

@@ -1,4 +1,4 @@
-"""What every job is handed."""
+"""The context that every job gets: session, settings, brokers, and the event that stops the job."""
 
 from __future__ import annotations
 

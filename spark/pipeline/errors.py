@@ -1,4 +1,4 @@
-"""What can go wrong in words. Rule: every error that a user can cause has its class, and every class its exit code."""
+"""The errors of the pipeline. Rule: every error that a user can cause has its class, and every class its exit code."""
 
 import difflib
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ def perhaps(name: str, known: Iterable[str]) -> str:
 
 
 class PipelineError(Exception):
-    """The text is for the person who started the job; there is nothing more to it than the text."""
+    """An error whose text is for the person who started the job, and all that this person gets to see."""
 
     exit_code = 1
 

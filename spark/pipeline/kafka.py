@@ -1,4 +1,4 @@
-"""What the driver itself asks the brokers. Rule: before a job reads or writes anything, the brokers have answered and
+"""The driver's own requests to the brokers. Rule: before a job reads or writes anything, the brokers have answered and
 the topics that it needs are there; before a job writes what it has read, the topic that it read is still the same one.
 """
 
@@ -32,7 +32,7 @@ MAX_MESSAGE_BYTES = 1_048_588
 SILENCE = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError.REQUEST_TIMED_OUT)
 READ_WAIT_S, READ_STEP_S = 30.0, 0.05
 PATIENCE_S = 60.0  # with brokers that are silent in the middle of a run; Spark's own clients wait no longer
-LONGEST_TRY_S = 5.0  # of one question at first: librdkafka may be asking a broker that has died
+LONGEST_TRY_S = 5.0  # of a question's first try: librdkafka may be asking a broker that has died
 
 
 def passes(code: int) -> bool:

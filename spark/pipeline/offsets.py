@@ -1,4 +1,4 @@
-"""Who remembers how far the store job is. Rule: whichever it is, rows and offsets are one transaction of the database.
+"""The memories of how far the store job is. Rule: with each of them rows and offsets are one database transaction.
 
 `checkpoint`: Spark's checkpoint. After a crash Spark repeats the batch that was under way, with the same number and the
 same records; the database has the number of the last batch that it holds, and a batch that it holds is left out.
@@ -80,14 +80,14 @@ def take_table(database: Database, table: str, checkpoint_id: str) -> None:
 
 
 class Strategy:
-    """A memory of offsets. checkpoint: where Spark keeps its own, None for a temporary one; on_conflict: what
-    becomes of a row that the table has."""
+    """A memory of offsets. checkpoint: the path of Spark's own, None for a temporary one; on_conflict: the
+    SQL clause for a row that the table has already."""
 
     checkpoint: str | None = None
     on_conflict = ""
 
     def __init__(self, context: Context, database: Database, claim: checkpoints.Claim | None) -> None:
-        """claim: of the checkpoint, where that remembers."""
+        """claim: the checkpoint's claim, if the checkpoint is the memory."""
         self._context, self._database = context, database
         self._table, self._topic = context.settings.table, context.settings.bronze_topic
 
@@ -168,8 +168,8 @@ class ByStore(_WithoutCheckpoint):
 def begin(context: Context, database: Database, strategy: Strategy, topic_id: str) -> Offsets | None:
     """Return where a run begins, None for the start of the topic.
 
-    What `latest`, or a time, means is settled by the first run, for every partition: a later one that asked again
-    would leave out what came in between.
+    The first run settles for every partition which offset `latest` or a time means. If a later run asked again, it
+    would leave out the records in between.
     """
     settings, topic = context.settings, context.settings.bronze_topic
     time_ms = settings.source.get("startingTimestamp")

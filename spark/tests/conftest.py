@@ -1,4 +1,4 @@
-"""What the pipeline's tests share. Rule: one Spark session and one broker serve them all; a test's topics, tables and
+"""The fixtures of the pipeline's tests. Rule: all share one Spark session and one broker; a test's topics, tables and
 checkpoints are its own.
 
 PIPELINE_TEST_TARGET=kafka runs them against a real Apache Kafka, or HOST:PORT against a broker that runs.
@@ -44,7 +44,7 @@ Put = Callable[[str, list[Any]], None]
 
 @pytest.fixture(scope="session")
 def new_broker() -> Iterator[Callable[[], Target]]:
-    """Starts a broker of the target's kind, without retention: records of tests are years old."""
+    """A function that starts a broker of the target's kind, without retention: records of tests are years old."""
     kept = {"log.retention.ms": "-1"}
     with ExitStack() as stack:
         yield lambda: stack.enter_context(start(os.environ.get("PIPELINE_TEST_TARGET", "pykafka"), kept))
@@ -137,7 +137,7 @@ def make_topic(admin: AdminClient) -> Callable[..., str]:
 
 @pytest.fixture
 def put(broker: Target) -> Put:
-    """Writes values, or keyword arguments of `produce`, and waits for them."""
+    """A function that writes values, or keyword arguments of `produce`, and waits for their acknowledgements."""
 
     def put_all(topic: str, records: list[Any]) -> None:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 5, "log_level": 0})
@@ -151,7 +151,7 @@ def put(broker: Target) -> Put:
 
 @pytest.fixture
 def consumer_groups(broker: Target) -> Callable[..., list[list[str]]]:
-    """Kafka's own `kafka-consumer-groups`; the words of each line that it prints."""
+    """A function that runs Kafka's `kafka-consumer-groups` and returns the words of each line that it prints."""
 
     def run(*arguments: str) -> list[list[str]]:
         command = java_command("-XX:TieredStopAtLevel=1", "-cp", kafka_classpath(), CONSUMER_GROUPS)
@@ -164,7 +164,7 @@ def consumer_groups(broker: Target) -> Callable[..., list[list[str]]]:
 
 @pytest.fixture
 def event() -> Callable[..., bytes]:
-    """An event as JSON; `at` are minutes after midnight."""
+    """A function that makes an event as JSON; `at` are minutes after midnight."""
 
     def make(number: int, at: float = 0, **fields: Any) -> bytes:
         time = f"2024-05-01T{int(at) // 60:02}:{int(at) % 60:02}:{int(at * 60) % 60:02}Z"
@@ -175,7 +175,7 @@ def event() -> Callable[..., bytes]:
 
 
 def postgresql_programs() -> Path:
-    """The folder of PostgreSQL's server programs."""
+    """Return the folder of PostgreSQL's server programs."""
     found = shutil.which("initdb")
     candidates = [Path(found).parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     if not candidates:
@@ -215,7 +215,7 @@ def postgresql() -> Iterator[int]:
 
 @pytest.fixture
 def new_postgresql_database(postgresql: int) -> Callable[[], str]:
-    """Makes an empty database and gives its URL."""
+    """A function that makes an empty database and returns its URL."""
 
     def make() -> str:
         name, server = f"test{next(NUMBER)}", f"postgresql://test@127.0.0.1:{postgresql}"
@@ -254,7 +254,7 @@ class Running:
             self.result.set_exception(error)
 
     def until(self, condition: Callable[[], Any]) -> None:
-        """Waits for the condition while the job runs; what ended the job is raised."""
+        """Wait for the condition while the job runs; raise what ended the job."""
         wait_for(lambda: condition() or self.result.done())
         assert condition(), f"the job ended: {self.result.result()}"
 

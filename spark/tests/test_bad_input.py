@@ -1,5 +1,5 @@
-"""What a person can get wrong. Rule: the words say what and how to mend it, the exit code tells scripts the kind, and
-nothing is half-written.
+"""The mistakes that a person can make. Rule: the words say what is wrong and how to mend it, the exit code tells
+scripts the kind, and nothing is half-written.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from pipeline.settings import Settings
 
 @pytest.fixture
 def start(settings: Settings, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
-    """Runs the command line; exit code and what it says."""
+    """A function that runs the command line and returns the exit code and the words on standard error."""
 
     def run(*argv: str) -> tuple[int, str]:
         own = ["--bootstrap-servers", settings.bootstrap_servers, "--data-dir", str(tmp_path / "data")]
@@ -55,7 +55,7 @@ def test_an_unreachable_broker(job: str, start: Any, tmp_path: Path) -> None:
 
 
 def test_brokers_that_go_away(start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They answered the first request, and nobody answers the next."""
+    """Brokers that answer the first request and none after it end the job with exit code 3, and nothing is written."""
     monkeypatch.setattr(Kafka, "check_reachable", lambda _: None)
     monkeypatch.setattr("pipeline.kafka.PATIENCE_S", 2.0)
     with socket.socket() as nobody:
@@ -67,7 +67,7 @@ def test_brokers_that_go_away(start: Any, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_busy_machine_gets_more_time(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
-    """An answer that takes longer than the first tries is not asked for from the beginning for ever."""
+    """A question whose answer takes longer than the first tries gets longer tries until the answer comes."""
     monkeypatch.setattr("pipeline.kafka.READ_STEP_S", 0.0)
     kafka, tries = Kafka(settings), []
 

@@ -36,7 +36,7 @@ def settings(make_settings: Any, table_format: str) -> Settings:
 
 
 def commits(table: Path) -> int:
-    """How often the table has changed. Iceberg's metadata gets the name v1, v2, ... as it is committed."""
+    """Return how often the table has changed. Iceberg's metadata gets the name v1, v2, ... as it is committed."""
     return sum(
         1
         for pattern in ("batch=*", "date=*/batch=*", "_delta_log/*.json", "metadata/v*.metadata.json")
@@ -52,7 +52,7 @@ def letters(context: Any) -> list[tuple[int, int]]:
 def test_every_record_as_it_is(
     settings: Settings, make_context: Any, make_topic: Any, put: Any, event: Any, spark: SparkSession, admin: Any
 ) -> None:
-    """The table has what Kafka has; silver makes of the table what it makes of the topic, which may be gone."""
+    """The table has the topic's records, and silver makes the same of the table as of the topic, which may be gone."""
     topic = make_topic(settings.bronze_topic, 2)
     put(topic, [{"key": b"k\xff", "value": event(1), "headers": [("h", b"\xff"), ("none", None)], "timestamp": 5}])
     values = [event(n % 40) if n % 7 else b"\xffbroken" for n in range(50)]
@@ -93,7 +93,7 @@ def test_a_batch_that_is_repeated(
     settings: Settings, make_context: Any, make_topic: Any, put: Any, event: Any, spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """The job ends right after the table has the batch: the batch comes again, and the table keeps what it has."""
+    """A batch that comes again, as the job ended right after writing it, does not change the table."""
     make_topic(settings.bronze_topic)
     put(settings.bronze_topic, [event(n) for n in range(30)])
     kind = parts.KINDS[settings.table_format]
@@ -135,7 +135,7 @@ def test_whose_the_tables_are(
 def test_killed_while_the_first_batch_is_planned(
     make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An unfinished file is in the checkpoint, and no batch."""
+    """A job that was killed with an unfinished file and no batch in its checkpoint can start again."""
     settings = make_settings()
     put(make_topic(settings.bronze_topic), [event(1)])
 
@@ -155,7 +155,7 @@ def test_killed_while_the_first_batch_is_planned(
 def test_killed_again_and_again(
     settings: Settings, make_context: Any, make_topic: Any, put: Any, spark: SparkSession, eventually: Any, slow: bool
 ) -> None:
-    """bronze and silver are killed in turn; both tables and the dead letters are those of plain Python."""
+    """After bronze and silver were killed in turn, tables and dead letters are those that plain Python makes."""
     own = dataclasses.replace(settings, events=4000, late_share=0.05, broken_share=0.03, from_bronze="")
     topic = make_topic(own.bronze_topic, 2)
     lines = list(Generator(own).lines())

@@ -22,7 +22,7 @@ DAYS = 3
 
 
 def ids(spark: SparkSession, settings: Settings) -> Counter[str]:
-    """How often each id is in the table, as any reader sees it."""
+    """Return how often each id is in the table, as any reader sees it."""
     rows = tables.read(spark, silver.table_path(settings)).select("event_id").collect()
     return Counter(row.event_id for row in rows)
 
@@ -33,7 +33,7 @@ def files_of(settings: Settings, job: str = "silver") -> list[Path]:
 
 @pytest.fixture
 def numbered(event: Any) -> Any:
-    """Makes events of some days, in turn."""
+    """A function that makes events with the given numbers, of some days in turn."""
     return lambda numbers: [event(n, event_time=f"2024-05-0{n % DAYS + 1}T00:00:00Z") for n in numbers]
 
 
@@ -120,7 +120,7 @@ def test_other_tables_and_columns_that_came_later(
 
 
 def test_an_unfinished_batch_is_left_alone(copied: Settings, make_context: Any, spark: SparkSession) -> None:
-    """The last batch may come again after a crash, and would not find what it wrote."""
+    """A batch that the checkpoint does not call finished is not compacted: after a crash the batch comes again."""
     last = max(int(path.name) for path in Path(copied.path("checkpoints/silver/commits")).glob("[0-9]*"))
     (Path(copied.path("checkpoints/silver/commits")) / str(last)).unlink()
     context = make_context(copied)
@@ -132,7 +132,7 @@ def test_an_unfinished_batch_is_left_alone(copied: Settings, make_context: Any, 
 
 
 class Pulled(Exception):
-    """The plug."""
+    """The error that ends a job in the middle."""
 
 
 def test_the_plug_is_pulled_at_every_step(
@@ -199,7 +199,7 @@ def test_killed_again_and_again(
 def test_a_running_stream_goes_on(
     filled: Settings, make_context: Any, start_job: Any, put: Any, numbered: Any, spark: SparkSession, slow: bool
 ) -> None:
-    """Events and ids from before arrive while the table is compacted again and again."""
+    """A stream gets new events and repeated ids right while the table is compacted again and again."""
     own = dataclasses.replace(filled, trigger="asap", max_offsets_per_trigger=40)
     running = start_job(silver.run, make_context(own))
     over, failed = threading.Event(), []

@@ -149,7 +149,7 @@ def test_a_call_to_a_dead_leader_ends_soon(settings: Settings) -> None:
 
 
 def written(job: ModuleType, settings: Settings, spark: SparkSession) -> int:
-    """How many events are in what the job writes."""
+    """Return the number of events in the job's output."""
     if job is silver:
         table = Path(silver.table_path(settings))
         return spark.read.parquet(str(table)).count() if any(table.glob("date=*/batch=*/*.parquet")) else 0
@@ -187,7 +187,7 @@ def test_a_stream_ends_between_batches(
     make_settings: Any, make_context: Any, make_topic: Any, start_job: Any, put: Any, event: Any,
     spark: SparkSession,
 ) -> None:  # fmt: skip
-    """A stop while records keep coming: what the job says that it read is what the table has."""
+    """A job that is stopped while records keep coming reports as many accepted records as the table has."""
     settings = make_settings(trigger="100 milliseconds", max_offsets_per_trigger=50)
     topic = make_topic(settings.bronze_topic)
     put(topic, [event(n) for n in range(400)])

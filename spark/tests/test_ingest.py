@@ -87,7 +87,7 @@ def test_a_second_run_adds_nothing_and_a_crashed_one_is_completed(
 def test_keys_go_where_kafkas_own_producer_puts_them(
     make_settings: Any, make_context: Any, make_topic: Any, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """What Spark writes and what the driver writes, held against the code of Kafka's Java clients."""
+    """Spark and the driver put each key into the partition that the code of Kafka's Java clients computes."""
     keys = [
         *("k" * length for length in range(1, 10)),
         "ключ",
@@ -116,7 +116,7 @@ def test_keys_go_where_kafkas_own_producer_puts_them(
 
 
 def test_real_data(make_settings: Any, make_context: Any, tmp_path: Path) -> None:
-    """A year of Seattle's weather, as CSV from the package vega_datasets; a day has nothing but its date as id.
+    """A year of Seattle's weather is ingested from a CSV file of the package vega_datasets; a day's id is its date.
 
     The package has four years; each day is a folder of the ledger.
     """
@@ -187,7 +187,7 @@ def test_files_that_differ(make_settings: Any, make_context: Any, tmp_path: Path
 
 
 def test_folders_with_the_same_names_and_lines(make_settings: Any, make_context: Any, tmp_path: Path) -> None:
-    """The layout of Hive's and Spark's tables, and one of plain folders; the folder may be moved as a whole."""
+    """Files of the same name in folders, as of Hive's tables, are all read, and not again if the whole folder moves."""
     lines = "".join(json.dumps({"user_id": f"u{n}", "line": n}) + "\n" for n in range(10))
     folder = tmp_path / "in put"
     for name in ("dt=1/part-00000", "dt=2/part-00000", "2024/05/part-00000", "part-00000"):

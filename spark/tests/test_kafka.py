@@ -11,7 +11,7 @@ from pykafka_broker.testing import KafkaCluster
 
 @pytest.mark.java
 def test_a_group_whose_coordinator_is_only_just_getting_ready() -> None:
-    """The first question of a new cluster is about a group; librdkafka's admin client would end the process here."""
+    """A new cluster answers a first question about a group; librdkafka's admin client would end the process here."""
     with start("kafka") as broker:
         settings = Settings(bootstrap_servers=broker.bootstrap_servers, connect_timeout_s=30)
         kafka = Kafka(settings)
@@ -44,7 +44,7 @@ def test_offsets_of_a_partition_whose_leader_has_died() -> None:
 
 
 def test_a_topic_is_there_when_it_was_made(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with a broker whose controller has made the topic before it knows of it."""
+    """A topic is there once `ensure_topic` returns, even if the broker learns of it later than its controller."""
     kafka = Kafka(settings)
     before, ask = kafka._metadata(), kafka._metadata
     stale = iter([before] * 3)

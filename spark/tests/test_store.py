@@ -60,7 +60,7 @@ def after(original: Callable[..., Any]) -> Pull:
 
 
 def places(strategy: str) -> dict[str, tuple[Any, str, Pull]]:
-    """Where a run ends: what is replaced there, and by what."""
+    """Return the places where a run ends, by name: the object, the attribute that is replaced, and its replacement."""
     return {
         "before the transaction": (store.Writer, "_insert", pull_the_plug),
         "after the rows": (store.Writer, "_insert", after(store.Writer._insert)),
@@ -168,7 +168,7 @@ def test_what_no_text_can_hold(
     make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any,
     new_postgresql_database: Callable[[], str],
 ) -> None:  # fmt: skip
-    """A NUL in an event, and records that are no text at all: PostgreSQL would refuse the whole batch."""
+    """An event with a NUL and records that are no text do not stop their batch, though PostgreSQL refuses both."""
     settings = make_settings(database=new_postgresql_database())
     make_topic(settings.bronze_topic)
     put(settings.bronze_topic, [event(1, kind="a\0b"), b"\0\xff\xfe", event(2)])
@@ -182,7 +182,7 @@ def test_what_no_text_can_hold(
 def test_what_latest_means_is_settled_once(
     strategy: str, make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any
 ) -> None:
-    """Two runs with nothing new, then a record in one partition, then in the other: all later ones, no earlier one."""
+    """With `latest` the first run settles where each partition begins: later records are stored, no earlier ones."""
     settings = make_settings(offsets=strategy, starting_offsets="latest")
     make_topic(settings.bronze_topic, 2)
     put(settings.bronze_topic, [{"value": event(n), "partition": n % 2} for n in range(4)])
@@ -291,7 +291,7 @@ def test_a_refused_run_leaves_nothing(
 def test_the_group_can_be_set_back(
     make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, consumer_groups: Any
 ) -> None:
-    """`kafka-consumer-groups --reset-offsets`: records are read again, and not stored again."""
+    """Records that the job reads again after `kafka-consumer-groups --reset-offsets` are not stored again."""
     settings = make_settings(offsets="kafka", group="set-back")
     make_topic(settings.bronze_topic)
     put(settings.bronze_topic, [event(n) for n in range(10)])
@@ -307,7 +307,7 @@ def test_the_group_can_be_set_back(
 def test_the_store_decides_alone(
     make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, tmp_path: Path
 ) -> None:
-    """A table and its offsets that come back from a backup: the job goes on from there."""
+    """After a table and its offsets come back from a backup, the job goes on from the backup's offsets."""
     settings = make_settings(offsets="store")
     make_topic(settings.bronze_topic)
     put(settings.bronze_topic, [event(n) for n in range(10)])

@@ -1,4 +1,4 @@
-"""What an operator asks about the records: deleted, measured, who wrote them; and about the node itself."""
+"""Scenarios about records (deletion, log directories, producers), and about the cluster and its features."""
 
 from interop.answers.requests import create, list_offsets, new_topic, produce
 from interop.answers.script import Ask, Name, Script, scenario

@@ -1,5 +1,5 @@
-"""Sequences whose client has rights that change. Rule: who gives and takes them is on a connection of its own, with an
-address of its own, so that the ACLs of the one never touch the other; a sequence's own requests change no rights.
+"""Sequences whose client has rights that change. Rule: the preparer, which grants and revokes rights, has a connection
+and an address of its own, so the client's ACLs never apply to it. A sequence's own requests change no rights.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from interop.differential.steps import Step, of
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, OPERATIONS
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 
-PREPARER = "preparer"  # the connection of who may do everything
+PREPARER = "preparer"  # the connection of a client that may do everything
 _LITERAL, _PREFIXED, _ANY, _ALL, _DENY, _ALLOW = 3, 4, 1, 2, 2, 3
 _NAMES = {
     AclResourceType.TOPIC: ("§a", "§a", "§b", "§c", "§d", "§none"),
@@ -27,9 +27,9 @@ STRANGER = of("host stranger")  # each lane's client has an address of its own
 
 
 def with_changing_rights(rng: random.Random, steps: Sequence[Step]) -> list[Step]:
-    """The same sequence, with rights to begin with and others from time to time."""
+    """Return the sequence with steps that set the client's rights first and change them from time to time."""
     found = [_created([acl for kind in _NAMES for acl in _at_first(rng, kind)])]
-    prepared = rng.choice((0.0, 0.0, 0.3))  # how much of it is done for the client, which could do too little
+    prepared = rng.choice((0.0, 0.0, 0.3))  # share of steps that the preparer takes over for the client
     for step in steps:
         if rng.random() < 1 / _EVERY_STEPS:
             found.append(_changed(rng))
@@ -89,17 +89,17 @@ def _created(acls: list[dict[str, Any]]) -> Step:
 
 
 def allowed(kind: AclResourceType, name: str, operation: int) -> Step:
-    """The client may do that from now on."""
+    """Return a step that allows the client the operation."""
     return _created([_acl(kind, name, _LITERAL, operation, _ALLOW)])
 
 
 def by_the_preparer(step: Step) -> Step:
-    """What the client may find done."""
+    """Return the step as one that the preparer does for the client."""
     return replace(step, on=PREPARER)
 
 
 def _harmless(step: Step) -> Step:
-    """The rights of the one who prepares stay."""
+    """Return the step; a DeleteAcls is limited to ACLs of host `*`, so that ACLs of single addresses stay."""
     if step.api != "DeleteAcls":
         return step
     filters = [one | {"host_filter": "*"} for one in step.fields["filters"]]

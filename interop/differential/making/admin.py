@@ -1,4 +1,4 @@
-"""What administrators ask: cluster, quotas, ACLs, tokens, credentials, features, coordinators, what is unknown."""
+"""Requests of administrators: cluster, quotas, ACLs, tokens, credentials, features, coordinators, unknown versions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def alter_quotas(maker: Maker) -> list[Step]:
         "remove": maker.often(0.25),
     }
     entities = [entity(maker) for _ in range(maker.one(1, 1, 2))]
-    # Kafka refuses an entity that is named twice, and has taken over the first of the two nevertheless.
+    # Kafka refuses an entity that is named twice, but has applied the first of the two.
     entries = [{"entity": one, "ops": [op]} for one in {str(one): one for one in entities}.values()]
     return maker.step("AlterClientQuotas", {"entries": entries, "validate_only": maker.often(0.2)})
 
@@ -174,20 +174,20 @@ def versions(maker: Maker) -> list[Step]:
 
 
 def unknown_version(maker: Maker) -> list[Step]:
-    """A version above all that are known; the connection ends."""
+    """Return a request in a version above all known ones; the broker closes the connection."""
     api = maker.one("Metadata", "Fetch", "FindCoordinator", "ListGroups", "DescribeCluster", "OffsetFetch")
     return [Step(api, BY_NAME[api].max_version + maker.one(1, 50), {}, "gone")]
 
 
 def not_for_clients(maker: Maker) -> list[Step]:
-    """What a broker leaves to controllers, to its configuration, or to the past."""
+    """Return a request that clients never send: one of controllers or brokers, or of old releases."""
     api = maker.one(*NOT_FOR_CLIENTS)
     spec = BY_NAME[api]
     return [Step(api, maker.one(spec.min_version, spec.max_version), {}, "gone")]
 
 
 def quorum(maker: Maker) -> list[Step]:
-    """The quorum's own partition is left out: what it answers about moves all the time."""
+    """Return a request about the quorum. Its own partition is left out: the answer about it changes all the time."""
     partition = {"partition_index": maker.mostly(0, 1, share=0.7)}
     asked: list[tuple[str, dict[str, Any]]] = [
         ("UnregisterBroker", {"broker_id": maker.one(77, -1)}),
@@ -212,7 +212,7 @@ def telemetry(maker: Maker) -> list[Step]:
 
 
 def sasl(maker: Maker) -> list[Step]:
-    """On a listener that has none."""
+    """Return a SASL request to a listener without SASL."""
     handshake = Step("SaslHandshake", maker.one(0, 1), {"mechanism": maker.one("PLAIN", "")}, "sasl")
     return [maker.one(handshake, Step("SaslAuthenticate", maker.one(0, 2), {"auth_bytes": {"hex": "00"}}, "sasl"))]
 

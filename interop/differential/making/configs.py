@@ -75,7 +75,7 @@ SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 
 
 def resource(maker: Maker) -> tuple[int, str, dict[str, list[str]]]:
-    """A kind, a name and what can be set there."""
+    """Return a resource's kind, its name and the configs that can be set there."""
     return maker.mostly(
         (TOPIC, maker.topic(), topics.CONFIGS),
         (BROKER, maker.mostly("1", "", "", "2", "x"), BROKER_CONFIGS),
@@ -96,7 +96,7 @@ def describe(maker: Maker) -> list[Step]:
     keys: list[str] | None = maker.mostly(maker.some([*configs]), [], ["no.such.key"], ["RETENTION.MS"])
     if kind in (TOPIC, GROUP, CLIENT_METRICS) and maker.often(0.2):
         keys = None
-    if kind == BROKER and not keys:  # which means all, and a broker's all has what belongs to the machine
+    if kind == BROKER and not keys:  # no keys means all, and some of a broker's configs belong to the machine
         keys = ["num.partitions"]
     asked = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
     version = maker.version("DescribeConfigs")
@@ -140,7 +140,7 @@ def list_resources(maker: Maker) -> list[Step]:
 
 
 def describe_again(maker: Maker) -> list[Step]:
-    """What a change has left behind."""
+    """Describe the configs of the topic that earlier steps may have changed."""
     asked = {"resource_type": TOPIC, "resource_name": "§a", "configuration_keys": None}
     return maker.step("DescribeConfigs", {"resources": [asked], "include_synonyms": True}, version=4)
 

@@ -1,4 +1,4 @@
-"""Requests of the areas with one or two values exchanged for those at the edge of what their type can say.
+"""Requests of the areas with one or two values replaced by values at the edge of what their type can hold.
 
 Rule: the schema alone says where and what, so that every field of every API has its turn: none, empty, negative, the
 greatest, named twice, unknown. A request that goes wrong comes beside the right one, and the sequence goes on.
@@ -20,7 +20,7 @@ from interop.differential.world import NEVER
 from pykafka_broker.protocol.runtime import EncodeError, Fields
 
 SHARE = 0.3  # of the steps that have such a step before them
-TRIES = 8  # until a change is found that the version can carry
+TRIES = 8  # at most, to find a change that the version can carry
 INTEGERS = [-1, 0, 1, 2, -2, 3, -3, 9, 99, 127, -128, 32767, -32768, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63)]
 FLOATS = [0.0, -1.0, 1e-9, 1e30, 0.5]
 TEXTS = ["", "§a", "§none", "§" + "x" * 241, "§" + "x" * 4200, "§ b", "§é", "§\0"]
@@ -30,40 +30,40 @@ LEAVES = {"of", "hex", "batches", "subscription", "assignment"}
 KEPT_CLEAR_OF = re.compile(
     # It changes something for all later sequences, or ends a broker.
     r"UnregisterBroker\.|UpdateFeatures\.validate_only|(Add|Remove)RaftVoter\.cluster_id|SaslAuthenticate\."
-    # What brokers ask of each other names nothing twice, and no topic without partitions.
+    # Brokers' requests to each other name nothing twice, and no topic without partitions.
     r"|(Initialize|Read|Write|Delete)ShareGroupState(Summary)?\.topics(\.topic_id|\.partitions)?$"
     r"|WriteTxnMarkers\.markers(\.topics(\.partition_indexes)?|\.transaction_version)?$"
-    # A session of no shard of Kafka's cache is UNKNOWN_SERVER_ERROR.
+    # Kafka answers UNKNOWN_SERVER_ERROR to a session that no shard of its cache can have.
     r"|Fetch\.session_id"
     # Nobody fetches as a follower of itself, and Kafka resolves a regular expression some time later.
     r"|Fetch\.(replica_id|replica_state)|ConsumerGroupHeartbeat\.subscribed_topic_regex"
     # A member with partitions that takes another instance id never gets them back: Kafka makes the member anew, and
     # goes on counting the partitions as taken.
     r"|ConsumerGroupHeartbeat\.instance_id$"
-    # Of a partition that there is not Kafka never tells.
+    # Kafka never answers for a partition that does not exist.
     r"|DescribeShareGroupOffsets\.groups\.topics\.partitions$"
-    # Of a topic that the group does not read Kafka says now this, now that.
+    # For a topic that the group does not read Kafka's answer varies.
     r"|ShareFetch\.topics(\.topic_id)?$"
     # What a client is to push has a number that depends on its id.
     r"|(GetTelemetrySubscriptions|PushTelemetry)\.client_instance_id$"
-    # Null records are UNKNOWN_SERVER_ERROR, or nothing at all.
+    # Kafka answers UNKNOWN_SERVER_ERROR to null records, or does not answer.
     r"|Produce\.topic_data\.partition_data\.records$"
-    # All that there is, with what other sequences have made.
+    # These requests list everything, other sequences' items included.
     r"|ElectLeaders\.topic_partitions$|ListConfigResources\.resource_types$|(Metadata|DescribeTopicPartitions|DescribeLogDirs|DescribeUserScramCredentials)\.(topics|users)$"
 )
 REQUESTS_KEPT_CLEAR_OF = re.compile(
-    # To an empty name Kafka answers that it does not know what is wrong, for all topics.
+    # To an empty name Kafka answers an unknown error for all topics.
     r"DescribeTopicPartitions .*'name': ''"
-    # A topic without partitions is an error that has no name.
+    # To a topic without partitions Kafka answers an unknown error.
     r"|DescribeShareGroupOffsets .*'partitions': \[\]"
-    # Sessions of the group without a name are everybody's.
+    # All sequences share the sessions of the group with the empty name.
     r"|Share(Fetch|Acknowledge) .*'group_id': ''"
     # A few milliseconds may be enough for a controller, or not.
     r"|(CreateTopics|DeleteTopics|CreatePartitions|ElectLeaders|AlterPartitionReassignments) "
     r".*'timeout_ms': [1-9]\d{0,2}\b"
     # All configs of a broker, which has some that belong to the machine.
     r"|DescribeConfigs .*'resource_type': 4.*'configuration_keys': (\[\]|None)"
-    # Negative limits and unknown isolation levels are UNKNOWN_SERVER_ERROR.
+    # Kafka answers UNKNOWN_SERVER_ERROR to negative limits and unknown isolation levels.
     r"|(Share)?Fetch .*'((partition_)?max_bytes': -|isolation_level': (?![01]\b))"
     # To these it never answers; it loses a protocol that a member names twice.
     r"|AddPartitionsToTxn .*'transactions': \[\]|Produce .*'records': None"
@@ -110,11 +110,14 @@ def _changed(rng: random.Random, step: Step) -> Step | None:
 
 
 def _answered_twice(step: Step) -> bool:
-    """Whether a topic or a partition is named twice where this broker answers twice, and no client does it."""
+    """Return whether a topic or partition is named twice, in a request that this broker then answers twice.
+
+    No client sends such a request.
+    """
     if step.api not in ONCE:
         return False
     for topics in (step.fields.get(name) or () for name in ("topics", "topic_data", "forgotten_topics_data")):
-        for key in ("topic", "name", "topic_id"):  # of which a version knows one
+        for key in ("topic", "name", "topic_id"):  # a version has only one of these
             named = [str(topic[key]) for topic in topics if topic.get(key) is not None]
             if len({*named}) < len(named):
                 return True

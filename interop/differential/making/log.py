@@ -1,4 +1,4 @@
-"""What goes into a partition's log and what is read from it."""
+"""Steps that write into a partition's log and read from it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from interop.differential.steps import STAMP, Step, of
 
 CODECS = ["none", "none", "none", "gzip", "snappy", "lz4", "zstd"]
 IDEMPOTENT = ("p", "q")
-LONG = ["§" + "x" * size for size in (200, 204, 205, 240)]  # around what leaves room for a folder's suffix
+LONG = ["§" + "x" * size for size in (200, 204, 205, 240)]  # around the length that leaves room for a folder's suffix
 KINDS = [
     {"cleanup.policy": "compact"},
     {"cleanup.policy": "compact", "compression.type": "lz4"},
@@ -63,7 +63,7 @@ def plain_batch(maker: Maker, version: int) -> dict[str, Any]:
     magic = maker.mostly(2 if version >= 3 else maker.one(0, 1) if version == 2 else 0, 0, 1, 2, share=0.95)
     records = [record(maker, magic) for _ in range(maker.one(1, 1, 2, 4))]
     codec = maker.one(*CODECS)
-    if (codec, magic) in (("zstd", 0), ("zstd", 1), ("lz4", 0)):  # which our builder of batches can't make
+    if (codec, magic) in (("zstd", 0), ("zstd", 1), ("lz4", 0)):  # the builder of batches can't make these
         codec = "none"
     made: dict[str, Any] = {"records": records, "magic": magic, "codec": codec}
     if magic == 2 and maker.often(0.07):
@@ -74,12 +74,12 @@ def plain_batch(maker: Maker, version: int) -> dict[str, Any]:
             {"producer_id": 5, "producer_epoch": 0, "base_sequence": -1}, {"producer_id": 5}, {"length": 20},
         )  # fmt: skip
         if "attributes" in made["patch"]:
-            made["codec"] = "none"  # the lowest bits say so now, and Kafka looks at the records of every batch
+            made["codec"] = "none"  # the patched attributes say so, and Kafka reads the records of every batch
     return made
 
 
 def sequenced(maker: Maker, producer: str, name: str, partition: int) -> dict[str, Any]:
-    """A batch of an idempotent producer; the number that follows, most of the time."""
+    """Return a batch of an idempotent producer, most of the time with the sequence number that follows."""
     count = maker.one(1, 1, 2)
     at = (producer, name, partition)
     due = maker.sequence.get(at, 0)
@@ -151,7 +151,7 @@ def fetch(maker: Maker, on: str = "main", keep: str = "") -> list[Step]:
         fields["isolation_level"] = maker.one(0, 1)
     if version >= 11 and maker.often(0.1):
         fields["rack_id"] = maker.one("r", "§")
-    if maker.often(0.04):  # as a follower that there is not
+    if maker.often(0.04):  # the request is that of an unknown follower
         fields |= {"replica_state": {"replica_id": 5, "replica_epoch": 1}} if version >= 15 else {"replica_id": 5}
     return maker.step("Fetch", fields, version=version, on=on, keep=keep)
 
@@ -163,11 +163,11 @@ def fetched_topics(maker: Maker, version: int) -> list[dict[str, Any]]:
         if maker.often(0.1) and partitions[0]["partition"] != 1:
             partitions.append(asked_partition(maker, version) | {"partition": 1})
         found.append({"topic": name, "topic_id": of("topic_id " + name.removeprefix("§")), "partitions": partitions})
-    return sorted(found, key=lambda t: t["topic"])  # a set's order is not the seed's
+    return sorted(found, key=lambda t: t["topic"])  # the order of a set varies from run to run
 
 
 def fetch_in_session(maker: Maker) -> list[Step]:
-    """One session `s`: opened, gone on with, changed, closed, and misused. Numbers count on from the last opening."""
+    """Return a fetch that opens, continues, changes, closes or misuses the session `s`."""
     version = max(maker.version("Fetch"), 7)
     fields: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": maker.one(0, 1), "topics": fetched_topics(maker, version)}
     opening = maker.often(0.3) or ("session", "", 0) not in maker.sequence

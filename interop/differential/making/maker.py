@@ -1,4 +1,4 @@
-"""What all areas draw from. Rule: names come from a few, so that steps meet each other."""
+"""The random choices of all areas. Rule: names come from a small set, so that steps affect the same things."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ USUALLY = 0.85
 
 
 class Maker:
-    """Random numbers, and what both brokers offer."""
+    """The random choices of one sequence, in versions that both brokers offer."""
 
     def __init__(self, rng: random.Random, versions: Versions) -> None:
         self.rng = rng
@@ -24,8 +24,8 @@ class Maker:
         self.sequence: dict[tuple[str, str, int], int] = {}  # (producer, topic, partition) -> next number
         self.known: dict[str, Any] = {}  # what an area keeps for later steps of its own
         self.count = 0
-        # Who gets how much of several topics depends on the order of their ids, so it is a member alone that has
-        # several; the six partitions of §c can be shared evenly by up to three.
+        # How several topics are distributed depends on the order of their ids, so only a member that is alone reads
+        # several. Up to three members can share the six partitions of §c evenly.
         self.alone = rng.random() < 0.3
         self.subscribed = ["§a", "§b", "§c"] if self.alone else ["§c"]
 
@@ -34,7 +34,7 @@ class Maker:
         return high if self.rng.random() < 0.4 else self.rng.randint(low, high)
 
     def step(self, api: str, fields: dict[str, Any], on: str = "main", keep: str = "", version: int = -1) -> list[Step]:
-        """In any version that both have, or the nearest to the one wanted; nothing where they have none in common."""
+        """Return a step in a random version that both brokers have, or the nearest to `version`; none without one."""
         if api not in self._versions:
             return []
         low, high = self._versions[api]
@@ -53,7 +53,7 @@ class Maker:
         return self.rng.sample(list(choices), self.rng.randint(1, min(at_most, len(choices))))
 
     def value(self, values: Sequence[T]) -> T:
-        """The first one is good, and stands for half of the draws."""
+        """Return the first value, a valid one, in half of the draws, and any of the values otherwise."""
         return values[0] if self.rng.random() < 0.5 else self.rng.choice(values)
 
     def topic(self) -> str:
@@ -63,14 +63,14 @@ class Maker:
         return self.mostly(self.one(0, 0, 1), 2, 9, -1, share=0.93)
 
     def text(self) -> str:
-        """A new value, so that records can be told apart."""
+        """Return a new value, so that records can be told apart."""
         self.count += 1
         return f"v{self.count}" + "x" * self.one(0, 0, 0, 5, 200)
 
 
 @dataclass(frozen=True)
 class Area:
-    """`kinds` are what makes steps, and how often."""
+    """The makers of an area's steps. start: the first steps; kinds: makers of later steps, with their weights."""
 
     start: Callable[[Maker], list[Step]]
     kinds: list[tuple[Callable[[Maker], list[Step]], int]]

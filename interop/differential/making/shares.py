@@ -12,7 +12,7 @@ GROUP, STATE_GROUP, UNREAD_GROUP = "§g", "§y", "§i"
 MEMBERS = ("m", "n", "o")
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 GROUP_RESOURCE, SET = 32, 0
-WAIT_MS, LOADING_MS = 150, 2000  # the latter where there are records, and a state that must be loaded first
+WAIT_MS, LOADING_MS = 150, 2000  # LOADING_MS: where there are records, and the state must be loaded first
 CONFIGS = {
     "share.auto.offset.reset": ["earliest", "latest", "earliest"],
     "share.isolation.level": ["read_committed", "read_uncommitted"],
@@ -115,7 +115,7 @@ def acknowledgements(maker: Maker) -> list[dict[str, Any]]:
 def asked_topics(maker: Maker, with_acks: float, share_of_strangers: float = 0.05) -> list[dict[str, Any]]:
     found = []
     for name in sorted({maker.one(*maker.subscribed) for _ in range(maker.one(1, 1, 2))}):
-        # Of a topic that the group is not subscribed to Kafka says now this, now that.
+        # For a topic that the group is not subscribed to Kafka's answer varies.
         part: dict[str, Any] = {"partition_index": maker.mostly(0, maker.partition(), share=0.85)}
         if maker.often(with_acks):
             part["acknowledgement_batches"] = acknowledgements(maker)
@@ -125,7 +125,10 @@ def asked_topics(maker: Maker, with_acks: float, share_of_strangers: float = 0.0
 
 
 def begun(maker: Maker) -> list[Step]:
-    """A member with a session; one partition after the other, since Kafka answers with those that are loaded first."""
+    """Return the steps of a member that joins and opens a share session.
+
+    Each fetch adds one partition, since Kafka answers with the partitions that it has loaded first.
+    """
     steps = joined(maker, "m")
     for session, topic in enumerate(maker.subscribed):
         steps += fetched(maker, "m", session, topic, wait_ms=LOADING_MS)
@@ -133,7 +136,7 @@ def begun(maker: Maker) -> list[Step]:
 
 
 def fetched(maker: Maker, name: str, session: int, *topics: str, wait_ms: int = WAIT_MS) -> list[Step]:
-    """As a consumer asks for records of these topics."""
+    """Return a share fetch of these topics, as a consumer sends it."""
     wanted = [
         {"topic_id": of("topic_id " + topic.removeprefix("§")), "partitions": [{"partition_index": 0}]}
         for topic in topics
@@ -151,13 +154,13 @@ def fetch(maker: Maker) -> list[Step]:
     if maker.often(0.3):
         return fetched(maker, name, 0, *maker.subscribed)
     session = number(maker, name)
-    # Which of several partitions gets what the limits leave depends on how far Kafka has looked into each.
+    # Limits are for one partition only: Kafka's choice among several depends on how far it has looked into each.
     limited = [] if maker.alone else [1]
     fields: dict[str, Any] = {
         "group_id": maker.mostly(group(maker), None, share=0.99),
         "member_id": maker.mostly(member_id(name), "nobody", "", None, share=0.97),
         "share_session_epoch": session,
-        # A session with a topic that there is not is UNKNOWN_SERVER_ERROR with Kafka from then on.
+        # Kafka answers UNKNOWN_SERVER_ERROR to a session from the moment that it has an unknown topic.
         "topics": maker.one([], asked_topics(maker, 0.0 if session == 0 and maker.often(0.9) else 0.8, 0.0)),
         "max_wait_ms": WAIT_MS,
         "min_bytes": maker.mostly(1, 0),
@@ -192,7 +195,7 @@ def describe(maker: Maker) -> list[Step]:
 
 
 def offsets(maker: Maker) -> list[Step]:
-    # To a partition that there is not Kafka never answers.
+    # Kafka never answers for a partition that does not exist.
     names = {
         maker.mostly(maker.one("§a", "§b", "§c"), "§none", "a b", "", share=0.93) for _ in range(maker.one(1, 1, 2))
     }
@@ -213,13 +216,15 @@ def deleted(maker: Maker, name: str) -> list[Step]:
 
 
 def refused(maker: Maker) -> list[Step]:
-    """Offsets of a group that has members stay."""
+    """Return a change of the offsets of a group that has members, which the broker refuses."""
     return joined(maker, "m") + maker.one(altered, deleted)(maker, GROUP)
 
 
 def administer(maker: Maker) -> list[Step]:
-    """Offsets of a group that comes and goes and reads nothing: where it has read, Kafka goes on with what it has in
-    memory until it writes the next time."""
+    """Return changes of the offsets of a group whose member comes and goes and reads nothing.
+
+    Where a group has read, Kafka uses the offsets that it has in memory until its next write.
+    """
     who = {"group_id": UNREAD_GROUP, "member_id": member_id("q")}
     steps = []
     if maker.often(0.5):
@@ -234,7 +239,7 @@ def administer(maker: Maker) -> list[Step]:
 
 
 def state(maker: Maker) -> list[Step]:
-    """What brokers ask of the share coordinator, for a group that has no members."""
+    """Return a request that brokers send to the share coordinator, for a group without members."""
     kind = maker.one("Initialize", "Read", "Write", "ReadSummary", "Delete", "Write")
     part: dict[str, Any] = {"partition": maker.mostly(0, 1, -1, share=0.9)}
     if kind in ("Initialize", "Write"):

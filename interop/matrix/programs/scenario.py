@@ -1,4 +1,4 @@
-"""What the programs for Python's clients have in common. Rule: it runs on Python 3.6, which old clients need."""
+"""The common parts of the programs for Python's clients. Rule: they run on Python 3.6, which old clients need."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ NOT_SUPPORTED = 77
 RELEASE = tuple(int(part) for part in os.environ.get("MATRIX_RELEASE", "4.4").split("."))
 USER, PASSWORD, CA = (os.environ.get("MATRIX_" + name, "") for name in ("USER", "PASSWORD", "CA"))
 VALUES = [b"value %d" % number for number in range(COUNT)]
-# Key and value; an empty one is another thing than none.
+# Key and value; an empty one is not the same as none.
 RECORDS = [(b"key", b"value"), (None, b"no key"), (b"gone", None), (b"empty", b""), (b"\x00\xff", b"\x00" * 100)]
 HEADERS = [("one", b"1"), ("one", b"again"), ("empty", b"")]
 LARGE = [bytes([65 + number]) * 900_000 for number in range(5)]
@@ -24,7 +24,7 @@ Scenario = Callable[[str, str], Optional[str]]
 
 
 class NotSupported(Exception):
-    """What the client can't do, as the cell will say it."""
+    """The reason why the client can't do what a cell checks. The text stands in the cell."""
 
 
 def same(found: Any, wanted: Any) -> None:
@@ -41,7 +41,10 @@ def until(condition: Callable[[], bool], what: str, within_s: float = WITHIN_S) 
 
 
 def every_codec(names: List[str], one: Callable[[str], None]) -> str:
-    """Which ones went there and back, and why not the others; none that the client has may fail."""
+    """Run `one` for each codec; return the codecs that work, and why the client lacks the others.
+
+    A failure of a codec that the client has is raised.
+    """
     said = []
     for name in names:
         try:
@@ -53,7 +56,7 @@ def every_codec(names: List[str], one: Callable[[str], None]) -> str:
 
 
 class Member(threading.Thread):
-    """Of a group: polls in a thread of its own, and tells how many partitions it has."""
+    """A member of a group. It polls in a thread of its own and notes how many partitions it has."""
 
     def __init__(self, make: Callable[[], Any], poll: Callable[[Any], int]) -> None:
         super().__init__(daemon=True)
@@ -73,7 +76,7 @@ class Member(threading.Thread):
 
 
 def two_members(make: Callable[[], Any], poll: Callable[[Any], int]) -> None:
-    """One has all four partitions, two have two each, and the one that stays has all again."""
+    """Check that one member has all four partitions, two have two each, and the one that stays has all again."""
     first = Member(make, poll)
     until(lambda: first.partitions == 4, "the first member has four partitions")
     second = Member(make, poll)
@@ -84,13 +87,13 @@ def two_members(make: Callable[[], Any], poll: Callable[[Any], int]) -> None:
 
 
 def ask_for_restart() -> None:
-    """Returns when the broker is back."""
+    """Ask for a restart of the broker, and return when the broker is back."""
     print("restart", flush=True)
     sys.stdin.readline()
 
 
 def main(scenarios: Dict[str, Scenario]) -> None:
-    """Ends the process, whatever threads the client has left."""
+    """Run the scenario that the arguments name and end the process, whatever threads the client has left."""
     name, bootstrap, topic = sys.argv[1:4]
     status, said = 0, None  # type: int, Optional[str]
     try:

@@ -51,7 +51,7 @@ def _left(group: str) -> Step:
 
 
 def _state(out: str) -> str:
-    """Of one group; epochs come from a counter of the whole coordinator."""
+    """Return the lines about one group without epochs, which come from a counter of the whole coordinator."""
     found = [each for each in out.replace("}{", "}\n{").splitlines() if '"groupId":"of-state"' in each]
     return re.sub(r'"stateEpoch":\d+', '"stateEpoch":N', "\n".join(found))
 

@@ -34,13 +34,13 @@ def prepare(bootstrap: str) -> Iterator[None]:
 
 
 def _alike(out: str) -> str:
-    """In no order; members of the consumer protocol have ids in base64."""
+    """Return the output sorted, with ID for ids in base64, which members of the consumer protocol have."""
     out = re.sub(r"(successfully: )(.*)", lambda match: match[1] + ", ".join(sorted(match[2].split(", "))), out)
     return sorted_lines(re.sub(r"(?<![.\w+/-])[\w+/-]{22}(?![\w+/-])", "ID", out))
 
 
 def _late(out: str) -> str:
-    """What a time-out found undone changes from one time to the next."""
+    """Return the output without the reason of a time-out, which changes from run to run."""
     return re.sub(r"failed due to .*", "failed", out)
 
 

@@ -24,7 +24,7 @@ def _places(*places: tuple[str, object, object]) -> str:
 
 
 def _late_somehow(out: str) -> str:
-    """What a time-out found undone changes from one time to the next."""
+    """Return the lines sorted and without the text of a time-out, which changes from run to run."""
     return sorted_lines(re.sub(r"(TimeoutException: ).*", r"\1", out))
 
 

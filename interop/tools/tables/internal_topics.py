@@ -34,7 +34,7 @@ SETTINGS = {  # the first member of a share group waits for all of this
 _SHARE_STATE = "org.apache.kafka.tools.consumer.group.share.ShareGroupStateMessageFormatter"
 _UUID = bytes(range(16))
 _OFFSET_KEY = pack(">h", 1) + GROUP_RECORDS[1].key_class()().encode(0)
-_ODD: Mapping[str, tuple[bytes | None, bytes | None]] = {  # in a topic each: some end the script
+_ODD: Mapping[str, tuple[bytes | None, bytes | None]] = {  # each has a topic of its own, as some end the script
     "no-key": (None, b"value"),
     "empty-key": (b"", b"value"),
     "short-key": (b"\0", b"value"),
@@ -65,14 +65,14 @@ def prepare(bootstrap: str) -> None:
 
 
 def _records(specs: Mapping[int, RecordSpec]) -> Iterator[tuple[bytes, bytes | None]]:
-    """Of each kind: a tombstone, and in each version one of defaults and one with something in every field."""
+    """Yield records of each kind: a tombstone, and in each version one of defaults and one with all fields filled."""
     for kind, spec in specs.items():
         key = pack(">h", kind) + _filled(spec.key_class()).encode(0)
         yield key, None
         of = spec.value_class()
         for version in range(of.MIN_VERSION, of.MAX_VERSION + 1):
             yield key, pack(">h", version) + of().encode(version)
-            with suppress(EncodeError):  # no version before has what the others may leave out
+            with suppress(EncodeError):  # a version that lacks one of the fields can't carry its value
                 yield key, pack(">h", version) + _filled(of).encode(version)
 
 
@@ -94,7 +94,7 @@ def _sample(name: str, annotation: str, names: Mapping[str, Any]) -> Any:
 
 
 def _read(topic: str, formatter: str, flags: str = "") -> str:
-    """All of a topic, with one of Kafka's formatters."""
+    """Return the arguments that read a whole topic with one of Kafka's formatters."""
     count = sum(1 for _ in _records(_TOPICS[topic])) if topic in _TOPICS else len(_STATES) if topic == "states" else 1
     of = f"--formatter org.apache.kafka.tools.consumer.{formatter}"
     return f"--topic {topic} --partition 0 --offset earliest --max-messages {count} --timeout-ms 6000 {of} {flags}"
