@@ -1,4 +1,4 @@
-"""What not every operating system has: the plainer ways do the same."""
+"""Features that some operating systems lack, and the plainer ways that replace them there."""
 
 from __future__ import annotations
 

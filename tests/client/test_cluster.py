@@ -33,7 +33,7 @@ QUICK = {"default.api.timeout.ms": "300", "request.timeout.ms": "200", "retry.ba
 def with_client(
     bootstrap: str, properties: dict[str, str], act: Callable[[Client], Awaitable[Any]], **options: Any
 ) -> Any:
-    """What `act` finds by a client of its own."""
+    """Run `act` with a new client and return its result."""
 
     async def run() -> Any:
         async with Client(bootstrap, properties, **options) as client:

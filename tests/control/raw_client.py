@@ -50,12 +50,12 @@ class RawClient:
 
     @property
     def has_answer(self) -> bool:
-        """Whether something has come that was not received yet."""
+        """Whether bytes have arrived that the client has not received yet."""
         return bool(self._next_byte())
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the broker has closed it."""
+        """Whether the broker has closed the connection."""
         return self._next_byte() == b""
 
     def _next_byte(self) -> bytes | None:

@@ -34,7 +34,7 @@ def _reset(client: socket.socket) -> None:
 
 
 async def _served_until(gone: Callable[[socket.socket], None] | None) -> str:
-    """How the serving of a request ends whose client goes so; None: the listener closes."""
+    """Return how the handler of a request ends when `gone` closes the client's socket; None: the listener closes."""
     begun, ended = asyncio.Event(), asyncio.get_running_loop().create_future()
 
     async def serve(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Where a move of the clock stops, and how it ends."""
+"""Moves of the clock: where they stop and how they end."""
 
 from __future__ import annotations
 

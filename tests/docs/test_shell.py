@@ -82,7 +82,7 @@ def to(broker: KafkaBroker, text: str) -> str:
 
 
 def run(script: str, shell: dict[str, str], directory: Path) -> str:
-    """What it prints."""
+    """Run the script, which must succeed, and return its output."""
     environment = shell | ({"IN_BACKGROUND": "1"} if re.search(r"(?<!&)&$", script, re.MULTILINE) else {})
     done = subprocess.run(
         [*BASH, "-c", script], cwd=directory, env=environment, capture_output=True, text=True, timeout=120

@@ -1,4 +1,4 @@
-"""What the page quotes is what the broker says: each piece of a message stands in the code, each error is Kafka's."""
+"""The messages that docs/troubleshooting.md quotes: each part stands in the code, each error is one of Kafka's."""
 
 from __future__ import annotations
 

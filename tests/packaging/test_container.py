@@ -1,4 +1,4 @@
-"""What is packaged around the broker, run as its users' machines would run it, without their containers."""
+"""The container image, its testcontainer and its compose file, run on this machine without containers."""
 
 from __future__ import annotations
 

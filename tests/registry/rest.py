@@ -29,19 +29,19 @@ class Rest:
         return answer
 
     def extended(self, method: str, path: str, body: Any = None) -> Any:
-        """What a client is told that takes properties which it does not know."""
+        """Return the answer for a client that says that it accepts properties which it does not know."""
         status, answer = self.ask(method, path, body, confluent_accept_unknown_properties="true")
         assert status == 200, answer
         return answer
 
     def refused(self, method: str, path: str, body: Any = None) -> tuple[int, int]:
-        """The status and the code of the error."""
+        """Send a request that must fail; return the HTTP status and the error code."""
         status, answer = self.ask(method, path, body)
         assert status >= 400, answer
         return status, answer["error_code"]
 
     def register(self, subject: str, schema: Any, **more: Any) -> int:
-        """The id."""
+        """Register a schema and return its id."""
         return int(self.ok("POST", f"/subjects/{subject}/versions", of(schema, **more))["id"])
 
     def close(self) -> None:
@@ -49,7 +49,7 @@ class Rest:
 
 
 def of(schema: Any, **more: Any) -> dict[str, Any]:
-    """A request's body; a schema that is no text is JSON."""
+    """Return the body of a request; a schema that is no text is written as JSON."""
     return {"schema": schema if isinstance(schema, str) else json.dumps(schema)} | more
 
 

@@ -68,7 +68,7 @@ class SyncedWire(LocalWire):
 def check_synced(
     scripts: Scripts[S], stage: type[S], answers: Path, name: str, log_dir: Path, config: dict[str, str]
 ) -> int:
-    """How many answers had to wait; all of them are what Kafka says."""
+    """Play a scenario, compare every answer with Kafka's, and return how many answers had to wait for a sync."""
     world = SyncedWorld(log_dir, f"{name}-000000", config)
     on_stage = stage(world)
     on_stage.ready()

@@ -1,8 +1,8 @@
-"""What every simulated client does: requests over links of its own, retries, who leads what.
+"""The base of every simulated client: requests over its own links, retries, knowledge of leaders.
 
-Rule: a script is a generator that yields what it waits for (`Ask`, `Wait`) and gets the answer; it knows no brokers but
-from what they tell. A retriable error or a lost link is tried again for as long as it takes; any other error that the
-script does not expect is a violation.
+Rule: a script is a generator that yields what it waits for (`Ask`, `Wait`) and gets the answer; it learns of brokers
+only from their answers. A retriable error or a lost link is tried again for as long as it takes; any other error that
+the script does not expect is a violation.
 """
 
 from __future__ import annotations
@@ -91,11 +91,11 @@ class SimClient(Host):
     # -- steps of scripts
 
     def backoff(self) -> Wait:
-        """Before the next try."""
+        """Return the wait before the next try."""
         return Wait(BACKOFF_MS // 2 + self.random.randrange(BACKOFF_MS))
 
     def leader(self, partition: TopicPartition) -> Generator[Ask | Wait, Any, tuple[Place, int]]:
-        """Where it is led, as far as this client knows, and in which epoch."""
+        """Return the address and epoch of the partition's leader, as far as this client knows."""
         while True:
             node, epoch = self.leaders.get(partition, (-1, -1))
             if node in self._nodes:
@@ -105,7 +105,7 @@ class SimClient(Host):
                 yield self.backoff()
 
     def refresh(self, topic: str) -> Script:
-        """Ask somebody who leads what."""
+        """Ask any known broker for the topic's leaders."""
         known = sorted({*self.bootstrap, *self._nodes.values()})
         request = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
         answer = yield Ask(self.random.choice(known), request, (9, 12))
@@ -139,7 +139,7 @@ class SimClient(Host):
             self._preferred[partition] = self._nodes[node]
 
     def coordinator(self, kind: int, key: str) -> Generator[Ask | Wait, Any, Place]:
-        """Of a group (0) or of a transactional id (1)."""
+        """Return the address of the coordinator of a group (kind 0) or of a transactional id (kind 1)."""
         while (kind, key) not in self._coordinators:
             known = sorted({*self.bootstrap, *self._nodes.values()})
             request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
@@ -158,7 +158,7 @@ class SimClient(Host):
         self._coordinators.pop((kind, key), None)
 
     def expect(self, code: int, of: str, *others: ErrorCode) -> bool:
-        """Whether it is to be tried again; what else is not expected is a violation."""
+        """Return whether to try again; an error that is neither retriable nor among `others` is a violation."""
         error = ErrorCode(code)
         self.history.did[f"{of}: {error.name}"] += 1
         self.history.rare["asked a broker for a partition unknown to it"] += (

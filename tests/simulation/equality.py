@@ -1,4 +1,4 @@
-"""What nodes must agree about when all is whole: the metadata, and every byte of every replica."""
+"""The checks that nodes agree once all faults are over: on the metadata, and on every byte of every replica."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _log(node: SimNode, topic: str, partition: int) -> PartitionLog:
 
 
 def _records(image: MetadataImage) -> dict[tuple[type, bytes], str]:
-    """As they would stand in a snapshot, with a text of each."""
+    """Return the records of a snapshot of the image: type and bytes, with a readable text of each."""
     return {
         (type(each.message), each.message.encode(each.version)): repr(each.message)
         for each in image_records(image, *_RECORD_VERSIONS)

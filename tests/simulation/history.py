@@ -1,7 +1,7 @@
-"""What clients did and were told in one run, for the checks after it.
+"""The history of one run, all requests and answers of its clients, for the checks after the run.
 
-Rule: what was sent is noted before it is sent, and an answer when it has come: what is in between may or may not have
-happened.
+Rule: a request is noted before it is sent, and an answer after it has arrived. A request without an answer may or may
+not have taken effect.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Place = tuple[str, TopicPartition]  # of a group
 
 
 class Ending(Enum):
-    """Of a transaction, as its producer knows it."""
+    """The ending of a transaction, as far as its producer knows."""
 
     OPEN = "was not asked to end"
     UNKNOWN = "was asked to end, and nobody knows"
@@ -28,7 +28,7 @@ class Ending(Enum):
 
 
 class Transaction:
-    """`parts`: where its records went, by value, with their partition; `offsets` of those where the answer told it."""
+    """A transaction. parts: partition of each record, by value; offsets: offset of each record whose answer told it."""
 
     def __init__(self, producer: str) -> None:
         self.producer = producer
@@ -180,22 +180,22 @@ class History:
         return 1 + max(self.acknowledged[partition].values(), default=-1)
 
     def is_shared_out(self, group: str) -> bool:
-        """Whether members of a share group have been given everything."""
+        """Return whether members of a share group have been given all records."""
         return all(
             self.wanted_by(group, each, offsets) <= self.processed[group, each] for each, offsets in self.there.items()
         )
 
     def is_worked_off(self, group: str) -> bool:
-        """Whether it has committed everything."""
+        """Return whether the group has committed every partition's end."""
         return all(self.committed_offsets.get((group, each), 0) >= end for each, end in self.ends.items())
 
 
 def output_value(name: str, number: int, group: str, partition: TopicPartition, offset: int) -> bytes:
-    """Of that record; no two attempts write the same."""
+    """Return the output record for an input record; `name` and `number` make it unique to the attempt."""
     return f"{name}.{number}>{group}:{partition[0]}:{partition[1]}:{offset}".encode()
 
 
 def source_of(value: bytes) -> tuple[str, TopicPartition, int]:
-    """What `output_value` says."""
+    """Return the group, partition and offset from a value that `output_value` made."""
     group, topic, number, offset = value.decode().partition(">")[2].split(":")
     return group, (topic, int(number)), int(offset)

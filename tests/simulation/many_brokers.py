@@ -209,7 +209,7 @@ class ManyBrokers:
         return len(self._active()) == len(self.brokers)
 
     def _all_know(self) -> bool:
-        """Whether they know all that the controller has decided; it may have written a NoOp since."""
+        """Return whether all running brokers have applied the controller's records, except perhaps a last NoOp."""
         end = self.controller.applied
         return all(node.applied >= end - 1 for node in self.brokers if node.running)
 

@@ -1,9 +1,9 @@
-"""Who runs the cluster: moves replicas, gives moves up, elects preferred leaders, changes settings, adds
-partitions, and deletes a topic and makes it anew.
+"""Simulated operators: they move replicas, cancel moves, elect preferred leaders, change settings, add
+partitions, and delete a topic and create it again.
 
-Rule: what is asked is asked of any broker and tried again until it is answered, as tools do it; whatever state the
-cluster is in, an operator may wish for anything. A topic of the same name is another topic: nobody is shown a record
-of the one before, and what was acknowledged is there until the topic is deleted.
+Rule: a request goes to any broker and is tried again until it is answered, as tools do it; an operator may ask for
+anything in any state of the cluster. A new topic of the same name is another topic: no client is shown a record
+of the deleted one, and acknowledged records are there until the topic is deleted.
 """
 
 from __future__ import annotations

@@ -213,8 +213,10 @@ def committer(client: SimClient, group: str, *, asking: float = 0.3) -> Script:
 def committed_offset(
     client: SimClient, group: str, partition: TopicPartition, member: Membership | None = None
 ) -> Generator[Ask | Wait, Any, int | None]:
-    """What is committed: no less than what anybody was promised when it was asked, no more than what was ever sent.
-    None: `member` is none any more, or its epoch has changed.
+    """Return the group's committed offset, and check its bounds.
+
+    The offset must not be lower than the last commit acknowledged before the request, nor higher than any commit sent.
+    None: `member` has lost its membership, or its epoch has changed.
     """
     history = client.history
     lowest = history.committed_offsets.get((group, partition), -1)

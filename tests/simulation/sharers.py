@@ -182,7 +182,7 @@ class Sharer:
     def _ask(
         self, place: Place, partition: TopicPartition, request: ShareFetchRequest | ShareAcknowledgeRequest
     ) -> Generator[Ask | Wait, Any, list[Any]]:
-        """What is told of partitions; nothing, and a new session, where an error is among it."""
+        """Return the answer's partitions; after an error none, and the next request opens a new session."""
         answer = yield Ask(place, request, (1, 1))
         if not isinstance(answer, LinkError):
             told = [each for topic in answer.responses for each in topic.partitions]

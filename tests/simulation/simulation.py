@@ -241,8 +241,8 @@ class Simulation:
         return self.history.violations
 
     def operators_begin(self, *, directories: Sequence[str] = ()) -> None:
-        """Who moves partitions about, between these directories too, and changes settings, and a topic that comes and
-        goes.
+        """Start an operator, who moves partitions (between `directories` too) and changes settings, and a client that
+        creates and deletes a topic.
         """
         brokers = [node.id for node in self.nodes.values() if node.is_broker]
         topics = sorted({topic for topic, _ in self.partitions + self.output})
@@ -366,7 +366,7 @@ class Simulation:
 
 
 def led_by(node: SimNode) -> list[tuple[bytes, int, int]]:
-    """What a node takes itself for the leader of, and in which epoch."""
+    """Return topic id, partition and epoch of every partition whose leader the node believes to be."""
     return [
         (topic.id, number, each.leader_epoch)
         for topic in node.broker.node.image.topics.values()
@@ -376,7 +376,7 @@ def led_by(node: SimNode) -> list[tuple[bytes, int, int]]:
 
 
 class Defects(logging.Handler):
-    """What a broker logs as a defect, and survives. That a disk fails is none, nor what follows from it."""
+    """A log handler that reports the errors of brokers as violations, except those of disks that fail on purpose."""
 
     def __init__(self, violation: Callable[[str], None], disks_fail: Callable[[], bool]) -> None:
         super().__init__(logging.ERROR)

@@ -56,18 +56,18 @@ def a_new_member(simulation: Simulation) -> tuple[Message, int]:
 
 
 def coordinator(simulation: Simulation) -> SimNode:
-    """By what the controller knows."""
+    """Return the group's coordinator, as the controller knows it."""
     partitions = simulation.nodes[101].broker.node.image.topics[CONSUMER_OFFSETS].partitions
     return simulation.nodes[partitions[partition_for(GROUP, len(partitions))].leader]
 
 
 def answer_of_the_first(seed: int, question: Question, *, commits: bool) -> tuple[Any, int]:
-    """What it says when it goes on, and the least offset that it may tell."""
+    """Return what the first coordinator answers once it goes on, and the least offset that it may tell."""
     answers: list[Any] = []
     questions = [old_offsets(None)]
 
     def ask(client: SimClient, node: SimNode) -> Script:
-        """The last one over a connection that was there before."""
+        """Send the last question over a connection from before the pause."""
         while len(answers) < 2:
             if len(questions) > len(answers):
                 request, version = questions[-1]

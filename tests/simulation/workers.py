@@ -35,14 +35,14 @@ Read = list[tuple[int, bytes]]
 
 
 class Worker:
-    """What both kinds have in common."""
+    """A group member that reads and processes records: the base of both kinds."""
 
     def __init__(self, client: SimClient, membership: Membership) -> None:
         self.client = client
         self.membership = membership
 
     def script(self) -> Script:
-        """Until the client stops and the group has committed everything."""
+        """Join, work and go, again and again, until the client stops and the group has committed everything."""
         client, member, random = self.client, self.membership, self.client.random
         while not self._over():
             yield from self.live(client.clock.now + random.randrange(LEAST_LIFE_MS, MOST_LIFE_MS))
@@ -56,7 +56,7 @@ class Worker:
             yield Wait(random.randrange(1_000))
 
     def live(self, until: int) -> Script:
-        """As a member."""
+        """Work as a member until `until`; when the client stops, until the group has committed everything."""
         client, member = self.client, self.membership
         while not self._over() and (client.stopping or client.clock.now < until):
             yield from member.keep(self.revoking)
@@ -102,20 +102,20 @@ class Worker:
     # -- what differs
 
     def process(self, partition: TopicPartition, records: Read, end: int) -> Generator[Ask | Wait, Any, bool]:
-        """Whether that is done, and reading goes on at `end`."""
+        """Process the records; return whether this succeeded, so that reading goes on at `end`."""
         raise NotImplementedError
 
     def at_end(self, partition: TopicPartition) -> Script:
-        """There is nothing more to read for now."""
+        """Act on having read everything that there is for now."""
         raise NotImplementedError
 
     def revoking(self, partitions: set[TopicPartition]) -> Script:
-        """These are somebody else's from now on."""
+        """Act on the loss of partitions to other members."""
         raise NotImplementedError
 
 
 class AtLeastOnce(Worker):
-    """It commits now and then, at the end, and when it gives a partition back."""
+    """A worker that commits now and then, at the end of a partition, and when it gives a partition back."""
 
     def process(self, partition: TopicPartition, records: Read, end: int) -> Generator[Ask | Wait, Any, bool]:
         processed = self.client.history.processed[self.membership.group, partition]
@@ -219,7 +219,7 @@ class ExactlyOnce(Worker):
         return output_value(self.client.name, self._number, self.membership.group, partition, offset)
 
     def _commit_offset(self, partition: TopicPartition, offset: int) -> Generator[Ask | Wait, Any, bool]:
-        """Whether the group takes it of this member."""
+        """Commit the offset in the transaction; return whether the group accepts it from this member."""
         client, member, who = self.client, self.membership, self._who
         part = TxnOffsetCommitRequestPartition(partition[1], offset)
         topic = TxnOffsetCommitRequestTopic(partition[0], partitions=[part])

@@ -37,7 +37,7 @@ def values(cluster: KafkaCluster) -> list[object]:
 
 
 def test_a_cluster_that_runs_is_entered_with_a_loop(cluster: KafkaCluster) -> None:
-    """As with `with`; its nodes end with the block, which is why nothing ends here."""
+    """A running cluster is entered with `async with` too. The test never leaves it, since that would stop its nodes."""
 
     async def use() -> str:
         entered = await cluster.__aenter__()

@@ -26,7 +26,7 @@ API_VERSIONS = struct.pack(">ihhih", 12, 18, 0, 7, 2) + b"me"
 
 
 def answers(broker: KafkaBroker) -> bool:
-    """Whether an ApiVersions request comes back with its correlation id."""
+    """Return whether an ApiVersions request is answered with its correlation id."""
     with socket.create_connection((broker.host, broker.port), timeout=10) as connection:
         connection.sendall(API_VERSIONS)
         return connection.recv(8, socket.MSG_WAITALL)[4:] == struct.pack(">i", 7)

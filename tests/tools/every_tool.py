@@ -50,7 +50,7 @@ ALL_THE_SAME = {
 
 
 def arguments(tool: str, bootstrap: str, folder: Path, config: Path | None = None) -> list[str]:
-    """Of the call of that tool. config: properties of its client."""
+    """Return the arguments of one call of the tool. config: a file with the properties of its client."""
     offsets = folder / "offsets.json"
     offsets.write_text('{"version": 1, "partitions": [{"topic": "a", "partition": 0, "offset": 1}]}')
     found = ["--bootstrap-server", bootstrap]

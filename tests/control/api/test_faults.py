@@ -178,7 +178,7 @@ def test_who_connects_is_refused_or_waits(broker: KafkaBroker) -> None:
 
 
 def is_refused(broker: KafkaBroker) -> bool:
-    """Whether whoever connects gets nowhere."""
+    """Return whether a new client is refused or gets no answer."""
     try:
         client = Client(broker, "knocking")
         answered = client.ask(VERSIONS, 3) is not None

@@ -1,4 +1,4 @@
-"""What befalls a cluster, and what clients see of it."""
+"""Incidents that a test causes in a cluster, and their effect on clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is called compatible takes everything that was valid, in the eyes of jsonschema."""
+"""The check of compatibility against jsonschema: a compatible schema accepts whatever the other one accepts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What becomes of offsets that are too old, and of groups that nobody is in any more (KIP-211, KIP-496).
+"""Scenarios of offsets that are too old and of groups that lost all members (KIP-211, KIP-496).
 
-Rule: each function is one scenario with a group of its own; read it from top to bottom. Offsets that end soon carry a
-retention time of their own, as OffsetCommit v2-v4 can.
+Rule: each function is one scenario with a group of its own; read it from top to bottom. Offsets that are to
+expire soon are committed with a retention time, a field that OffsetCommit v2-v4 has.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ GROUP_RESOURCE = 32
 
 
 def subscription(topics: list[str], version: int = 1, owned: dict[str, list[int]] | None = None) -> bytes:
-    """What a consumer of the classic protocol says of itself."""
+    """Return the subscription that a consumer of the classic protocol sends."""
     message = ConsumerProtocolSubscription(
         topics, None, [OwnedPartitions(topic, partitions) for topic, partitions in (owned or {}).items()]
     )
@@ -60,13 +60,13 @@ def subscription(topics: list[str], version: int = 1, owned: dict[str, list[int]
 
 
 def assignment(partitions: dict[str, list[int]], version: int = 1) -> bytes:
-    """What a consumer of the classic protocol is given."""
+    """Return the assignment that a consumer of the classic protocol receives."""
     message = ConsumerProtocolAssignment([AssignedPartitions(topic, list_) for topic, list_ in partitions.items()])
     return version.to_bytes(2, "big") + message.encode(version)
 
 
 class Actor(Client):
-    """Requests that need no membership, and where a member keeps what it was told."""
+    """A client whose requests need no membership, with the member id and epoch that the coordinator gave."""
 
     def __init__(self, stage: Stage, name: str) -> None:
         super().__init__(stage, name)

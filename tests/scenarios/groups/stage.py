@@ -1,6 +1,6 @@
-"""How a group scenario is played, against a real Kafka or against our broker with its time moved by hand.
+"""The stage of a group scenario, before a real Kafka or before our broker with a clock that the test moves.
 
-Rule: a scenario says who sends what and when; what comes back becomes one line each. Ids that differ from run to run
+Rule: a scenario says who sends which request and when; each answer becomes one line. Ids that differ from run to run
 become names, in the order in which they appear.
 """
 
@@ -28,16 +28,16 @@ class Wire(Protocol):
     def send(self, request: Message, version: int) -> None: ...
 
     def receive(self) -> Any:
-        """The answer to the oldest request that has none yet."""
+        """Return the answer to the oldest request without one."""
 
     def is_quiet(self) -> bool:
-        """Whether that answer is still out."""
+        """Return whether the oldest request without an answer is still waiting for it."""
 
     def close(self) -> None: ...
 
 
 class World(Protocol):
-    """What the scenario runs in."""
+    """The cluster and the clock of a scenario."""
 
     name: str  # makes group and topic names unique
 

@@ -33,12 +33,12 @@ Tasks = dict[str, list[int]]
 
 
 def one_step(*topics: str, changelogs: list[TopicInfo] | None = None, epoch: int = 0) -> Topology:
-    """A topology of one subtopology."""
+    """Return a topology of one subtopology."""
     return Topology(epoch, [Subtopology("0", list(topics), state_changelog_topics=changelogs or [])])
 
 
 def two_steps(topic: str, repartition: TopicInfo, changelog: TopicInfo, epoch: int = 0) -> Topology:
-    """What a word count is: split and send on by word, then count."""
+    """Return the topology of a word count: one subtopology splits lines into words, the next one counts them."""
     return Topology(
         epoch,
         [
@@ -49,7 +49,7 @@ def two_steps(topic: str, repartition: TopicInfo, changelog: TopicInfo, epoch: i
 
 
 def joined(*topics: str, repartition: list[TopicInfo] | None = None, epoch: int = 0) -> Topology:
-    """One subtopology whose topics must have as many partitions each."""
+    """Return a topology of one subtopology whose topics must all have the same number of partitions."""
     inner = repartition or []
     group = CopartitionGroup(list(range(len(topics))), [], list(range(len(inner))))
     return Topology(
@@ -90,8 +90,10 @@ class StreamsMember(Actor):
         return answer
 
     def receive(self) -> Any:
-        """As for everybody, but what is null and what is only empty makes a difference here, and Kafka names topics in
-        the order of its hash tables."""
+        """Return the next answer, and note it with the fields that are not null: in this answer null and empty differ.
+
+        Topics in a status text are sorted: Kafka names them in the order of its hash tables.
+        """
         answer = self.wire.receive()
         asked = self._asked.pop(0)
         if isinstance(answer, StreamsGroupHeartbeatResponse):
@@ -112,7 +114,7 @@ class StreamsMember(Actor):
         return self.beat(0, owned={}, **fields)
 
     def settle(self) -> None:
-        """Let internal topics come to be."""
+        """Wait until internal topics are created."""
         self.stage.world.settle()
 
     def describe_streams(self, *groups: str, operations: bool = False) -> Any:

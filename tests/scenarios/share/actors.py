@@ -46,10 +46,10 @@ Acks = dict[tuple[str, int], list[tuple[int, int, list[int]]]]  # (topic, partit
 
 
 class ShareAdmin(Actor):
-    """What needs no membership."""
+    """A client whose requests need no membership."""
 
     def produce(self, topic: str, *values: str, partition: int = 0, compression: int = 0) -> None:
-        """One batch; nothing is written down."""
+        """Produce one batch; add no line to the recording."""
         builder = BatchBuilder()
         for value in values:
             builder.append(None, value.encode(), 1_600_000_000_000)
@@ -59,7 +59,7 @@ class ShareAdmin(Actor):
         assert answer.error_code == 0, answer.error_code
 
     def configure(self, **configs: str) -> None:
-        """Set configs of the group; nothing is written down."""
+        """Set configs of the group; add no line to the recording."""
         entries = [AlterableConfig(name.replace("_", "."), 0, value) for name, value in configs.items()]
         resource = AlterConfigsResource(GROUP_CONFIG, self.group, entries)
         self.wire.send(IncrementalAlterConfigsRequest([resource]), 1)

@@ -32,7 +32,7 @@ class InProcess(RealBroker):
         return whole[4:]
 
     def age(self, name: str, epoch: int, takeover: Callable[[], object]) -> None:
-        """What thirty thousand takeovers would come to."""
+        """Raise the producer epoch to `epoch` with one record, where a real producer would need that many takeovers."""
         takeover()
         host = self.broker.transactions
         transaction = host.transaction(name)

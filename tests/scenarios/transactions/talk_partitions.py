@@ -60,7 +60,7 @@ def batch(
 
 
 class PartitionTalk(Talk):
-    """What clients and the coordinator ask of partitions and groups."""
+    """The requests that clients and the coordinator send to partitions and groups."""
 
     def produce(
         self,

@@ -1,4 +1,4 @@
-"""What a crash leaves of transactions, and what the next start makes of it."""
+"""Transactions after a crash and a restart of the broker."""
 
 from __future__ import annotations
 
