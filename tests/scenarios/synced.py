@@ -21,11 +21,11 @@ S = TypeVar("S", bound=Stage)
 
 
 class Syncs:
-    """The jobs of a broker, run in turn."""
+    """A broker's jobs, which run only when the test says so, in order."""
 
     def __init__(self) -> None:
         self.jobs: deque[Job] = deque()
-        self.needed = 0  # how often an answer was not there before them
+        self.needed = 0  # how many answers came only after the jobs had run
 
     def run(self, broker: DrivenBroker, now: int) -> None:
         while self.jobs:

@@ -36,7 +36,7 @@ class Ask(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Some time."""
+    """A pause of a script."""
 
     ms: int
 
@@ -67,7 +67,7 @@ class SimClient(Host):
     # -- the script
 
     def begin(self, script: Script) -> None:
-        """Do it."""
+        """Run the script from the next turn on."""
         self.soon(lambda: self._step(script, None))
 
     def _step(self, script: Script, answer: Any) -> None:

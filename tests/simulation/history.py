@@ -15,7 +15,7 @@ from typing import NamedTuple
 from tests.simulation.keeping import KEPT, Keeping
 
 TopicPartition = tuple[str, int]
-Place = tuple[str, TopicPartition]  # of a group
+Place = tuple[str, TopicPartition]  # group, and partition
 
 
 class Ending(Enum):
@@ -49,7 +49,7 @@ class TimeAnswer(NamedTuple):
 
 
 class History:
-    """Everything, in the order in which it happened. `keeping`: how long the records of `topic` are kept."""
+    """All notes of a run. keeping: the retention of the records of `topic`."""
 
     def __init__(self, topic: str = "", keeping: Keeping = KEPT) -> None:
         self.topic = topic
@@ -97,11 +97,11 @@ class History:
         return made
 
     def violation(self, text: str) -> None:
-        """Something that must not be."""
+        """Note a violation."""
         self.violations.append(text)
 
     def note_read(self, partition: TopicPartition, offset: int, value: bytes, *, committed: bool) -> None:
-        """A reader got a record. It must be the one that everybody gets there."""
+        """Note a record that a reader got; all readers must get the same record at an offset."""
         if self.keeping.lossy:
             return
         for read in (self.read, self.read_committed)[: 1 + committed]:
@@ -110,7 +110,7 @@ class History:
                 self.violation(f"{partition} {offset}: read as {known!r} and as {value!r}")
 
     def note_leader(self, topic_id: bytes, partition: int, epoch: int, node: int) -> None:
-        """A node takes itself for the leader."""
+        """Note a node that believes itself the leader; an epoch must have only one."""
         self._newest[topic_id, partition] = max(epoch, self.newest_epoch(topic_id, partition))
         known = self.leaders.setdefault((topic_id, partition, epoch), node)
         if known != node:
@@ -121,14 +121,15 @@ class History:
         return self._newest.get((topic_id, partition), -1)
 
     def note_deleting(self, partition: TopicPartition, offset: int) -> None:
-        """DeleteRecords is about to be sent; offset: -1 for the high watermark, whatever it is when that is done."""
+        """Note a DeleteRecords before it is sent. offset: -1 for the high watermark at the time of the deletion."""
         if offset < 0:
             self.emptying[partition] += 1
         self.asked_starts[partition] = max(offset, self.asked_starts.get(partition, 0))
 
     def note_deleted(self, partition: TopicPartition, offset: int, low_watermark: int, *, lasts: bool) -> None:
-        """DeleteRecords was answered: nothing below the low watermark is there any more; with the next leader, too, if
-        it `lasts`.
+        """Note the answer to a DeleteRecords: no record below the low watermark is left.
+
+        lasts: the next leader will not have these records either.
         """
         if offset < 0:
             self.emptying[partition] -= 1
@@ -136,16 +137,16 @@ class History:
         starts[partition] = max(low_watermark, starts.get(partition, 0))
 
     def note_asked(self, group: str, partition: TopicPartition, offset: int) -> int:
-        """It may be committed from now on. Returns what is known to be committed: what no such commit may go behind.
+        """Note a commit before it is sent; return the known committed offset, which this commit may not fall below.
 
-        To be called for each attempt: one that is answered late, or never, was before what others commit meanwhile.
+        Call this for each attempt: an attempt that is answered late, or never, may precede commits of others.
         """
         key = group, partition
         self.asked_offsets[key] = max(offset, self.asked_offsets.get(key, -1))
         return self.committed_offsets.get(key, -1)
 
     def note_committed(self, group: str, partition: TopicPartition, offset: int, known: int) -> None:
-        """Somebody was told that it is. Nobody commits less than what was `known` as the attempt was sent."""
+        """Note an acknowledged commit. known: what was committed when the attempt was sent; less is a violation."""
         key = group, partition
         if offset < known and not self.keeping.lossy:
             self.violation(f"{group} has committed {offset} of {partition}, and had {known}")
@@ -161,13 +162,15 @@ class History:
         return max(each.get(partition, 0) for each in starts)
 
     def note_skipped(self, group: str, partition: TopicPartition, position: int, start: int) -> None:
-        """A member of the group was told that its position is gone, and goes on at the start of the log."""
+        """Note that a member's position was deleted and that it goes on at `start`, where the log begins."""
         self.skipped[group, partition].append(range(position, start))
 
     def wanted_by(self, group: str, partition: TopicPartition, offsets: Iterable[int]) -> set[int]:
-        """Return those of the offsets that the group must have worked off. A leader that has replaced another one may
-        still have what that one had deleted: members who were told so have gone on behind it, and may do so. A share
-        group's own leader goes on where its log starts and tells no member, so what any replica has deleted counts.
+        """Return those of the offsets that the group must have processed.
+
+        A new leader may still have records that the old leader had deleted: members that heard of the deletion have
+        skipped these records, and may do so. The leader of a share group skips deleted records without telling any
+        member, so deletions by any replica count.
         """
         if group in self.shared:
             lowest = max(self.highest_start(partition), self.beginnings.get((group, partition), 0))
@@ -176,7 +179,7 @@ class History:
         return {offset for offset in offsets if not any(offset in each for each in skipped)}
 
     def known_end(self, partition: TopicPartition) -> int:
-        """Return the offset behind the last record that a producer was told to be there."""
+        """Return the offset behind the last acknowledged record."""
         return 1 + max(self.acknowledged[partition].values(), default=-1)
 
     def is_shared_out(self, group: str) -> bool:

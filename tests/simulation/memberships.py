@@ -44,7 +44,7 @@ BEHIND = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCo
 
 
 class Membership:
-    """`epoch` is the generation or the member's epoch, -1 while it is no member."""
+    """A membership in a group. epoch: the generation or the member's epoch, -1 while the client is no member."""
 
     def __init__(self, client: SimClient, group: str, input: list[TopicPartition], instance: str | None) -> None:
         self.client = client
@@ -59,7 +59,7 @@ class Membership:
         self._due = 0  # the next heartbeat
 
     def keep(self, revoking: Revoking) -> Script:
-        """Be a member, and hear what there is to read."""
+        """Join or send a heartbeat, and take over the assignment."""
         raise NotImplementedError
 
     def leave(self) -> Script:
@@ -186,7 +186,7 @@ class ClassicMembership(Membership):
 
 
 class ConsumerMembership(Membership):
-    """ConsumerGroupHeartbeat, which says everything each time."""
+    """A member of the consumer protocol (KIP-848): each ConsumerGroupHeartbeat carries all fields."""
 
     @property
     def as_told(self) -> tuple[str | None, int]:

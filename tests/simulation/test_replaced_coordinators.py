@@ -1,5 +1,5 @@
-"""A group coordinator is paused, another one takes its place, and the first one goes on with what clients have asked it
-meanwhile before it hears of that: nobody is told old offsets, and no member that it is none.
+"""A group coordinator that is paused, replaced, and then answers the requests of the pause before it hears of its
+replacement: it must not tell old offsets, nor tell a member that it is unknown.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def gives_back(partitions: set[TopicPartition]) -> Script:
 
 
 def a_new_member(simulation: Simulation) -> tuple[Message, int]:
-    """One that the first coordinator has never heard of."""
+    """Return the heartbeat of a member that the first coordinator does not know."""
     members: list[ConsumerMembership] = []
 
     def join(client: SimClient) -> Script:
@@ -97,7 +97,7 @@ def answer_of_the_first(seed: int, question: Question, *, commits: bool) -> tupl
 
 
 def told_offset(answer: Any) -> int:
-    """-1: an error, and which one it may be."""
+    """Return the committed offset of the answer, -1 for an error, which must be one of REPLACED."""
     [group] = answer.groups
     if group.error_code:
         assert group.error_code in REPLACED

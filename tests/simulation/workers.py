@@ -138,7 +138,7 @@ class AtLeastOnce(Worker):
             yield from self._commit(positions)
 
     def _commit(self, positions: dict[TopicPartition, int]) -> Script:
-        """Until it is done or refused."""
+        """Commit the positions until they are acknowledged or refused."""
         client, member = self.client, self.membership
         while member.epoch >= 0:
             topics = [
@@ -164,7 +164,7 @@ class AtLeastOnce(Worker):
 
 
 class ExactlyOnce(Worker):
-    """Its output goes to some partition of another topic: each value says of what it is the output."""
+    """A worker that writes one output record for each record, to another topic; the value names the input record."""
 
     def __init__(self, client: SimClient, membership: Membership, output: list[TopicPartition]) -> None:
         super().__init__(client, membership)
@@ -175,13 +175,13 @@ class ExactlyOnce(Worker):
         self._known = -1  # what was committed as the last offset was sent
 
     def script(self) -> Script:
-        """Nothing is left open."""
+        """Work, and begin a new producer epoch at the end, which ends an open transaction."""
         self._who = yield from identity(self.client, self._id)
         yield from super().script()
         yield from identity(self.client, self._id)
 
     def at_end(self, partition: TopicPartition) -> Script:
-        """Commit a position that records which are gone have led to."""
+        """Commit a position that lies behind deleted records, if it is not committed yet."""
         position = self.membership.positions[partition]
         if self.client.history.committed_offsets.get((self.membership.group, partition), 0) < position:
             yield from self.process(partition, [], position)

@@ -50,7 +50,7 @@ BEFORE = 40
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[KafkaBroker]:
-    """Records that are read, records that nobody reads any more, and a group that has come as far."""
+    """A broker whose topic has records from before each recording."""
     with KafkaBroker(in_process=True) as running:
         running.create_topic("orders")
         running.create_topic("billed")
@@ -59,7 +59,7 @@ def broker() -> Iterator[KafkaBroker]:
 
 
 def bill(broker: KafkaBroker, bootstrap_servers: str, group: str) -> None:
-    """An application that goes on where its group was, with orders that come meanwhile."""
+    """Run an application that goes on at its group's position, while new orders come."""
     settings = {"bootstrap.servers": bootstrap_servers, "client.id": group}
     reading = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
     broker.commit(group, "orders", BEFORE - 3)

@@ -37,7 +37,7 @@ def broker() -> Iterator[KafkaBroker]:
 
 @pytest.fixture(scope="module")
 def recorded(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A topic that was there, a fault, three transactions, and a group that commits."""
+    """A recording of an older topic, a fault, three transactions, and a group that commits."""
     path = tmp_path_factory.mktemp("recorded") / "shop.jsonl"
     broker.create_topic("orders", 2)
     broker.produce("orders", ["a", "b", "c"])
@@ -86,7 +86,7 @@ def test_another_release_answers_otherwise(recorded: Path) -> None:
 
 
 def changed(path: Path, tmp_path: Path, name: str) -> Path:
-    """The recording of a broker that answers commits with an error."""
+    """Return the recording with one more fault: the second request of API `name` fails with an authorization error."""
     lines = path.read_text().splitlines()
     calls = [number for number, line in enumerate(lines) if line.startswith('{"call"')]
     call = json.loads(lines[calls[0]])

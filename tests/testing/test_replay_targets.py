@@ -37,7 +37,7 @@ ASKED = ["--check", "--input", "orders", "--output", "billed", "--guarantee", "a
 
 
 def bill(cluster: KafkaCluster, trouble: Callable[[], None]) -> None:
-    """An application that commits before it writes, and ends in between."""
+    """Run an application that commits each order before it writes the bill, and ends between the two."""
     settings = {**cluster.client_config("confluent"), "client.id": "biller"}
     reading = {"group.id": "billing", "auto.offset.reset": "earliest", "enable.auto.commit": False}
     consumer, producer = Consumer({**settings, **reading}), Producer(settings)
@@ -91,7 +91,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded3:
 
 
 def with_ids(event: Recorded, ids: dict[int, int]) -> Recorded:
-    """The event as brokers of other ids would have it."""
+    """Return the event with other node ids."""
     message = RecordedMessages(event)
     for each in (message.request, message.response):
         for struct, name, value in leaves(each) if each is not None else ():
@@ -107,7 +107,7 @@ def with_ids(event: Recorded, ids: dict[int, int]) -> Recorded:
 
 
 def produced(recording: Recording) -> Iterator[tuple[int, Any]]:
-    """Yield the place and the answer of each Produce that was served."""
+    """Yield the index and the answer of each Produce that was served."""
     for at, event in enumerate(recording.events):
         if event.request[:2] == b"\0\0" and event.request:
             answer = RecordedMessages(event).response.responses[0].partition_responses[0]
@@ -298,7 +298,7 @@ class Busy:
             self._written += 1
 
     def wait(self) -> None:
-        """Wait until it has written a few more."""
+        """Wait until the producer has written a few more records."""
         wanted = self._written + 5
         while self._written < wanted and self._thread.is_alive():
             time.sleep(0.01)

@@ -23,7 +23,7 @@ def broker() -> Iterator[KafkaBroker]:
 
 
 class Metrics:
-    """One look at them."""
+    """The broker's metrics at one moment."""
 
     def __init__(self, broker: KafkaBroker) -> None:
         with urllib.request.urlopen(f"{broker.control_url}/metrics") as answer:

@@ -22,7 +22,7 @@ from tests.control.leaderless import leaderless
 
 
 def meanwhile(step: Callable[[], object]) -> threading.Thread:
-    """Do it while the test waits."""
+    """Run the step in a thread 0.2 s from now, while the test waits."""
 
     def later() -> None:
         time.sleep(0.2)

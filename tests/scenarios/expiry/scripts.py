@@ -21,11 +21,11 @@ from tests.scenarios.share.actors import ShareMember
 
 SCENARIOS = scenario = Scripts[Stage]()
 SOON_MS = 1_000
-LATER_MS = 4_500  # after the next look
+LATER_MS = 4_500  # after the next check for expired offsets
 
 
 def producer_of(one: Actor) -> tuple[int, int]:
-    """A transactional producer's id and epoch; nothing is written down."""
+    """Return a transactional producer's id and epoch; add no line to the recording."""
     for _ in range(100):
         one.wire.send(FindCoordinatorRequest(key_type=1, coordinator_keys=[one.group]), 6)
         one.wire.receive()

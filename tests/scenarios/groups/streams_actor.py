@@ -58,7 +58,7 @@ def joined(*topics: str, repartition: list[TopicInfo] | None = None, epoch: int 
 
 
 class StreamsMember(Actor):
-    """A stream thread, as the broker sees it."""
+    """A member of a streams group, which for the broker is one stream thread."""
 
     def __init__(self, stage: Stage, name: str, topology: Topology, process: str = "") -> None:
         super().__init__(stage, name)
@@ -71,7 +71,7 @@ class StreamsMember(Actor):
     def beat(
         self, epoch: int | None = None, owned: Tasks | None = None, standby: Tasks | None = None, **fields: Any
     ) -> Any:
-        """A heartbeat. `owned`: subtopology to partitions; with it, the standby tasks are told too."""
+        """Send a heartbeat. owned: the active tasks by subtopology; with them it names the standby tasks too."""
         if owned is not None:
             fields.setdefault("active_tasks", _tasks(owned))
             fields.setdefault("standby_tasks", _tasks(standby or {}))
@@ -121,7 +121,7 @@ class StreamsMember(Actor):
         return self.ask(StreamsGroupDescribeRequest(list(groups) or [self.group], operations), 0)
 
     def show_topic(self, suffix: str) -> None:
-        """Note how many partitions a topic has and which configs of its own."""
+        """Record a topic's number of partitions and its own configs."""
         name = f"{self.stage.world.name}-{suffix}"
         self.stage.topic_id(name)
         self.wire.send(MetadataRequest([MetadataRequestTopic(name=name)], False), 12)
@@ -153,6 +153,6 @@ def _in_order(topics: re.Match[str]) -> str:
 
 
 def inner(s: Stage, suffix: str, partitions: int = 0, **configs: str) -> TopicInfo:
-    """An internal topic."""
+    """Return the description of an internal topic of the scenario."""
     pairs = [KeyValue(name.replace("_", "."), value) for name, value in configs.items()]
     return TopicInfo(f"{s.world.name}-{suffix}", partitions, 0, pairs)

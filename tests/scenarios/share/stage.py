@@ -18,7 +18,7 @@ from tests.scenarios.groups.stage import Stage
 
 
 class ShareStage(Stage):
-    """Writes down what share consumers are told."""
+    """A stage that records the answers to share consumers."""
 
     def ready(self) -> None:
         """Wait for the share coordinator too."""

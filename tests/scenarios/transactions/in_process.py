@@ -15,7 +15,7 @@ from tests.broker.frames import joined
 
 
 class InProcess(RealBroker):
-    """A `Wire`, and the broker behind it."""
+    """A `Wire` to a broker in this process, and the broker itself."""
 
     def __init__(self, directory: Path, **config: str) -> None:
         few = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "3"}
