@@ -123,7 +123,7 @@ def test_ready_line_and_file_name_every_listener(
     tmp_path: Path,
     other: str | None,
 ) -> None:
-    """The file goes with the broker, unless another broker has written its own."""
+    """The broker removes its ready file at its end, unless another broker has overwritten it."""
     ready = tmp_path / "ready"
 
     def run(

@@ -50,12 +50,12 @@ class RawClient:
 
     @property
     def has_answer(self) -> bool:
-        """Whether bytes have arrived that the client has not received yet."""
+        """Return whether bytes have arrived that the client has not received yet."""
         return bool(self._next_byte())
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the broker has closed the connection."""
+        """Return whether the broker has closed the connection."""
         return self._next_byte() == b""
 
     def _next_byte(self) -> bytes | None:

@@ -119,7 +119,7 @@ def test_a_snippet_is_of_the_shell(block: Block) -> None:
 
 
 def unknown_flags(text: str) -> list[str]:
-    """The options in a text that no command of its line has."""
+    """Return the options in a text that the command of their line does not have."""
     wrong = []
     for command in COMMAND.findall(text.replace("\\\n", " ")):
         words = re.sub(r"'[^']*'|\$\([^)]*\)?", "x", command).split()

@@ -98,7 +98,7 @@ def test_a_produce_of_one_batch(tmp_path: Path) -> None:
 
 
 def test_records_that_a_follower_fetches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the leader's answer to the follower's file."""
+    """Count the files from the leader's answer to the follower's log."""
     cluster = Cluster(tmp_path, 2)
     files: list[set[str]] = []
     step = cluster.network.step

@@ -72,7 +72,7 @@ MAY_WAIT = {
 
 
 def waits(source: Source) -> set[str]:
-    """Return the calls of a module to be woken after some real time; a `sleep(0)` is none."""
+    """Return the module's calls that wait for real time; `sleep(0)` does not count."""
     found = set()
     for node in source.nodes(ast.Call):
         if isinstance(node.func, ast.Attribute):

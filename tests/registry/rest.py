@@ -10,13 +10,13 @@ TYPE = "application/vnd.schemaregistry.v1+json"
 
 
 class Rest:
-    """One connection."""
+    """A client of the registry's API with one connection."""
 
     def __init__(self, url: str) -> None:
         self._connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=20)
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        """Status and answer. A body of bytes is sent as it is, any other as JSON."""
+        """Send a request; return status and answer. A body of bytes is sent as it is, any other as JSON."""
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         named = {"content-type": TYPE} | {name.replace("_", "-"): value for name, value in headers.items()}
         self._connection.request(method, path, data, named)
@@ -54,6 +54,6 @@ def of(schema: Any, **more: Any) -> dict[str, Any]:
 
 
 def record(*fields: Any, name: str = "R", **more: Any) -> dict[str, Any]:
-    """An Avro record; a field is a name of type int, or what stands in a schema."""
+    """Return an Avro record schema. fields: names, for type int, or whole descriptions."""
     listed = [{"name": each, "type": "int"} if isinstance(each, str) else each for each in fields]
     return {"type": "record", "name": name, "fields": listed} | more

@@ -25,8 +25,9 @@ BACKOFF_MS = 60
 
 
 class Ask(NamedTuple):
-    """A request to a node; the answer is a Message or a LinkError. unanswered: the node gives no answer, and an empty
-    one stands for it when the request is on its way.
+    """A request to a node; the answer is a Message or a LinkError.
+
+    unanswered: the node sends no answer, so the script gets an empty one as soon as the request is sent.
     """
 
     place: Place
@@ -45,7 +46,7 @@ Script = Generator[Ask | Wait, Any, Any]
 
 
 class SimClient(Host):
-    """One client on a machine of its own. `stopping`: it ends what it is doing, and begins nothing new."""
+    """A client on a machine of its own. stopping: the script is to finish its work and begin nothing new."""
 
     def __init__(self, network: Network, name: str, bootstrap: list[Place], history: History) -> None:
         super().__init__(network.timeline, name)
@@ -121,7 +122,7 @@ class SimClient(Host):
                     self.leaders[place] = each.leader_id, each.leader_epoch
 
     def forget_leader(self, partition: TopicPartition) -> None:
-        """It is somewhere else; who says so of an old epoch is not believed."""
+        """Forget the partition's leader but not its epoch, so that older metadata is not believed."""
         known = self.leaders.get(partition)
         if known is not None:
             self.leaders[partition] = -1, known[1]

@@ -110,7 +110,7 @@ def _brokers() -> int:
 
 
 def test_records_that_nobody_can_read_are_not_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An assertion about records of a dead leader fails: nobody knows them."""
+    """Assertions about records of a dead leader time out: no live node knows the records."""
     monkeypatch.setattr("pykafka_broker.testing.cluster_data.WAIT_S", 0.2)
     with KafkaCluster(brokers=2, config=INTERNAL, in_process=True) as cluster:
         cluster.create_topic("orders", replication_factor=1)

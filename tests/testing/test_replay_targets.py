@@ -204,7 +204,7 @@ def test_partitions_of_a_fetch_may_be_late(now: tuple[bytes, bytes], differs: bo
     [((2, 5), True, False), ((2, 6), False, True), ((1, 5), False, False), ((2, 4), True, False)],
 )
 def test_a_broker_may_not_have_heard_of_a_leader(now: tuple[int, int], differs: bool, early: bool) -> None:
-    """The recorded one told leader 1 of epoch 5."""
+    """Answers are compared with a recorded one that names leader 1 in epoch 5."""
     request = b"".join(encode_request(MetadataRequest([]), 7, 1, "reader"))[4:]
 
     def answer(leader: int, epoch: int) -> bytes:
@@ -259,7 +259,7 @@ def test_brokers_play_the_parts_of_those_of_other_ids() -> None:
 
 
 def test_any_other_cluster_gives_the_same_answers(recorded: Recorded3, capsys: pytest.CaptureFixture[str]) -> None:
-    """The brokers of this one have other ids than the recorded ones, and it is not asked by its control API."""
+    """A cluster with other broker ids, reached without its control API, gives the recorded answers."""
     recording = recorded.read()
     ids = {1: 11, 2: 12, 3: 13, 100: 100}
     there = recording._replace(
@@ -282,7 +282,7 @@ def test_any_other_cluster_gives_the_same_answers(recorded: Recorded3, capsys: p
 
 
 class Busy:
-    """A producer that never rests."""
+    """A producer that writes without a pause, in a thread."""
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer

@@ -41,7 +41,7 @@ CALLS = {
     "streams-groups": "--list",
     "transactions": "list",
 }
-# Those that end with 0 although they are not let in, as Kafka's scripts do it.
+# Tools that exit with 0 although the broker refuses them, as Kafka's scripts do.
 ALL_THE_SAME = {
     *("console-producer", "console-consumer", "console-share-consumer", "consumer-groups", "delete-records"),
     *("producer-perf-test", "share-groups", "verifiable-consumer", "verifiable-producer"),
