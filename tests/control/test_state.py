@@ -496,7 +496,7 @@ def test_a_snapshot_does_not_change_by_what_comes_after_it(broker: KafkaBroker) 
 
 
 def long_records(broker: KafkaBroker, letter: str) -> None:
-    """More than three megabytes."""
+    """Produce more than three megabytes of records."""
     for _ in range(6):
         broker.produce("t", [{"key": str(number), "value": letter * 120_000} for number in range(5)])
 

@@ -37,7 +37,7 @@ GENERATED = PACKAGE / "protocol" / "messages"
 
 @pytest.fixture(autouse=True)
 def without_invariants(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take the assertions of tests (`tests/invariants.py`) off the methods: they run functions of their own."""
+    """Remove the assertions of `tests/invariants.py` from the methods, since they run functions of their own."""
     for owner in (PartitionLog, Partition):
         for name, method in list(vars(owner).items()):
             if hasattr(method, "__wrapped__"):

@@ -44,7 +44,7 @@ class TimeAnswer(NamedTuple):
     wanted: int
     offset: int
     timestamp: int
-    end: int  # what the leader certainly knew of when it was asked
+    end: int  # what the leader certainly had when it was asked
     start_is_known: bool  # whether no log begins above `History.highest_start`
 
 
@@ -54,10 +54,10 @@ class History:
     def __init__(self, topic: str = "", keeping: Keeping = KEPT) -> None:
         self.topic = topic
         self.keeping = keeping
-        self.sent: dict[tuple[str, TopicPartition], list[bytes]] = defaultdict(list)  # by producer: in this order
+        self.sent: dict[tuple[str, TopicPartition], list[bytes]] = defaultdict(list)  # by producer, in sending order
         self.acknowledged: dict[TopicPartition, dict[bytes, int]] = defaultdict(
             dict
-        )  # values with offsets; -1: not told
+        )  # offset by value, -1 if no answer told it
         self.read: dict[TopicPartition, dict[int, bytes]] = defaultdict(dict)  # by any reader
         self.read_committed: dict[TopicPartition, dict[int, bytes]] = defaultdict(dict)
         self.unheard: list[tuple[TopicPartition, list[bytes]]] = []  # batches with acks=0
@@ -66,28 +66,28 @@ class History:
         self.committed_offsets: dict[Place, int] = {}  # the highest that was acknowledged
         self.processed: dict[Place, set[int]] = defaultdict(set)  # offsets, by groups that process at least once
         self.accepted: dict[Place, set[int]] = defaultdict(set)  # offsets, by share groups
-        self.there: dict[TopicPartition, set[int]] = {}  # offsets that all readers meet, once there come no more
-        self.exact: set[str] = set()  # groups that write one record for each that they have read
+        self.there: dict[TopicPartition, set[int]] = {}  # offsets that every reader gets, known at the end
+        self.exact: set[str] = set()  # groups that write exactly one record for each that they read
         self.shared: set[str] = set()  # share groups
         self.beginnings: dict[Place, int] = {}  # offsets that share groups were told to begin at
-        self.skipped: dict[Place, list[range]] = defaultdict(list)  # offsets that members were told to be gone
+        self.skipped: dict[Place, list[range]] = defaultdict(list)  # offsets that members skipped as deleted
         self.counts: dict[str, int] = {}  # partitions of topics, as far as their growth was acknowledged
-        self.ends: dict[TopicPartition, int] = {}  # once there comes nothing more
+        self.ends: dict[TopicPartition, int] = {}  # log end offsets, known at the end
         self.leaders: dict[tuple[bytes, int, int], int] = {}  # by topic id, partition and epoch
         self._newest: dict[tuple[bytes, int], int] = {}
         self.violations: list[str] = []
-        self.did: dict[str, int] = defaultdict(int)  # how often what happened
+        self.did: dict[str, int] = defaultdict(int)  # number of events, by name
         self.rare: Counter[str] = Counter()  # how often each rare state was reached
-        self.keys: dict[bytes, bytes] = {}  # of values that went to a compacted topic
-        self.times: dict[bytes, int] = {}  # the timestamps of values
+        self.keys: dict[bytes, bytes] = {}  # keys of values in a compacted topic
+        self.times: dict[bytes, int] = {}  # timestamps of values
         self.tombstones: dict[TopicPartition, dict[bytes, int]] = defaultdict(dict)  # by key: the last one's offset
         self.doubtful: set[tuple[TopicPartition, bytes]] = set()  # keys with a tombstone at an unknown offset
         self.asked_starts: dict[TopicPartition, int] = {}  # the highest that DeleteRecords was asked for
-        self.emptying: Counter[TopicPartition] = Counter()  # attempts to delete all that nobody has told the end of
-        self.seen_starts: dict[TopicPartition, int] = {}  # the highest that any replica had
-        self.starts_last = False  # a log's start outlives whatever happens in the run
-        self.told_starts: dict[TopicPartition, int] = {}  # the highest that it has told
-        self.starts: dict[TopicPartition, int] = {}  # where the log begins once nothing goes any more
+        self.emptying: Counter[TopicPartition] = Counter()  # attempts to delete everything whose outcome is unknown
+        self.seen_starts: dict[TopicPartition, int] = {}  # the highest log start of any replica
+        self.starts_last = False  # whether a log's start outlives every fault of the run
+        self.told_starts: dict[TopicPartition, int] = {}  # the highest low watermark that DeleteRecords has told
+        self.starts: dict[TopicPartition, int] = {}  # log start offsets, known at the end
         self.by_time: list[TimeAnswer] = []
 
     def copy(self) -> History:

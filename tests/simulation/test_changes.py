@@ -39,7 +39,7 @@ def test_what_has_failed_once(failed: int, faults: tuple[Fault, ...]) -> None:
     14, 18: a fetcher looked for a partition that a failing disk had just taken away. 14: a partition that was created
     and moved while a node was away left a folder on that node.
     121: a follower waited for a sync that a setting demanded and that no code began.
-    3050: two folders of deleted topics of one name, in two directories, kept each other from being removed.
+    3050: two folders of deleted topics of one name, in two directories, kept each other out of service for ever.
     """
     run_changes(failed, faults, trouble_ms=5_000 if faults is DISKS else TROUBLE_MS)
 

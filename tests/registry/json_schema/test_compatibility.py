@@ -206,7 +206,7 @@ def recursive(random: Random) -> Any:
 
 
 def changed(random: Random, schema: Any) -> Any:
-    """Return the schema with another type for one property, and others that take any object in place of a type."""
+    """Return the schema with a changed type of one property, and with properties that take any object as well."""
     new = json.loads(json.dumps(schema))
     properties = [each["properties"] for each in new["definitions"].values()]
     for found in properties:
