@@ -48,7 +48,7 @@ STEP_S = 1 / 64  # of Windows' clocks
 
 
 def become(system: str) -> None:
-    """Take away what Python does not have there."""
+    """Take away what Python lacks on that system."""
     for module, names in LACKING[system].items():
         for name in names.split():
             if hasattr(module, name):
@@ -79,7 +79,7 @@ def do_as_windows() -> None:
 
 
 def windows_runtime() -> ModuleType:
-    """msvcrt, so far as it locks files."""
+    """Return a module msvcrt that can lock files."""
     found = ModuleType("msvcrt")
     found.LK_NBLCK, found.LK_UNLCK = 2, 0  # type: ignore[attr-defined]
 
@@ -110,12 +110,12 @@ def hold_folders() -> None:
 
 
 def open_paths() -> set[str]:
-    """The files that this process has open."""
+    """Return the paths of the files that this process has open."""
     found = set()
     for fd in os.listdir("/proc/self/fd"):
         try:
             found.add(os.readlink(f"/proc/self/fd/{fd}"))
-        except FileNotFoundError:  # the listing itself
+        except FileNotFoundError:  # the descriptor of the listing itself
             continue
     return found
 
@@ -127,12 +127,12 @@ def refuse(path: Any, is_open: bool) -> None:
         raise error
 
 
-MARK = "\\\\?\\"  # of a path that Windows takes as it is
+MARK = "\\\\?\\"  # before a path that Windows takes as it is
 LONGEST_PATH = 259
 
 
 def limit_paths() -> None:
-    """Refuse long paths without the mark. Entries of a folder with the mark have it, too."""
+    """Refuse long paths without the mark. Entries of a folder with the mark have the mark too."""
     for name in ("open", "stat", "lstat", "mkdir", "rmdir", "listdir", "unlink", "remove", "utime", "chmod"):
         setattr(os, name, limited(getattr(os, name), paths=1))
     for name in ("replace", "rename", "link"):
@@ -146,7 +146,7 @@ def limited(call: Callable[..., Any], paths: int) -> Callable[..., Any]:
 
 
 def unmarked(path: Any) -> Any:
-    """Return the path as Linux knows it."""
+    """Return the path without Windows' mark; raise an error for a long path that has no mark."""
     if isinstance(path, int):
         return path
     text = os.fsdecode(path)
@@ -196,7 +196,7 @@ class MarkedEntry:
 
 
 def wait_through_signals() -> None:
-    """Have signals come to a thread of their own: a wait of the main thread goes on."""
+    """Send signals to a separate thread, so that they do not end a wait of the main thread."""
     threading.Thread(target=threading.Event().wait, daemon=True).start()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
 
@@ -217,7 +217,7 @@ def move_clocks_in_steps() -> None:
 
 
 class Proactor(asyncio.SelectorEventLoop):
-    """asyncio's loop of Windows, as far as it lacks something."""
+    """An event loop that lacks what asyncio's loop of Windows lacks."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The broker's two times."""
+"""The broker's wall clock and monotonic clock."""
 
 from pykafka_broker.clock import Clock
 

@@ -1,4 +1,4 @@
-"""What not every operating system has: the plainer ways do the same."""
+"""Features that some operating systems lack, and the plainer ways that replace them there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ELSEWHERE = Path(__file__).with_name("elsewhere.py")
 
 
 class BrokerElsewhere(KafkaBroker):
-    """A broker whose Python lacks what that of another system lacks."""
+    """A broker whose Python lacks what Python lacks on another system."""
 
     def __init__(self, where: str) -> None:
         super().__init__({"log.segment.bytes": 1 << 20, "compression.type": "lz4"})
@@ -116,11 +116,11 @@ def test_a_path_as_windows_takes_it_whatever_its_length(path: str, taken: str) -
 
 @pytest.mark.posix("imitates Windows")
 def test_a_cluster_is_copied_where_processes_are_suspended_by_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows has no SIGSTOP, but calls that its own library makes with the handle of a process."""
+    """Windows has no SIGSTOP, so its processes are suspended by calls of its own library with a process's handle."""
     made: list[tuple[str, int]] = []
 
     class Library:
-        """kernel32 and ntdll, with handles that are a process's id and one."""
+        """A stand-in for kernel32 and ntdll, whose handles are the process's id plus one."""
 
         def __init__(self, name: str, **_: object) -> None:
             self.OpenProcess = lambda access, inherit, pid: pid + 1
@@ -171,7 +171,7 @@ def tool_on_windows(name: str, broker: KafkaBroker, *options: str, given: str = 
 
 @pytest.mark.posix("imitates Windows")
 def test_a_broker_that_gets_no_signal_is_told_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows has no way to send one without a console."""
+    """Windows can't send a signal without a console, so the broker is told to stop in another way."""
 
     def refused(self: object, number: int) -> None:
         raise OSError(6, "The handle is invalid")

@@ -1,4 +1,4 @@
-"""Long work in steps."""
+"""Long work that yields after a number of items."""
 
 from __future__ import annotations
 

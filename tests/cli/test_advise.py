@@ -1,4 +1,4 @@
-"""`pykafka-broker advise`: of a broker, of a capture, and what can't be read."""
+"""`pykafka-broker advise`: for a broker, for a capture, and for unreadable files."""
 
 from __future__ import annotations
 

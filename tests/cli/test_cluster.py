@@ -1,4 +1,4 @@
-"""`pykafka-broker cluster`: it says where the nodes are, and ends them all."""
+"""`pykafka-broker cluster`: it prints the addresses of the nodes, and ends all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`format` and its neighbours from the command line."""
+"""`pykafka-broker format` and related commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pykafka-broker help`, and what is said to somebody who mistypes."""
+"""`pykafka-broker help`, and messages for mistyped commands."""
 
 import shutil
 import subprocess

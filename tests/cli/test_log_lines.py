@@ -1,4 +1,4 @@
-"""What stands in the log."""
+"""The format of the lines of the program's log."""
 
 from __future__ import annotations
 

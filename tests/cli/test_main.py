@@ -1,4 +1,4 @@
-"""What the command prints, and its exit codes; the broker itself is tested as a process in tests/testing."""
+"""Output and exit codes of the command; tests/testing tests the broker itself as a process."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def own_signals() -> Iterator[None]:
 
 @pytest.fixture
 def setups() -> list[Setup]:
-    """What the server was told besides."""
+    """The setups that the server was started with, next to its configurations."""
     return []
 
 
@@ -123,7 +123,7 @@ def test_ready_line_and_file_name_every_listener(
     tmp_path: Path,
     other: str | None,
 ) -> None:
-    """The file goes with the broker, unless another broker has written its own."""
+    """The broker removes its ready file at its end, unless another broker has overwritten it."""
     ready = tmp_path / "ready"
 
     def run(

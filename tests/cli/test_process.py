@@ -1,4 +1,4 @@
-"""The command as a process: what it says, what it leaves, how it ends."""
+"""The command as a process: its output, the files it leaves, its exit."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def test_versions_that_nobody_here_can_read_are_left_out() -> None:
 
 
 def test_a_producer_without_answers_waits_for_a_slow_broker() -> None:
-    """The broker takes nothing, until the producer can send no more; then everything arrives."""
+    """The broker reads nothing until the producer is blocked; then all requests arrive whole."""
     partition = PartitionProduceData(0, bytes(1 << 20))
     request = ProduceRequest(None, acks=0, topic_data=[TopicProduceData("orders", partition_data=[partition])])
     frame = b"".join(encode_request(request, 7, 1, "shop"))

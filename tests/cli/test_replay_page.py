@@ -1,4 +1,4 @@
-"""The line of time: the broker is as it was at a moment, forward and back, and the page asks through the same door."""
+"""The page of a replay, which moves the broker forward and back in time, and the page's requests."""
 
 from __future__ import annotations
 

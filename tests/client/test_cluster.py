@@ -33,7 +33,7 @@ QUICK = {"default.api.timeout.ms": "300", "request.timeout.ms": "200", "retry.ba
 def with_client(
     bootstrap: str, properties: dict[str, str], act: Callable[[Client], Awaitable[Any]], **options: Any
 ) -> Any:
-    """What `act` finds by a client of its own."""
+    """Run `act` with a new client and return its result."""
 
     async def run() -> Any:
         async with Client(bootstrap, properties, **options) as client:
@@ -150,7 +150,7 @@ def test_a_wrong_password_ends_it_at_once_and_is_not_told() -> None:
 
 
 def test_a_coordinator_that_moves_is_looked_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first two that are asked for it know nothing yet, and the first that is asked as one says that it is none."""
+    """First no broker knows the coordinator, then the one that is found answers NOT_COORDINATOR."""
     answers: list[int] = []
 
     async def ask(client: Client) -> list[int]:
@@ -179,7 +179,7 @@ def test_a_coordinator_that_moves_is_looked_up_again(monkeypatch: pytest.MonkeyP
 
 
 def test_a_controller_that_moves_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first that is asked to make a topic says that it is none, and has made nothing."""
+    """The first broker that is asked to create the topic answers NOT_CONTROLLER, and creates nothing."""
     asked: list[str] = []
 
     async def ask(client: Client) -> list[str]:
@@ -201,7 +201,7 @@ def test_a_controller_that_moves_is_looked_for_again(monkeypatch: pytest.MonkeyP
 
 
 def test_of_several_controllers_the_active_one_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is looked for again when it says of the quorum's log that it does not lead it any more."""
+    """The client looks for the active controller again when one answers that it no longer leads the metadata log."""
     asked: list[int | None] = []
 
     async def ask(client: Client) -> int:

@@ -1,4 +1,4 @@
-"""What a broker has refused, in Java's words."""
+"""The errors of refused requests, with the names and texts of Java's exceptions."""
 
 import pytest
 

@@ -112,7 +112,7 @@ def test_members_share_the_partitions(run: Callable[[Work], None], broker: Kafka
 def test_positions_that_a_group_does_not_take_now_are_committed_later(
     run: Callable[[Work], None], broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Go on, as Java's consumer does during a rebalance."""
+    """After a refused commit the consumer goes on, as Java's does in a rebalance, and commits later."""
 
     async def work(client: Client, _: Client, settings: dict[str, str]) -> None:
         topic, refused, plain = settings["group.id"], list[int](), client.ask_group

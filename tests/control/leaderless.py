@@ -11,7 +11,7 @@ from pykafka_broker.testing import KafkaBroker
 
 
 def leaderless(broker: KafkaBroker, topic: str, partition: int = 0) -> None:
-    """Take the leader of a partition away. The broker runs in the process of the test."""
+    """Leave a partition without a leader. The broker must run in the process of the test."""
     process: Any = broker._process
     done = threading.Event()
 

@@ -20,7 +20,7 @@ _LOADING = {14, 15}  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE
 
 
 class RawClient:
-    """One connection. `send` and `receive` are the two halves of `ask`."""
+    """A client with one connection. `send` and `receive` are the two halves of `ask`."""
 
     def __init__(self, broker: KafkaBroker, client_id: str = "raw") -> None:
         self.socket = socket.create_connection((broker.host, broker.port), _TIMEOUT_S)
@@ -41,7 +41,7 @@ class RawClient:
         return self.receive()
 
     def find_coordinator(self, key: str, key_type: int) -> None:
-        """Ask until it is there: of a group 0, of a transactional id 1, of a share partition 2."""
+        """Ask until the coordinator is loaded. key_type: 0 for a group, 1 a transactional id, 2 a share partition."""
         find = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
         end = time.monotonic() + _TIMEOUT_S
         while (error := self.ask(find, 6).coordinators[0].error_code) in _LOADING:
@@ -50,12 +50,12 @@ class RawClient:
 
     @property
     def has_answer(self) -> bool:
-        """Whether something has come that was not received yet."""
+        """Return whether bytes have arrived that the client has not received yet."""
         return bool(self._next_byte())
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the broker has closed it."""
+        """Return whether the broker has closed the connection."""
         return self._next_byte() == b""
 
     def _next_byte(self) -> bytes | None:

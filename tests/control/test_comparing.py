@@ -1,4 +1,4 @@
-"""What is compared is what was expected, and no more."""
+"""The comparison of found records with expected ones: only the fields that were given count."""
 
 from __future__ import annotations
 

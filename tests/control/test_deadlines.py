@@ -148,7 +148,7 @@ def test_what_is_known_of_producers(broker: KafkaBroker, topic: str) -> None:
 
 
 def member_of(client: RawClient, group: str, session_ms: int, rebalance_ms: int) -> JoinGroupRequest:
-    """The request by which a member joins that has its id already."""
+    """Return the JoinGroup request of a member that has its id already."""
     client.find_coordinator(group, GROUP)
     protocols = [JoinGroupRequestProtocol("p", b"")]
     join = JoinGroupRequest(group, session_ms, rebalance_ms, protocol_type="x", protocols=protocols)

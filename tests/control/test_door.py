@@ -1,4 +1,4 @@
-"""Who may come in, and what whoever comes is told: over sockets, by hand."""
+"""Access to the control API and its answers to bad requests, tried over plain sockets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ask(broker: KafkaBroker, method: str, path: str, body: bytes | None = None, 
 
 
 def raw(broker: KafkaBroker, data: bytes) -> bytes:
-    """What comes back for these bytes until the broker closes."""
+    """Send these bytes and return everything that the broker sends before it closes the connection."""
     host, _, port = broker.control_url.removeprefix("http://").rpartition(":")
     with socket.create_connection((host, int(port)), timeout=10) as connection:
         connection.sendall(data)

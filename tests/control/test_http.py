@@ -34,7 +34,7 @@ def _reset(client: socket.socket) -> None:
 
 
 async def _served_until(gone: Callable[[socket.socket], None] | None) -> str:
-    """How the serving of a request ends whose client goes so; None: the listener closes."""
+    """Return how the handler of a request ends when `gone` closes the client's socket; None: the listener closes."""
     begun, ended = asyncio.Event(), asyncio.get_running_loop().create_future()
 
     async def serve(request: Request) -> Response:
@@ -77,7 +77,7 @@ async def _in_pieces() -> AsyncIterator[bytes]:
 
 
 async def _with_one_who_reads_nothing(body: Any, then: Callable[[HttpListener], Awaitable[object]]) -> None:
-    """Do something with a listener that has a long answer under way to a client that does not take it."""
+    """Call `then` with a listener whose long answer is on its way to a client that does not read it."""
 
     async def serve(request: Request) -> Response:
         return Response(200, "text/plain", body())
@@ -180,7 +180,7 @@ def _by_urllib(url: str, body: Any, headers: dict[str, str]) -> int:
 
 
 def _pieces(size: int) -> Iterator[bytes]:
-    """A body whose length is not told."""
+    """Return a body in pieces, whose length the client does not announce."""
     return (bytes(1 << 16) for _ in range(size >> 16))
 
 
@@ -209,7 +209,7 @@ def _first_line(url: str, head: bytes) -> bytes:
 
 
 def test_an_announced_length_is_enough(url: str) -> None:
-    """Nothing of the body has to come first."""
+    """A request is refused by its announced length, before any byte of the body."""
     terabyte = b"content-length: 1099511627776\r\n"
     assert b" 401 " in _first_line(url, terabyte)
     assert b" 413 " in _first_line(url, b"x-user: me\r\n" + terabyte)

@@ -1,4 +1,4 @@
-"""Where a move of the clock stops, and how it ends."""
+"""Moves of the clock: where they stop and how they end."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ NEVER = 1 << 60
 
 
 class Server:
-    """One thing is due for clients and one for logs; each may come back. `broker` and `jobs` are played too.
+    """A fake server with deadlines of clients and of logs; it stands for the broker and the jobs too.
 
-    done: what was done, and how long after the begin.
+    done: what was done, each with the ms since the start.
     """
 
     is_idle = True

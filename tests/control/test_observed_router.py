@@ -411,7 +411,7 @@ def test_throttling_is_told_where_the_api_tells_of_it(watched: Watched) -> None:
 
 
 def held(watched: Watched, request: Message, version: int) -> tuple[Any, list[Any]]:
-    """A request that is held, and its answers."""
+    """Dispatch a request that must wait; return the pending reply and a list that gets its answer."""
     pending = watched.dispatch(request, version)
     assert isinstance(pending, PendingReply)
     answers: list[Any] = []
@@ -493,7 +493,7 @@ def test_one_that_waited_before_the_fault_came_meets_what_happens_to_answers(wat
 
 @pytest.fixture
 def commits(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Any]]:
-    """Commit in the middle of a turn of the loop, at whose end the disk is full."""
+    """Return a function that commits within a turn of the loop; the disk is full at the turn's end."""
     watched.broker.add("__consumer_offsets", 1)
     watched.ask(commit(), 8)  # the folder is made with the first record
     watched.broker.services.at_end_of_turn = watched.at_end

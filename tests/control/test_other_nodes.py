@@ -66,7 +66,7 @@ def test_a_node_that_is_not_known_is_told(name: str) -> None:
 
 
 def test_a_node_is_not_asked_for_another_one() -> None:
-    """An address can't lead from node to node and back."""
+    """A path can't lead from node to node and back."""
     nodes = OtherNodes({2: ("127.0.0.1", 1)})
     with pytest.raises(Problem, match="ask for that one here"):
         asyncio.run(nodes.serve(1, Request("GET", "/page/nodes/2/page/nodes/1/broker", {}, b"")))
@@ -102,7 +102,7 @@ def test_a_node_that_takes_no_request_does_not_answer(monkeypatch: pytest.Monkey
 
 @contextmanager
 def answering(data: bytes) -> Iterator[tuple[str, int]]:
-    """An address where each connection is told these bytes, and closed."""
+    """Yield an address whose first connection is sent these bytes and closed."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:

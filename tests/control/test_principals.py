@@ -1,4 +1,4 @@
-"""Who a client is, is in the request log and on its connection, and faults can be meant for it."""
+"""Principals of clients, in the request log, in the list of connections and as targets of faults."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def broker() -> Iterator[KafkaBroker]:
 
 
 def send(broker: KafkaBroker, user: str) -> list[Any]:
-    """What came of one record: the name of an error, or None."""
+    """Send one record; return a list with the name of its error, or with None."""
     told: list[Any] = []
 
     def delivered(error: KafkaError | None, _: object) -> None:

@@ -1,4 +1,4 @@
-"""What is read has the type that was asked for, and the description of the type says the same."""
+"""Reading of values by their Python type, and the JSON schema that describes the same type."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def test_old_files_are_removed_and_none_stays_open(broker: KafkaBroker) -> None:
 
 
 def test_who_waits_is_answered(broker: KafkaBroker) -> None:
-    """A fetch that is parked, and a member that waits for others to join."""
+    """A reset answers a parked fetch and a member that waits for others to join."""
     topic_id = bytes.fromhex("00" * 16)
     broker.create_topic("t")
     with RawClient(broker.bootstrap_servers, 30) as fetching, RawClient(broker.bootstrap_servers, 30) as joining:
@@ -226,7 +226,7 @@ def test_who_waits_is_answered(broker: KafkaBroker) -> None:
 
 
 def create(name: str) -> MetadataRequest:
-    """A request that makes the topic where there is none."""
+    """Return a request that creates the topic if it does not exist."""
     return MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=True)
 
 
@@ -243,7 +243,7 @@ def exchange(broker: KafkaBroker, how: str) -> None:
 
 @pytest.fixture(params=[True, False], ids=["strict", "quick"])
 def creating(request: pytest.FixtureRequest) -> Iterator[KafkaBroker]:
-    """A broker that makes topics which are asked for, with a snapshot "before" any was there."""
+    """A broker that creates topics on request, with a snapshot "before" of the time without topics."""
     with KafkaBroker(strict=request.param) as broker:
         broker.snapshot("before")
         broker.create_topic("t")
@@ -388,7 +388,7 @@ def test_a_member_joins_again(broker: KafkaBroker, protocol: str) -> None:
 
 @pytest.mark.parametrize("heartbeat", [ConsumerGroupHeartbeatRequest, ShareGroupHeartbeatRequest])
 def test_a_lost_group_is_never_said_to_be_missing(broker: KafkaBroker, heartbeat: Any) -> None:
-    """Members of the newer protocols would give up for good."""
+    """A heartbeat to a lost group gets UNKNOWN_MEMBER_ID: with GROUP_ID_NOT_FOUND a member would give up for good."""
     with RawClient(broker.bootstrap_servers) as client:
         client.call(FindCoordinatorRequest(coordinator_keys=["g"]))
         beat = heartbeat("g", "m", member_epoch=3)
@@ -496,7 +496,7 @@ def test_a_snapshot_does_not_change_by_what_comes_after_it(broker: KafkaBroker) 
 
 
 def long_records(broker: KafkaBroker, letter: str) -> None:
-    """More than three megabytes."""
+    """Produce more than three megabytes of records."""
     for _ in range(6):
         broker.produce("t", [{"key": str(number), "value": letter * 120_000} for number in range(5)])
 

@@ -1,4 +1,4 @@
-"""What a broker has begun when another one takes its place."""
+"""Work that a broker had begun when another broker took over its data directory."""
 
 from __future__ import annotations
 

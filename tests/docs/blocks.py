@@ -72,7 +72,7 @@ ALL = [block for page in PAGES for block in blocks_of(page)]
 
 
 def blocks(*languages: str) -> list[Block]:
-    """Those of a language that its test does not leave out."""
+    """Return the blocks of these languages, without those in `LEFT_OUT`."""
     return [block for block in ALL if block.language in languages and block.name not in LEFT_OUT]
 
 

@@ -23,7 +23,7 @@ BY_NAME = re.compile(r"""["']*pykafka[-_.]broker(\[[\w,-]*\])?([=<>~!@]\S*)?["')
 
 
 def by_name(text: str) -> list[str]:
-    """The words of commands that would have an index asked for the package."""
+    """Return the words of commands that would make pip ask an index for the package."""
     wrong = []
     for words in INSTALLS.findall(text.replace("\\\n", " ")):
         if "--no-index" not in words:

@@ -18,7 +18,7 @@ HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 
 
 def slug(heading: str) -> str:
-    """As GitHub makes it, and as mkdocs.yml tells MkDocs to."""
+    """Return the anchor of a heading, as GitHub makes it and as mkdocs.yml sets it for MkDocs."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -31,7 +31,7 @@ def without_code(text: str) -> str:
 
 
 def links(text: str) -> Iterator[tuple[str, str]]:
-    """Each as file and heading, of those within the repository."""
+    """Yield file and heading of each link within the repository."""
     for target in LINK.findall(without_code(text)):
         if ":" not in target:
             file, _, heading = target.partition("#")

@@ -82,7 +82,7 @@ def to(broker: KafkaBroker, text: str) -> str:
 
 
 def run(script: str, shell: dict[str, str], directory: Path) -> str:
-    """What it prints."""
+    """Run the script, which must succeed, and return its output."""
     environment = shell | ({"IN_BACKGROUND": "1"} if re.search(r"(?<!&)&$", script, re.MULTILINE) else {})
     done = subprocess.run(
         [*BASH, "-c", script], cwd=directory, env=environment, capture_output=True, text=True, timeout=120
@@ -119,7 +119,7 @@ def test_a_snippet_is_of_the_shell(block: Block) -> None:
 
 
 def unknown_flags(text: str) -> list[str]:
-    """The options in a text that no command of its line has."""
+    """Return the options in a text that the command of their line does not have."""
     wrong = []
     for command in COMMAND.findall(text.replace("\\\n", " ")):
         words = re.sub(r"'[^']*'|\$\([^)]*\)?", "x", command).split()

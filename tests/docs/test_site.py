@@ -21,7 +21,7 @@ pytestmark = pytest.mark.whole
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As `make docs` makes it."""
+    """The built site, as `make docs` builds it."""
     pytest.importorskip("material", reason="pip install -e '.[docs]'")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]

@@ -1,4 +1,4 @@
-"""What the page quotes is what the broker says: each piece of a message stands in the code, each error is Kafka's."""
+"""The messages that docs/troubleshooting.md quotes: each part stands in the code, each error is one of Kafka's."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ LEAST = 5  # characters of a piece that says something
 
 
 def symptoms() -> list[str]:
-    """The quotations in the first column of each table."""
+    """Return the quotations in the first column of each table."""
     rows = [line.split(" | ")[0] for line in PAGE.splitlines() if line.startswith("| `")]
     return [quoted for row in rows for quoted in re.findall(r"`([^`]+)`", row)]
 
 
 @cache
 def said() -> str:
-    """All texts of the package, with those that are written on several lines in one piece."""
+    """Return the package's source with split string literals joined, and the texts of Kafka's errors."""
     root = Path(pykafka_broker.__file__).parent
     text = "\n".join(path.read_text(encoding="utf-8") for path in root.rglob("*.py"))
     whole = re.sub(r'"\s*\n\s*f?"', "", text)

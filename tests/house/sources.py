@@ -65,7 +65,7 @@ def _imported(source: Source, known: Container[str]) -> Iterator[str]:
 
 
 def cycles(graph: Graph, longer_than: int) -> set[tuple[str, ...]]:
-    """The elementary cycles of more modules than that, each from its first module in the alphabet on."""
+    """Return the elementary cycles of more than `longer_than` modules, each from its alphabetically first module on."""
     reached = {name: _reached(graph, name) for name in graph}
     within = {name: {other for other in graph[name] if name in reached[other]} for name in graph}
     found: set[tuple[str, ...]] = set()

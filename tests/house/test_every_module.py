@@ -14,7 +14,7 @@ IN_TABLE = [name for _, names in COVERED_BY.values() for name in names.split()]
 
 
 def to_be_covered(root: Path) -> set[str]:
-    """Modules as paths below the package, without those that only name things."""
+    """Return the modules that have code in functions, as paths below the package."""
     return {
         str(source.path.relative_to(root / PACKAGE).with_suffix(""))
         for source in sources(root, PACKAGE).values()
@@ -32,7 +32,7 @@ def does_something(source: Source) -> bool:
 
 
 def own_test(root: Path, module: str) -> Path:
-    """`log/flush` is tested by `tests/log/test_flush.py`."""
+    """Return the path of a module's own test: `tests/log/test_flush.py` for `log/flush`."""
     return (root / "tests" / module).with_name(f"test_{Path(module).name}.py")
 
 

@@ -37,7 +37,7 @@ GENERATED = PACKAGE / "protocol" / "messages"
 
 @pytest.fixture(autouse=True)
 def without_invariants(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take the assertions of tests (`tests/invariants.py`) off the methods: they run functions of their own."""
+    """Remove the assertions of `tests/invariants.py` from the methods, since they run functions of their own."""
     for owner in (PartitionLog, Partition):
         for name, method in list(vars(owner).items()):
             if hasattr(method, "__wrapped__"):
@@ -98,7 +98,7 @@ def test_a_produce_of_one_batch(tmp_path: Path) -> None:
 
 
 def test_records_that_a_follower_fetches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the leader's answer to the follower's file."""
+    """Count the files from the leader's answer to the follower's log."""
     cluster = Cluster(tmp_path, 2)
     files: list[set[str]] = []
     step = cluster.network.step

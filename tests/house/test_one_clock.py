@@ -72,7 +72,7 @@ MAY_WAIT = {
 
 
 def waits(source: Source) -> set[str]:
-    """Return the calls of a module to be woken after some real time; a `sleep(0)` is none."""
+    """Return the module's calls that wait for real time; `sleep(0)` does not count."""
     found = set()
     for node in source.nodes(ast.Call):
         if isinstance(node.func, ast.Attribute):
@@ -141,7 +141,7 @@ def read_at_import(node: ast.AST) -> Iterator[str]:
 
 
 def test_no_test_takes_the_time_of_its_import_for_the_present() -> None:
-    """A suite may run for an hour between the two."""
+    """No test reads a clock at import: a suite may run for an hour between import and test."""
     paths = [path for suite in ("tests", "interop", "spark/tests") for path in (ROOT / suite).rglob("*.py")]
     texts = {path: path.read_text() for path in paths}
     early = {path: [*read_at_import(ast.parse(text))] for path, text in texts.items() if READS.search(text)}

@@ -1,4 +1,4 @@
-"""What is packaged around the broker, run as its users' machines would run it, without their containers."""
+"""The container image, its testcontainer and its compose file, run on this machine without containers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONTAINERFILE = (PACKAGING / "Containerfile").read_text().replace("\\\n", " ")
 
 
 def instruction(name: str) -> str:
-    """The last one of that name."""
+    """Return the arguments of the Containerfile's last instruction of that name."""
     return re.findall(rf"^{name} (.*)$", CONTAINERFILE, re.MULTILINE)[-1]
 
 
@@ -80,7 +80,7 @@ def test_the_image_gets_what_it_installs() -> None:
 
 
 class FakeDocker:
-    """In place of a client of Docker, which only has to exist."""
+    """A stand-in for a Docker client, which only has to exist."""
 
     def __init__(self, **options: Any) -> None:
         pass

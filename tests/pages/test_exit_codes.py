@@ -19,7 +19,7 @@ SHOWN = [each for each in (*BROKER, *OWN_COMMANDS, *TOOLS) if each.command is no
 
 @pytest.fixture
 def ports() -> Iterator[dict[str, str]]:
-    """What the words stand for: an address that is taken, and one that is free again."""
+    """The addresses that the words TAKEN and FREE stand for: one in use, and one that is free again."""
     with socket.create_server(("127.0.0.1", 0)) as taken, socket.create_server(("127.0.0.1", 0)) as free:
         addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in (taken, free)]
         free.close()

@@ -1,4 +1,4 @@
-"""Who may come in, and what whoever comes is told."""
+"""Access to the schema registry's API and its answers to bad requests."""
 
 from __future__ import annotations
 

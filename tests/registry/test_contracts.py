@@ -1,4 +1,4 @@
-"""Metadata and rule sets."""
+"""Data contracts of schemas: metadata and rule sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What serializers have written, told as JSON by the control API."""
+"""Records of schema-aware serializers, decoded to JSON by the control API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Levels and modes."""
+"""The registry's compatibility levels and modes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the records of the topic add up to."""
+"""The registry's state after the replay of its topic's records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of subjects and contexts."""
+"""The names of subjects and contexts."""
 
 from __future__ import annotations
 

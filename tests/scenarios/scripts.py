@@ -9,7 +9,7 @@ S = TypeVar("S")
 
 
 class Scripts(dict[str, Callable[[S], None]]):
-    """What is played, and recorded, one by one."""
+    """Scenarios by name; as a decorator it adds a function."""
 
     def __call__(self, run: Callable[[S], None]) -> Callable[[S], None]:
         self[run.__name__.replace("_", "-")] = run

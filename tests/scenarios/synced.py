@@ -21,11 +21,11 @@ S = TypeVar("S", bound=Stage)
 
 
 class Syncs:
-    """The jobs of a broker, run in turn."""
+    """A broker's jobs, which run only when the test says so, in order."""
 
     def __init__(self) -> None:
         self.jobs: deque[Job] = deque()
-        self.needed = 0  # how often an answer was not there before them
+        self.needed = 0  # how many answers came only after the jobs had run
 
     def run(self, broker: DrivenBroker, now: int) -> None:
         while self.jobs:
@@ -68,7 +68,7 @@ class SyncedWire(LocalWire):
 def check_synced(
     scripts: Scripts[S], stage: type[S], answers: Path, name: str, log_dir: Path, config: dict[str, str]
 ) -> int:
-    """How many answers had to wait; all of them are what Kafka says."""
+    """Play a scenario, compare every answer with Kafka's, and return how many answers had to wait for a sync."""
     world = SyncedWorld(log_dir, f"{name}-000000", config)
     on_stage = stage(world)
     on_stage.ready()

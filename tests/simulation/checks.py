@@ -19,8 +19,10 @@ Found = dict[TopicPartition, dict[int, bytes]]
 
 
 class Gone:
-    """Records that may be gone, judged by the records that are there. committed: the records of a reader of
-    committed ones."""
+    """The records that may be gone, judged by the records that are there.
+
+    committed: the records that a read_committed reader gets.
+    """
 
     def __init__(self, history: History, committed: Found) -> None:
         self._history = history
@@ -39,11 +41,11 @@ class Gone:
             self._latest[partition, key] = max(offset, self._latest.get((partition, key), -1))
 
     def must_be_met(self, partition: TopicPartition, records: dict[int, bytes]) -> set[int]:
-        """Return the offsets of those records that every reader of all records meets, whichever replicas lead."""
+        """Return the offsets of the records that every read_uncommitted reader gets, whichever replicas lead."""
         return {offset for offset, value in records.items() if not self.may_be_unread(partition, offset, value)}
 
     def may_be_unread(self, partition: TopicPartition, offset: int, value: bytes) -> bool:
-        """The same of a record that a reader of all records has got: the cleaner takes aborted ones away."""
+        """Return whether a read_uncommitted reader may miss the record: the cleaner also removes aborted records."""
         if self._history.keeping.keyed and value in self._undecided:
             return True
         return self.may_be(partition, offset, value)
@@ -67,7 +69,7 @@ class Gone:
 
 
 def check_history(history: History, found: Found, committed: Found) -> list[str]:
-    """`found` is everything that is there, `committed` what a reader of committed records gets; what is wrong."""
+    """Return all violations. found: all records there are; committed: those that a read_committed reader gets."""
     wrong = list(history.violations)
     if history.keeping.lossy:
         return wrong
@@ -126,7 +128,7 @@ def _disordered(producer: str, partition: TopicPartition, sent: list[bytes], the
 
 
 def _incomplete(partition: TopicPartition, values: list[bytes], there: dict[int, bytes], gone: Gone) -> Iterable[str]:
-    """Find a batch of which some records are there, and others neither there nor gone, or that is not in one piece."""
+    """Find a batch that lacks records which can't be gone, or whose records are not in one piece."""
     offsets = {value: offset for offset, value in there.items() if value in values}
     if not offsets:
         return
@@ -169,8 +171,9 @@ def _unprocessed(history: History, committed: Found, gone: Gone) -> Iterable[str
 
 
 def _inexact(history: History, committed: Found, gone: Gone) -> Iterable[str]:
-    """Each record that a group has read in transactions has one output; `exact` are those groups. An output may be of
-    a record that is gone, unless the record is known to be one of a transaction that was not committed.
+    """Find records without exactly one output, for the groups of `history.exact`, which read and write in transactions.
+
+    An output may belong to a record that is gone, unless that record's transaction is known not to be committed.
     """
     unread = {
         (partition, each.offsets[value])
@@ -215,9 +218,10 @@ def _came_back(history: History, committed: Found) -> Iterable[str]:
 
 
 def _mistimed(history: History, found: Found, gone: Gone) -> Iterable[str]:
-    """Find answers of ListOffsets by time that are not the first record with that time or a later one. Records below
-    the highest start of any replica don't count: the leader that was asked may have deleted what its successor, or the
-    same node after a crash that has lost the checkpoint of its start, still has.
+    """Find answers of ListOffsets by time that are not the first record with that time or a later one.
+
+    Records below the highest start of any replica don't count: the leader that was asked may have deleted records that
+    its successor still has, or the same node after a crash that lost the checkpoint of its start.
     """
     for partition, wanted, told, timestamp, end, start_is_known in history.by_time:
         lowest, records = history.highest_start(partition), found[partition]

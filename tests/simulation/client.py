@@ -1,8 +1,8 @@
-"""What every simulated client does: requests over links of its own, retries, who leads what.
+"""The base of every simulated client: requests over its own links, retries, knowledge of leaders.
 
-Rule: a script is a generator that yields what it waits for (`Ask`, `Wait`) and gets the answer; it knows no brokers but
-from what they tell. A retriable error or a lost link is tried again for as long as it takes; any other error that the
-script does not expect is a violation.
+Rule: a script is a generator that yields what it waits for (`Ask`, `Wait`) and gets the answer; it learns of brokers
+only from their answers. A retriable error or a lost link is tried again for as long as it takes; any other error that
+the script does not expect is a violation.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ BACKOFF_MS = 60
 
 
 class Ask(NamedTuple):
-    """A request to a node; the answer is a Message or a LinkError. unanswered: the node gives no answer, and an empty
-    one stands for it when the request is on its way.
+    """A request to a node; the answer is a Message or a LinkError.
+
+    unanswered: the node sends no answer, so the script gets an empty one as soon as the request is sent.
     """
 
     place: Place
@@ -36,7 +37,7 @@ class Ask(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Some time."""
+    """A pause of a script."""
 
     ms: int
 
@@ -45,7 +46,7 @@ Script = Generator[Ask | Wait, Any, Any]
 
 
 class SimClient(Host):
-    """One client on a machine of its own. `stopping`: it ends what it is doing, and begins nothing new."""
+    """A client on a machine of its own. stopping: the script is to finish its work and begin nothing new."""
 
     def __init__(self, network: Network, name: str, bootstrap: list[Place], history: History) -> None:
         super().__init__(network.timeline, name)
@@ -67,7 +68,7 @@ class SimClient(Host):
     # -- the script
 
     def begin(self, script: Script) -> None:
-        """Do it."""
+        """Run the script from the next turn on."""
         self.soon(lambda: self._step(script, None))
 
     def _step(self, script: Script, answer: Any) -> None:
@@ -91,11 +92,11 @@ class SimClient(Host):
     # -- steps of scripts
 
     def backoff(self) -> Wait:
-        """Before the next try."""
+        """Return the wait before the next try."""
         return Wait(BACKOFF_MS // 2 + self.random.randrange(BACKOFF_MS))
 
     def leader(self, partition: TopicPartition) -> Generator[Ask | Wait, Any, tuple[Place, int]]:
-        """Where it is led, as far as this client knows, and in which epoch."""
+        """Return the address and epoch of the partition's leader, as far as this client knows."""
         while True:
             node, epoch = self.leaders.get(partition, (-1, -1))
             if node in self._nodes:
@@ -105,7 +106,7 @@ class SimClient(Host):
                 yield self.backoff()
 
     def refresh(self, topic: str) -> Script:
-        """Ask somebody who leads what."""
+        """Ask any known broker for the topic's leaders."""
         known = sorted({*self.bootstrap, *self._nodes.values()})
         request = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
         answer = yield Ask(self.random.choice(known), request, (9, 12))
@@ -121,7 +122,7 @@ class SimClient(Host):
                     self.leaders[place] = each.leader_id, each.leader_epoch
 
     def forget_leader(self, partition: TopicPartition) -> None:
-        """It is somewhere else; who says so of an old epoch is not believed."""
+        """Forget the partition's leader but not its epoch, so that older metadata is not believed."""
         known = self.leaders.get(partition)
         if known is not None:
             self.leaders[partition] = -1, known[1]
@@ -139,7 +140,7 @@ class SimClient(Host):
             self._preferred[partition] = self._nodes[node]
 
     def coordinator(self, kind: int, key: str) -> Generator[Ask | Wait, Any, Place]:
-        """Of a group (0) or of a transactional id (1)."""
+        """Return the address of the coordinator of a group (kind 0) or of a transactional id (kind 1)."""
         while (kind, key) not in self._coordinators:
             known = sorted({*self.bootstrap, *self._nodes.values()})
             request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
@@ -158,7 +159,7 @@ class SimClient(Host):
         self._coordinators.pop((kind, key), None)
 
     def expect(self, code: int, of: str, *others: ErrorCode) -> bool:
-        """Whether it is to be tried again; what else is not expected is a violation."""
+        """Return whether to try again; an error that is neither retriable nor among `others` is a violation."""
         error = ErrorCode(code)
         self.history.did[f"{of}: {error.name}"] += 1
         self.history.rare["asked a broker for a partition unknown to it"] += (

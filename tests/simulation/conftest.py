@@ -1,4 +1,4 @@
-"""How many runs there are: a quarter of them with --short, very many with --slow. `soak.py` runs any others."""
+"""The number of runs: a quarter of them with --short, 150 times as many with --slow. `soak.py` runs other seeds."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Rejecting(Sharer):
 
 
 def with_letters(client: SimClient) -> Script:
-    """Let the cluster have dead letters, and the group its topic, before it has members."""
+    """Enable dead letters in the cluster, and give the group without members its topic."""
     update = FeatureUpdateKey("share.version", 2, upgrade_type=1)
     configs = AlterConfigsResource(
         GROUP_RESOURCE, GROUP, [AlterableConfig("errors.deadletterqueue.topic.name", SET, LETTERS)]
@@ -67,7 +67,7 @@ def rejected(client: SimClient) -> set[Source]:
 
 
 class LetterReader:
-    """A reader of all letters. `found`: how many letters of each record have come."""
+    """A reader of all letters. found: the number of letters of each record."""
 
     def __init__(self, client: SimClient, partitions: list[TopicPartition]) -> None:
         self.found: Counter[Source] = Counter()
@@ -100,5 +100,5 @@ class LetterReader:
 
 
 def last_member(client: SimClient, topic: str, is_over: Callable[[], bool]) -> Script:
-    """Read until it is over: a new leader writes letters when it is first asked for records."""
+    """Read as a member until `is_over`, since a new leader writes letters only when it is asked for records."""
     yield from Rejecting(client, GROUP, topic).live(is_over)

@@ -1,4 +1,4 @@
-"""What nodes must agree about when all is whole: the metadata, and every byte of every replica."""
+"""The checks that nodes agree once all faults are over: on the metadata, and on every byte of every replica."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pykafka_broker.records.record import iter_records
 from pykafka_broker.testing.simulation.node import SimNode
 
 METADATA_FOLDER = "__cluster_metadata-0"
-_RECORD_VERSIONS = 2, 4  # of partitions and of brokers: those that say the most
+_RECORD_VERSIONS = 2, 4  # of records for partitions and for brokers: the versions with the most fields
 
 
 def unsettled(nodes: Sequence[SimNode]) -> list[str]:
@@ -40,7 +40,7 @@ def _uncommitted(partition: str, logs: dict[int, PartitionLog]) -> Iterator[str]
 
 
 def undecided(nodes: Sequence[SimNode]) -> Iterator[str]:
-    """Replicas that take a transaction for open, when every producer has ended its own."""
+    """Yield replicas that hold a transaction for open after every producer has ended its own."""
     by_id = {node.broker.node.id: node for node in nodes}
     for name, topic in nodes[0].broker.node.image.topics.items():
         for number, each in topic.partitions.items():
@@ -52,7 +52,7 @@ def undecided(nodes: Sequence[SimNode]) -> Iterator[str]:
 
 
 def leftovers(nodes: Sequence[SimNode]) -> Iterator[str]:
-    """Folders of partitions that are not there, or somebody else's; and one partition in two directories."""
+    """Yield folders of partitions that the node has no replica of, and replicas that lie in two directories."""
     for node in nodes:
         mine = {
             f"{name}-{number}"
@@ -69,8 +69,9 @@ def leftovers(nodes: Sequence[SimNode]) -> Iterator[str]:
 
 
 def differences(nodes: Sequence[SimNode], *, cleaned: bool = False) -> Iterator[str]:
-    """Between the images of all nodes, and between the replicas. cleaned: replicas are compacted, each in its own time,
-    so only the last record of each key is compared.
+    """Yield the differences between the images of all nodes, and between the replicas of each partition.
+
+    cleaned: replicas are compacted, each in its own time, so only the last record of each key is compared.
     """
     images = [_records(node.broker.node.image) for node in nodes]
     for node, image in zip(nodes, images, strict=True):
@@ -85,7 +86,7 @@ def differences(nodes: Sequence[SimNode], *, cleaned: bool = False) -> Iterator[
 
 
 def _differ(partition: str, logs: list[PartitionLog]) -> Iterator[str]:
-    """A replica may have let go of more than another one: what all of them still have is compared."""
+    """Yield the differences of the offsets that all replicas still have: one may have deleted more than another."""
     start = max(log.log_start_offset for log in logs)
     end = min(log.high_watermark for log in logs)
     contents = [_bytes_between(log, start, end) for log in logs]
@@ -113,7 +114,7 @@ def _differ_in_keys(partition: str, logs: list[PartitionLog]) -> Iterator[str]:
 
 
 def _last_of_keys(log: PartitionLog, start: int, end: int) -> dict[tuple[bytes | None, int], bytes]:
-    """Committed records by key, the last one of each; those without one by their offset."""
+    """Return the last committed record of each key; records without a key are listed by their offset."""
     aborted = [(each.producer_id, each.first_offset, each.last_offset) for each in log.aborted_transactions(start, end)]
     last: dict[tuple[bytes | None, int], bytes] = {}
     for header, batch in iter_batches(_bytes_between(log, start, end)):
@@ -135,7 +136,7 @@ def _log(node: SimNode, topic: str, partition: int) -> PartitionLog:
 
 
 def _records(image: MetadataImage) -> dict[tuple[type, bytes], str]:
-    """As they would stand in a snapshot, with a text of each."""
+    """Return the records of a snapshot of the image: type and bytes, with a readable text of each."""
     return {
         (type(each.message), each.message.encode(each.version)): repr(each.message)
         for each in image_records(image, *_RECORD_VERSIONS)

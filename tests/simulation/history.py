@@ -1,7 +1,7 @@
-"""What clients did and were told in one run, for the checks after it.
+"""The history of one run, all requests and answers of its clients, for the checks after the run.
 
-Rule: what was sent is noted before it is sent, and an answer when it has come: what is in between may or may not have
-happened.
+Rule: a request is noted before it is sent, and an answer after it has arrived. A request without an answer may or may
+not have taken effect.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import NamedTuple
 from tests.simulation.keeping import KEPT, Keeping
 
 TopicPartition = tuple[str, int]
-Place = tuple[str, TopicPartition]  # of a group
+Place = tuple[str, TopicPartition]  # group, and partition
 
 
 class Ending(Enum):
-    """Of a transaction, as its producer knows it."""
+    """The ending of a transaction, as far as its producer knows."""
 
     OPEN = "was not asked to end"
     UNKNOWN = "was asked to end, and nobody knows"
@@ -28,7 +28,7 @@ class Ending(Enum):
 
 
 class Transaction:
-    """`parts`: where its records went, by value, with their partition; `offsets` of those where the answer told it."""
+    """A transaction. parts: partition of each record, by value; offsets: offset of each record whose answer told it."""
 
     def __init__(self, producer: str) -> None:
         self.producer = producer
@@ -44,20 +44,20 @@ class TimeAnswer(NamedTuple):
     wanted: int
     offset: int
     timestamp: int
-    end: int  # what the leader certainly knew of when it was asked
+    end: int  # what the leader certainly had when it was asked
     start_is_known: bool  # whether no log begins above `History.highest_start`
 
 
 class History:
-    """Everything, in the order in which it happened. `keeping`: how long the records of `topic` are kept."""
+    """All notes of a run. keeping: the retention of the records of `topic`."""
 
     def __init__(self, topic: str = "", keeping: Keeping = KEPT) -> None:
         self.topic = topic
         self.keeping = keeping
-        self.sent: dict[tuple[str, TopicPartition], list[bytes]] = defaultdict(list)  # by producer: in this order
+        self.sent: dict[tuple[str, TopicPartition], list[bytes]] = defaultdict(list)  # by producer, in sending order
         self.acknowledged: dict[TopicPartition, dict[bytes, int]] = defaultdict(
             dict
-        )  # values with offsets; -1: not told
+        )  # offset by value, -1 if no answer told it
         self.read: dict[TopicPartition, dict[int, bytes]] = defaultdict(dict)  # by any reader
         self.read_committed: dict[TopicPartition, dict[int, bytes]] = defaultdict(dict)
         self.unheard: list[tuple[TopicPartition, list[bytes]]] = []  # batches with acks=0
@@ -66,28 +66,28 @@ class History:
         self.committed_offsets: dict[Place, int] = {}  # the highest that was acknowledged
         self.processed: dict[Place, set[int]] = defaultdict(set)  # offsets, by groups that process at least once
         self.accepted: dict[Place, set[int]] = defaultdict(set)  # offsets, by share groups
-        self.there: dict[TopicPartition, set[int]] = {}  # offsets that all readers meet, once there come no more
-        self.exact: set[str] = set()  # groups that write one record for each that they have read
+        self.there: dict[TopicPartition, set[int]] = {}  # offsets that every reader gets, known at the end
+        self.exact: set[str] = set()  # groups that write exactly one record for each that they read
         self.shared: set[str] = set()  # share groups
         self.beginnings: dict[Place, int] = {}  # offsets that share groups were told to begin at
-        self.skipped: dict[Place, list[range]] = defaultdict(list)  # offsets that members were told to be gone
+        self.skipped: dict[Place, list[range]] = defaultdict(list)  # offsets that members skipped as deleted
         self.counts: dict[str, int] = {}  # partitions of topics, as far as their growth was acknowledged
-        self.ends: dict[TopicPartition, int] = {}  # once there comes nothing more
+        self.ends: dict[TopicPartition, int] = {}  # log end offsets, known at the end
         self.leaders: dict[tuple[bytes, int, int], int] = {}  # by topic id, partition and epoch
         self._newest: dict[tuple[bytes, int], int] = {}
         self.violations: list[str] = []
-        self.did: dict[str, int] = defaultdict(int)  # how often what happened
+        self.did: dict[str, int] = defaultdict(int)  # number of events, by name
         self.rare: Counter[str] = Counter()  # how often each rare state was reached
-        self.keys: dict[bytes, bytes] = {}  # of values that went to a compacted topic
-        self.times: dict[bytes, int] = {}  # the timestamps of values
+        self.keys: dict[bytes, bytes] = {}  # keys of values in a compacted topic
+        self.times: dict[bytes, int] = {}  # timestamps of values
         self.tombstones: dict[TopicPartition, dict[bytes, int]] = defaultdict(dict)  # by key: the last one's offset
         self.doubtful: set[tuple[TopicPartition, bytes]] = set()  # keys with a tombstone at an unknown offset
         self.asked_starts: dict[TopicPartition, int] = {}  # the highest that DeleteRecords was asked for
-        self.emptying: Counter[TopicPartition] = Counter()  # attempts to delete all that nobody has told the end of
-        self.seen_starts: dict[TopicPartition, int] = {}  # the highest that any replica had
-        self.starts_last = False  # a log's start outlives whatever happens in the run
-        self.told_starts: dict[TopicPartition, int] = {}  # the highest that it has told
-        self.starts: dict[TopicPartition, int] = {}  # where the log begins once nothing goes any more
+        self.emptying: Counter[TopicPartition] = Counter()  # attempts to delete everything whose outcome is unknown
+        self.seen_starts: dict[TopicPartition, int] = {}  # the highest log start of any replica
+        self.starts_last = False  # whether a log's start outlives every fault of the run
+        self.told_starts: dict[TopicPartition, int] = {}  # the highest low watermark that DeleteRecords has told
+        self.starts: dict[TopicPartition, int] = {}  # log start offsets, known at the end
         self.by_time: list[TimeAnswer] = []
 
     def copy(self) -> History:
@@ -97,11 +97,11 @@ class History:
         return made
 
     def violation(self, text: str) -> None:
-        """Something that must not be."""
+        """Note a violation."""
         self.violations.append(text)
 
     def note_read(self, partition: TopicPartition, offset: int, value: bytes, *, committed: bool) -> None:
-        """A reader got a record. It must be the one that everybody gets there."""
+        """Note a record that a reader got; all readers must get the same record at an offset."""
         if self.keeping.lossy:
             return
         for read in (self.read, self.read_committed)[: 1 + committed]:
@@ -110,7 +110,7 @@ class History:
                 self.violation(f"{partition} {offset}: read as {known!r} and as {value!r}")
 
     def note_leader(self, topic_id: bytes, partition: int, epoch: int, node: int) -> None:
-        """A node takes itself for the leader."""
+        """Note a node that believes itself the leader; an epoch must have only one."""
         self._newest[topic_id, partition] = max(epoch, self.newest_epoch(topic_id, partition))
         known = self.leaders.setdefault((topic_id, partition, epoch), node)
         if known != node:
@@ -121,14 +121,15 @@ class History:
         return self._newest.get((topic_id, partition), -1)
 
     def note_deleting(self, partition: TopicPartition, offset: int) -> None:
-        """DeleteRecords is about to be sent; offset: -1 for the high watermark, whatever it is when that is done."""
+        """Note a DeleteRecords before it is sent. offset: -1 for the high watermark at the time of the deletion."""
         if offset < 0:
             self.emptying[partition] += 1
         self.asked_starts[partition] = max(offset, self.asked_starts.get(partition, 0))
 
     def note_deleted(self, partition: TopicPartition, offset: int, low_watermark: int, *, lasts: bool) -> None:
-        """DeleteRecords was answered: nothing below the low watermark is there any more; with the next leader, too, if
-        it `lasts`.
+        """Note the answer to a DeleteRecords: no record below the low watermark is left.
+
+        lasts: the next leader will not have these records either.
         """
         if offset < 0:
             self.emptying[partition] -= 1
@@ -136,16 +137,16 @@ class History:
         starts[partition] = max(low_watermark, starts.get(partition, 0))
 
     def note_asked(self, group: str, partition: TopicPartition, offset: int) -> int:
-        """It may be committed from now on. Returns what is known to be committed: what no such commit may go behind.
+        """Note a commit before it is sent; return the known committed offset, which this commit may not fall below.
 
-        To be called for each attempt: one that is answered late, or never, was before what others commit meanwhile.
+        Call this for each attempt: an attempt that is answered late, or never, may precede commits of others.
         """
         key = group, partition
         self.asked_offsets[key] = max(offset, self.asked_offsets.get(key, -1))
         return self.committed_offsets.get(key, -1)
 
     def note_committed(self, group: str, partition: TopicPartition, offset: int, known: int) -> None:
-        """Somebody was told that it is. Nobody commits less than what was `known` as the attempt was sent."""
+        """Note an acknowledged commit. known: what was committed when the attempt was sent; less is a violation."""
         key = group, partition
         if offset < known and not self.keeping.lossy:
             self.violation(f"{group} has committed {offset} of {partition}, and had {known}")
@@ -161,13 +162,15 @@ class History:
         return max(each.get(partition, 0) for each in starts)
 
     def note_skipped(self, group: str, partition: TopicPartition, position: int, start: int) -> None:
-        """A member of the group was told that its position is gone, and goes on at the start of the log."""
+        """Note that a member's position was deleted and that it goes on at `start`, where the log begins."""
         self.skipped[group, partition].append(range(position, start))
 
     def wanted_by(self, group: str, partition: TopicPartition, offsets: Iterable[int]) -> set[int]:
-        """Return those of the offsets that the group must have worked off. A leader that has replaced another one may
-        still have what that one had deleted: members who were told so have gone on behind it, and may do so. A share
-        group's own leader goes on where its log starts and tells no member, so what any replica has deleted counts.
+        """Return those of the offsets that the group must have processed.
+
+        A new leader may still have records that the old leader had deleted: members that heard of the deletion have
+        skipped these records, and may do so. The leader of a share group skips deleted records without telling any
+        member, so deletions by any replica count.
         """
         if group in self.shared:
             lowest = max(self.highest_start(partition), self.beginnings.get((group, partition), 0))
@@ -176,26 +179,26 @@ class History:
         return {offset for offset in offsets if not any(offset in each for each in skipped)}
 
     def known_end(self, partition: TopicPartition) -> int:
-        """Return the offset behind the last record that a producer was told to be there."""
+        """Return the offset behind the last acknowledged record."""
         return 1 + max(self.acknowledged[partition].values(), default=-1)
 
     def is_shared_out(self, group: str) -> bool:
-        """Whether members of a share group have been given everything."""
+        """Return whether members of a share group have been given all records."""
         return all(
             self.wanted_by(group, each, offsets) <= self.processed[group, each] for each, offsets in self.there.items()
         )
 
     def is_worked_off(self, group: str) -> bool:
-        """Whether it has committed everything."""
+        """Return whether the group has committed every partition's end."""
         return all(self.committed_offsets.get((group, each), 0) >= end for each, end in self.ends.items())
 
 
 def output_value(name: str, number: int, group: str, partition: TopicPartition, offset: int) -> bytes:
-    """Of that record; no two attempts write the same."""
+    """Return the output record for an input record; `name` and `number` make it unique to the attempt."""
     return f"{name}.{number}>{group}:{partition[0]}:{partition[1]}:{offset}".encode()
 
 
 def source_of(value: bytes) -> tuple[str, TopicPartition, int]:
-    """What `output_value` says."""
+    """Return the group, partition and offset from a value that `output_value` made."""
     group, topic, number, offset = value.decode().partition(">")[2].split(":")
     return group, (topic, int(number)), int(offset)

@@ -1,7 +1,7 @@
-"""How long the records of a run's topic are kept, and what follows from that.
+"""Retention of the records of a run's topic, and its consequences for the checks.
 
-Rule: `KEPT` is the plain form: nothing ever goes, logs have one segment, and nothing that is done from time to time is
-done within a run. Every other form has segments of a few batches, and checks, cleans and writes checkpoints several
+Rule: `KEPT` is the plain form: no record is ever deleted, logs have one segment, and no periodic task
+runs within a run. Every other form has segments of a few batches, and checks, cleans and writes checkpoints several
 times a second, so that logs begin, end and are asked for everywhere. When the trouble of a run is over, its topic
 keeps what there is then (`SETTLED`), so that all can be looked at.
 """

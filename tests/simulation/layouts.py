@@ -22,7 +22,7 @@ Settings = dict[str, str]
 
 
 def alone(keeping: Keeping = KEPT, settings: Settings = ALONE) -> dict[int, Settings]:
-    """A node that is its own controller."""
+    """Return the settings of a single node, which is its own controller."""
     return {1: {**settings, **keeping.broker}}
 
 
@@ -76,9 +76,10 @@ def cluster(
     sole: bool = False,
     racked: bool = False,
 ) -> dict[int, Settings]:
-    """A controller of its own and so many brokers; or `combined`, one of which is the controller too. Each
-    broker has its data in so many directories. sole: committed offsets have one replica. racked: each
-    broker has a rack of its own, named as the broker, and clients may read there.
+    """Return the settings of a controller and this many brokers.
+
+    combined: the first broker is the controller too. directories: of each broker's data. sole: committed offsets have
+    one replica. racked: each broker has its own rack, named like the broker, and clients may read from followers there.
     """
     ids = list(range(1, brokers + 1))
     controller = 1 if combined else 101

@@ -68,8 +68,9 @@ def _look_for_time(client: SimClient, partition: TopicPartition) -> Script:
 
 
 def _is_newest(client: SimClient, partition: TopicPartition) -> bool:
-    """Return whether the leader that has answered is the newest one: a leader that was replaced, and has not heard of
-    it, does not know what is acknowledged since.
+    """Return whether the leader that has answered is the newest one.
+
+    A replaced leader that has not heard of its replacement does not know what was acknowledged since.
     """
     return client.leaders[partition][1] == client.history.newest_epoch(client.topic_ids[partition[0]], partition[1])
 
@@ -109,8 +110,10 @@ def _trim(client: SimClient, partition: TopicPartition) -> Script:
 
 
 def _outlives_its_leader(client: SimClient, place: Place, partition: TopicPartition) -> bool:
-    """Return whether enough replicas are in sync. Below `min.insync.replicas` nobody but the leader may have heard of a
-    deletion, and an eligible replica that leads next (KIP-966) has what was deleted, as with Kafka.
+    """Return whether enough replicas are in sync for a deletion to outlive the leader.
+
+    Below `min.insync.replicas` the leader alone may know of the deletion, and an eligible replica that leads next
+    (KIP-966) still has the deleted records, as with Kafka.
     """
     node = client.network.hosts[place[0]]
     assert isinstance(node, SimNode)

@@ -37,7 +37,7 @@ Row = tuple[str, float, str]
 
 
 class LightNode(SimNode):
-    """Without replicas. `spent_s`: what its turns have cost."""
+    """A broker that opens no replicas. spent_s: the CPU time of its turns."""
 
     def __init__(self, network: Network, id: int, settings: Settings, directory: Path) -> None:
         super().__init__(network, id, {**settings, "log.dirs": str(directory)}, network.random)
@@ -58,16 +58,16 @@ class LightNode(SimNode):
 
     @property
     def applied(self) -> int:
-        """Up to here it knows the metadata."""
+        """The offset up to which the node has applied the metadata."""
         return self.broker.node.metadata.applied_offset
 
     def partitions(self) -> int:
-        """That it knows of."""
+        """Return the number of partitions in the node's image."""
         return sum(len(topic.partitions) for topic in self.broker.node.image.topics.values())
 
 
 class ManyBrokers:
-    """`rows` says what happens and what it costs."""
+    """A controller with many brokers; `rows` measures the events of their life."""
 
     def __init__(self, directory: Path, brokers: int, partitions: int) -> None:
         self._simulation = simulation = Simulation(1, {})
@@ -99,7 +99,7 @@ class ManyBrokers:
         return node
 
     def rows(self) -> Iterator[Row]:
-        """One thing after the other."""
+        """Yield the measurements of one event after the other."""
         parts = (self.starting, self.creating, self.idling, self.killing, self.returning, self.leaving, self.without)
         with self._simulation:
             for part in parts:
@@ -144,7 +144,7 @@ class ManyBrokers:
         yield "a broker when nothing happens", each / seconds * 100, "% of a core"
 
     def killing(self) -> Iterator[Row]:
-        """Its session runs out."""
+        """Kill the last broker, whose session then runs out."""
         self.brokers[-1].kill()
         led = self._led_by(self.brokers[-1])
         yield from self._costs(
@@ -153,14 +153,14 @@ class ManyBrokers:
         )
 
     def returning(self) -> Iterator[Row]:
-        """It has all of the metadata in its log."""
+        """Start the last broker again; its log still has the metadata up to its death."""
         self.brokers[-1].start()
         yield from self._costs(
             "it comes back, reads its log and is unfenced", lambda: self.brokers[-1].id in self._active()
         )
 
     def leaving(self) -> Iterator[Row]:
-        """In order."""
+        """Shut the last broker down in an orderly way."""
         node = self.brokers[-2]
         led = self._led_by(node)
         node.stop()
@@ -169,7 +169,7 @@ class ManyBrokers:
         yield from self._costs("and comes back", lambda: node.id in self._active() and self._all_know())
 
     def without(self) -> Iterator[Row]:
-        """The controller dies, and is back after some seconds. Nobody is fenced for that."""
+        """Kill the controller and start it again after some seconds, which must not fence any broker."""
         self.controller.kill()
         self._simulation.run(5_000)
         epochs = {node.id: node.broker.node.image.brokers[node.id].epoch for node in self.brokers}
@@ -209,7 +209,7 @@ class ManyBrokers:
         return len(self._active()) == len(self.brokers)
 
     def _all_know(self) -> bool:
-        """Whether they know all that the controller has decided; it may have written a NoOp since."""
+        """Return whether all running brokers have applied the controller's records, except perhaps a last NoOp."""
         end = self.controller.applied
         return all(node.applied >= end - 1 for node in self.brokers if node.running)
 

@@ -44,7 +44,7 @@ BEHIND = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCo
 
 
 class Membership:
-    """`epoch` is the generation or the member's epoch, -1 while it is no member."""
+    """A membership in a group. epoch: the generation or the member's epoch, -1 while the client is no member."""
 
     def __init__(self, client: SimClient, group: str, input: list[TopicPartition], instance: str | None) -> None:
         self.client = client
@@ -59,39 +59,39 @@ class Membership:
         self._due = 0  # the next heartbeat
 
     def keep(self, revoking: Revoking) -> Script:
-        """Be a member, and hear what there is to read."""
+        """Join or send a heartbeat, and take over the assignment."""
         raise NotImplementedError
 
     def leave(self) -> Script:
-        """In order."""
+        """Leave the group in an orderly way."""
         raise NotImplementedError
 
     @property
     def as_told(self) -> tuple[str | None, int]:
-        """As a member that the coordinator checks when it is asked for offsets."""
+        """The member id and epoch for OffsetFetch, which the coordinator checks; None and -1: it checks nothing."""
         return None, -1
 
     def refused(self, error: ErrorCode) -> None:
-        """By an answer to something that only a member may."""
+        """Act on a member's request that was refused: end the membership, or send the next heartbeat at once."""
         if error in GONE:
             self.forget()
         else:
             self._due = 0  # there is news
 
     def own(self, partitions: set[TopicPartition]) -> None:
-        """These, and no others."""
+        """Set the assigned partitions, and drop the positions of all others."""
         added = self._input[self._first_count :]
         self.client.history.rare["member was given an added partition"] += any(each in added for each in partitions)
         self.assigned = partitions
         self.positions = {each: at for each, at in self.positions.items() if each in partitions}
 
     def forget(self) -> None:
-        """It is no member, and has nothing."""
+        """End the membership: no member id and no partitions."""
         self.member_id, self.epoch, self._due = "", -1, 0
         self.own(set())
 
     def _ask(self, request: Message, versions: Versions, of: str) -> Generator[Ask | Wait, Any, tuple[Any, ErrorCode]]:
-        """Of the coordinator, once. Without an answer, or with one that is to be tried again: None."""
+        """Ask the coordinator once; return its answer, or None if there is no answer or a retriable error."""
         client = self.client
         place = yield from client.coordinator(GROUP, self.group)
         answer = yield Ask(place, request, versions)
@@ -111,8 +111,9 @@ class Membership:
 
 
 class ClassicMembership(Membership):
-    """JoinGroup, SyncGroup, Heartbeat: it gives everything back before it joins again. It does so too once partitions
-    were added.
+    """A member of the classic protocol: JoinGroup, SyncGroup, Heartbeat.
+
+    It gives all partitions back before it joins again, also after partitions were added.
     """
 
     _known = 0  # partitions, when it joined
@@ -185,7 +186,7 @@ class ClassicMembership(Membership):
 
 
 class ConsumerMembership(Membership):
-    """ConsumerGroupHeartbeat, which says everything each time."""
+    """A member of the consumer protocol (KIP-848): each ConsumerGroupHeartbeat carries all fields."""
 
     @property
     def as_told(self) -> tuple[str | None, int]:

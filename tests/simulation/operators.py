@@ -1,9 +1,9 @@
-"""Who runs the cluster: moves replicas, gives moves up, elects preferred leaders, changes settings, adds
-partitions, and deletes a topic and makes it anew.
+"""Simulated operators: they move replicas, cancel moves, elect preferred leaders, change settings, add
+partitions, and delete a topic and create it again.
 
-Rule: what is asked is asked of any broker and tried again until it is answered, as tools do it; whatever state the
-cluster is in, an operator may wish for anything. A topic of the same name is another topic: nobody is shown a record
-of the one before, and what was acknowledged is there until the topic is deleted.
+Rule: a request goes to any broker and is tried again until it is answered, as tools do it; an operator may ask for
+anything in any state of the cluster. A new topic of the same name is another topic: no client is shown a record
+of the deleted one, and acknowledged records are there until the topic is deleted.
 """
 
 from __future__ import annotations
@@ -65,8 +65,10 @@ _OF_BROKERS = (
 
 
 class Operator:
-    """`brokers` are the ids of all. Two partitions of each of these topics, and of the internal ones, are moved, and if
-    there are `directories`, also from one of a broker to another.
+    """An operator that moves partitions, elects leaders and changes settings.
+
+    brokers: the ids of all brokers. topics: two partitions of each, and of each internal topic, are moved.
+    directories: replicas also move between these directories of a broker.
     """
 
     def __init__(
@@ -78,7 +80,7 @@ class Operator:
         self._brokers = brokers
 
     def script(self) -> Script:
-        """One act after the other; in the end all settings are as before."""
+        """Act again and again until the client stops, then put all settings back."""
         random = self._client.random
         acts = [self._move, self._move, self._move, self._elect, self._set, self._set]
         if self._directories:
@@ -89,7 +91,7 @@ class Operator:
         yield from self._reset()
 
     def _move(self) -> Script:
-        """To other brokers, and now and then half-way back."""
+        """Move a partition to other brokers; now and then cancel the move soon after."""
         random = self._client.random
         count = 4 if random.random() < 0.1 else random.choice((2, 3, 3))
         partition = random.choice((*self._topics, *_INTERNAL)), random.randrange(2)
@@ -104,7 +106,7 @@ class Operator:
         self._note(what, answer.error_code or answer.responses[0].partitions[0].error_code)
 
     def _move_on_disk(self) -> Script:
-        """One broker's replica goes to a directory, where it may be already, or be on its way to."""
+        """Move a replica of one broker to a directory, where it may already be or be moving to."""
         random = self._client.random
         topic = AlterReplicaLogDirTopic(random.choice((*self._topics, *_INTERNAL)), [random.randrange(2)])
         request = AlterReplicaLogDirsRequest([AlterReplicaLogDir(random.choice(self._directories), [topic])])
@@ -136,7 +138,7 @@ class Operator:
             yield from self._alter(AlterConfigsResource(BROKER_RESOURCE, broker, configs), settled=True)
 
     def _alter(self, resource: AlterConfigsResource, *, settled: bool = False) -> Script:
-        """A setting of one broker is that broker's to look at: it has to be asked itself."""
+        """Change settings. Settings of a single broker are sent to that broker, which has to validate them."""
         place = None
         if resource.resource_type == BROKER_RESOURCE and resource.resource_name:
             place = self._client.bootstrap[self._brokers.index(int(resource.resource_name))]
@@ -156,7 +158,7 @@ class Operator:
 def ask(
     client: SimClient, request: Message, versions: Versions, place: Place | None = None
 ) -> Generator[Ask | Wait, Any, Any]:
-    """Anybody, or the one at `place`, until there is an answer."""
+    """Ask any broker, or the one at `place`, until it answers."""
     while True:
         answer = yield Ask(place or client.random.choice(client.bootstrap), request, versions)
         if not isinstance(answer, LinkError):
@@ -165,7 +167,7 @@ def ask(
 
 
 def settle(client: SimClient, topic: str) -> Script:
-    """Let the topic keep what it has from now on."""
+    """Turn off retention and cleaning of the topic, so that it keeps its records from now on."""
     configs = [AlterableConfig(name, SET, value) for name, value in SETTLED.items()]
     while True:
         request = IncrementalAlterConfigsRequest([AlterConfigsResource(TOPIC_RESOURCE, topic, configs)])
@@ -175,9 +177,9 @@ def settle(client: SimClient, topic: str) -> Script:
 
 
 class Growth:
-    """Adds partitions to a topic from time to time.
+    """An operator that adds partitions to a topic from time to time.
 
-    Whatever client has the list of the topic's partitions uses a partition from the moment on when it is acknowledged;
+    All clients that share the list of the topic's partitions use a new one as soon as its creation is acknowledged;
     other nodes may not have heard of it by then.
     """
 
@@ -214,7 +216,7 @@ class Growth:
 
 
 class Churn:
-    """A topic that is made, used and deleted, again and again."""
+    """A client that creates, uses and deletes a topic, again and again."""
 
     def __init__(self, client: SimClient, topic: str) -> None:
         self._client = client
@@ -222,7 +224,7 @@ class Churn:
         self._number = 0
 
     def script(self) -> Script:
-        """Until the client stops; the topic is gone then."""
+        """Create, use and delete the topic until the client stops; at the end the topic is deleted."""
         client = self._client
         while not client.stopping:
             self._number += 1
@@ -255,7 +257,7 @@ class Churn:
             yield self._client.backoff()
 
     def _write(self, id: bytes) -> Generator[Ask | Wait, Any, list[bytes]]:
-        """A few records to partition 0, each tried once: those that are acknowledged."""
+        """Write a few records to partition 0, each once; return those that were acknowledged."""
         client, acknowledged = self._client, []
         for each in range(client.random.randrange(6)):
             value = f"{self._number}.{each}".encode()
@@ -285,7 +287,7 @@ class Churn:
             yield client.backoff()
 
     def _check(self, id: bytes, acknowledged: list[bytes]) -> Script:
-        """All of it is there, sooner or later, and nothing of others."""
+        """Read until all acknowledged records have come; a record of another topic is a violation."""
         client, offset = self._client, 0
         found: list[bytes] = []
         while True:

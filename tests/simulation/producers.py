@@ -26,23 +26,23 @@ from tests.simulation.history import Ending, TopicPartition, Transaction
 from tests.simulation.memberships import GROUP
 
 TRANSACTION = 1
-OF: TopicPartition = "t", 0  # what offsets are committed for
+OF: TopicPartition = "t", 0  # the partition that offsets are committed for
 PRODUCE_MS = 2_000
 TRANSACTION_MS = 2_000
-LONG_MS = 600_000  # than a run takes
+LONG_MS = 600_000  # longer than a run
 _LOST = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE)
-# A transaction that ran out of time, or that another answer has ended: its producer begins anew.
+# Errors of a transaction that timed out or was ended by another answer: its producer begins anew.
 ENDED = (*_LOST, ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-# Where records may be lost, what a leader knows of a producer may be too.
+# Errors where records may be lost: the leader may then have lost its state of a producer as well.
 FORGOTTEN = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH)
 KEYS = [f"k{each}".encode() for each in range(12)]
-TOMBSTONES = 0.1  # of the batches
+TOMBSTONES = 0.1  # share of the batches
 MOST_UNCOMPRESSED = 5  # records
 KeyValue = tuple[bytes | None, bytes | None]
 
 
 class TransactionLost(Exception):
-    """It was ended by somebody else, or nobody knows: the producer begins anew."""
+    """A transaction that another client ended, or whose outcome is unknown: its producer begins anew."""
 
 
 class Identity:
@@ -87,7 +87,7 @@ def keyed(client: SimClient, partition: TopicPartition, values: list[bytes]) -> 
 def identity(
     client: SimClient, transactional_id: str | None, timeout_ms: int = TRANSACTION_MS
 ) -> Generator[Ask | Wait, Any, Identity]:
-    """InitProducerId, until there is one."""
+    """Send InitProducerId until it succeeds; return the producer's identity."""
     while True:
         if transactional_id is not None:
             place = yield from client.coordinator(TRANSACTION, transactional_id)
@@ -110,7 +110,8 @@ def produce(
     records: list[KeyValue],
     transactional_id: str | None = None,
 ) -> Script:
-    """One batch, until it is acknowledged: its first offset, or -1 if it was there already and nobody knows where.
+    """Send one batch until it is acknowledged; return its first offset, -1 for a duplicate whose offset is unknown.
+
     Raises TransactionLost.
     """
     topic, number = partition
@@ -132,13 +133,13 @@ def produce(
 
 
 def _final(client: SimClient, transactional_id: str | None) -> tuple[ErrorCode, ...]:
-    """Return the errors after which a producer begins anew."""
+    """Return the errors after which a producer begins anew with a new identity."""
     ended = ENDED if transactional_id is not None else ()
     return (*ended, *FORGOTTEN) if client.history.keeping.lossy else ended
 
 
 def idempotent(client: SimClient, partitions: list[TopicPartition]) -> Script:
-    """Records with values that count, each batch to some partition."""
+    """Produce batches of numbered values, each to a random partition."""
     history = client.history
     number = 0
     while not client.stopping:
@@ -164,7 +165,7 @@ def idempotent(client: SimClient, partitions: list[TopicPartition]) -> Script:
 
 
 def _bury(client: SimClient, who: Identity, partition: TopicPartition) -> Script:
-    """Delete some key by a tombstone."""
+    """Write a tombstone for a random key."""
     history, key = client.history, KEYS[client.random.randrange(len(KEYS))]
     base = yield from produce(client, who, partition, [(key, None)])
     history.did["tombstone"] += 1
@@ -175,7 +176,7 @@ def _bury(client: SimClient, who: Identity, partition: TopicPartition) -> Script
 
 
 def careless(client: SimClient, partitions: list[TopicPartition]) -> Script:
-    """Batches that are sent once, with acks=1: they may be lost, but come neither twice nor in another order."""
+    """Send batches once, with acks=1: they may be lost, but neither come twice nor in another order."""
     history = client.history
     number = 0
     while not client.stopping:
@@ -206,8 +207,9 @@ def careless(client: SimClient, partitions: list[TopicPartition]) -> Script:
 
 
 def unheard(client: SimClient, partitions: list[TopicPartition]) -> Script:
-    """Send batches with acks=0, which nobody answers: each is there once, whole and in order, or not at all. Batches of
-    two connections may overtake each other.
+    """Send batches with acks=0, which get no answer: each is stored once and whole, or not at all.
+
+    Batches of one connection keep their order; those of two connections may overtake each other.
     """
     history = client.history
     number = 0
@@ -235,9 +237,10 @@ def unheard(client: SimClient, partitions: list[TopicPartition]) -> Script:
 
 
 class Transactional:
-    """One transactional id. Its transactions write to several partitions, and commit the offset of a group. `patient`:
-    they have so much time that nobody has a reason to end them. fleeting: each has an id of its own, as producers have
-    that come and go.
+    """A transactional producer, whose transactions write to several partitions and commit the offset of a group.
+
+    patient: transactions have so long a timeout that no coordinator has a reason to end them. fleeting: each
+    transaction has an id of its own, as if many producers came and went.
     """
 
     def __init__(
@@ -256,7 +259,7 @@ class Transactional:
         self._committed = 0.5 if client.history.keeping.keyed else 0.7  # of its transactions
 
     def script(self) -> Script:
-        """Until the client stops."""
+        """Run transactions until the client stops."""
         client = self._client
         while not client.stopping:
             who = yield from identity(client, self._id, LONG_MS if self._patient else TRANSACTION_MS)
@@ -323,7 +326,7 @@ class Transactional:
 def end_transaction(
     client: SimClient, transactional_id: str, who: Identity, transaction: Transaction, *, commit: bool
 ) -> Generator[Ask | Wait, Any, Identity]:
-    """EndTxn, until there is an answer, and who the producer is afterwards. Raises TransactionLost."""
+    """Send EndTxn until it is answered; return the producer's identity afterwards. Raises TransactionLost."""
     asked = False
     while True:
         place = yield from client.coordinator(TRANSACTION, transactional_id)

@@ -56,7 +56,7 @@ OF_COMMITS = "commits written together", "commits refused together"
 
 @contextmanager
 def counted(rare: Counter[str]) -> Iterator[None]:
-    """Count while this lasts."""
+    """Count rare states within the block."""
     with ExitStack() as wrapped:
         for owner, name, wrap in _WRAPS:
             wrapped.enter_context(patch.object(owner, name, wrap(rare, getattr(owner, name))))

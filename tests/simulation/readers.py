@@ -51,7 +51,7 @@ Found = list[tuple[int, bytes]]
 
 
 class OutOfRange(Exception):
-    """The position is gone. start: where the log begins, as the leader tells it."""
+    """The position was deleted. start: the log's start offset, as the leader tells it."""
 
     def __init__(self, start: int) -> None:
         super().__init__(start)
@@ -97,7 +97,7 @@ def may_be_gone(client: SimClient, partition: TopicPartition) -> bool:
 
 
 def _follow(client: SimClient, partition: TopicPartition, offset: int) -> Script:
-    """Raises OutOfRange with the start of the log, unless the leader that is asked for it has `offset`."""
+    """Ask the leader for the start of the log; raise OutOfRange with it if `offset` lies below."""
     found = yield from list_offset(client, partition, EARLIEST)
     if found is not None and (found.offset > offset or client.history.keeping.lossy):
         client.history.rare["OFFSET_OUT_OF_RANGE followed"] += 1
@@ -109,7 +109,7 @@ def _follow(client: SimClient, partition: TopicPartition, offset: int) -> Script
 def list_offset(
     client: SimClient, partition: TopicPartition, timestamp: int, *, committed: bool = False
 ) -> Generator[Ask | Wait, Any, ListOffsetsPartitionResponse | None]:
-    """Ask the leader once; None: there was no answer, or one that is to be tried again."""
+    """Ask the leader once; return None without an answer, or after a retriable error."""
     place, epoch = yield from client.leader(partition)
     topic = ListOffsetsTopic(partition[0], [ListOffsetsPartition(partition[1], epoch, timestamp)])
     answer = yield Ask(place, ListOffsetsRequest(-1, int(committed), [topic], 1_000), (11, 11))
@@ -124,7 +124,7 @@ def list_offset(
 
 
 def records_of(found: PartitionData, offset: int, *, committed: bool) -> tuple[Found, int]:
-    """The records that a reader hands on, and where it goes on."""
+    """Return the records that a reader hands on, and the offset at which it goes on."""
     aborted = sorted(found.aborted_transactions or [], key=lambda each: each.first_offset) if committed else []
     gone: set[int] = set()
     records: Found = []
@@ -148,7 +148,7 @@ def _begin(aborted: list[AbortedTransaction], last_offset: int, gone: set[int]) 
 
 
 def reader(client: SimClient, partition: TopicPartition, *, committed: bool) -> Script:
-    """Everything from the beginning on, as it comes."""
+    """Read the partition from its beginning, and go on with new records until the client stops."""
     offset = 0
     while not client.stopping:
         try:
@@ -167,7 +167,7 @@ def reader(client: SimClient, partition: TopicPartition, *, committed: bool) -> 
 def read_whole(
     client: SimClient, partition: TopicPartition, found: dict[int, bytes], *, committed: bool
 ) -> Generator[Ask | Wait, Any, int]:
-    """All that is there, up to the high watermark or the last stable offset, which is told."""
+    """Read everything up to the high watermark, or the last stable offset, and return that bound."""
     offset = 0
     while True:
         try:
@@ -186,7 +186,7 @@ def read_whole(
 
 
 def committer(client: SimClient, group: str, *, asking: float = 0.3) -> Script:
-    """Offsets of a group without members, one higher each time. asking: how probably the offset is asked for then."""
+    """Commit offsets of a group without members, one higher each time. asking: the probability of a fetch after it."""
     history = client.history
     offset = max(0, history.asked_offsets.get((group, OF), 0))
     while not client.stopping:
@@ -213,8 +213,10 @@ def committer(client: SimClient, group: str, *, asking: float = 0.3) -> Script:
 def committed_offset(
     client: SimClient, group: str, partition: TopicPartition, member: Membership | None = None
 ) -> Generator[Ask | Wait, Any, int | None]:
-    """What is committed: no less than what anybody was promised when it was asked, no more than what was ever sent.
-    None: `member` is none any more, or its epoch has changed.
+    """Return the group's committed offset, and check its bounds.
+
+    The offset must not be lower than the last commit acknowledged before the request, nor higher than any commit sent.
+    None: `member` has lost its membership, or its epoch has changed.
     """
     history = client.history
     lowest = history.committed_offsets.get((group, partition), -1)
@@ -248,7 +250,7 @@ def committed_offset(
 
 
 class Vacillating:
-    """Commits offsets of groups without members, deletes them or the whole group, and asks for what is left.
+    """A client that commits offsets of groups without members, deletes offsets or groups, and fetches the rest.
 
     Nobody else has to do with such a group, so each answer is known: what was committed last, or nothing. A request
     whose answer was lost may still be on its way; from then on nothing is known of its group.
@@ -297,7 +299,7 @@ class Vacillating:
                 yield from self._again()
 
     def _check_left(self, expected: int) -> Script:
-        """Ask until there is an answer; -1: nothing is expected."""
+        """Fetch the offset until there is an answer, and compare it; -1: no offset is expected."""
         while True:
             wanted = OffsetFetchRequestGroup(
                 self._group, topics=[OffsetFetchRequestTopics(OF[0], partition_indexes=[OF[1]])]
@@ -319,7 +321,7 @@ class Vacillating:
             yield from self._again()
 
     def _ask(self, request: Message, versions: Versions) -> Generator[Ask | Wait, Any, Any]:
-        """Ask the coordinator once; None: there was no answer."""
+        """Ask the coordinator once; return None without an answer."""
         place = yield from self._client.coordinator(GROUP, self._group)
         answer = yield Ask(place, request, versions)
         if not isinstance(answer, LinkError):

@@ -55,7 +55,7 @@ def run_alone(
     busy: bool = False,
     trouble_ms: int = TROUBLE_MS,
 ) -> Simulation:
-    """A node that is its own controller."""
+    """Run a single node, which is its own controller."""
     with Simulation(seed, alone(keeping, settings), keeping, busy=busy) as simulation:
         simulation.nodes[1].start()
         simulation.create_topic(2, 1)
@@ -64,7 +64,7 @@ def run_alone(
 
 @contextmanager
 def _started(seed: int, settings: dict[int, Settings], keeping: Keeping, busy: bool) -> Iterator[Simulation]:
-    """A cluster, and a topic of it."""
+    """Start a cluster and create the run's topic."""
     with Simulation(seed, settings, keeping, busy=busy) as simulation:
         for node in simulation.nodes.values():
             node.format(CLUSTER_ID)
@@ -85,8 +85,10 @@ def run_cluster(
     calm: bool = False,
     near: bool = False,
 ) -> Simulation:
-    """Three brokers, under a controller of its own or one that is one of them. calm: when the faults are over, one
-    broker stays away for so long that nothing may stand still. near: there are readers in the rack of each broker.
+    """Run three brokers, under a separate controller or with one of them as controller.
+
+    calm: after the faults one broker stays away for so long that no partition may stand still. near: readers run in
+    the rack of each broker.
     """
     with _started(seed, cluster(3, combined=combined, keeping=keeping, racked=near), keeping, busy) as simulation:
         if near:
@@ -104,7 +106,7 @@ def run_groups(
     busy: bool = False,
     sole: bool = False,
 ) -> Simulation:
-    """The same with groups whose members come and go. sole: committed offsets have one replica."""
+    """Run three brokers, and groups whose members come and go. sole: committed offsets have one replica."""
     layout = cluster(3, combined=combined, keeping=keeping, sole=sole)
     with _started(seed, layout, keeping, busy) as simulation:
         simulation.groups_begin()
@@ -119,7 +121,7 @@ def run_shares(
     keeping: Keeping = KEPT,
     busy: bool = False,
 ) -> Simulation:
-    """Three brokers, and a share group."""
+    """Run three brokers and a share group."""
     with _started(seed, cluster(3, keeping=keeping), keeping, busy) as simulation:
         simulation.shares_begin()
         return _in_trouble(seed, simulation, faults, trouble_ms)
@@ -133,7 +135,7 @@ def run_letters(
     keeping: Keeping = KEPT,
     busy: bool = False,
 ) -> Simulation:
-    """Three brokers that pass for Kafka 4.4, and a share group that rejects records."""
+    """Run three brokers that pass for Kafka 4.4, and a share group that rejects records."""
     layout = {id: {**each, **EMULATED} for id, each in cluster(3, keeping=keeping).items()}
     with _started(seed, layout, keeping, busy) as simulation:
         simulation.letters_begin()
@@ -154,7 +156,7 @@ def run_changes(
     keeping: Keeping = KEPT,
     busy: bool = False,
 ) -> Simulation:
-    """Four brokers with two disks each, whose operators never rest; `on_disk`: they move replicas between disks too."""
+    """Run four brokers with two disks each, and operators. on_disk: operators move replicas between disks too."""
     layout = cluster(4, combined=combined, directories=2, keeping=keeping)
     with _started(seed, layout, keeping, busy) as simulation:
         if groups:
@@ -193,7 +195,7 @@ def _in_trouble(
 
 
 def _take_away(trouble: Trouble, node: SimNode) -> None:
-    """Kill a node for good, or let it hang, or cut it off from all others; or do nothing at all."""
+    """Kill a node for good, let it hang, cut it off from all others, or do nothing."""
     way = trouble.random.randrange(4)
     trouble.came.append(f"{trouble.timeline.now}: {node.name} is away, way {way}")
     if way == 0:

@@ -62,7 +62,7 @@ _OVER = (
 
 
 def from_the_beginning(client: SimClient, group: str) -> Script:
-    """Before the group has members."""
+    """Let a group without members begin at the start of every partition."""
     configs = [AlterableConfig(name, SET, value) for name, value in SETTINGS.items()]
     while True:
         request = IncrementalAlterConfigsRequest([AlterConfigsResource(GROUP_RESOURCE, group, configs)])
@@ -76,7 +76,7 @@ _MOST_UNREAD = 20
 
 
 class Sharer:
-    """One member, until the client stops and the group has been given everything."""
+    """A member of a share group, until the client stops and the group has been given all records."""
 
     def __init__(self, client: SimClient, group: str, topic: str) -> None:
         self.client = client
@@ -90,7 +90,7 @@ class Sharer:
         self.left_open: set[Place] = set()  # where a session, and its locks, may be there for a while
 
     def kinds(self, first: int, last: int) -> list[int]:
-        """Return how the records are acknowledged: all alike, or each in its way."""
+        """Return the types of acknowledgement of these records: one for all, or one for each."""
         return [ACCEPT]
 
     def script(self) -> Script:
@@ -98,7 +98,7 @@ class Sharer:
         yield from self.live(lambda: client.stopping and client.history.is_shared_out(self.group))
 
     def live(self, is_over: Callable[[], bool]) -> Script:
-        """Be a member until it is over, and leave."""
+        """Work as a member until `is_over` says so, then close the sessions and leave."""
         client = self.client
         while not is_over():
             if client.clock.now >= self._due:
@@ -140,7 +140,7 @@ class Sharer:
                 self._assigned = sorted((self.topic, number) for each in parts for number in each.partitions)
 
     def _take(self, partition: TopicPartition) -> Script:
-        """Some records, which are accepted at once, of all partitions that are read there."""
+        """Fetch records through the session with the partition's leader, and accept them at once."""
         accepted = {key: set(offsets) for key, offsets in self.client.history.accepted.items()}
         place, _ = yield from self.client.leader(partition)
         topic_id = self.client.topic_ids[self.topic]
@@ -182,7 +182,7 @@ class Sharer:
     def _ask(
         self, place: Place, partition: TopicPartition, request: ShareFetchRequest | ShareAcknowledgeRequest
     ) -> Generator[Ask | Wait, Any, list[Any]]:
-        """What is told of partitions; nothing, and a new session, where an error is among it."""
+        """Return the answer's partitions; after an error none, and the next request opens a new session."""
         answer = yield Ask(place, request, (1, 1))
         if not isinstance(answer, LinkError):
             told = [each for topic in answer.responses for each in topic.partitions]
@@ -201,10 +201,10 @@ class Sharer:
 
 
 class Rewinding:
-    """A share group with one member at a time, which is told between two of them where to begin.
+    """A share group with one member at a time, whose start offsets are altered between two members.
 
-    An answer that is lost leaves open whether the group is told once more, later, or whether a member's session has
-    ended: then another group takes its place.
+    A lost answer leaves two things unknown: whether the request will alter the offsets later, and whether the last
+    member's session has ended. Then another group takes the place of this one.
     """
 
     def __init__(self, client: SimClient, partitions: list[TopicPartition]) -> None:
@@ -215,7 +215,7 @@ class Rewinding:
         self._sure = True
 
     def script(self) -> Script:
-        """Rewind until the client stops; the last group is given everything then."""
+        """Rewind the group until the client stops; then the last member reads everything."""
         client, random = self._client, self._client.random
         yield from self._another()
         while not client.stopping:
@@ -250,7 +250,7 @@ class Rewinding:
         yield from from_the_beginning(self._client, self._group)
 
     def _rewind(self, partition: TopicPartition) -> Script:
-        """Let the group begin at some offset of the partition, and ask whether it does."""
+        """Set the group's start offset of the partition at random, and check that the group begins there."""
         client, history, key = self._client, self._client.history, (self._group, partition)
         offset = client.random.randrange(history.known_end(partition) + 1)
         before = history.beginnings.get(key, 0)
@@ -271,7 +271,7 @@ class Rewinding:
             yield from self._check(partition, offset)
 
     def _code_of(self, request: AlterShareGroupOffsetsRequest) -> Generator[Ask | Wait, Any, int]:
-        """Ask the coordinator once; -1: to be asked again."""
+        """Ask the coordinator once; return the error code, or -1 if the request is to be tried again."""
         place = yield from self._client.coordinator(GROUP, self._group)
         answer = yield Ask(place, request, (0, 0))
         if isinstance(answer, LinkError):
@@ -286,7 +286,10 @@ class Rewinding:
         return -1
 
     def _check(self, partition: TopicPartition, offset: int) -> Script:
-        """Ask until there is an answer. A state that can't be read is told as none, as by Kafka: asked a few times."""
+        """Describe the start offset until it is answered, and compare it.
+
+        A state that the broker can't read looks like none, as with Kafka; such an answer is asked again a few times.
+        """
         client, unread = self._client, 0
         while True:
             place = yield from client.coordinator(GROUP, self._group)

@@ -55,8 +55,11 @@ SETTLE_MS = 120_000  # whatever has a time-out, has had it
 
 
 class Simulation:
-    """`settings` of each node by its id. While it is entered, what brokers log as a defect is seen, and rare states are
-    counted. keeping: of its topic.
+    """A cluster on a virtual network, with its clients.
+
+    While it is entered, defects that brokers log become violations, and rare states are counted.
+
+    settings: of each node, by id. keeping: the retention of the run's topic.
     """
 
     def __init__(
@@ -68,8 +71,8 @@ class Simulation:
         busy: bool = False,
         beside: Simulation | None = None,
     ) -> None:
-        """busy: the nodes serve several connections in one turn, and more clients commit offsets. beside: whose chance,
-        time and network this one shares.
+        """busy: the nodes serve several connections in one turn, and more clients commit offsets. beside: another
+        simulation, whose random numbers, time and network this one shares.
         """
         self.network: Network = Network(Timeline(), Random(seed)) if beside is None else beside.network
         self.timeline: Timeline = self.network.timeline
@@ -82,7 +85,7 @@ class Simulation:
             node.busy_ms = self._busy_ms
         self.watch = Watch(self.network, self.nodes, self.history)
         self.clients: list[SimClient] = []
-        self.workers: list[SimClient] = []  # who go on until everything is worked off
+        self.workers: list[SimClient] = []  # clients that go on until all records are processed
         self.partitions: list[TopicPartition] = []
         self.output: list[TopicPartition] = []
         self.letters: list[TopicPartition] = []
@@ -111,7 +114,7 @@ class Simulation:
     # -- parts
 
     def client(self, name: str) -> SimClient:
-        """A machine of its own."""
+        """Return a new client on a machine of its own."""
         bootstrap = [(node.name, 9092) for node in self.nodes.values() if node.is_broker]
         return SimClient(self.network, f"{self.prefix}{name}", bootstrap, self.history)
 
@@ -122,19 +125,19 @@ class Simulation:
         node.on_made = self._watch
 
     def begin_anew(self, prefix: str, known: History) -> None:
-        """From now on there are other clients, and nothing else is known."""
+        """Go on with new clients and with `known` as the history."""
         self.prefix, self.history, self.watch.history = prefix, known, known
         self.clients, self.workers = [], []
 
     def do(self, name: str, script: Callable[[SimClient], Script]) -> SimClient:
-        """Another client, which does that."""
+        """Start a new client with the script, and return it."""
         client = self.client(name)
         client.begin(script(client))
         self.clients.append(client)
         return client
 
     def create_topic(self, partitions: int, replicas: int) -> None:
-        """Before anything else; all nodes are well."""
+        """Create the run's topic, before any fault and any client."""
         self.partitions = self._create(TOPIC, partitions, replicas, self.history.keeping.topic)
 
     def _create(
@@ -154,8 +157,10 @@ class Simulation:
         return [(name, number) for number in range(partitions)]
 
     def clients_begin(self, *, patient: bool = False) -> None:
-        """Two producers, a transactional one that may be patient, readers of both kinds, and committers; unless the
-        run is a plain one, also those that look for offsets, delete records, and write with acks=1 and acks=0.
+        """Start two producers, a transactional one that may be patient, readers of both kinds, and committers.
+
+        Unless the run is a plain one, also start clients that look for offsets, delete records, and write with acks=1
+        and acks=0.
         """
         partitions, keeping = self.partitions, self.history.keeping
         for name in ("p1", "p2"):
@@ -179,7 +184,7 @@ class Simulation:
         self.do(f"r{partition[1]}", partial(reader, partition=partition, committed=bool(partition[1] % 2)))
 
     def near_readers_begin(self) -> None:
-        """For each broker and partition a reader of the broker's rack."""
+        """Start a reader in each broker's rack for each partition."""
         for node in self.nodes.values():
             for partition in self.partitions if node.is_broker else ():
                 self._read_near(node, partition)
@@ -201,7 +206,7 @@ class Simulation:
         grower = self.do("a", lambda client: Growth(client, self.partitions, read).script())
 
     def groups_begin(self) -> None:
-        """Two groups with members of either protocol, or of both: one that processes, one whose output is exact."""
+        """Start two groups with members of either protocol: one processes at least once, the other exactly once."""
         self.output = self._create(OUTPUT, 2, 3)
         for group, kinds in (("once", self._kinds()), ("exact", self._kinds())):
             for number, kind in enumerate(kinds):
@@ -209,7 +214,7 @@ class Simulation:
         self.history.exact.add("exact")
 
     def shares_begin(self) -> None:
-        """A share group with members; unless the run is a plain one, also one that is rewound."""
+        """Start a share group with members and, unless the run is a plain one, a second one that is rewound."""
         self.history.shared.add(SHARE_GROUP)
         self.finish([self.do("settings", lambda client: from_the_beginning(client, SHARE_GROUP))])
         for name in ("s1", "s2", "s3"):
@@ -222,7 +227,7 @@ class Simulation:
             self.workers.append(client)
 
     def letters_begin(self) -> None:
-        """A share group whose members reject some records, and the topic of their dead letters."""
+        """Start a share group whose members reject some records, and create the topic of the dead letters."""
         self.letters = self._create(dead_letters.LETTERS, 2, 3, dead_letters.TAKES_LETTERS)
         self.history.shared.add(dead_letters.GROUP)
         self.finish([self.do("settings", dead_letters.with_letters)])
@@ -232,7 +237,7 @@ class Simulation:
             self.workers.append(client)
 
     def letters_come(self) -> list[str]:
-        """Wait for the letters of all rejected records; returns what is wrong."""
+        """Wait for the letters of all rejected records; return the violations."""
         client = self.client("letters")
         reader = dead_letters.LetterReader(client, self.letters)
         client.begin(reader.script())
@@ -241,8 +246,8 @@ class Simulation:
         return self.history.violations
 
     def operators_begin(self, *, directories: Sequence[str] = ()) -> None:
-        """Who moves partitions about, between these directories too, and changes settings, and a topic that comes and
-        goes.
+        """Start an operator, who moves partitions (between `directories` too) and changes settings, and a client that
+        creates and deletes a topic.
         """
         brokers = [node.id for node in self.nodes.values() if node.is_broker]
         topics = sorted({topic for topic, _ in self.partitions + self.output})
@@ -266,19 +271,19 @@ class Simulation:
         self.timeline.run(self.timeline.now + ms)
 
     def finish(self, clients: list[SimClient]) -> None:
-        """Until these are done."""
+        """Run until these clients are done."""
         if not self._until(lambda: all(client.done for client in clients)):
             stuck = [client.name for client in clients if not client.done]
             self.history.violation(f"after a long time in peace these clients still wait: {stuck}")
 
     def _until(self, enough: Callable[[], bool]) -> bool:
-        """Let things happen until it is so; False if that takes too long, or will never be."""
+        """Run until `enough` returns True; return False if that takes too long or a partition stands still."""
         limit = self.timeline.now + SETTLE_MS
         while not enough():
             if self.timeline.now >= limit or self.watch.standstill:
                 return False
             self.run(LOOK_MS)
-            self._start_all()  # some may only have been about to end
+            self._start_all()  # a node may have ended only now
         return True
 
     def _start_all(self) -> None:
@@ -287,7 +292,7 @@ class Simulation:
                 node.start()
 
     def make_whole(self) -> None:
-        """The end of all trouble."""
+        """End all faults: heal the network and the disks, and start every node."""
         self.network.heal()
         for node in self.nodes.values():
             node.disk_ms = QUICK_DISK_MS
@@ -300,7 +305,7 @@ class Simulation:
         self._start_all()
 
     def conclude(self) -> list[str]:
-        """Let the clients end, look at everything, and say what is wrong."""
+        """Let the clients end, check everything, and return the violations."""
         self.make_whole()
         for client in self.clients:
             client.stopping = True
@@ -322,7 +327,7 @@ class Simulation:
         return check_history(self.history, found, committed)
 
     def _amiss(self, nodes: list[SimNode], brokers: list[SimNode]) -> Iterator[str]:
-        """Find what is wrong when nothing happens any more."""
+        """Yield the differences between nodes once nothing happens any more."""
         yield from unsettled(brokers)
         yield from differences(nodes, cleaned=self.history.keeping.keyed)
         yield from leftovers(brokers)
@@ -366,7 +371,7 @@ class Simulation:
 
 
 def led_by(node: SimNode) -> list[tuple[bytes, int, int]]:
-    """What a node takes itself for the leader of, and in which epoch."""
+    """Return topic id, partition and epoch of every partition whose leader the node believes to be."""
     return [
         (topic.id, number, each.leader_epoch)
         for topic in node.broker.node.image.topics.values()
@@ -376,7 +381,7 @@ def led_by(node: SimNode) -> list[tuple[bytes, int, int]]:
 
 
 class Defects(logging.Handler):
-    """What a broker logs as a defect, and survives. That a disk fails is none, nor what follows from it."""
+    """A log handler that reports the errors of brokers as violations, except those of disks that fail on purpose."""
 
     def __init__(self, violation: Callable[[str], None], disks_fail: Callable[[], bool]) -> None:
         super().__init__(logging.ERROR)

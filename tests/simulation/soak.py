@@ -107,13 +107,13 @@ def form_for(kind: str, seed: int) -> Keeping:
 
 
 def outcome_of(kind: str, seed: int) -> Outcome:
-    """Return what is wrong with one run, and what it reached. Wrong is what was lost, or an end in the middle."""
+    """Play one run and return its outcome: violations or an exception make it wrong."""
     form, busy = form_for(kind, seed), KINDS[kind].keywords.get("busy", is_busy(seed))
     try:
         reached = KINDS[kind](seed, keeping=form, busy=busy).history.rare
     except AssertionError as error:
         return Outcome(kind, form.name, f"{kind}, seed {seed}: {str(error) or traceback.format_exc()}", Counter())
-    except Exception:  # a defect that nobody in the run has caught; the seeds behind it are wanted too
+    except Exception:  # a defect that the run itself did not catch; later seeds run all the same
         return Outcome(kind, form.name, f"{kind}, seed {seed}: {traceback.format_exc()}", Counter())
     return Outcome(kind, form.name, None, reached)
 
@@ -159,7 +159,7 @@ def _outcomes(kinds: Sequence[str], seeds: range, processes: int, end: float) ->
 
 
 def main() -> int:
-    """Returns 1 if something has failed."""
+    """Run the soak; return 1 if a run failed or a rare state was never reached."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.soak")
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seeds", type=_seeds, default=_seeds("100000-"), metavar="FIRST-LAST")

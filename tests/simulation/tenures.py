@@ -1,4 +1,4 @@
-"""A node whose state is exchanged while clients use it: restored, reset and forked, as tests do it by the control API.
+"""A node whose whole state is restored, reset and forked while clients use it, as tests do by the control API.
 
 Rule: the real `BrokerState` does it, with files of this machine; connections of clients end when another broker takes
 the place of one. After a restore everything is as it was in the very turn in which the snapshot was taken:
@@ -38,7 +38,7 @@ FORK = 2  # the id of the node that is forked
 
 
 class TenuredNode(SimNode):
-    """A node alone, whose data is in `directory` of this machine. state: what exchanges the data, of this process."""
+    """A single node with its data in `directory` of this machine. state: the object that exchanges the data."""
 
     def __init__(self, network: Network, id: int, settings: Settings, directory: Path) -> None:
         super().__init__(network, id, {**settings, "node.id": "1", "log.dirs": str(directory)}, network.random)
@@ -70,7 +70,7 @@ class TenuredNode(SimNode):
 def run_tenures(
     seed: int, faults: Sequence[Fault], *, keeping: Keeping = KEPT, busy: bool = False, trouble_ms: int = PHASE_MS
 ) -> Simulation:
-    """A node alone, whose state is kept while clients write, forked a little later, restored, and at last reset."""
+    """Run a single node: take a snapshot while clients write, fork it a little later, restore it, and reset it."""
     with TemporaryDirectory() as directory, Simulation(seed, {}, keeping, busy=busy) as simulation:
         run = _Tenures(simulation, Path(directory), faults, trouble_ms)
         wrong = run.wrong()
@@ -133,12 +133,12 @@ class _Tenures:
         simulation.make_whole()
 
     def _at(self, step: Callable[[], None]) -> History:
-        """Take a step in a turn of the node; what clients know then."""
+        """Take a step in a turn of the node; return the history of that moment."""
         self._node.turn(step)
         return self._simulation.history.copy()
 
     def _go_on(self, prefix: str, known: History) -> list[str]:
-        """Have new clients where nothing is known but that; what was wrong."""
+        """Go on with new clients from the history `known`; return the violations."""
         simulation = self._simulation
         _begin_anew(simulation, prefix, known)
         self._be_in_trouble()
@@ -159,7 +159,7 @@ class _Tenures:
 
 
 def _begin_anew(simulation: Simulation, prefix: str, known: History) -> None:
-    """Have other clients, once the producers of before have ended what they had open, as they do when they start."""
+    """Start new clients, once the old producers have started again and so ended their open transactions."""
     simulation.begin_anew(prefix, known)
     for id in {each.producer: None for each in known.transactions}:
         simulation.finish([simulation.do(f"before {id}", partial(identity, transactional_id=id))])

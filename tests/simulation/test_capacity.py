@@ -1,4 +1,4 @@
-"""What `bench.capacity` measures is what it says: all brokers serve, all partitions are there, one broker goes."""
+"""Plausibility checks of `bench.capacity`'s figures: all brokers serve, all partitions exist, one broker goes."""
 
 from __future__ import annotations
 

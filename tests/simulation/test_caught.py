@@ -134,7 +134,7 @@ def leaves_folders_of_deleted_topics(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def believes_dropped_answers_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer is dropped when only the log start has moved, and what it told is not asked for again."""
+    """Plant a defect: a mere move of the log start drops a fetch's answer, whose news is never asked for again."""
     monkeypatch.setattr(FetchPosition, "log_end", property(lambda self: self))
     monkeypatch.setattr(ReplicaFetcher, "_drop", lambda self, key, now: self._changed.setdefault(key))
 

@@ -27,12 +27,14 @@ def test_readers_of_followers_get_what_those_of_the_leader_get(seed: int, keepin
 
 @pytest.mark.parametrize("failed", [13, 33])
 def test_what_has_failed_once(failed: int) -> None:
-    """13, 33: a broker that came back led what it had led, by metadata of before, until it was restarted."""
+    """13, 33: a broker that came back led its old partitions by its old metadata, until it was restarted."""
     run_cluster(failed, KILLS)
 
 
 @pytest.mark.parametrize("failed", [7, 259])
 def test_nobody_ends_a_producer_that_has_time(failed: int) -> None:
-    """A coordinator that was behind, and did not know that another one had taken its place, had never heard of the
-    producer (7), or of its epoch (259)."""
+    """A replaced coordinator that does not know of its replacement must not end transactions.
+
+    It had never heard of the producer (7), or of the producer's epoch (259).
+    """
     run_cluster(failed, KILLS, patient=True)

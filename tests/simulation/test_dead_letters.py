@@ -22,12 +22,12 @@ def test_each_rejected_record_leaves_a_letter(seed: int) -> None:
 
 @pytest.mark.whole
 def test_the_next_leader_is_sent_what_the_last_one_lost() -> None:
-    """The leader of the letters had numbered a batch in its own log, and the next leader refused the numbers."""
+    """The first leader of the letters gave a batch sequence numbers that the next leader refused."""
     run_letters(119, KILLS, trouble_ms=8_000)
 
 
 def test_the_last_member_may_be_given_more_once_all_letters_have_come() -> None:
-    """The member rejected more after the reader of letters had ended, and waited for letters that nobody read."""
+    """The last member rejected more records after the reader of letters had ended, and so waited for ever."""
     run_letters(361101, KILLS, trouble_ms=8_000)
 
 

@@ -44,33 +44,33 @@ def test_another_disk_works_where_one_was_full() -> None:
 
 @pytest.mark.parametrize("failed", [1, 9])
 def test_what_has_failed_once(failed: int) -> None:
-    """1, 9: a broker with one disk, and another one in its place, never told which directory its replicas are in now,
-    and none of them was ever in sync again.
+    """1, 9: a broker whose only disk was replaced never told the controller the new directory of its replicas, so
+    none of them was ever in sync again.
     """
     run_cluster(failed, WIPES)
 
 
 def test_a_replica_whose_disk_was_replaced_waits_for_another_to_lead() -> None:
-    """162: nobody led it at that moment, and it was told as lost."""
+    """162: the partition had no leader at that moment, and was reported as lost."""
     run_changes(162, (break_disk, *KILLS, *WIPES), on_disk=True)
 
 
 @pytest.mark.whole
 @pytest.mark.parametrize("failed", [200_009, 360_092])
 def test_a_node_whose_disk_fails_as_it_starts_ends(failed: int) -> None:
-    """200009, 360092: a controller could not write down that it leads, or its epoch, and the run ended with it."""
+    """200009, 360092: a controller could not write its leadership or epoch to disk, and the error ended the run."""
     run_cluster(failed, ONCE, trouble_ms=8_000, keeping=form_of(failed))
 
 
 @pytest.mark.whole
 @pytest.mark.parametrize("failed", [360_078, 360_146, 360_163])
 def test_a_disk_that_fails_or_is_full_takes_its_own_logs_along_and_no_more(failed: int) -> None:
-    """360078: the cleaner read a segment's first timestamp from it, and the broker's turn ended with the error. 360146
-    and 360163: a log that could not begin anew tried again, and lost segments that a checkpoint called synced.
+    """360078: the cleaner read a segment's first timestamp from the failed disk, and the error ended the broker's turn.
+    360146, 360163: a log that failed to begin anew tried again, and lost segments that a checkpoint called synced.
     """
     run_changes(failed, EVERYTHING, combined=True, trouble_ms=8_000, groups=True, keeping=form_of(failed))
 
 
 def test_no_disk_is_wiped_while_the_controller_is_cut_off() -> None:
-    """362011: it took those that lived for dead, one after the other, and made the wiped one the last in sync."""
+    """362011: the controller took live brokers for dead one by one, until the wiped broker was the last in sync."""
     run_cluster(362_011, WIPES, trouble_ms=8_000, keeping=form_of(362_011))

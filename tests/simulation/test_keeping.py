@@ -112,11 +112,11 @@ def test_a_seed_decides_everything() -> None:
 
 
 def test_what_a_leader_alone_has_deleted_is_promised_to_nobody() -> None:
-    """An eligible replica that has not heard of the deletion may lead next, and has the records, as with Kafka."""
+    """If only the leader knows of a deletion, an eligible replica may lead next with the records, as in Kafka."""
     done = run_cluster(360_002, SLOW, trouble_ms=8_000, keeping=form_of(360_002))
     assert done.history.rare["records deleted by a leader alone"] > 5
 
 
 def test_a_fetch_of_long_ago_takes_no_partition_from_a_session() -> None:
-    """360935: it came 100 ms after the first fetches of the next connection; the replica was never in sync again."""
+    """360935: an old connection's fetch came 100 ms after the new one's first; the replica was never in sync again."""
     run_cluster(360_935, SLOW, trouble_ms=8_000, keeping=form_of(360_935))

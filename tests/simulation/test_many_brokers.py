@@ -1,4 +1,4 @@
-"""What is measured with a hundred brokers happens with a few: one dies, one leaves, the controller is away."""
+"""The measured events with a few brokers instead of a hundred: one dies, one leaves, the controller is away."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Answers = list[Message | LinkError]
 
 
 class World:
-    """A node, and a client that has a link to it."""
+    """A node and a client with a link to it."""
 
     def __init__(self, seed: int = 1) -> None:
         self.timeline = Timeline()

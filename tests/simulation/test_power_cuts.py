@@ -20,5 +20,5 @@ def test_nor_if_one_of_the_brokers_is_the_controller(seed: int, keeping: Keeping
 
 @pytest.mark.whole
 def test_a_log_that_begins_anew_is_synced_before_it_is_called_so() -> None:
-    """360010: the checkpoint had the new start, and the folder no segment."""
+    """360010: after a power cut the checkpoint had the new log start, and the folder had no segment."""
     run_groups(360_010, POWER_CUTS, trouble_ms=8_000, keeping=form_of(360_010))

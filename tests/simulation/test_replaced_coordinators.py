@@ -1,5 +1,5 @@
-"""A group coordinator is paused, another one takes its place, and the first one goes on with what clients have asked it
-meanwhile before it hears of that: nobody is told old offsets, and no member that it is none.
+"""A group coordinator that is paused, replaced, and then answers the requests of the pause before it hears of its
+replacement: it must not tell old offsets, nor tell a member that it is unknown.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def gives_back(partitions: set[TopicPartition]) -> Script:
 
 
 def a_new_member(simulation: Simulation) -> tuple[Message, int]:
-    """One that the first coordinator has never heard of."""
+    """Return the heartbeat of a member that the first coordinator does not know."""
     members: list[ConsumerMembership] = []
 
     def join(client: SimClient) -> Script:
@@ -56,18 +56,18 @@ def a_new_member(simulation: Simulation) -> tuple[Message, int]:
 
 
 def coordinator(simulation: Simulation) -> SimNode:
-    """By what the controller knows."""
+    """Return the group's coordinator, as the controller knows it."""
     partitions = simulation.nodes[101].broker.node.image.topics[CONSUMER_OFFSETS].partitions
     return simulation.nodes[partitions[partition_for(GROUP, len(partitions))].leader]
 
 
 def answer_of_the_first(seed: int, question: Question, *, commits: bool) -> tuple[Any, int]:
-    """What it says when it goes on, and the least offset that it may tell."""
+    """Return what the first coordinator answers once it goes on, and the least offset that it may tell."""
     answers: list[Any] = []
     questions = [old_offsets(None)]
 
     def ask(client: SimClient, node: SimNode) -> Script:
-        """The last one over a connection that was there before."""
+        """Send the last question over a connection from before the pause."""
         while len(answers) < 2:
             if len(questions) > len(answers):
                 request, version = questions[-1]
@@ -97,7 +97,7 @@ def answer_of_the_first(seed: int, question: Question, *, commits: bool) -> tupl
 
 
 def told_offset(answer: Any) -> int:
-    """-1: an error, and which one it may be."""
+    """Return the committed offset of the answer, -1 for an error, which must be one of REPLACED."""
     [group] = answer.groups
     if group.error_code:
         assert group.error_code in REPLACED

@@ -39,16 +39,16 @@ def test_a_group_begins_where_it_was_put(failed: int) -> None:
 @pytest.mark.whole
 @pytest.mark.parametrize("failed", [200_080, 360_115])
 def test_what_is_told_as_accepted_is_committed(failed: int) -> None:
-    """200080: a node waited for the keeper of another partition's state, lost the log that an acknowledgement stood in
-    meanwhile, and told the member that all was well. 360115: a change waited for a connection to a keeper that had
-    died, was made at the next keeper instead, and came to the first one seconds later all the same.
+    """200080: while a node waited for the share coordinator of another partition, it lost the log with an
+    acknowledgement, and yet told the member that all was well. 360115: a state change waited for a connection to a dead
+    share coordinator, was made at the next one instead, and reached the first one seconds later.
     """
     run_shares(failed, KILLS, trouble_ms=8_000, keeping=form_of(failed))
 
 
 @pytest.mark.whole
 def test_replicas_clean_at_different_times() -> None:
-    """A time was asked for of a leader that had cleaned records which its successor still had."""
+    """A leader may answer a search by time after it has cleaned records that its successor still has."""
     run_shares(1004, KILLS, trouble_ms=8_000, keeping=COMPACTED)
 
 

@@ -21,7 +21,7 @@ from tests.simulation.keeping import SEGMENT_BYTES
 
 LOOK_MS = 100
 STANDSTILL_MS = 10_000
-_SKEW_MS = 400  # a look comes that much later, and clocks of nodes differ
+_SKEW_MS = 400  # a look may come this much later, and clocks of nodes differ by it
 Key = tuple[str, int]
 
 
@@ -36,7 +36,7 @@ class _Seen(NamedTuple):
 
 
 class Watch:
-    """Looks at all nodes."""
+    """The regular look at all nodes."""
 
     def __init__(self, network: Network, nodes: Mapping[int, SimNode], history: History) -> None:
         self._network = network
@@ -50,7 +50,7 @@ class Watch:
         self._stood: dict[Key, tuple[int, int]] = {}  # the high watermark that does not move, and since when
         self._out_since: dict[tuple[Key, int], int] = {}  # replicas that are not in sync
         self._told: set[object] = set()
-        self.standstill = False  # of some partition
+        self.standstill = False  # whether some partition stands still
 
     def begin(self, *, drifts: bool) -> None:
         """Look from now on. drifts: clocks go wrong in the run, so the age of a record can't be told."""
@@ -70,13 +70,13 @@ class Watch:
         self._later()
 
     def _violation(self, text: str, once: object = None) -> None:
-        """Something must not be. once: what this is about, if it would be told at every look."""
+        """Report a violation. once: its subject, if only the first violation about the subject is to be reported."""
         if (once or text) not in self._told:
             self._told.add(once or text)
             self.history.violation(text)
 
     def _look_for_lost_partitions(self) -> None:
-        """A partition whose creation was acknowledged stays."""
+        """Check that partitions whose creation was acknowledged are still there."""
         controller = next(node for node in self._nodes.values() if node.is_controller)
         if not controller.running:
             return
@@ -89,8 +89,9 @@ class Watch:
 
     @contextmanager
     def noting_starts(self) -> Iterator[None]:
-        """Note each start that a log is raised to while this lasts: one that a crash takes back, or a newer leader has
-        never heard of, may be gone before the next look.
+        """Note each raise of a log's start within the block.
+
+        A crash, or a leader that has not heard of the raise, may take it back before the next look.
         """
         with ExitStack() as wrapped:
             for owner, name in ((PartitionLog, "raise_log_start"), (PartitionLog, "restart_at")):
@@ -154,7 +155,7 @@ class Watch:
         return False
 
     def _check_kept(self, node: SimNode, key: Key, log: PartitionLog, before: int) -> None:
-        """A leader has deleted something: it was asked to, or it was old or much enough."""
+        """Check that a leader deleted records only on request, by age or by size."""
         history, keeping, start = self.history, self.history.keeping, log.log_start_offset
         if history.emptying[key] or start <= max(history.asked_starts.get(key, 0), history.told_starts.get(key, 0)):
             return
@@ -180,7 +181,7 @@ class Watch:
     # -- elections
 
     def look_for_elections(self, controller: SimNode) -> None:
-        """The controller may elect a broker that was not in sync, where the topic says so."""
+        """Count unclean elections among the controller's changes since the last look."""
         for name, topic in controller.broker.node.image.topics.items():
             for number, state in topic.partitions.items():
                 before, self._states[name, number] = self._states.get((name, number)), state

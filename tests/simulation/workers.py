@@ -35,14 +35,14 @@ Read = list[tuple[int, bytes]]
 
 
 class Worker:
-    """What both kinds have in common."""
+    """A group member that reads and processes records: the base of both kinds."""
 
     def __init__(self, client: SimClient, membership: Membership) -> None:
         self.client = client
         self.membership = membership
 
     def script(self) -> Script:
-        """Until the client stops and the group has committed everything."""
+        """Join, work and go, again and again, until the client stops and the group has committed everything."""
         client, member, random = self.client, self.membership, self.client.random
         while not self._over():
             yield from self.live(client.clock.now + random.randrange(LEAST_LIFE_MS, MOST_LIFE_MS))
@@ -56,7 +56,7 @@ class Worker:
             yield Wait(random.randrange(1_000))
 
     def live(self, until: int) -> Script:
-        """As a member."""
+        """Work as a member until `until`; when the client stops, until the group has committed everything."""
         client, member = self.client, self.membership
         while not self._over() and (client.stopping or client.clock.now < until):
             yield from member.keep(self.revoking)
@@ -102,20 +102,20 @@ class Worker:
     # -- what differs
 
     def process(self, partition: TopicPartition, records: Read, end: int) -> Generator[Ask | Wait, Any, bool]:
-        """Whether that is done, and reading goes on at `end`."""
+        """Process the records; return whether this succeeded, so that reading goes on at `end`."""
         raise NotImplementedError
 
     def at_end(self, partition: TopicPartition) -> Script:
-        """There is nothing more to read for now."""
+        """Act on having read everything that there is for now."""
         raise NotImplementedError
 
     def revoking(self, partitions: set[TopicPartition]) -> Script:
-        """These are somebody else's from now on."""
+        """Act on the loss of partitions to other members."""
         raise NotImplementedError
 
 
 class AtLeastOnce(Worker):
-    """It commits now and then, at the end, and when it gives a partition back."""
+    """A worker that commits now and then, at the end of a partition, and when it gives a partition back."""
 
     def process(self, partition: TopicPartition, records: Read, end: int) -> Generator[Ask | Wait, Any, bool]:
         processed = self.client.history.processed[self.membership.group, partition]
@@ -138,7 +138,7 @@ class AtLeastOnce(Worker):
             yield from self._commit(positions)
 
     def _commit(self, positions: dict[TopicPartition, int]) -> Script:
-        """Until it is done or refused."""
+        """Commit the positions until they are acknowledged or refused."""
         client, member = self.client, self.membership
         while member.epoch >= 0:
             topics = [
@@ -164,7 +164,7 @@ class AtLeastOnce(Worker):
 
 
 class ExactlyOnce(Worker):
-    """Its output goes to some partition of another topic: each value says of what it is the output."""
+    """A worker that writes one output record for each record, to another topic; the value names the input record."""
 
     def __init__(self, client: SimClient, membership: Membership, output: list[TopicPartition]) -> None:
         super().__init__(client, membership)
@@ -175,13 +175,13 @@ class ExactlyOnce(Worker):
         self._known = -1  # what was committed as the last offset was sent
 
     def script(self) -> Script:
-        """Nothing is left open."""
+        """Work, and begin a new producer epoch at the end, which ends an open transaction."""
         self._who = yield from identity(self.client, self._id)
         yield from super().script()
         yield from identity(self.client, self._id)
 
     def at_end(self, partition: TopicPartition) -> Script:
-        """Commit a position that records which are gone have led to."""
+        """Commit a position that lies behind deleted records, if it is not committed yet."""
         position = self.membership.positions[partition]
         if self.client.history.committed_offsets.get((self.membership.group, partition), 0) < position:
             yield from self.process(partition, [], position)
@@ -219,7 +219,7 @@ class ExactlyOnce(Worker):
         return output_value(self.client.name, self._number, self.membership.group, partition, offset)
 
     def _commit_offset(self, partition: TopicPartition, offset: int) -> Generator[Ask | Wait, Any, bool]:
-        """Whether the group takes it of this member."""
+        """Commit the offset in the transaction; return whether the group accepts it from this member."""
         client, member, who = self.client, self.membership, self._who
         part = TxnOffsetCommitRequestPartition(partition[1], offset)
         topic = TxnOffsetCommitRequestTopic(partition[0], partitions=[part])

@@ -11,14 +11,14 @@ from _pytest.pytester import SysModulesSnapshot
 
 @pytest.fixture
 def only_our_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
-    """None of the others that happen to be installed."""
+    """Load none of the other pytest plugins that happen to be installed."""
     monkeypatch.setenv("PYTEST_PLUGINS", "pykafka_broker.pytest_plugin")
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
 
 @pytest.fixture(autouse=True)
 def imported_once(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Modules that a run in this process imports, kept for all tests: a second import would make their classes anew."""
+    """Keep modules that a run in this process imports: a second import would create their classes again."""
     programs = str(tmp_path_factory.getbasetemp())
 
     def snapshot(preserve: Callable[[str], bool]) -> SysModulesSnapshot:

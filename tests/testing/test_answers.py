@@ -79,7 +79,7 @@ def _annotations(kind: type) -> Iterator[tuple[str, str, bool]]:
 
 
 def test_an_error_has_the_name_to_import() -> None:
-    """pytest's last lines have room for a few words: the name of an inner module would take them."""
+    """Errors name the package as their module: a longer name would fill the last lines of pytest."""
     names = [
         name
         for name in testing.__all__

@@ -91,7 +91,7 @@ def test_an_asynchronous_broker_is_recorded_as_well(tmp_path: Path) -> None:
 
 
 def test_a_recording_that_is_stopped_while_it_is_read_is_no_whole_one() -> None:
-    """A file that ended there would look like a recording of a shorter time."""
+    """Reading ends with an error, since a file that ended there would look like a shorter recording."""
     log = SimpleNamespace(recorder=Recorder({}))
     control = cast("Control", SimpleNamespace(observing=SimpleNamespace(log=log), has_broker=False))
 

@@ -33,7 +33,7 @@ def test_a_fault_is_a_line_to_paste() -> None:
 
 
 class RecordedFaults:
-    """The faults of a cluster, which only notes what is added."""
+    """A stand-in for a cluster's faults that only notes what is added."""
 
     def __init__(self) -> None:
         self.added: list[tuple[int, int]] = []

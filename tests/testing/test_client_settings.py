@@ -1,4 +1,4 @@
-"""What is handed to a client is what it takes."""
+"""The settings for clients of each library, accepted by the clients themselves."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def values(cluster: KafkaCluster) -> list[object]:
 
 
 def test_a_cluster_that_runs_is_entered_with_a_loop(cluster: KafkaCluster) -> None:
-    """As with `with`; its nodes end with the block, which is why nothing ends here."""
+    """A running cluster is entered with `async with` too. The test never leaves it, since that would stop its nodes."""
 
     async def use() -> str:
         entered = await cluster.__aenter__()
@@ -110,7 +110,7 @@ def _brokers() -> int:
 
 
 def test_records_that_nobody_can_read_are_not_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An assertion about records of a dead leader fails: nobody knows them."""
+    """Assertions about records of a dead leader time out: no live node knows the records."""
     monkeypatch.setattr("pykafka_broker.testing.cluster_data.WAIT_S", 0.2)
     with KafkaCluster(brokers=2, config=INTERNAL, in_process=True) as cluster:
         cluster.create_topic("orders", replication_factor=1)

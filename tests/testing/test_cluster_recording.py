@@ -45,7 +45,7 @@ def asked(client_id: str = "shop") -> bytes:
 
 
 def produce(at: int, node: int, error: ErrorCode = ErrorCode.NONE, answered: int | None = None) -> Recorded:
-    """A Produce that came to a node at a time, and was answered 5 µs later."""
+    """Return a Produce that reached the node at time `at`, and was answered 5 µs later by default."""
     answer = TopicProduceResponse(topic_id=TOPIC_ID, partition_responses=[PartitionProduceResponse(0, int(error))])
     header = (1).to_bytes(4, "big") + b"\0" * (SPECS[ApiKey.PRODUCE].response_header_version(VERSION))
     body = header + ProduceResponse([answer]).encode(VERSION)
@@ -73,7 +73,7 @@ NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_leader_moves_when_the_old_one_has_learnt_of_it() -> None:
-    """The broker 1 has served a request after the controller had decided, and refused the next one."""
+    """Broker 1 serves a request after the controller's decision and refuses the next: the move stands between them."""
     assert order(move(10, 2), produce(20, 1), produce(30, 1, NOT_LEADER), produce(40, 2)) == [
         (1, False),
         "move",
@@ -83,7 +83,7 @@ def test_a_leader_moves_when_the_old_one_has_learnt_of_it() -> None:
 
 
 def test_a_leader_moves_when_the_old_one_has_answered_what_waited() -> None:
-    """A Produce that had come before the move was acknowledged by the old leader, and a Fetch was refused by it."""
+    """The old leader answers one earlier Produce and refuses another: the move comes right after the answer."""
     refused = produce(9, 1, NOT_LEADER, answered=18)
     events = in_effect([produce(8, 1, answered=15), refused, move(10, 2), produce(20, 2)], NAMES)
     assert [each.at for each in events if each.call is not None] == [16]
@@ -103,7 +103,7 @@ def test_leaders_that_move_twice_move_one_after_the_other() -> None:
 
 
 def commit(at: int, node: int, error: ErrorCode = ErrorCode.NONE) -> Recorded:
-    """A commit of the group that the first partition of 1 is for."""
+    """Return a commit of a group whose coordinator leads the first partition of `__consumer_offsets`."""
     request = OffsetCommitRequest("billing", topics=[OffsetCommitRequestTopic("orders")])
     partition = OffsetCommitResponsePartition(0, int(error))
     response = OffsetCommitResponse(0, [OffsetCommitResponseTopic("orders", partitions=[partition])])
@@ -113,7 +113,7 @@ def commit(at: int, node: int, error: ErrorCode = ErrorCode.NONE) -> Recorded:
 
 
 def test_a_coordinator_moves_when_the_old_one_has_learnt_of_it() -> None:
-    """The broker 1 has taken a commit after the controller had decided."""
+    """Broker 1 accepts a commit after the controller's decision: the move comes after that commit."""
     refused = commit(30, 1, ErrorCode.NOT_COORDINATOR)
     given = [move(10, 2, "__consumer_offsets"), commit(20, 1), refused, commit(40, 2)]
     events = in_effect(given, NAMES, {"__consumer_offsets": 1})
@@ -139,7 +139,7 @@ def test_links_of_brokers_are_known_by_their_names(client_id: str, inner: bool) 
 
 
 class Impatient:
-    """A client that asks a broker again and again, from before it is there. answered: correlation ids."""
+    """A client that asks a broker again and again, even before the broker runs. answered: correlation ids."""
 
     def __init__(self, host: str, port: int) -> None:
         self.answered: list[int] = []

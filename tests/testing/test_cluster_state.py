@@ -62,7 +62,7 @@ def test_a_snapshot_has_records_offsets_topics_and_settings(cluster: KafkaCluste
 
 @pytest.fixture
 def processes() -> Iterator[KafkaCluster]:
-    """Nodes that go on by themselves while one of them makes its part of a snapshot."""
+    """A cluster of processes: the other nodes run on while one node makes its part of a snapshot."""
     with KafkaCluster(brokers=2, config=INTERNAL) as running:
         yield running
 

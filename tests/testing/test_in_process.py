@@ -371,6 +371,6 @@ print(sum(entry.callcount for entry in profile.getstats()))
 
 
 def test_a_start_is_short() -> None:
-    """Count calls of functions, in a process of its own: what tests before this one leave adds hundreds."""
+    """A start takes few function calls, counted in a new process: leftovers of earlier tests add hundreds."""
     told = subprocess.run([sys.executable, "-c", CALLS_OF_A_START], capture_output=True, text=True, check=True)
     assert int(told.stdout) < 4000

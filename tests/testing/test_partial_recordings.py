@@ -50,7 +50,7 @@ BEFORE = 40
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[KafkaBroker]:
-    """Records that are read, records that nobody reads any more, and a group that has come as far."""
+    """A broker whose topic has records from before each recording."""
     with KafkaBroker(in_process=True) as running:
         running.create_topic("orders")
         running.create_topic("billed")
@@ -59,7 +59,7 @@ def broker() -> Iterator[KafkaBroker]:
 
 
 def bill(broker: KafkaBroker, bootstrap_servers: str, group: str) -> None:
-    """An application that goes on where its group was, with orders that come meanwhile."""
+    """Run an application that goes on at its group's position, while new orders come."""
     settings = {"bootstrap.servers": bootstrap_servers, "client.id": group}
     reading = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
     broker.commit(group, "orders", BEFORE - 3)
@@ -81,7 +81,7 @@ def bill(broker: KafkaBroker, bootstrap_servers: str, group: str) -> None:
 
 
 def as_capture(events: list[Recorded]) -> bytes:
-    """The same events as tcpdump has them, with an address for each broker that no broker tells of."""
+    """Return the events as a capture of tcpdump, in which each broker has an address that no broker advertises."""
     sent: list[tuple[int, int, bool, bytes, int]] = []
     for each in events:
         if each.is_close:
@@ -149,7 +149,7 @@ def cluster() -> Iterator[KafkaCluster]:
 
 
 def buy(cluster: KafkaCluster, bootstrap_servers: str, group: str) -> None:
-    """An application whose topic is led, and whose group is coordinated, by other brokers from its middle on."""
+    """Run an application; half-way, other brokers become its topic's leaders and its group's coordinator."""
     settings = {"bootstrap.servers": bootstrap_servers, "client.id": group}
     reading = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
     consumer, producer = Consumer({**settings, **reading}), Producer(settings)
@@ -170,7 +170,7 @@ def buy(cluster: KafkaCluster, bootstrap_servers: str, group: str) -> None:
 
 
 def told(path: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Play a recording of two brokers, and return what was told after the first line."""
+    """Play a recording of two brokers, and return the output after its first line."""
     assert main(["replay", str(path), "--list"]) == 0
     listed = capsys.readouterr().out.splitlines()
     for node in (1, 2):

@@ -26,7 +26,7 @@ API_VERSIONS = struct.pack(">ihhih", 12, 18, 0, 7, 2) + b"me"
 
 
 def answers(broker: KafkaBroker) -> bool:
-    """Whether an ApiVersions request comes back with its correlation id."""
+    """Return whether an ApiVersions request is answered with its correlation id."""
     with socket.create_connection((broker.host, broker.port), timeout=10) as connection:
         connection.sendall(API_VERSIONS)
         return connection.recv(8, socket.MSG_WAITALL)[4:] == struct.pack(">i", 7)
@@ -80,7 +80,7 @@ def test_a_ctrl_c_of_the_terminal_does_not_reach_it() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "getsid"), reason="Windows has no sessions")
 def test_it_has_a_session_of_its_own_and_so_its_share_of_the_cpu() -> None:
-    """Linux with autogroups shares out CPU by session, whatever a test's own processes do."""
+    """The broker's process has its own session, since Linux with autogroups shares out CPU by session."""
     with KafkaBroker() as broker:
         assert os.getsid(broker.pid) == broker.pid
 
@@ -372,7 +372,7 @@ def test_broker_and_what_is_temporary_end_when_its_parent_is_killed(tmp_path: Pa
 def test_a_directory_that_log_dirs_would_read_otherwise(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A comma in it would be two directories, and the second one in the directory of the tests."""
+    """A path with a comma is refused: log.dirs would read two directories, the second one relative."""
     says = "a comma separates directories in log.dirs"
     relative = Path(name) if name[0] == " " else tmp_path / name
     for make in (KafkaBroker, KafkaCluster):

@@ -115,7 +115,7 @@ def test_a_marker_makes_a_broker_with_users_and_rights(pytester: pytest.Pytester
 
 
 def test_what_the_marker_does_not_know_is_refused(pytester: pytest.Pytester) -> None:
-    """A mistyped word would otherwise be a test with another broker than it says."""
+    """Unknown arguments are errors: a mistyped one would else run the test with another broker than it asks for."""
     pytester.makepyfile("""
         import pytest
         @pytest.mark.kafka(confg={"num.partitions": 3})
@@ -168,7 +168,7 @@ def test_markers_of_a_test_its_class_and_its_module_add_up(pytester: pytest.Pyte
 
 
 def test_a_marker_that_comes_too_late_is_told(pytester: pytest.Pytester) -> None:
-    """The broker of a parameter would have other settings than it says."""
+    """A marker on a single parameter is an error if it asks for other settings than the test's broker has."""
     pytester.makepyfile("""
         import unittest
         import pytest
@@ -188,7 +188,7 @@ def test_a_marker_that_comes_too_late_is_told(pytester: pytest.Pytester) -> None
 
 
 def test_a_marker_without_its_fixture_is_told(pytester: pytest.Pytester) -> None:
-    """Settings that reach no broker would leave a test green; those of a module may be for other tests."""
+    """A test's marker without its fixture is an error; a module's marker may be meant for other tests."""
     pytester.makepyfile("""
         import pytest
         pytestmark = [pytest.mark.kafka(topics=["orders"]), pytest.mark.kafka_cluster(brokers=2)]

@@ -16,7 +16,7 @@ VARIES = re.compile(r"=+|[\d.]+s|\[100%\]|^(platform|rootdir:|plugins:) .*| +$")
 
 
 def first_example() -> tuple[str, list[str]]:
-    """The first test, and what is shown below it as typed and printed."""
+    """Return README's first test, and the lines below it that show the command and its output."""
     found = BLOCK.search(README.read_text())
     assert found is not None
     return found[1], found[2].splitlines()

@@ -21,7 +21,7 @@ def test_the_broker_runs_on_after_the_end_of_the_block() -> None:
 
 @pytest.mark.parametrize("answer", [b"", b"no HTTP\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nshort"])
 def test_an_answer_that_is_not_whole_is_a_connection_error(answer: bytes) -> None:
-    """An answer as a killed broker leaves it."""
+    """A cut answer, as a killed broker leaves it, raises ConnectionError."""
     with answering(answer) as (host, port), pytest.raises(ConnectionError, match=f"http://{host}:{port}: "):
         RemoteBroker(f"http://{host}:{port}").topics()
     with answering(answer) as (host, port), pytest.raises(ConnectionError, match=f"http://{host}:{port}: "):

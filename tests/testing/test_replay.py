@@ -37,7 +37,7 @@ def broker() -> Iterator[KafkaBroker]:
 
 @pytest.fixture(scope="module")
 def recorded(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A topic that was there, a fault, three transactions, and a group that commits."""
+    """A recording of an older topic, a fault, three transactions, and a group that commits."""
     path = tmp_path_factory.mktemp("recorded") / "shop.jsonl"
     broker.create_topic("orders", 2)
     broker.produce("orders", ["a", "b", "c"])
@@ -86,7 +86,7 @@ def test_another_release_answers_otherwise(recorded: Path) -> None:
 
 
 def changed(path: Path, tmp_path: Path, name: str) -> Path:
-    """The recording of a broker that answers commits with an error."""
+    """Return the recording with one more fault: the second request of API `name` fails with an authorization error."""
     lines = path.read_text().splitlines()
     calls = [number for number, line in enumerate(lines) if line.startswith('{"call"')]
     call = json.loads(lines[calls[0]])
@@ -135,7 +135,7 @@ def test_a_broker_that_runs_may_be_the_target(recorded: Path) -> None:
 def test_without_a_control_api_it_says_what_was_left_out(
     recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Topics and records come by Kafka's own protocol; faults don't, and what they refused is not asked for."""
+    """Topics and records are set up by Kafka's protocol; faults are not, and the requests they met are not compared."""
     with KafkaBroker(in_process=True) as target:
         assert main(["replay", str(recorded), "--to", f"{target.host}:{target.port}"]) == 0
     left_out, summary = capsys.readouterr().out.splitlines()
@@ -190,7 +190,7 @@ def test_a_state_that_can_t_be_made_is_told(recorded: Path, capsys: pytest.Captu
 
 
 def join(client: Client) -> Any:
-    """The answer to a consumer that joins its group, and that would hold it for ten minutes."""
+    """Join the group as a consumer with timeouts of ten minutes, and return the answer."""
     ten_minutes = 600_000
     protocols = [JoinGroupRequestProtocol("range", b"")]
     return client.ask(JoinGroupRequest("leaving", ten_minutes, ten_minutes, "", None, "consumer", protocols), 3)
@@ -204,7 +204,7 @@ def test_a_target_that_is_not_there_is_told(recorded: Path, capsys: pytest.Captu
 
 
 def test_a_client_that_has_gone_is_gone_again(broker: KafkaBroker, tmp_path: Path) -> None:
-    """The group does not wait for its member, as the broker has seen the closed connection."""
+    """A replay closes connections as recorded, so that the group does not wait for the member that has gone."""
     broker.start_recording()
     for name in ("first", "second"):
         client = Client(broker, name)
@@ -286,7 +286,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.Captur
 def test_what_came_of_time_comes_when_as_much_passes(
     broker: KafkaBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A member is silent for longer than its session, and then a fault delays an answer."""
+    """A replay in recorded time repeats a session timeout and a delayed answer; a plain replay does not."""
     path = tmp_path / "silent.jsonl"
     broker.control.call("GET", "/coordinator", query={"group": "silent"})
     broker.start_recording()
@@ -348,7 +348,7 @@ def test_a_transaction_that_had_to_wait_for_the_end_of_the_last_one_need_not_wai
 
 
 def test_a_request_on_a_connection_that_has_ended_has_no_answer() -> None:
-    """So a question that is asked again until the answer is as recorded does not wait for ever."""
+    """A closed connection gives None, so that repeating a question until its recorded answer comes can't hang."""
 
     async def run() -> list[bytes | None]:
         server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)

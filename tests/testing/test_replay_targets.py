@@ -37,7 +37,7 @@ ASKED = ["--check", "--input", "orders", "--output", "billed", "--guarantee", "a
 
 
 def bill(cluster: KafkaCluster, trouble: Callable[[], None]) -> None:
-    """An application that commits before it writes, and ends in between."""
+    """Run an application that commits each order before it writes the bill, and ends between the two."""
     settings = {**cluster.client_config("confluent"), "client.id": "biller"}
     reading = {"group.id": "billing", "auto.offset.reset": "earliest", "enable.auto.commit": False}
     consumer, producer = Consumer({**settings, **reading}), Producer(settings)
@@ -91,7 +91,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded3:
 
 
 def with_ids(event: Recorded, ids: dict[int, int]) -> Recorded:
-    """The event as brokers of other ids would have it."""
+    """Return the event with other node ids."""
     message = RecordedMessages(event)
     for each in (message.request, message.response):
         for struct, name, value in leaves(each) if each is not None else ():
@@ -107,7 +107,7 @@ def with_ids(event: Recorded, ids: dict[int, int]) -> Recorded:
 
 
 def produced(recording: Recording) -> Iterator[tuple[int, Any]]:
-    """Yield the place and the answer of each Produce that was served."""
+    """Yield the index and the answer of each Produce that was served."""
     for at, event in enumerate(recording.events):
         if event.request[:2] == b"\0\0" and event.request:
             answer = RecordedMessages(event).response.responses[0].partition_responses[0]
@@ -204,7 +204,7 @@ def test_partitions_of_a_fetch_may_be_late(now: tuple[bytes, bytes], differs: bo
     [((2, 5), True, False), ((2, 6), False, True), ((1, 5), False, False), ((2, 4), True, False)],
 )
 def test_a_broker_may_not_have_heard_of_a_leader(now: tuple[int, int], differs: bool, early: bool) -> None:
-    """The recorded one told leader 1 of epoch 5."""
+    """Answers are compared with a recorded one that names leader 1 in epoch 5."""
     request = b"".join(encode_request(MetadataRequest([]), 7, 1, "reader"))[4:]
 
     def answer(leader: int, epoch: int) -> bytes:
@@ -259,7 +259,7 @@ def test_brokers_play_the_parts_of_those_of_other_ids() -> None:
 
 
 def test_any_other_cluster_gives_the_same_answers(recorded: Recorded3, capsys: pytest.CaptureFixture[str]) -> None:
-    """The brokers of this one have other ids than the recorded ones, and it is not asked by its control API."""
+    """A cluster with other broker ids, reached without its control API, gives the recorded answers."""
     recording = recorded.read()
     ids = {1: 11, 2: 12, 3: 13, 100: 100}
     there = recording._replace(
@@ -282,7 +282,7 @@ def test_any_other_cluster_gives_the_same_answers(recorded: Recorded3, capsys: p
 
 
 class Busy:
-    """A producer that never rests."""
+    """A producer that writes without a pause, in a thread."""
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer
@@ -298,7 +298,7 @@ class Busy:
             self._written += 1
 
     def wait(self) -> None:
-        """Wait until it has written a few more."""
+        """Wait until the producer has written a few more records."""
         wanted = self._written + 5
         while self._written < wanted and self._thread.is_alive():
             time.sleep(0.01)

@@ -144,7 +144,7 @@ def test_one_sentence_is_no_list_of_them() -> None:
 
 
 def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, name: str) -> ssl.SSLObject:
-    """In memory; returns the server's side."""
+    """Do a TLS handshake in memory, and return the server's side."""
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
     here = client.wrap_bio(down, up, server_hostname=name)
     there = server.wrap_bio(up, down, server_side=True)

@@ -116,7 +116,7 @@ def test_the_coordinator_moves_of_a_group_that_nobody_has_asked_for() -> None:
 
 
 def test_trouble_comes_at_a_request_which_waits(cluster: KafkaCluster) -> None:
-    """The coordinator has moved when the third commit is carried out, and nothing is lost."""
+    """The coordinator moves before the third commit is carried out, and the commit is not lost."""
     cluster.commit("billing", "orders", 0)
     other = cluster.coordinator("billing") % 3 + 1
     at = {"api": "OffsetCommit", "group": "billing", "nth": 3}

@@ -12,7 +12,7 @@ STREAMING = ("console-consumer", "console-share-consumer")  # a line for each re
 
 
 class Asked:
-    """`asked("topics", "--list")` is what that tool says of a broker."""
+    """A caller of tools: `asked("topics", "--list")` returns the tool's JSON about a broker."""
 
     def __init__(self, broker: KafkaBroker, capsys: pytest.CaptureFixture[str]) -> None:
         self.broker = broker

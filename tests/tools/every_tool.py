@@ -41,7 +41,7 @@ CALLS = {
     "streams-groups": "--list",
     "transactions": "list",
 }
-# Those that end with 0 although they are not let in, as Kafka's scripts do it.
+# Tools that exit with 0 although the broker refuses them, as Kafka's scripts do.
 ALL_THE_SAME = {
     *("console-producer", "console-consumer", "console-share-consumer", "consumer-groups", "delete-records"),
     *("producer-perf-test", "share-groups", "verifiable-consumer", "verifiable-producer"),
@@ -50,7 +50,7 @@ ALL_THE_SAME = {
 
 
 def arguments(tool: str, bootstrap: str, folder: Path, config: Path | None = None) -> list[str]:
-    """Of the call of that tool. config: properties of its client."""
+    """Return the arguments of one call of the tool. config: a file with the properties of its client."""
     offsets = folder / "offsets.json"
     offsets.write_text('{"version": 1, "partitions": [{"topic": "a", "partition": 0, "offset": 1}]}')
     found = ["--bootstrap-server", bootstrap]

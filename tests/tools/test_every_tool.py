@@ -69,7 +69,7 @@ def told(tool: str, words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def write_three(broker: KafkaBroker) -> None:
-    """For tools that read, where ours that write can't."""
+    """Write three records for tools that read, against brokers too old for our tools that write."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(3):
         producer.produce("a", b"%d" % number, partition=0)

@@ -1,4 +1,4 @@
-"""What all tools have in common, by the one that lists topics."""
+"""The options and errors that all tools share, tested with a tool that lists topics."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""What is exported can be read again, and what is no plan is told."""
+"""The export of offsets and its reading back; a file that is no plan is refused."""
 
 from pathlib import Path
 

@@ -74,7 +74,7 @@ def until(done: Callable[[], bool]) -> None:
 
 
 def noted(target: KafkaBroker, syncs_at: KafkaBroker) -> bool:
-    """Tell whether what was copied is noted: a run that ends before copies it once more, as MirrorMaker does."""
+    """Return whether the mirror has stored its progress. A run that ends earlier copies again, as MirrorMaker does."""
     other = "from" if syncs_at is target else "to"
     kept = (target, "mm2-offsets.from.internal"), (syncs_at, f"mm2-offset-syncs.{other}.internal")
     return all(any("mirrored" in str(each.key) for each in broker.records(topic)) for broker, topic in kept)

@@ -17,7 +17,7 @@ HIDDEN = "import sys; sys.modules['tqdm'] = None; from pykafka_broker.cli import
 
 
 def on_a_terminal(*command: str, stdin: Path | None = None) -> tuple[str, str]:
-    """What a command prints to a pipe, and to a terminal that is its standard error."""
+    """Run a command; return what it prints to a pipe and to the terminal that is its standard error."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 80))
     with (stdin or Path(os.devnull)).open("rb") as source:

@@ -36,7 +36,7 @@ def test_each_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_columns_are_as_wide_as_in_kafkas_scripts(capsys: pytest.CaptureFixture[str]) -> None:
-    """The recordings of the scripts leave blanks out."""
+    """Columns have Kafka's widths, which the recordings of its scripts don't show, as they leave blanks out."""
     long = "x" * 33
     blanks = " " * 28
 

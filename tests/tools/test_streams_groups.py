@@ -59,7 +59,7 @@ def test_streams_groups_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_group_that_is_not_ready_is_asked_for_with_a_score(capsys: pytest.CaptureFixture[str]) -> None:
-    """As in Kafka, whose tool therefore can't ask for it."""
+    """The state filter NOT_READY finds the group and NotReady does not, as in Kafka, whose tool sends NotReady."""
 
     async def ask(bootstrap: str) -> list[list[str]]:
         async with Client(bootstrap) as client:

@@ -356,7 +356,7 @@ def test_who_reads_or_waits_is_told_of_a_batch_that_can_t_be_read(broker: KafkaB
 
 
 def test_a_batch_that_can_t_be_read_ends_a_wait_and_no_turn() -> None:
-    """Other waits go on meanwhile."""
+    """The wait on the unreadable batch ends with an error, and a wait for another topic goes on."""
     with KafkaBroker(in_process=True) as broker, ThreadPoolExecutor(2) as threads:
         waits = []
         for number, value in enumerate(("never", "there"), 1):

@@ -1,4 +1,4 @@
-"""What is told of replicas and brokers, with Kafka's names."""
+"""The metrics of replicas and brokers, under Kafka's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is connected."""
+"""The control API's list of connections, and waits for them."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ from tests.control.raw_client import raw_client
 
 
 class Client:
-    """One connection."""
+    """A client with one connection."""
 
     def __init__(self, broker: KafkaBroker, client_id: str) -> None:
         self.client_id = client_id
@@ -51,7 +51,7 @@ class Client:
         self.socket.sendall(b"".join(encode_request(request, version, 1, self.client_id)))
 
     def ask(self, request: Message, version: int) -> Any:
-        """The answer; None if the connection ends before it is there."""
+        """Send a request and return its answer; None if the connection ends before the answer."""
         self.send(request, version)
         return self.receive(request, version)
 
@@ -178,7 +178,7 @@ def test_who_connects_is_refused_or_waits(broker: KafkaBroker) -> None:
 
 
 def is_refused(broker: KafkaBroker) -> bool:
-    """Whether whoever connects gets nowhere."""
+    """Return whether a new client is refused or gets no answer."""
     try:
         client = Client(broker, "knocking")
         answered = client.ask(VERSIONS, 3) is not None
@@ -240,7 +240,7 @@ def test_a_fault_that_is_not_there_is_told(broker: KafkaBroker) -> None:
 
 
 def forty_requests(broker: KafkaBroker) -> list[tuple[str, bool]]:
-    """Return what forty requests of a client meet that connects again when it is dropped: errors, and no answer."""
+    """Send forty requests, reconnecting after each drop; return the errors of each, and whether it got no answer."""
     broker.clear_requests()
     client = Client(broker, "chaotic")
     for _ in range(40):
@@ -506,7 +506,7 @@ def test_a_probability_is_a_number(broker: KafkaBroker) -> None:
 
 
 def share_fetch(topic_id: bytes, partitions: int, epoch: int, wait_ms: int = 0) -> ShareFetchRequest:
-    """A fetch of a share group, which names its partitions when it opens the session and never again."""
+    """Return a ShareFetch, which names the partitions only when it opens the session (epoch 0)."""
     named = [FetchedTopic(topic_id, [SharedPartition(index) for index in range(partitions)])] if not epoch else []
     request = ShareFetchRequest("sharing", "member", epoch, max_wait_ms=wait_ms, min_bytes=1, topics=named)
     request.max_bytes, request.max_records, request.batch_size = 1 << 20 if epoch else 0, 100, 100

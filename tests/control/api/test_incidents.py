@@ -1,4 +1,4 @@
-"""What befalls a cluster, and what clients see of it."""
+"""Incidents that a test causes in a cluster, and their effect on clients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VERSIONS = ApiVersionsRequest("test", "1.0")
 
 
 def test_a_leader_epoch_grows_by_one(broker: KafkaBroker) -> None:
-    """Epochs begin above what a reset before has left."""
+    """Each bump adds one to the leader epoch, which may begin above 0 after an earlier reset."""
     broker.create_topic("epochs", partitions=2)
     with RawClient(broker.bootstrap_servers) as client:
         (topic,) = client.call(MetadataRequest([MetadataRequestTopic(name="epochs")], False), 9).topics
@@ -60,7 +60,7 @@ def consumer(broker: KafkaBroker, request: pytest.FixtureRequest) -> Iterator[Ka
 
 
 def read_one(consumer: KafkaConsumer) -> bytes:
-    """The next record's value."""
+    """Return the next record's value."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         for records in consumer.poll(timeout_ms=5000, max_records=1).values():
@@ -157,7 +157,7 @@ def test_a_full_disk_refuses_and_has_room_again(broker: KafkaBroker) -> None:
 
 
 def test_on_a_full_disk_nothing_is_exchanged(broker: KafkaBroker) -> None:
-    """The broker would end: no other one starts there, nor this one again."""
+    """A restore or reset is refused: the broker would end, and no other broker could start in its place."""
     broker.create_topic("restored")
     broker.produce("restored", ["1"])
     broker.snapshot("room")
@@ -195,7 +195,7 @@ def _ended(broker: KafkaBroker) -> None:
 
 
 def test_a_reset_ends_what_a_test_has_left(broker: KafkaBroker) -> None:
-    """The next test finds a broker that writes and answers."""
+    """After a reset the full disk and the pause are over: the broker writes and answers."""
     broker.create_topic("left")
     broker.produce("left", ["1"])
     broker.fill_disk()

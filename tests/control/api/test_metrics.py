@@ -1,4 +1,4 @@
-"""What Prometheus is told."""
+"""The metrics that Prometheus scrapes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def broker() -> Iterator[KafkaBroker]:
 
 
 class Metrics:
-    """One look at them."""
+    """The broker's metrics at one moment."""
 
     def __init__(self, broker: KafkaBroker) -> None:
         with urllib.request.urlopen(f"{broker.control_url}/metrics") as answer:

@@ -105,7 +105,7 @@ def test_a_dump_has_no_deleted_records_and_offsets_count_those_that_are_left() -
 
 
 def test_a_dump_goes_on_behind_what_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The second record of a batch of three is damaged; one group is in front of it, the other behind."""
+    """A dump leaves out the unreadable rest of a damaged batch, and keeps the lag of groups before and behind it."""
     path = tmp_path / "state.jsonl"
     with KafkaBroker(in_process=True) as first:
         between(first, "damaged", of_another_length())

@@ -25,7 +25,7 @@ def broker() -> Iterator[KafkaBroker]:
 
 
 class PushingProgram:
-    """A client that has asked what to push."""
+    """A client that has asked for its telemetry subscription, and can push."""
 
     def __init__(self, client: RawClient) -> None:
         self._client = client

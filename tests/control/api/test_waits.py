@@ -22,7 +22,7 @@ from tests.control.leaderless import leaderless
 
 
 def meanwhile(step: Callable[[], object]) -> threading.Thread:
-    """Do it while the test waits."""
+    """Run the step in a thread 0.2 s from now, while the test waits."""
 
     def later() -> None:
         time.sleep(0.2)
@@ -127,7 +127,7 @@ def test_records_of_several_partitions_have_no_order_among_them(broker: KafkaBro
 
 
 def test_what_can_not_be_read_is_no_empty_partition() -> None:
-    """A partition without a leader has records that nobody sees."""
+    """Assertions fail on a partition without a leader, whose records can't be read, instead of calling it empty."""
     with KafkaBroker(in_process=True) as broker:
         broker.create_topic("apart", partitions=2)
         broker.produce("apart", [{"value": str(n), "partition": n} for n in range(2)])

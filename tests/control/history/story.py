@@ -28,7 +28,7 @@ BATCH_BYTES = 100
 
 
 class Story:
-    """Facts and logs of one partition of each topic. Every fact is a millisecond after the one before it."""
+    """The facts and the logs of a made-up history, with one partition a topic. Each fact is 1 ms after the last one."""
 
     def __init__(self) -> None:
         self.facts: list[Fact] = []
@@ -46,11 +46,11 @@ class Story:
         return fact
 
     def end(self, topic: str = "orders") -> int:
-        """Return the end of a log."""
+        """Return the log end offset of the topic."""
         return self.logs[topic][-1].last + 1 if self.logs[topic] else 0
 
     def store(self, topic: str = "orders", records: int = 1, outcome: str = "", crc: int = 0, **batch: int) -> int:
-        """Put a batch into a log without anybody's request, and return its base offset."""
+        """Put a batch into a log without a request in the history, and return its base offset."""
         base = self.end(topic)
         numbers = {"producer_id": -1, "epoch": -1, "sequence": -1, "attributes": 0, **batch}
         self.logs[topic].append(
@@ -74,7 +74,7 @@ class Story:
         acks: int = -1,
         **batch: int,
     ) -> Produced:
-        """A batch was sent; `stored` tells whether it came into the log."""
+        """Add a batch that was sent. stored: whether it came into the log."""
         crc = next(self._crcs) if crc is None else crc
         base = self.store(topic, records, outcome, crc, **batch) if stored else -1
         told = base if answered and not error else -1
@@ -105,7 +105,7 @@ class Story:
         stable: int | None = None,
         aborted: list[list[int]] | None = None,
     ) -> Fetched:
-        """The batches from the one with `first` up to `end` went to a consumer."""
+        """Add a fetch that gave a consumer the batches from the one with `first` up to `end`."""
         sent = [each for each in self.logs[topic] if each.last >= first and each.base < end]
         return self._note(
             Fetched(
@@ -163,7 +163,7 @@ class Story:
     def acquired(
         self, first: int, last: int, *, member: str = "one", group: str = "workers", deliveries: int = 1
     ) -> None:
-        """Records were delivered to a member of a share group."""
+        """Add a delivery of records to a member of a share group."""
         of: dict[str, Any] = {
             "group": group,
             "member": member,
@@ -177,7 +177,7 @@ class Story:
     def acknowledged(
         self, first: int, last: int, *types: int, member: str = "one", group: str = "workers", error: str = ""
     ) -> None:
-        """A member of a share group acknowledged records; by default it accepted them."""
+        """Add a share group member's acknowledgement of records, by default an acceptance."""
         of: dict[str, Any] = {
             "group": group,
             "member": member,

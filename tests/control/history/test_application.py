@@ -136,7 +136,7 @@ def ordered(story: Story, inputs: list[PlainRecord], outputs: list[PlainRecord])
 
 
 def repartitioned(story: Story) -> Story:
-    """Make of the topic "more" the second partition of the orders."""
+    """Turn the topic "more" into the second partition of the orders, and return the story."""
     for fact in story.facts:
         if isinstance(fact, Produced) and fact.topic == "more":
             fact.topic, fact.partition = "orders", 1

@@ -77,7 +77,7 @@ def test_a_batch_that_the_broker_wrote_anew_is_not_lost(story: Story) -> None:
 
 
 def test_a_batch_that_was_sent_again_in_another_form_is_not_lost(story: Story) -> None:
-    """An idempotent producer gets the offset of its first attempt, whatever the second one has at this number."""
+    """An idempotent producer is told the first attempt's offset, even if the second attempt's batch differs."""
     sent: Any = {"producer_id": 1, "epoch": 0, "sequence": 0}
     story.produced(crc=1, error="REQUEST_TIMED_OUT", **sent)
     story.produced(crc=2, stored=False, **sent).offset = 0

@@ -99,7 +99,7 @@ def test_a_transaction_that_reads_what_an_ended_one_wrote_is_right(story: Story)
 
 
 def test_a_write_before_and_a_read_after_are_a_flow_if_write_cycles_are_forbidden(story: Story) -> None:
-    """The first one writes, the second one writes behind it and is done, and the first one reads that."""
+    """Transaction a writes, b writes behind it and commits, and a reads a record of b."""
     write(story, "left", "a")
     write(story, "left", "b")
     write(story, "right", "b")

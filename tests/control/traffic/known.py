@@ -1,4 +1,4 @@
-"""A cluster of one topic, as what messages leave unsaid."""
+"""A cluster of one topic: it knows the names and sessions that messages refer to by id."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ ORDERS_ID = b"orders----------"
 
 
 class Cluster:
-    """`sessions` are what fetch sessions hold, by id, and share sessions, by group and member."""
+    """A cluster with the topic `orders`.
+
+    sessions: the partitions of fetch sessions, by id, and of share sessions, by group and member.
+    """
 
     def __init__(self, sessions: dict[FetchedSession, list[tuple[Any, int]]] | None = None) -> None:
         self.sessions = sessions or {}

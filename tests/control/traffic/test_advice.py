@@ -37,7 +37,7 @@ START_MS = 1_700_000_000_000
 
 
 class Log:
-    """Exchanges of clients, some time apart."""
+    """A log of exchanges of clients, each `step_ms` after the one before."""
 
     def __init__(self, step_ms: int = 1000) -> None:
         self.adviser = Adviser()

@@ -1,4 +1,4 @@
-"""What a message is about, read off any API."""
+"""The topics, groups and transactions that a message mentions, for every API."""
 
 from __future__ import annotations
 

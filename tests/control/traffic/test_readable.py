@@ -59,7 +59,7 @@ def test_long_batches_and_values_are_cut() -> None:
 
 
 def test_a_request_is_one_line_whatever_its_client_calls_itself() -> None:
-    """A client could make up lines, and move the cursor of a terminal."""
+    """Control characters in names are escaped: a client could else forge lines or move a terminal's cursor."""
     name = "a\n12:00:00.000 Fetch\x1b[2J\u202e"
     frame = b"\0\x12\0\0\0\0\0\1" + len(name.encode()).to_bytes(2, "big") + name.encode()
     connection = ConnectionContext(1, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50000))

@@ -31,7 +31,7 @@ HEADER = b"\0\x09\0\0\0\1\0\4shop"
 
 
 def exchange(api_key: int = ApiKey.HEARTBEAT, body: bytes = b"") -> Exchange:
-    """A request that comes now."""
+    """Return an exchange whose request arrives now."""
     return Exchange((0, CONNECTION, api_key.to_bytes(2, "big") + HEADER + body, None, perf_counter_ns()))
 
 
@@ -75,7 +75,7 @@ def test_faults_and_closed_connections_are_lines() -> None:
 
 
 def test_what_came_before_it_began_is_left_out() -> None:
-    """The log kept its first bytes alone, and zeros can't be played."""
+    """A request from before the recording is left out, since the log kept only its first bytes."""
     recorder, earlier = Recorder({}), exchange()
     recorder.begin()
     recorder.add(earlier, [b"\0\0\0\1a"])
@@ -128,7 +128,7 @@ def test_it_ends_whole_at_its_most_bytes(answer: Pieces | None) -> None:
 
 
 def bytes_of(recorder: Recorder) -> list[bytes]:
-    """The answers of a recording."""
+    """Return the answers of a recording."""
     return [b64decode(json.loads(line)["response"]) for line in [*recorder.lines()][1:]]
 
 

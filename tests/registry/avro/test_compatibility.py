@@ -15,7 +15,7 @@ WIDER = {"type": "enum", "name": "E", "symbols": ["A", "B", "C"]}
 
 
 def kinds(reader: Any, writer: Any) -> list[str]:
-    """The kinds of the reasons why not."""
+    """Return the kinds of the differences that make `new` incompatible with `old`."""
     found = parse(json.dumps(reader), {}).differences(parse(json.dumps(writer), {}))
     return [each.format(new="new", old="old").partition("'")[2].partition("'")[0] for each in found]
 

@@ -1,4 +1,4 @@
-"""What Avro serializers write, read as JSON; and data that was made to hurt whoever reads it."""
+"""Avro data read as JSON, and data that was made to harm its reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is called compatible is read by fastavro, whatever was written; and Avro's own library says the same."""
+"""The check of Avro compatibility against fastavro, which reads all written data, and against Avro's own library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what was valid under one JSON Schema is valid under another."""
+"""The changes of a JSON Schema that are compatible, and those that are not."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pykafka_broker.registry.problems import InvalidSchema
 
 
 def kinds(new: Any, old: Any) -> list[str]:
-    """The kinds of the reasons why not."""
+    """Return the kinds of the differences that make `new` incompatible with `old`."""
     found = parse(json.dumps(new), {}).differences(parse(json.dumps(old), {}))
     return [each.format(new="new", old="old").split('"')[1] for each in found]
 
 
 def thing(required: tuple[str, ...] = (), rest: Any = None, **properties: Any) -> dict[str, Any]:
-    """An object; `rest` is what else it may have."""
+    """Return the schema of an object; rest: the schema of its other properties."""
     found: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
         found["required"] = list(required)
@@ -206,7 +206,7 @@ def recursive(random: Random) -> Any:
 
 
 def changed(random: Random, schema: Any) -> Any:
-    """Return the schema with another type for one property, and others that take any object in place of a type."""
+    """Return the schema with a changed type of one property, and with properties that take any object as well."""
     new = json.loads(json.dumps(schema))
     properties = [each["properties"] for each in new["definitions"].values()]
     for found in properties:

@@ -1,4 +1,4 @@
-"""What is called compatible takes everything that was valid, in the eyes of jsonschema."""
+"""The check of compatibility against jsonschema: a compatible schema accepts whatever the other one accepts."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ SCHEMAS = st.recursive(PLAIN, _wider, max_leaves=4)
 
 
 def _changed(schema: Any, other: Any, kept: set[int]) -> Any:
-    """The first with some of its keywords as the second has them."""
+    """Return `schema` with its keywords taken from `other`, except those whose number is in `kept`."""
     if isinstance(schema, bool) or isinstance(other, bool):
         return other
     words = sorted({*schema, *other})

@@ -1,4 +1,4 @@
-"""What may change of a Protobuf schema."""
+"""The changes of a Protobuf schema that are compatible, and those that are not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pykafka_broker.registry.protobuf import parse
 
 
 def kinds(new: str, old: str, syntax: str = "proto3") -> list[str]:
-    """The kinds of the reasons why not."""
+    """Return the kinds of the differences that make `new` incompatible with `old`."""
     first = f'syntax = "{syntax}"; '
     found = parse(first + new, {}).differences(parse(first + old, {}))
     return [each.format(new="new", old="old").split('"')[1] for each in found]

@@ -1,4 +1,4 @@
-"""What protoc is given to see, and what it says."""
+"""The files that protoc may read, and its messages."""
 
 from __future__ import annotations
 

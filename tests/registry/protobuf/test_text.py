@@ -1,4 +1,4 @@
-"""A text without what does not count in it."""
+"""Protobuf texts without comments and white space, for comparison."""
 
 from __future__ import annotations
 

@@ -65,9 +65,9 @@ Sent = tuple[bytes | None, bytes | None, Headers]
 
 
 class LetterMember(ShareMember):
-    """A member, who is the admin too."""
+    """A member of a share group, which is the group's admin too."""
 
-    # -- nothing of these is written down
+    # -- requests without a line in the recording
 
     def create(self, topic: str, partitions: int = 1, **configs: str) -> None:
         """Create a topic; underscores in names of configs stand for dots."""
@@ -85,13 +85,13 @@ class LetterMember(ShareMember):
         assert answer.error_code == 0, answer.error_code
 
     def level(self, level: int) -> None:
-        """Set share.version, up or down."""
+        """Finalize this level of the feature share.version."""
         update = FeatureUpdateKey("share.version", level, upgrade_type=1 if level > 1 else 2)
         assert self._call(UpdateFeaturesRequest(feature_updates=[update]), 2).error_code == 0
         self.stage.world.settle()
 
     def leave_archiving(self, topic: str, *runs: tuple[int, int, int]) -> None:
-        """Store that a leader which is gone has given up records: first, last, deliveries."""
+        """Store records in state ARCHIVING, as a leader leaves them that dies. runs: first, last, delivery count."""
         topic_id = self.stage.topic_id(topic)
         asked = ReadShareGroupStateRequest(self.group, [ReadStateData(topic_id, [ReadPartition(0, 0)])])
         epoch = self._call(asked, 0).results[0].partitions[0].state_epoch
@@ -104,7 +104,7 @@ class LetterMember(ShareMember):
         self.wire.send(request, version)
         return self.wire.receive()
 
-    # -- these are
+    # -- requests with lines in the recording
 
     def alter_configs(self, kind: ConfigResourceType, name: str, **configs: str | None) -> None:
         """Set configs, or delete those without a value."""
@@ -118,7 +118,7 @@ class LetterMember(ShareMember):
         self.stage.world.settle()
 
     def letters(self, topic: str, count: int) -> None:
-        """Write down the records of a dead-letter topic, once so many are there."""
+        """Wait for `count` records in a dead-letter topic, and record them."""
         partitions: list[Any] = []
         for _ in range(_TRIES):
             partitions = self._partitions(topic)
@@ -132,7 +132,7 @@ class LetterMember(ShareMember):
                 self._write(f"letter in {topic}-{index}", self._letter(record))
 
     def stored(self, topic: str) -> None:
-        """Write down the states of each offset of a partition in the order in which they were stored."""
+        """Record the states of each offset of partition 0, in the order in which they were stored."""
         topic_id, states = self.stage.topic_id(topic), dict[int, list[str]]()
         for _ in range(_TRIES):
             states = self._states(topic_id)
@@ -143,7 +143,7 @@ class LetterMember(ShareMember):
             self._write(f"offset {offset}", " ".join(each))
 
     def topic_and_configs(self, topic: str) -> None:
-        """Write down how a topic was made."""
+        """Record a topic's number of partitions and its own configs."""
         [described] = self._call(DescribeConfigsRequest([DescribeConfigsResource(2, topic)]), 4).results
         own = {one.name: one.value for one in described.configs if one.config_source == 1}
         self._write(f"topic {topic}", [len(self._partitions(topic)), own])
@@ -189,7 +189,7 @@ class LetterMember(ShareMember):
 def group_with_letters(
     s: Stage, partitions: int = 1, letters: int | None = 1, configs: Mapping[str, str] = NO_CONFIGS
 ) -> tuple[str, str, LetterMember]:
-    """Return a topic, the name of a dead-letter topic, and a member of a group that reads the one from its beginning.
+    """Return a topic, the name of a dead-letter topic, and a member of a group that reads the topic from its start.
 
     letters: the partitions of the dead-letter topic; None for a topic that does not exist.
     """

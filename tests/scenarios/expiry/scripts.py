@@ -1,7 +1,7 @@
-"""What becomes of offsets that are too old, and of groups that nobody is in any more (KIP-211, KIP-496).
+"""Scenarios of offsets that are too old and of groups that lost all members (KIP-211, KIP-496).
 
-Rule: each function is one scenario with a group of its own; read it from top to bottom. Offsets that end soon carry a
-retention time of their own, as OffsetCommit v2-v4 can.
+Rule: each function is one scenario with a group of its own; read it from top to bottom. Offsets that are to
+expire soon are committed with a retention time, a field that OffsetCommit v2-v4 has.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tests.scenarios.share.actors import ShareMember
 
 SCENARIOS = scenario = Scripts[Stage]()
 SOON_MS = 1_000
-LATER_MS = 4_500  # after the next look
+LATER_MS = 4_500  # after the next check for expired offsets
 
 
 def producer_of(one: Actor) -> tuple[int, int]:
-    """A transactional producer's id and epoch; nothing is written down."""
+    """Return a transactional producer's id and epoch; add no line to the recording."""
     for _ in range(100):
         one.wire.send(FindCoordinatorRequest(key_type=1, coordinator_keys=[one.group]), 6)
         one.wire.receive()

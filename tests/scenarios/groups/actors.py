@@ -52,7 +52,7 @@ GROUP_RESOURCE = 32
 
 
 def subscription(topics: list[str], version: int = 1, owned: dict[str, list[int]] | None = None) -> bytes:
-    """What a consumer of the classic protocol says of itself."""
+    """Return the subscription that a consumer of the classic protocol sends."""
     message = ConsumerProtocolSubscription(
         topics, None, [OwnedPartitions(topic, partitions) for topic, partitions in (owned or {}).items()]
     )
@@ -60,13 +60,13 @@ def subscription(topics: list[str], version: int = 1, owned: dict[str, list[int]
 
 
 def assignment(partitions: dict[str, list[int]], version: int = 1) -> bytes:
-    """What a consumer of the classic protocol is given."""
+    """Return the assignment that a consumer of the classic protocol receives."""
     message = ConsumerProtocolAssignment([AssignedPartitions(topic, list_) for topic, list_ in partitions.items()])
     return version.to_bytes(2, "big") + message.encode(version)
 
 
 class Actor(Client):
-    """Requests that need no membership, and where a member keeps what it was told."""
+    """A client whose requests need no membership, with the member id and epoch that the coordinator gave."""
 
     def __init__(self, stage: Stage, name: str) -> None:
         super().__init__(stage, name)
@@ -143,7 +143,7 @@ class Actor(Client):
         return self.ask(ConsumerGroupDescribeRequest(list(groups) or [self.group], operations), version)
 
     def list_groups(self, states: list[str] | None = None, types: list[str] | None = None, version: int = 5) -> None:
-        """Only this scenario's groups are written down."""
+        """List groups, and record this scenario's groups alone."""
         self.send(ListGroupsRequest(states or [], types or []), version)
         answer = self.wire.receive()
         answer.groups = sorted(
@@ -210,7 +210,7 @@ class ClassicMember(Actor):
         self.send(request, self.version)
 
     def joined(self) -> Any:
-        """Take in the answer to a join."""
+        """Return the answer to a join, and keep its member id and generation."""
         answer = self.receive()
         if answer.member_id:
             self.member_id = answer.member_id
@@ -223,7 +223,7 @@ class ClassicMember(Actor):
         return self.joined()
 
     def enter(self) -> Any:
-        """Get an id and come back with it, until the answer is out or waits."""
+        """Join for a member id, then send a second join with it, whose answer is still to be received."""
         self.join()
         self.send_join()
 
@@ -269,7 +269,7 @@ class ClassicMember(Actor):
 
 
 def joined_pair(stage: Stage, **fields: Any) -> tuple[ClassicMember, ClassicMember]:
-    """Two members that have joined; the first one leads."""
+    """Return two members that have joined; the first one is the leader."""
     one, two = ClassicMember(stage, "one", **fields), ClassicMember(stage, "two", **fields)
     one.enter()
     one.joined()
@@ -281,7 +281,7 @@ def joined_pair(stage: Stage, **fields: Any) -> tuple[ClassicMember, ClassicMemb
 
 
 def stable_pair(stage: Stage, **fields: Any) -> tuple[ClassicMember, ClassicMember]:
-    """Two members with their shares; the first one leads."""
+    """Return two members with their assignments; the first one is the leader."""
     one, two = joined_pair(stage, **fields)
     two.send_sync()
     one.sync({one.member_id: b"half", two.member_id: b"other"})
@@ -300,7 +300,7 @@ class ConsumerMember(Actor):
         self.epoch = 0
 
     def beat(self, epoch: int | None = None, owned: dict[str, list[int]] | None = None, **fields: Any) -> Any:
-        """A heartbeat. `owned`: topic names to partitions."""
+        """Send a heartbeat. owned: the partitions that the member has, by topic name."""
         partitions = None
         if owned is not None:
             partitions = [TopicPartitions(self.stage.topic_id(name), parts) for name, parts in owned.items()]
@@ -325,5 +325,5 @@ class ConsumerMember(Actor):
 
 
 def owned(member: ConsumerMember, topic: str, *partitions: int) -> None:
-    """Tell which partitions of one topic the member has."""
+    """Send a heartbeat that says which partitions of a topic the member has."""
     member.beat(owned={topic: list(partitions)} if partitions else {})

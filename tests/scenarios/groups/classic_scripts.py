@@ -1,4 +1,4 @@
-"""How members of classic groups join, share out and rebalance, well and badly.
+"""Scenarios of members of classic groups that join, assign and rebalance, by the protocol or against it.
 
 Rule: each function is one scenario with a group of its own; read it from top to bottom.
 """

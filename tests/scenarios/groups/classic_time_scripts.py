@@ -1,4 +1,4 @@
-"""What becomes of members of classic groups that are late or silent (KIP-62, KIP-394).
+"""Scenarios of members of classic groups that are late or silent (KIP-62, KIP-394).
 
 Rule: each function is one scenario with a group of its own; read it from top to bottom.
 """

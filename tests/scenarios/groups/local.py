@@ -21,7 +21,7 @@ from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.server.listeners import Listener
 from tests.broker.api.real_broker import RealBroker
 
-LISTENER = Listener("PLAINTEXT", "127.0.0.1", 9092)  # where clients find the broker, if they looked
+LISTENER = Listener("PLAINTEXT", "127.0.0.1", 9092)  # the address that the broker advertises; no client connects to it
 
 
 class LocalWorld(RealBroker):
@@ -44,11 +44,11 @@ class LocalWorld(RealBroker):
         return LocalWire(self, connection, client_id)
 
     def settle(self) -> None:
-        """Everybody knows at once."""
+        """Do nothing: the group coordinator hears of a topic at once."""
 
 
 class LocalWire:
-    """One connection; a request behind one that waits is served when that has been answered, as the server does it."""
+    """A connection that serves one request after the other, as the server does: a waiting request holds up the next."""
 
     def __init__(self, world: LocalWorld, connection: ConnectionContext, client_id: str) -> None:
         self._world = world

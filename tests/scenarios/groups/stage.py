@@ -1,6 +1,6 @@
-"""How a group scenario is played, against a real Kafka or against our broker with its time moved by hand.
+"""The stage of a group scenario, before a real Kafka or before our broker with a clock that the test moves.
 
-Rule: a scenario says who sends what and when; what comes back becomes one line each. Ids that differ from run to run
+Rule: a scenario says who sends which request and when; each answer becomes one line. Ids that differ from run to run
 become names, in the order in which they appear.
 """
 
@@ -28,16 +28,16 @@ class Wire(Protocol):
     def send(self, request: Message, version: int) -> None: ...
 
     def receive(self) -> Any:
-        """The answer to the oldest request that has none yet."""
+        """Return the answer to the oldest request without one."""
 
     def is_quiet(self) -> bool:
-        """Whether that answer is still out."""
+        """Return whether the oldest request without an answer is still waiting for it."""
 
     def close(self) -> None: ...
 
 
 class World(Protocol):
-    """What the scenario runs in."""
+    """The cluster and the clock of a scenario."""
 
     name: str  # makes group and topic names unique
 
@@ -50,7 +50,7 @@ class World(Protocol):
 
 
 class Stage:
-    """The scenario's view: clients, topics, time, and the lines that were spoken."""
+    """A scenario's clients, topics and time, and the lines that it has recorded."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -102,18 +102,18 @@ class Stage:
             self.world.wait(100)
         raise AssertionError("no coordinator")
 
-    # Writing down
+    # Recording
 
     def note(self, who: str, what: str, answer: Any) -> None:
         self.lines.append(f"{who}: {what} -> {json.dumps(self.plain(answer), ensure_ascii=False)}")
 
     def plain(self, value: Any, field: str = "") -> Any:
-        """The value in a form that is the same in every run."""
+        """Return the value in a form that is the same in every run."""
         if isinstance(value, Fields):
             return self._plain_fields(value)
         if isinstance(value, list) and value:
             items = [self.plain(one, field) for one in value]
-            # In which order members, partitions, groups and subscriptions come depends on hash tables in Kafka.
+            # The order of members, partitions, groups and subscriptions depends on hash tables in Kafka.
             unordered = isinstance(value[0], Fields | int) or field == "subscribed_topic_names"
             return sorted(items, key=lambda item: json.dumps(item)) if unordered else items
         if isinstance(value, bytes | memoryview):
@@ -128,7 +128,7 @@ class Stage:
         return value
 
     def _plain_fields(self, value: Fields) -> dict[str, Any]:
-        """Fields with something in them; the rest would only be noise."""
+        """Return the fields that are not empty."""
         out = {}
         for name in value.__match_args__:
             field = getattr(value, name)
@@ -152,7 +152,7 @@ class Client:
         self._asked: list[str] = []
 
     def ask(self, request: Message, version: int | None = None) -> Any:
-        """Send and wait for the answer."""
+        """Send a request and return its answer."""
         self.send(request, version)
         return self.receive()
 
@@ -168,7 +168,7 @@ class Client:
         return answer
 
     def waits(self) -> None:
-        """Note whether the answer to the oldest request is still out."""
+        """Record whether the oldest request still waits for its answer."""
         self.stage.lines.append(
             f"{self.name}: {self._asked[0]} " + ("waits" if self.wire.is_quiet() else "is answered")
         )

@@ -33,12 +33,12 @@ Tasks = dict[str, list[int]]
 
 
 def one_step(*topics: str, changelogs: list[TopicInfo] | None = None, epoch: int = 0) -> Topology:
-    """A topology of one subtopology."""
+    """Return a topology of one subtopology."""
     return Topology(epoch, [Subtopology("0", list(topics), state_changelog_topics=changelogs or [])])
 
 
 def two_steps(topic: str, repartition: TopicInfo, changelog: TopicInfo, epoch: int = 0) -> Topology:
-    """What a word count is: split and send on by word, then count."""
+    """Return the topology of a word count: one subtopology splits lines into words, the next one counts them."""
     return Topology(
         epoch,
         [
@@ -49,7 +49,7 @@ def two_steps(topic: str, repartition: TopicInfo, changelog: TopicInfo, epoch: i
 
 
 def joined(*topics: str, repartition: list[TopicInfo] | None = None, epoch: int = 0) -> Topology:
-    """One subtopology whose topics must have as many partitions each."""
+    """Return a topology of one subtopology whose topics must all have the same number of partitions."""
     inner = repartition or []
     group = CopartitionGroup(list(range(len(topics))), [], list(range(len(inner))))
     return Topology(
@@ -58,7 +58,7 @@ def joined(*topics: str, repartition: list[TopicInfo] | None = None, epoch: int 
 
 
 class StreamsMember(Actor):
-    """A stream thread, as the broker sees it."""
+    """A member of a streams group, which for the broker is one stream thread."""
 
     def __init__(self, stage: Stage, name: str, topology: Topology, process: str = "") -> None:
         super().__init__(stage, name)
@@ -71,7 +71,7 @@ class StreamsMember(Actor):
     def beat(
         self, epoch: int | None = None, owned: Tasks | None = None, standby: Tasks | None = None, **fields: Any
     ) -> Any:
-        """A heartbeat. `owned`: subtopology to partitions; with it, the standby tasks are told too."""
+        """Send a heartbeat. owned: the active tasks by subtopology; with them it names the standby tasks too."""
         if owned is not None:
             fields.setdefault("active_tasks", _tasks(owned))
             fields.setdefault("standby_tasks", _tasks(standby or {}))
@@ -90,8 +90,10 @@ class StreamsMember(Actor):
         return answer
 
     def receive(self) -> Any:
-        """As for everybody, but what is null and what is only empty makes a difference here, and Kafka names topics in
-        the order of its hash tables."""
+        """Return the next answer, and note it with the fields that are not null: in this answer null and empty differ.
+
+        Topics in a status text are sorted: Kafka names them in the order of its hash tables.
+        """
         answer = self.wire.receive()
         asked = self._asked.pop(0)
         if isinstance(answer, StreamsGroupHeartbeatResponse):
@@ -112,14 +114,14 @@ class StreamsMember(Actor):
         return self.beat(0, owned={}, **fields)
 
     def settle(self) -> None:
-        """Let internal topics come to be."""
+        """Wait until internal topics are created."""
         self.stage.world.settle()
 
     def describe_streams(self, *groups: str, operations: bool = False) -> Any:
         return self.ask(StreamsGroupDescribeRequest(list(groups) or [self.group], operations), 0)
 
     def show_topic(self, suffix: str) -> None:
-        """Note how many partitions a topic has and which configs of its own."""
+        """Record a topic's number of partitions and its own configs."""
         name = f"{self.stage.world.name}-{suffix}"
         self.stage.topic_id(name)
         self.wire.send(MetadataRequest([MetadataRequestTopic(name=name)], False), 12)
@@ -151,6 +153,6 @@ def _in_order(topics: re.Match[str]) -> str:
 
 
 def inner(s: Stage, suffix: str, partitions: int = 0, **configs: str) -> TopicInfo:
-    """An internal topic."""
+    """Return the description of an internal topic of the scenario."""
     pairs = [KeyValue(name.replace("_", "."), value) for name, value in configs.items()]
     return TopicInfo(f"{s.world.name}-{suffix}", partitions, 0, pairs)

@@ -1,4 +1,4 @@
-"""How members of streams groups (KIP-1071) come, go and commit, well and badly.
+"""Scenarios of members of streams groups (KIP-1071) that join, leave and commit, by the protocol or against it.
 
 Rule: each function is one scenario with a group of its own; read it from top to bottom.
 """

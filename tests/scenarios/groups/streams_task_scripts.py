@@ -1,4 +1,4 @@
-"""How tasks of streams groups (KIP-1071) get to their members and move between them.
+"""Scenarios of tasks of streams groups (KIP-1071): how members get tasks and hand them over.
 
 Rule: each function is one scenario with a group of its own; read it from top to bottom.
 """

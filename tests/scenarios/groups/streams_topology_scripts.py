@@ -1,4 +1,4 @@
-"""What streams groups (KIP-1071) make of topologies, and of topics that are missing or do not fit.
+"""Scenarios of topologies of streams groups (KIP-1071), and of topics that are missing or do not fit.
 
 Rule: each function is one scenario with a group of its own; read it from top to bottom.
 """

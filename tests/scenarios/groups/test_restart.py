@@ -47,7 +47,7 @@ def classic_state(group: ClassicGroup) -> tuple[Any, ...]:
 
 
 def settled(group: ClassicGroup) -> bool:
-    """Whether the group is as its last record says; a rebalance, or an id that waits, is soft state."""
+    """Return whether the log holds the group's whole state: a rebalance or a pending member id is not written."""
     return group.state in (STABLE, EMPTY) and not (group.state is EMPTY and group.generation == 0)
 
 

@@ -46,10 +46,10 @@ Acks = dict[tuple[str, int], list[tuple[int, int, list[int]]]]  # (topic, partit
 
 
 class ShareAdmin(Actor):
-    """What needs no membership."""
+    """A client whose requests need no membership."""
 
     def produce(self, topic: str, *values: str, partition: int = 0, compression: int = 0) -> None:
-        """One batch; nothing is written down."""
+        """Produce one batch; add no line to the recording."""
         builder = BatchBuilder()
         for value in values:
             builder.append(None, value.encode(), 1_600_000_000_000)
@@ -59,7 +59,7 @@ class ShareAdmin(Actor):
         assert answer.error_code == 0, answer.error_code
 
     def configure(self, **configs: str) -> None:
-        """Set configs of the group; nothing is written down."""
+        """Set configs of the group; add no line to the recording."""
         entries = [AlterableConfig(name.replace("_", "."), 0, value) for name, value in configs.items()]
         resource = AlterConfigsResource(GROUP_CONFIG, self.group, entries)
         self.wire.send(IncrementalAlterConfigsRequest([resource]), 1)
@@ -68,13 +68,13 @@ class ShareAdmin(Actor):
         self.stage.world.settle()
 
     def delete_records(self, topic: str, offset: int, partition: int = 0) -> None:
-        """Nothing is written down."""
+        """Delete records; add no line to the recording."""
         what = DeleteRecordsTopic(topic, [DeleteRecordsPartition(partition, offset)])
         self.wire.send(DeleteRecordsRequest([what], 10_000), 2)
         self.wire.receive()
 
     def delete_topic(self, topic: str) -> None:
-        """Nothing is written down."""
+        """Delete a topic; add no line to the recording."""
         self.wire.send(DeleteTopicsRequest(topic_names=[topic], timeout_ms=10_000), 5)
         self.wire.receive()
         self.stage.world.settle()
@@ -125,15 +125,17 @@ class ShareMember(ShareAdmin):
         return self.beat(0, subscribed_topic_names=list(topics), **fields)
 
     def enter(self, *topics: str) -> None:
-        """Join and wait until partitions can be read; nothing is written down, since Kafka takes a heartbeat more
-        than we do."""
+        """Join and wait until partitions are assigned.
+
+        Add no line to the recording, since Kafka needs one heartbeat more than our broker.
+        """
         lines = len(self.stage.lines)
         self.join(*topics)
         self._until_all_is_assigned(topics)
         del self.stage.lines[lines:]
 
     def resubscribe(self, *topics: str) -> None:
-        """Change the subscription, and wait in the same way."""
+        """Change the subscription, and wait for the assignment without a line, as `enter` does."""
         lines = len(self.stage.lines)
         self.beat(subscribed_topic_names=list(topics))
         self._until_all_is_assigned(topics)
@@ -161,7 +163,7 @@ class ShareMember(ShareAdmin):
         version: int = 2,
         **fields: Any,
     ) -> None:
-        """Ask for records of one topic, or of what the session has."""
+        """Send a fetch for one topic's records, or for the partitions that the session has."""
         wanted: dict[bytes, dict[int, list[Any]]] = {}
         if topic is not None:
             wanted[self.stage.topic_id(topic)] = {partition: [] for partition in partitions}
@@ -200,7 +202,7 @@ class ShareMember(ShareAdmin):
         self.send(request, version)
 
     def fetched(self) -> Any:
-        """Take in the answer to a fetch, however long it takes."""
+        """Return the answer to a fetch; if it waits, let its longest wait pass."""
         if self.wire.is_quiet():
             self.stage.world.wait(self._max_wait_ms)
         answer = self.receive()
@@ -220,7 +222,7 @@ class ShareMember(ShareAdmin):
         return self.fetched()
 
     def ack(self, acks: Acks, *, epoch: int | None = None, version: int = 2, **fields: Any) -> Any:
-        """ShareAcknowledge."""
+        """Send acknowledgements, and return the answer."""
         topics: dict[bytes, dict[int, list[Any]]] = {}
         for (name, partition), batches in acks.items():
             part = topics.setdefault(self.stage.topic_id(name), {}).setdefault(partition, [])
@@ -242,7 +244,7 @@ class ShareMember(ShareAdmin):
         return answer
 
     def drop(self) -> None:
-        """The connection breaks."""
+        """Break the connection, and open another one."""
         self.wire.close()
         self.stage.world.settle()
         self.wire = self.stage.world.connect(self.name)

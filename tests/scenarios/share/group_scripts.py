@@ -1,4 +1,4 @@
-"""What members of share groups do, well and badly.
+"""Scenarios of members of share groups that keep the protocol or break it.
 
 Rule: each function is one scenario with a group of its own; read it from top to bottom.
 """

@@ -14,7 +14,7 @@ SCENARIOS = scenario = Scripts[Stage]()
 
 
 def earliest(s: Stage, partitions: int = 1, *names: str) -> tuple[str, ShareAdmin, list[ShareMember]]:
-    """A topic whose group starts at its beginning, and members of it."""
+    """Return a topic, and members of a group that starts at the topic's beginning."""
     topic = s.topic("t", partitions)
     admin = ShareAdmin(s, "admin")
     admin.configure(share_auto_offset_reset="earliest")

@@ -18,7 +18,7 @@ from tests.scenarios.groups.stage import Stage
 
 
 class ShareStage(Stage):
-    """Writes down what share consumers are told."""
+    """A stage that records the answers to share consumers."""
 
     def ready(self) -> None:
         """Wait for the share coordinator too."""
@@ -44,7 +44,7 @@ class ShareStage(Stage):
 
 
 def _drop_silent(answer: ShareFetchResponse) -> None:
-    """Whether a partition without news is in an answer depends on who was faster."""
+    """Remove partitions without news from the answer: whether a broker names them depends on timing."""
     for topic in answer.responses:
         topic.partitions = [
             one for one in topic.partitions if one.acquired_records or one.error_code or one.acknowledge_error_code

@@ -1,4 +1,4 @@
-"""What a restart, a deleted topic and the tidying of `__share_group_state` leave behind."""
+"""The state of share groups after a restart, a deleted topic and the pruning of `__share_group_state`."""
 
 from __future__ import annotations
 

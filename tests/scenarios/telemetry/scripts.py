@@ -24,22 +24,22 @@ from tests.scenarios.telemetry.settings import MAX_BYTES
 
 CLIENT_METRICS, SET, DELETE = 16, 0, 1
 INTERVAL_MS = 1_000
-NEXT_MS = 1_100  # after an interval
+NEXT_MS = 1_100  # longer than an interval
 MANY = "a,b"
 
 
 class TelemetryStage(Stage):
-    """Client instances and subscription ids get names; the settings of a subscription are no lines."""
+    """A stage that gives names to client instances and subscription ids, and records no changes of subscriptions."""
 
     def __init__(self, world: Any) -> None:
         super().__init__(world)
         self._numbers: dict[tuple[str, int], str] = {}
 
     def ready(self) -> None:
-        """Begin: nothing has to be waited for."""
+        """Do nothing: telemetry has no coordinator to wait for."""
 
     def subscribe(self, name: str, **configs: str) -> None:
-        """Make or change the subscription of a name."""
+        """Create or change the subscription called `name`."""
         self._alter(name, {key.replace("_", "."): value for key, value in configs.items()})
 
     def unsubscribe(self, *names: str) -> None:
@@ -70,7 +70,7 @@ class TelemetryStage(Stage):
 
 
 class Pusher(Client):
-    """A client that pushes. instance: makes its id, the same in every run but for the scenario's name."""
+    """A client that pushes metrics. instance: the first part of its id; the scenario's name is the rest."""
 
     stage: TelemetryStage
 
@@ -96,7 +96,7 @@ class Pusher(Client):
         wrong: bool = False,
         instance_id: bytes | None = None,
     ) -> Any:
-        """Push; `wrong`: for another subscription."""
+        """Push metrics. wrong: with the id of another subscription."""
         where = self.instance_id if instance_id is None else instance_id
         asked = self.subscription_id + wrong
         answer = self.ask(PushTelemetryRequest(where, asked, terminating, codec, metrics))

@@ -15,7 +15,7 @@ from tests.broker.frames import joined
 
 
 class InProcess(RealBroker):
-    """A `Wire`, and the broker behind it."""
+    """A `Wire` to a broker in this process, and the broker itself."""
 
     def __init__(self, directory: Path, **config: str) -> None:
         few = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "3"}
@@ -32,7 +32,7 @@ class InProcess(RealBroker):
         return whole[4:]
 
     def age(self, name: str, epoch: int, takeover: Callable[[], object]) -> None:
-        """What thirty thousand takeovers would come to."""
+        """Raise the producer epoch to `epoch` with one record, where a real producer would need that many takeovers."""
         takeover()
         host = self.broker.transactions
         transaction = host.transaction(name)

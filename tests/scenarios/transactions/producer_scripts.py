@@ -136,7 +136,7 @@ def epochs_run_out(c: Client) -> None:
 
 @scenario
 def before_kip_890(c: Client) -> None:
-    """What a cluster does that has not finalized `transaction.version`."""
+    """Play transactions in a cluster that has finalized version 0 of `transaction.version`."""
     c.create_topic()
     c.finalize(0)
     p = c.init()

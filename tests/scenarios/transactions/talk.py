@@ -21,24 +21,24 @@ Producer = tuple[int, int]  # producer id and epoch
 
 
 class Wire(Protocol):
-    """A broker under test."""
+    """The connection to a broker under test."""
 
     def exchange(self, frame: bytes) -> bytes:
-        """One request without its length prefix, and the response likewise."""
+        """Send a request and return its response, both without length prefix."""
 
     @property
     def now(self) -> int:
-        """The broker's time in epoch milliseconds, for the timestamps of records."""
+        """Return the broker's time in epoch milliseconds, for the timestamps of records."""
 
     def wait(self, milliseconds: int) -> None:
         """Let time pass."""
 
     def age(self, name: str, epoch: int, takeover: Callable[[], object]) -> None:
-        """Let the transactional id reach this epoch."""
+        """Bring the producer epoch of the transactional id to `epoch`."""
 
 
 class SocketWire:
-    """A broker somewhere else; waiting is real."""
+    """A connection to a broker on a local port, in real time."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), 30)
@@ -66,7 +66,7 @@ def error_name(code: int) -> str:
 
 
 class Talk:
-    """The client; every method is one request. Names of topics, groups and transactional ids are the scenario's own."""
+    """A client with a method for each request. It prefixes topics, groups and transactional ids with the scenario."""
 
     def __init__(self, wire: Wire, scenario: str) -> None:
         self._wire = wire
@@ -79,7 +79,7 @@ class Talk:
     # -- plumbing ---------------------------------------------------------------------------------------------------
 
     def request(self, message: Any, version: int) -> Any:
-        """Exchange one request; nothing is written down."""
+        """Exchange one request; add no line to the recording."""
         spec = SPECS[message.API_KEY]
         self._correlation += 1
         header = struct.pack(">hhih4s", message.API_KEY, version, self._correlation, 4, b"talk")
@@ -93,13 +93,13 @@ class Talk:
         return self._prefix + name if name else name
 
     def pid(self, producer_id: int) -> str:
-        """P0, P1, ... in the order in which the scenario met them."""
+        """Return the name of a producer id: P0, P1, ... in the order of first use."""
         if producer_id < 0:
             return str(producer_id)
         return self._producer_ids.setdefault(producer_id, f"P{len(self._producer_ids)}")
 
     def say(self, line: str) -> None:
-        """Write down what cannot differ between two runs."""
+        """Add a line to the recording; it must be the same in every run."""
         if not self._quiet:
             self.lines.append(line.replace(self._prefix, ""))
 

@@ -18,7 +18,7 @@ from tests.scenarios.transactions.talk import Partition, Producer, Talk, error_n
 
 
 class CoordinatorTalk(Talk):
-    """What a producer and an admin client ask of the coordinator."""
+    """The requests that a producer and an admin client send to the coordinator."""
 
     def age(self, name: str, epoch: int) -> None:
         self.quietly(lambda: self._wire.age(self.name(name), epoch, lambda: self.init(name)))

@@ -52,7 +52,7 @@ def batch(
     *,
     transactional: bool = True,
 ) -> bytes:
-    """A record batch of a producer."""
+    """Return a record batch of a producer."""
     builder = DefaultRecordBatchBuilder(2, 0, 1 if transactional else 0, producer_id, epoch, sequence, 1 << 20)
     for offset, value in enumerate(values):
         builder.append(offset, timestamp, None, value, [])
@@ -60,7 +60,7 @@ def batch(
 
 
 class PartitionTalk(Talk):
-    """What clients and the coordinator ask of partitions and groups."""
+    """The requests that clients and the coordinator send to partitions and groups."""
 
     def produce(
         self,
@@ -161,7 +161,7 @@ class PartitionTalk(Talk):
         self._await_leaders(name, partitions)
 
     def _await_leaders(self, name: str, partitions: int) -> None:
-        """A real Kafka serves a topic a moment after it has created it."""
+        """Wait until the partitions have leaders: a real Kafka serves a topic a moment after its creation."""
         wanted = ListOffsetsTopic(self.name(name), [ListOffsetsPartition(p, -1, -1) for p in range(partitions)])
         for _ in range(500):
             answer = self.request(ListOffsetsRequest(-1, 0, [wanted]), 5)
@@ -191,7 +191,7 @@ class PartitionTalk(Talk):
         raise AssertionError("no transaction coordinator")
 
     def offsets(self, *partitions: Partition) -> None:
-        """High watermark and last stable offset, and what a read_committed reader must skip."""
+        """Record high watermark and last stable offset, and the aborted transactions that a reader must skip."""
         for topic, partition in partitions:
             ends = [self._end_offset(topic, partition, isolation) for isolation in (0, 1)]
             aborted = ", ".join(
@@ -245,10 +245,10 @@ class PartitionTalk(Talk):
         assert error_name(answer.responses[0].error_code) == "NONE", answer
 
     def finalize(self, level: int) -> None:
-        """Set the cluster's `transaction.version`."""
+        """Finalize this level of the feature `transaction.version`."""
         upgrade, unsafe_downgrade = 1, 3
         update = FeatureUpdateKey("transaction.version", level, upgrade_type=upgrade if level else unsafe_downgrade)
         answer = self.request(UpdateFeaturesRequest(60_000, [update]), 1)
         assert error_name(answer.error_code) == "NONE", answer
         assert not any(one.error_code for one in answer.results), answer
-        self.wait(100)  # a real broker hears of it a moment later
+        self.wait(100)  # a real broker learns the new level a moment later

@@ -1,4 +1,4 @@
-"""What a crash leaves of transactions, and what the next start makes of it."""
+"""Transactions after a crash and a restart of the broker."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Play(Client):
         self.wire.crash()
 
     def said(self) -> list[str]:
-        """The lines since the last call."""
+        """Return the recorded lines since the last call."""
         lines, self.lines = self.lines, []
         return lines
 
     def decide(self, commit: bool) -> TransactionMetadata:
-        """Only write the outcome, as if the broker had died right after it."""
+        """Write the transaction's outcome but no markers, as if the broker had died right after it."""
         host = self.wire.broker.transactions
         name = self.name("t")
         open_transaction = host.transaction(name)

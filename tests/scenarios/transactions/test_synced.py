@@ -19,7 +19,7 @@ ANSWERS = json.loads(Path(__file__).with_name("answers.json").read_text())
 
 
 class Synced(InProcess):
-    """Syncs take place one by one while a request waits for its answer; what is left, after it."""
+    """A broker whose syncs run one by one while a request waits for its answer; the others run after the answer."""
 
     def __init__(self, directory: Path, **config: str) -> None:
         self.jobs: deque[Job] = deque()

@@ -130,9 +130,11 @@ def test_a_client_works_on_it(brokers: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_consumer_stops_whose_coordinator_was_killed(seed: int) -> None:
-    """With automatic commits aiokafka 0.14 does not, here as with a real Kafka: stop() ends the search for a
-    coordinator, and then commits until it is done. Where a fetch rests after an error, stop() ends with CancelledError,
-    as a third of these seeds do.
+    """A consumer without automatic commits stops while its coordinator is dead.
+
+    With automatic commits aiokafka 0.14 hangs, here as with a real Kafka: stop() ends the search for a coordinator, and
+    then tries to commit for ever. If a fetch pauses after an error, stop() raises CancelledError, as in a third of
+    these seeds.
     """
 
     async def main() -> None:

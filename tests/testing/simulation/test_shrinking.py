@@ -12,7 +12,7 @@ BLIND_MS = 6_000
 
 
 async def counts_kills(seed: int, only: list[int] | None = None, most: int = 1) -> list[str]:
-    """Fail once as many kills have come; connections that break do no harm."""
+    """Run a cluster with kills and broken connections; fail if `most` or more kills came. Return the faults."""
     async with SimulatedCluster(brokers=3, seed=seed) as cluster:
         trouble = cluster.trouble(["kill", "break_connections"], mean_ms=150, only=only)
         await cluster.until(lambda: cluster.now_ms > BLIND_MS)
