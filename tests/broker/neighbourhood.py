@@ -47,7 +47,7 @@ class Sent(NamedTuple):
 
 
 class Line:
-    """What one node has to another, for one purpose."""
+    """A connection of one node to another, for one purpose."""
 
     def __init__(self, network: Network, source: int, address: Address, client_id: str) -> None:
         self.network, self.client_id = network, client_id
@@ -92,7 +92,10 @@ class Lines:
 
 
 class Network:
-    """What is on its way arrives when a test says so (`run`). `log` has from, to, client id and request of each."""
+    """The network between nodes: requests arrive when a test says so (`run`).
+
+    `log` has source, target, client id and request of each request that arrived.
+    """
 
     def __init__(self, nodes: dict[int, DrivenBroker]) -> None:
         self.sent: deque[Sent] = deque()
@@ -106,12 +109,12 @@ class Network:
         self._connections = itertools.count(1000)
 
     def run(self) -> None:
-        """Until nothing is under way."""
+        """Deliver requests until nothing is under way."""
         while self.sent:
             self.step()
 
     def step(self) -> None:
-        """One request, and its answer if there is one at once."""
+        """Deliver one request, and its answer if there is one at once."""
         line, request, on_reply, version = self.sent.popleft()
         if line.closed or line.target in self.cut or line.source in self.silent:
             on_reply(LinkBroken("nobody there"))
@@ -210,7 +213,10 @@ class Neighbourhood:
     # -- metadata
 
     def commit(self, source: int, records: Sequence[ApiMessageAndVersion]) -> None:
-        """By `source` first, then by all others; what follows from it there comes after that."""
+        """Apply committed records at `source` first, then at all other nodes.
+
+        Records that are committed as a consequence reach the other nodes afterwards.
+        """
         if not records:
             return
         first = not self._undelivered
@@ -267,7 +273,7 @@ class Neighbourhood:
     # -- requests and time
 
     def asked(self, node: int, request: Message, version: int) -> list[Any]:
-        """Where the answer comes, once it does."""
+        """Send a request to a node; return a list that gets the answer once it comes."""
         answers: list[Any] = []
         self.connection.id += 1
         ask(self[node], self.connection, request, version, answers.append)
@@ -299,7 +305,7 @@ class Neighbourhood:
         raise AssertionError("they do not come to rest")
 
     def log(self, node: int, topic: str, number: int) -> Any:
-        """What that node has of a partition."""
+        """Return a node's log of a partition."""
         return self[node].logs.get(topic, number)
 
 

@@ -224,7 +224,7 @@ class ObservedCluster:
         self.start()
 
     def ask(self, request: Message, version: int) -> Any:
-        """As a client."""
+        """Send a request as a client does and return the decoded answer."""
         client = ConnectionContext(1, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50000))
         answer = self.router.dispatch(client, framed(request, version, "me"))
         if isinstance(answer, PendingReply):

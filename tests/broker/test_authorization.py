@@ -327,7 +327,7 @@ def test_a_group_that_is_not_there_is_told_before_topics_that_may_not_be_read(no
 
 
 def test_a_partition_that_may_not_be_read_has_an_empty_list_of_aborted_transactions(node: RealBroker) -> None:
-    """As one that is not there; with other errors it is null."""
+    """The list is empty like that of a partition that does not exist; with other errors the list is null."""
     authorized_by(node, Denies((AclOperation.READ, TOPIC, "t")))
     wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     answer = ask(node, ApiKey.FETCH, 12, max_wait_ms=0, topics=[{"topic": "t", "partitions": [wanted]}])

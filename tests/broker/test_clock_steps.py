@@ -69,7 +69,7 @@ class Node(RealBroker):
         self.start()
 
     def parked(self, request: Message, version: int) -> list[Any]:
-        """Where the answer will be."""
+        """Send a request that has to wait; return a list that gets the answer once it comes."""
         answer = self.broker.dispatch(self.connection, self.frame(request, version), self.now)
         assert isinstance(answer, PendingReply)
         replies: list[Any] = []

@@ -1,4 +1,4 @@
-"""What a controller does by itself, when its time comes."""
+"""Acts of a controller without any request, when their time comes: fencing, elections, balancing."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_who_is_heard_of_between_two_portions_is_not_fenced(
 
 
 def seen_in_turns(node: ControllerNode, look: Callable[[], Any]) -> list[Any]:
-    """What is seen now, and after each turn that has something to do at once."""
+    """Return what `look` shows now, and after each turn as long as more work is due at once."""
     seen = [look()]
     while (due := node.next_deadline()) is not None and due <= node.clock.now:
         node.on_deadline(node.clock.now)

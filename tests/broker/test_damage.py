@@ -52,7 +52,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 def started(directory: Path) -> Told | str:
-    """What a start on it serves, or the one line that ends the start."""
+    """Start a broker on a directory; return what it serves, or the one line that ends the start."""
     try:
         node = RealBroker(directory, **SETTINGS)
     except LogDirectoryError as error:
@@ -64,7 +64,7 @@ def started(directory: Path) -> Told | str:
 
 
 def lost(known: Told, now: Told) -> set[str]:
-    """What is not served as it was."""
+    """Return the names of all that is not served as before."""
     return {name for name, before in known.items() if now[name] != before}
 
 

@@ -21,7 +21,7 @@ Refuse = Callable[[bool], None]
 
 @pytest.fixture
 def refuse(monkeypatch: pytest.MonkeyPatch) -> Refuse:
-    """Whether folders of t-0 are refused another name."""
+    """A switch that makes each renaming of a folder t-0 fail with a full disk."""
     refused = False
     rename = UnsyncedFileSystem.rename
 

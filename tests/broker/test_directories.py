@@ -62,12 +62,12 @@ class Node(RealBroker):
         return list(self.broker.image.topics[name].partitions.values())
 
     def homes(self, name: str = "t") -> list[str]:
-        """Of each partition, by the metadata."""
+        """Return the directory of each partition by the metadata."""
         names = {directory.id: Path(directory.path).name for directory in self.broker.logs.directories}
         return [names.get(partition.directory_of(1), "?") for partition in self.partitions(name)]
 
     def places(self, name: str = "t") -> list[str]:
-        """Of each partition, by the folders."""
+        """Return the directory of each partition by the folders on disk."""
         found = {int(path.name[2:]): path.parent.name for path in self.path.glob(f"[a-z]/{name}-[0-9]")}
         return [found[number] for number in sorted(found)]
 

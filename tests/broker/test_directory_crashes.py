@@ -93,7 +93,7 @@ class Crashes:
 
 
 def end_offset(broker: DrivenBroker, key: Key) -> float:
-    """Of what is out of reach nobody can say."""
+    """Return a partition's log end offset, infinity if its directory is out of reach."""
     try:
         return broker.partition_log(*key).log_end_offset
     except ApiError as error:

@@ -1,5 +1,6 @@
-"""What ends a producer is told by a coordinator that has followers only once it is committed anew: one that was away
-and has not heard that it is no longer the coordinator can't do that.
+"""Errors that end a producer: a coordinator with followers sends them only after a new commit.
+
+A coordinator that was away and has not heard that another node took over can't commit, so it ends no producer.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Coordinator:
         self.records = self.log.log.log_end_offset
 
     def ask(self, handler: Any, key: ApiKey, request: Any, version: int) -> Any:
-        """What the handler returns."""
+        """Call a handler with a request and return its result."""
         return handler(self.broker.services, self.broker.context(key, version), request)
 
     def acknowledge(self) -> None:
@@ -117,7 +117,7 @@ ALL = [commit_of_a_stranger, offsets, offsets_of_old, beat, join, consumer_beat,
 
 
 def heard_of(answer: Any) -> list[Exception | None]:
-    """What whoever waits for the answer hears, in time."""
+    """Return a list that gets the answer's error, None for none, once the answer comes."""
     heard: list[Exception | None] = []
     assert isinstance(answer, Future)
     answer.add_done_callback(lambda future: heard.append(future.error))

@@ -83,7 +83,7 @@ class Asked:
         return isinstance(self._found, PendingReply) and not self.replies
 
     def answer(self) -> Any:
-        """What it is answered, in turns if it takes some."""
+        """Take all turns that the request needs and return its decoded answer."""
         while self._broker.steps:
             self._broker.turn()
         pieces = self._found.pieces() if isinstance(self._found, PendingReply) else self._found
@@ -104,7 +104,7 @@ class Calls:
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> Calls:
-    """How often a method is called from now on."""
+    """Count the calls of a method from now on."""
     calls, original = Calls(), getattr(owner, name)
 
     def method(*arguments: Any, **named: Any) -> Any:

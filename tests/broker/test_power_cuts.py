@@ -200,7 +200,7 @@ class World:
 
 
 def visible(machine: Machine) -> list[set[bytes]]:
-    """What a reader of committed records gets from each partition."""
+    """Return the values that a reader of committed records gets from each partition."""
     found = []
     for partition in range(PARTITIONS):
         log = machine.broker.partition_log("t", partition)

@@ -1,4 +1,4 @@
-"""What the router remembers by the bytes of a request holds only as long as it is right."""
+"""Answers that the router remembers by the bytes of a request are used only as long as they are right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What handlers reach: names, rights, addresses, and coordinators that come at their first use."""
+"""Services for handlers: names, rights, addresses, and coordinators that are made at their first use."""
 
 from __future__ import annotations
 

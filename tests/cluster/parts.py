@@ -73,7 +73,7 @@ def partition_in(
 
 
 def told(record: ApiMessageAndVersion | None) -> dict[str, Any] | None:
-    """What a record says, without what it leaves as it is."""
+    """Return the fields that a partition's record sets, without those that it leaves unchanged."""
     if record is None:
         return None
     message = record.message

@@ -1,4 +1,4 @@
-"""What `recorder/` has seen of a controller of Kafka's: requests, their answers, and the records that it wrote."""
+"""The recordings of `recorder/` from a Kafka controller: requests, their answers, and the records written."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def of(answer: Any) -> tuple[bool, bool, bool]:
 
 
 def changes(node: ControllerNode, since: int) -> list[tuple[str, dict[str, Any]]]:
-    """What the metadata log says of registrations since that many records: kind, and what is set."""
+    """Return kind and set fields of each metadata record written after the first `since` records."""
     found = []
     for record in node.written[since:]:
         values = {

@@ -133,7 +133,7 @@ class Replayed:
         return decide(self.controller(ids), step.request)
 
     def members(self, step: Step) -> Any:
-        """What is decided about a broker that registers, is there, or is to be forgotten."""
+        """Decide on a broker's registration, heartbeat or unregistration."""
         controller, request = self.controller(), step.request
         sessions = Sessions(1000, controller.node_id)
         if isinstance(request, UnregisterBrokerRequest):
@@ -149,14 +149,14 @@ class Replayed:
         )
 
     def fencings(self, step: Step) -> Iterator[ApiMessageAndVersion]:
-        """Of those whose sessions have ended."""
+        """Yield the records that fence the brokers whose sessions ended in the step."""
         for record in step.records:
             if isinstance(record.message, BrokerRegistrationChangeRecord):
                 yield from fence_records(self.controller(), self.image.brokers[record.message.broker_id])
 
 
 def plain(value: Any) -> Any:
-    """As values that compare, and print. What comes in the order of Kafka's hash tables is sorted."""
+    """Return a value that compares and prints well; lists in the order of Kafka's hash tables are sorted."""
     if isinstance(value, Fields):
         return {name: plain(getattr(value, name)) for name in value.__match_args__ if name != "configs"}
     if isinstance(value, list):
@@ -195,7 +195,7 @@ def test_decided_as_by_kafka(section: str) -> None:
 
 
 def decided(replayed: Replayed, step: Step) -> tuple[Any, Any]:
-    """What is decided here, and by Kafka, as far as it compares."""
+    """Return the decision made here and Kafka's decision, as far as the two can be compared."""
     if step.what == "wait":
         return written(balance_leaders(replayed.controller())), written(step.records)
     if step.request is None:

@@ -286,7 +286,7 @@ def test_the_control_records_of_a_snapshot_have_kafkas_bytes(name: str) -> None:
 
 @pytest.fixture
 def standalone(tmp_path: Path) -> Node:
-    """What `kafka-storage format --standalone` leaves, with kraft.version 1."""
+    """A node with the files that `kafka-storage format --standalone` leaves, with kraft.version 1."""
     folder = tmp_path / "__cluster_metadata-0"
     folder.mkdir()
     shutil.copy(DATA / "standalone.checkpoint", folder / snapshot_name(0, 0))

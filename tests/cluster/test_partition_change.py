@@ -1,4 +1,4 @@
-"""What a partition becomes: who is in sync, who is eligible, who leads, when a reassignment ends."""
+"""Changes of a partition: the ISR, the eligible replicas, the leader, and the end of a reassignment."""
 
 from __future__ import annotations
 

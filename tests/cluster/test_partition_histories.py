@@ -151,7 +151,7 @@ class History:
             self.decide(records)
 
     def crash(self) -> None:
-        """What was not synced is gone, where the controller can know of it."""
+        """Crash a broker. With ELRs, which let the controller allow for it, up to three records of its log are lost."""
         broker = self.chance.choice(BROKERS)
         self.leave(broker)
         if self.has_elr:

@@ -1,4 +1,4 @@
-"""Who gets which replica: racks in turn, brokers in turn, fenced ones last. Kafka's own are compared."""
+"""Placement of replicas: racks take turns, brokers take turns, fenced brokers come last; compared with Kafka's."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class Machine:
         self.now = end
 
     def restart(self) -> None:
-        """As after a crash: what is in the log is all that is left."""
+        """Start a new coordinator from the log alone, as after a crash."""
         self.coordinator = self._new()
         for offset, (record, producer_id) in enumerate(self.log):
             self.coordinator.replay(record, self.now, offset, producer_id)

@@ -114,7 +114,10 @@ def test_nothing_is_seen_before_its_sync(tmp_path: Path) -> None:
 
 
 def test_between_two_syncs_records_are_seen_at_once(tmp_path: Path) -> None:
-    """As with Kafka, which syncs in the append that makes it so many, and not in the others."""
+    """Records are visible at once between two syncs; the append that reaches flush.messages waits for its sync.
+
+    Kafka, too, syncs in the append that reaches the number and in no other.
+    """
     disk = Disk(tmp_path, flush_messages=3)
     assert (disk.append(), disk.append()) == ([None], [None])
     assert ends(disk.log) == (2, 0, 2)

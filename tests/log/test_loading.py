@@ -504,7 +504,10 @@ def emptied_of_snapshots(path: Path) -> list[str]:
 
 @pytest.mark.parametrize(("producer_id", "is_left_alone"), [(-1, True), (1, False)])
 def test_a_small_log_that_was_synced_is_left_as_it_is(tmp_path: Path, producer_id: int, is_left_alone: bool) -> None:
-    """Of forty thousand each had three files made anew, which took a minute on a busy disk."""
+    """A start after a crash changes no file of a small synced log without producers.
+
+    Once each such log had three files rewritten: with forty thousand logs, that took a minute on a busy disk.
+    """
     logs = manager(tmp_path)
     logs.start(NOW)
     log = logs.create("t", 0, TOPIC_ID, NOW)

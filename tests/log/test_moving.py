@@ -203,7 +203,7 @@ def test_a_log_that_cleaning_left_an_empty_segment_of(tmp_path: Path) -> None:
 @pytest.mark.linux("counts descriptors in /proc")
 def test_a_move_needs_few_descriptors(tmp_path: Path) -> None:
     class Counting(FailingFileSystem):
-        """How many of the files are open."""
+        """A file system that notes the greatest number of file descriptors open at a time."""
 
         most = 0
 

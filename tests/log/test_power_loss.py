@@ -1,4 +1,4 @@
-"""What the crash simulator found: files that a power cut leaves as nobody wrote them."""
+"""Files that a power cut leaves in a state that nobody wrote: cases that the crash simulator found."""
 
 from __future__ import annotations
 

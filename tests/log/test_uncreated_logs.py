@@ -196,7 +196,7 @@ def test_a_clean_stop_leaves_none_without_a_name(logs: LogManager, tmp_path: Pat
 
 
 def test_a_folder_without_a_name_is_given_it_by_who_knows(logs: LogManager, tmp_path: Path) -> None:
-    """What a crash leaves behind."""
+    """A partition folder without a topic id, which a crash leaves, gets its id when the log is created."""
     (tmp_path / "logs" / "t-0").mkdir()
     again = manager(tmp_path)
     again.start(NOW)

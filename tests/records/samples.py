@@ -56,7 +56,7 @@ def with_payload(payload: bytes | bytearray, count: int, **fields: int) -> bytea
 
 
 def outcome(read: Callable[[], Iterable[Any]]) -> list[Any] | type[CorruptBatch]:
-    """What reading gives, or the kind of error; an error of another kind gets through."""
+    """Return the list that `read` gives, or the class of its CorruptBatch error; other errors are raised."""
     try:
         return list(read())
     except CorruptBatch as error:

@@ -1,4 +1,4 @@
-"""What Kafka's own classes wrote: read to the record, written again to the byte, converted as Kafka 3.9 did it."""
+"""Batches that Kafka's own classes wrote: read record by record, written byte for byte, converted as by Kafka 3.9."""
 
 from __future__ import annotations
 

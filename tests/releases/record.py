@@ -153,7 +153,7 @@ def last_error(page: str) -> int:
 
 
 def changes(now: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """What has come or changed; None for what has gone."""
+    """Return the entries that are new or changed, and None for each entry that is gone."""
     gone = dict.fromkeys(before.keys() - now.keys())
     return {name: value for name, value in sorted((now | gone).items()) if before.get(name, ()) != value}
 

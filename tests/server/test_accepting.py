@@ -145,7 +145,7 @@ def follow(quota: ConnectionQuota, config: BrokerConfig) -> None:
 
 
 def come_at_once(quota: ConnectionQuota, now: int) -> int:
-    """How many may come before one has to wait."""
+    """Return how many connections may come at `now` before one has to wait."""
     for number in range(10_000):
         if quota.pause_ms(HERE, now):
             return number

@@ -240,7 +240,10 @@ def end(turns: EventLoop, channels: Sequence[Channel], pairs: Sequence[tuple[soc
 
 
 def test_an_answer_leaves_before_the_next_request_of_its_channel_is_served() -> None:
-    """As a crash in between would make a producer doubt more than its last batch."""
+    """The loop sends an answer before it serves the next request of the same channel.
+
+    Otherwise a crash in between would leave a producer in doubt about more than its last batch.
+    """
     loop = new_event_loop()
     answered: list[tuple[bytes, int]] = []  # what was sent, and how many of that channel had been served
 
@@ -272,7 +275,7 @@ class Buffering(Sending):
 
 
 def test_nor_does_what_goes_on_in_the_same_turn_wait_with_it() -> None:
-    """What was received before is served, then what the transport holds."""
+    """A channel serves received requests, then those that the transport buffers; each answer leaves first."""
     loop = new_event_loop()
     answered: list[tuple[bytes, int]] = []
 

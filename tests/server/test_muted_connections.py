@@ -51,7 +51,7 @@ class MutingPending(FakePending):
 
 
 class Time:
-    """Of a server, moved by hand."""
+    """A server's time, which only the test moves."""
 
     def __init__(self, server: Server, clock: MovableClock) -> None:
         self._server, self._clock = server, clock

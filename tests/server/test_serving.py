@@ -293,7 +293,7 @@ def test_jobs_that_arise_from_others_never_lie_about() -> None:
 
 
 class World:
-    """What `Unfenced` sees of the broker and of the process."""
+    """Stand-in for the broker and the process, as far as `Unfenced` uses them."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []

@@ -104,7 +104,7 @@ def test_who_is_trusted_no_more_does_not_come_in_again(tmp_path: Path) -> None:
 
 
 def check(issued: Issued, changed: str = LOCATION, **texts: str) -> None:
-    """Whether a listener with the certificate of `broker` may have this one."""
+    """Let a listener that has the certificate of `broker` check the change to the certificate `issued`."""
     old = server_certificate()
     inline = {"ssl_keystore_key": old.key_pem(), "ssl_keystore_certificate_chain": old.chain_pem}
     listener = TlsListener("FRONT", with_settings(**inline))
@@ -397,7 +397,7 @@ def test_a_handshake_may_come_byte_by_byte(tmp_path: Path) -> None:
 
 
 def starts(count: int, seed: int) -> list[bytes]:
-    """Of connections: random bytes, some of which begin as records of TLS do."""
+    """Return the first bytes of connections: random, some of them beginning like TLS records."""
     made = random.Random(seed)
     beginnings = (
         b"",
@@ -410,7 +410,7 @@ def starts(count: int, seed: int) -> list[bytes]:
 
 
 def damaged_hellos(count: int, seed: int) -> list[bytes]:
-    """Of connections: a ClientHello with some bytes changed or left out, or a whole one and what is no answer to it."""
+    """Return the first bytes of connections: a ClientHello, whole or changed or cut off, then random bytes."""
     made = random.Random(seed)
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     with contextlib.suppress(ssl.SSLWantReadError):

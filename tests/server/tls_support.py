@@ -1,4 +1,4 @@
-"""What tests of TLS connections share: settings of a server, and contexts of clients."""
+"""Settings of a server and contexts of clients, for tests of TLS connections."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def client_context(
 
 
 def tls_settings(folder: Path, **more: str) -> dict[str, str]:
-    """Of a server whose key lies in `folder`."""
+    """Return the TLS settings of a server; its key is written into `folder`."""
     return {
         "ssl_keystore_type": "PEM",
         "ssl_keystore_location": server_certificate().write(folder / "broker.pem"),

@@ -231,7 +231,7 @@ def move(node: RealBroker, path: str, topic: str = "t") -> int:
 
 
 def places(node: RealBroker) -> list[tuple[str, int, bool]]:
-    """Where DescribeLogDirs sees t-0: directory, size, whether it is on its way there."""
+    """Return each log of t-0 in DescribeLogDirs: its directory, its size, and whether it is a future log."""
     return [
         (result.log_dir, found.partition_size, found.is_future_key)
         for result in node.call(DescribeLogDirsRequest(None), 4).results

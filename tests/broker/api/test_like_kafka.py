@@ -106,7 +106,7 @@ class TopicIds:
 
 
 def compare(broker: RealBroker, rows: list[dict[str, Any]]) -> list[str]:
-    """What differs, in words."""
+    """Repeat recorded requests and describe each answer that differs from Kafka's."""
     problems = []
     ids = TopicIds()
     for row in rows:
@@ -141,7 +141,7 @@ def compare(broker: RealBroker, rows: list[dict[str, Any]]) -> list[str]:
 
 
 def differences(left: Any, right: Any, path: str = "") -> Iterator[tuple[str, str, str]]:
-    """Where two plain values differ, and how."""
+    """Yield the path and both texts of each difference between two plain values."""
     if isinstance(left, dict) and isinstance(right, dict):
         for key in left:
             yield from differences(left[key], right[key], f"{path}.{key}")

@@ -1,6 +1,6 @@
-"""What other brokers were seen to get wrong, one test each, against a whole broker.
+"""Mistakes that other brokers were seen to make, one test each, against a whole broker.
 
-Rule: each test is about an answer that made a real client fail, throw or wait; what Kafka answers is the measure.
+Rule: each test is about an answer that made a real client fail, throw or wait; the right answer is Kafka's.
 """
 
 from __future__ import annotations

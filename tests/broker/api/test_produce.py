@@ -256,7 +256,7 @@ class LaterBroker(LightBroker):
         self.services.slices._later = self.later.append
 
     def go_on(self) -> int:
-        """How often it had to be told."""
+        """Run the long work until nothing is left; return the number of rounds."""
         rounds = 0
         while self.later:
             self.later.pop()()

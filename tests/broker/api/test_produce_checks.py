@@ -1,4 +1,4 @@
-"""What is taken into a log and what is refused, each with Kafka's error."""
+"""Checks of produced batches: sound ones go into the log, the others are refused with Kafka's error."""
 
 from __future__ import annotations
 

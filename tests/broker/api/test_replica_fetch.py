@@ -1,4 +1,4 @@
-"""What a leader answers to its followers, and what it learns from their fetches."""
+"""A leader's answers to its followers, and the positions that it learns from their fetches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one of several brokers says of the others, and what it leaves to them."""
+"""One of several brokers: its answers about the other brokers, and the requests that it leaves to them."""
 
 from __future__ import annotations
 

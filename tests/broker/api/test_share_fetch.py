@@ -1,4 +1,4 @@
-"""How much one share fetch brings: `max_bytes`, exceeded by the first batch alone, and when there is enough.
+"""The amount of records in one share fetch: only the first batch may exceed `max_bytes`; enough records end it.
 
 The numbers are those of a real 4.4.0, asked with batches of 300,073 bytes, for both ways of counting records. Kafka
 also sends the part of a batch that still fits.

@@ -69,7 +69,7 @@ def added(nodes: Neighbourhood, *partitions: int, epoch: int = 0) -> None:
 
 
 def questions(nodes: Neighbourhood) -> list[tuple[bool, list[int]]]:
-    """Of each request: whether it only verifies, and which partitions of t."""
+    """Return for each AddPartitionsToTxn request sent: whether it only verifies, and its partitions of t."""
     found = []
     for _, target, client_id, request in nodes.network.log:
         if isinstance(request, AddPartitionsToTxnRequest):

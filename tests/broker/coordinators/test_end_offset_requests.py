@@ -1,4 +1,4 @@
-"""Where partitions end that other brokers lead."""
+"""Requests for the end offsets of partitions that other brokers lead."""
 
 from __future__ import annotations
 

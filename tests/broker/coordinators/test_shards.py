@@ -93,7 +93,7 @@ def key_of(number: int, count: int) -> str:
 
 
 def verdicts(shards: CoordinatorShards) -> list[ErrorCode]:
-    """Of each shard."""
+    """Return the error that each shard refuses requests with, NONE for a shard that is ready."""
     return [shards.refusal(key_of(number, shards.count)) for number in range(shards.count)]
 
 

@@ -81,7 +81,7 @@ def key(nodes: Neighbourhood) -> ShareKey:
 
 
 def altered(nodes: Neighbourhood, offset: int = 0, partition: int = 0) -> int:
-    """Where the group begins."""
+    """Set the offset where the group begins; return the partition's error code."""
     topic = AlterShareGroupOffsetsRequestTopic("t", [AlterShareGroupOffsetsRequestPartition(partition, offset)])
     answer = nodes.call(3, AlterShareGroupOffsetsRequest(GROUP, [topic]), 0)
     assert not answer.error_code
@@ -119,7 +119,7 @@ def told(answers: list[Any]) -> int:
 
 
 def kept(nodes: Neighbourhood, node: int = 2) -> tuple[int, list[tuple[int, int, int, int]]]:
-    """What the coordinator has: the start offset, and the runs behind it."""
+    """Return the share coordinator's state: the start offset, and the runs of records behind it."""
     state = nodes[node].shares.known(key(nodes)).summary(key(nodes))
     assert state is not None
     return state.start_offset, [tuple(run) for run in state.runs]  # type: ignore[misc]
@@ -524,7 +524,7 @@ def test_a_group_goes_with_its_states(nodes: Neighbourhood) -> None:
 
 
 def states_records(nodes: Neighbourhood) -> list[tuple[int, int, int]]:
-    """How many topics the group's records tell as being initialized, initialized, and being deleted."""
+    """Return for each state record of a group how many topics are being initialized, initialized, being deleted."""
     log = nodes[3].services.replicas.leader(CONSUMER_OFFSETS, 0).log
     read = log.read(0, 1 << 20, log.log_end_offset)
     assert read is not None

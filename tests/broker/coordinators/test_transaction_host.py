@@ -41,12 +41,12 @@ def markers(node: SyncedBroker) -> int:
 
 
 def decisions(node: SyncedBroker) -> int:
-    """How many there are in the coordinator's log."""
+    """Return the number of records in the transaction coordinator's log."""
     return node.broker.partition_log(TRANSACTION_STATE, 0).log_end_offset
 
 
 def step(node: SyncedBroker) -> None:
-    """One sync, and whatever is due."""
+    """Run one sync if there is one, then all that is due."""
     if node.jobs:
         run_inline(node.jobs.popleft())
     node.broker.on_deadline(node.now)

@@ -22,7 +22,7 @@ THIRD_NODE = 3
 
 
 class Heard:
-    """What one waiter was told."""
+    """The results that one waiter was told."""
 
     def __init__(self) -> None:
         self.told: list[ErrorCode | None] = []

@@ -76,7 +76,7 @@ def record(
     length: bytes | None = None,
     longer: int = 0,
 ) -> bytes:
-    """What is given as bytes stands there as it is."""
+    """Build a record. A field given as bytes is taken over unchanged."""
     delta = offset if isinstance(offset, bytes) else varint(number if offset is None else offset)
     body = bytes([attributes]) + (time if isinstance(time, bytes) else varint(time)) + delta + key + value + headers
     body += after
@@ -306,7 +306,7 @@ def lz4_frame(
     raw: bool = False,
     end: bytes = bytes(4),
 ) -> bytes:
-    """By the frame format; a number for a checksum is added to the right one."""
+    """Build an LZ4 frame. A number given for a checksum is added to the right checksum."""
     fields = bytes([flags | (8 if content_size is not None else 0), descriptor])
     fields += b"" if content_size is None else struct.pack("<Q", content_size)
     if dictionary is not None:

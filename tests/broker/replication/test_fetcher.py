@@ -1,4 +1,4 @@
-"""What a fetcher asks of its leader: sessions, pauses, lines that break."""
+"""Requests of a fetcher to its leader: sessions, pauses, broken connections."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class History:
         self.cluster.wait(self.random.choice((1, 20, WAIT_MS, 1_000, LAG_MS)))
 
     def elect(self) -> None:
-        """As a controller does: the leader is fenced, one of the others in sync leads."""
+        """Let another broker of the ISR lead and drop the old leader from the ISR, like a controller that fences it."""
         isr = [each for each in self.cluster.replica(1).isr if each != self.leader]
         if isr:
             self.leader = self.random.choice(isr)

@@ -1,4 +1,4 @@
-"""What is asked on the listeners of a controller, and how it is answered."""
+"""Requests on the listeners of a controller, and their answers."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ ID = b"i" * 16
 
 
 def failure(request: Any, version: int) -> Any:
-    """As a client reads it."""
+    """Return the answer that refuses a whole request, decoded as by a client."""
     response_type = SPECS[request.API_KEY].response_class()
     response = whole_request_failure(response_type, CODE, None, request, version)
     return response_type.decode(response.encode(version), version)
@@ -184,7 +184,7 @@ BY_HANDLERS = {
 
 
 def without_texts(response: Any) -> Any:
-    """Whether the reason goes into the text depends on the API and the error."""
+    """Empty the error messages of an answer: whether they name the reason depends on the API and the error."""
     for struct, name, _ in leaves(response):
         if name == "error_message":
             struct.error_message = ""

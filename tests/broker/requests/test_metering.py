@@ -63,7 +63,7 @@ class Held(RealBroker):
         return self._ns
 
     def allow(self, **quotas: float | None) -> None:
-        """Quotas of alice; None is none."""
+        """Set quotas of alice; None removes a quota."""
         ops = [OpData(kind, value or 0.0, value is None) for kind, value in quotas.items()]
         principal, self.connection.principal = self.connection.principal, "User:root"
         answer = self.call(AlterClientQuotasRequest([EntryData([EntityData("user", "alice")], ops)]), 1)
@@ -102,7 +102,7 @@ def node(tmp_path: Path) -> Iterator[Held]:
 
 
 def throttle_of(node: Held, size: int, quota: int) -> int:
-    """Of a first request with so many bytes in its frame."""
+    """Return the throttle time in ms of a first request whose frame has `size` bytes, under `quota` bytes a second."""
     return round(size / quota * 1000 - 2000)
 
 

@@ -13,7 +13,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 
 
 class Turns:
-    """What a loop would do, one turn at a time."""
+    """An event loop that the test moves on, one turn at a time."""
 
     def __init__(self) -> None:
         self.next: list[Callable[[], None]] = []

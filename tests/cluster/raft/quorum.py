@@ -96,7 +96,7 @@ class Voter:
         self.end += count
 
     def take_snapshot(self, *messages: Any) -> None:
-        """Of all that is there; the log before it goes."""
+        """Replace the log by a snapshot of `messages` that ends where the log ends."""
         data = b"".join(snapshot_pieces([ApiMessageAndVersion(message, 0) for message in messages], now=NOW))
         self.snapshot = self.end, self.epoch, data
         self.batches = []

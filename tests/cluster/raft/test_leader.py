@@ -1,4 +1,4 @@
-"""What observers of the metadata log are given: other epochs, other histories, snapshots."""
+"""Answers to observers of the metadata log: other epochs, other histories, snapshots."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def group_of(machine: Any) -> ClassicGroup:
 
 
 def check(group: ClassicGroup) -> None:
-    """What holds in every state."""
+    """Assert what holds in every state of a classic group."""
     members = group.members.values()
     assert group.awaiting_join == sum(member.join_token is not None for member in members)
     assert (group.leader in group.members) or not group.members

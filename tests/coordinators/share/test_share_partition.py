@@ -53,7 +53,7 @@ class Reader:
         self.acked_at_last(first, last, *types, member=member, limits=limits)()
 
     def time_is(self, now: int) -> bool:
-        """Whether any locks have ended by then."""
+        """Let the time be `now` and return whether any locks have ended."""
         show = self.share.on_deadline(now, LIMITS, self.changes.append)
         if show is not None:
             show()

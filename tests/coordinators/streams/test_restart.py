@@ -1,4 +1,4 @@
-"""What outlives a restart and what begins anew, expiry of offsets, and the deadlines of members."""
+"""State of streams groups that survives a restart or begins anew; expiry of offsets; deadlines of members."""
 
 from __future__ import annotations
 

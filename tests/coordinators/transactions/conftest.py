@@ -41,7 +41,7 @@ class Driver:
         return TransactionCoordinator(self.settings, lambda: next(self._producer_ids), 7, self.now)
 
     def restart(self) -> None:
-        """As after a crash: what is in the log is all that is left."""
+        """Start a new coordinator from the log alone, as after a crash."""
         self.coordinator = self._new()
         for record in self.log:
             self.coordinator.replay(record)

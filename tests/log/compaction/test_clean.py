@@ -1,4 +1,4 @@
-"""What cleaning keeps: byte for byte what Kafka's cleaner keeps, and by its rules."""
+"""Cleaning keeps, byte for byte, what Kafka's cleaner keeps, and follows its rules."""
 
 from __future__ import annotations
 
@@ -445,7 +445,10 @@ def test_long_keys_are_told_apart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"\xff" * 34, b"torn"])
 def test_a_damaged_transaction_index_does_not_keep_a_log_from_being_cleaned(tmp_path: Path, content: bytes) -> None:
-    """As with Kafka, which makes it anew at the start; here nobody has asked for it yet."""
+    """A log with a damaged transaction index is cleaned all the same.
+
+    Kafka rebuilds such an index at the start; here nothing has read the index before the cleaning.
+    """
     log = compacted(tmp_path, segment_bytes=400)
     for number in range(6):
         put(log, (f"k{number}", "aborted"), producer_id=1, producer_epoch=0, base_sequence=number, transactional=True)

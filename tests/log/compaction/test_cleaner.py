@@ -372,7 +372,7 @@ def test_a_cleaning_under_settings_that_were_changed_begins_anew(tmp_path: Path)
 
 
 def swap_names(path: Path) -> int:
-    """How many renames a cleaning of this log takes."""
+    """Return how many renames a cleaning of the log t-0 takes."""
     fs = SweptFileSystem()
     logs = started(path, fs)
     fill(logs, "t")

@@ -101,7 +101,7 @@ class PowerCut(BaseException):
 
 
 def interrupt(fs: CrashFileSystem, operations: int, seed: int) -> CrashFileSystem:
-    """What is left when the power fails again while the first crash is being recovered from."""
+    """Recover from a crash until the power fails again after `operations` operations; return what is left then."""
 
     def count(what: str) -> None:
         nonlocal operations

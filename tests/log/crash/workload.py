@@ -40,7 +40,7 @@ def open_manager(fs: CrashFileSystem) -> LogManager:
 
 
 class Promises:
-    """What the workload was told: which batches it appended, and which of them are on disk for certain."""
+    """The promises made to the workload: the batches that were appended, and those that are certainly on disk."""
 
     def __init__(self) -> None:
         self.ids: dict[Key, bytes] = {}  # as the metadata have them; a folder with another id is of an earlier topic
@@ -50,7 +50,7 @@ class Promises:
         self.gone: set[Key] = set()  # being deleted: may be there or not
 
     def so_far(self) -> object:
-        """To be compared with those of another time."""
+        """Return all promises in a form that can be compared with the promises of another time."""
         appended = tuple((key, tuple(batches.items())) for key, batches in self.appended.items())
         known = (tuple(each.items()) for each in (self.ids, self.synced, self.start))
         return (*known, frozenset(self.gone), appended)
@@ -60,7 +60,7 @@ class Promises:
             known.pop(key, None)
 
     def cut(self, key: Key, end: int) -> None:
-        """There is nothing from `end` on, and nothing was promised."""
+        """Forget all batches from `end` on, and every promise about them."""
         batches = self.appended.get(key, {})
         for base in [base for base in batches if base >= end]:
             del batches[base]

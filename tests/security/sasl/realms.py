@@ -58,7 +58,7 @@ def realm_of(settings: dict[str, str] | None = None, image: MetadataImage | None
 
 
 def add_user(image: MetadataImage, name: str, password: str, kind: int = 1, iterations: int = 4096) -> None:
-    """As `kafka-configs --add-config SCRAM-SHA-256=[password=...]` does."""
+    """Add a SCRAM user, as `kafka-configs --add-config SCRAM-SHA-256=[password=...]` does."""
     digest, salt = _DIGESTS[kind], b"salt of " + name.encode()
     salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, iterations)
     stored = hashlib.new(digest, hmac.digest(salted, b"Client Key", digest)).digest()

@@ -46,7 +46,7 @@ class Issued(NamedTuple):
         return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption).decode()
 
     def pem(self, password: str | None = None) -> str:
-        """As Kafka's key stores of type PEM have it."""
+        """Return key and certificate chain as in Kafka's key stores of type PEM."""
         return self.key_pem(password) + self.chain_pem
 
     def der(self) -> bytes:
@@ -122,7 +122,7 @@ def common_name(text: str) -> x509.Name:
 
 
 def subject(*attributes: tuple[str, str]) -> x509.Name:
-    """Of dotted object identifiers and values, in the order of the encoding."""
+    """Build a subject from dotted object identifiers and values, in the order of the encoding."""
     return x509.Name([x509.NameAttribute(ObjectIdentifier(oid), text) for oid, text in attributes])
 
 

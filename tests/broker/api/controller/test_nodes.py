@@ -1,4 +1,4 @@
-"""What brokers ask their controller about partitions, on its listener."""
+"""Requests of brokers to their controller, on its listener: ISRs, directories, blocks of producer ids."""
 
 from __future__ import annotations
 
