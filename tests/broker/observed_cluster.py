@@ -1,4 +1,4 @@
-"""A broker whose controller is a node of the test's: it decides what the tests need, and nothing more."""
+"""A broker whose controller is played by the test and decides only what the tests need."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ NODE = 7
 
 
 class TestController(Voter):
-    """Voter 1, which is active. `told` are the directories that it was told of."""
+    """The active controller, voter 1. `told` are the directories that it was told of."""
 
     __test__ = False
 

@@ -42,7 +42,7 @@ TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourc
 
 
 class Denies:
-    """All is allowed but that."""
+    """An authorizer that allows all but the given rights."""
 
     def __init__(self, *denied: Right) -> None:
         self.denied = denied
@@ -72,7 +72,7 @@ def ask(node: RealBroker, api_key: ApiKey, version: int, **fields: Any) -> Any:
 
 
 def texts(answer: Any) -> Iterator[str]:
-    """Every name in it."""
+    """Yield every text in an answer."""
     if isinstance(answer, str):
         yield answer
     for one in answer if isinstance(answer, list) else ():
@@ -83,7 +83,7 @@ def texts(answer: Any) -> Iterator[str]:
 
 @pytest.fixture
 def node(tmp_path: Path) -> RealBroker:
-    """With what the table's names are of."""
+    """A broker with everything that the table's names stand for."""
     node = RealBroker(tmp_path, **SMALL)
 
     def do(api_key: ApiKey, version: int, /, **fields: Any) -> Any:
@@ -388,7 +388,7 @@ def test_brokers_whose_configs_may_not_be_altered_are_compared_with_nothing(
 
 
 class NothingGoes:
-    """A policy."""
+    """A policy that refuses everything."""
 
     def check_topic(self, creation: TopicCreation) -> None: ...
 

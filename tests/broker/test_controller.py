@@ -46,7 +46,7 @@ def kinds(node: ControllerNode, since: int) -> list[str]:
 
 
 def let_pass(node: ControllerNode, until: int) -> None:
-    """All deadlines on the way, one by one."""
+    """Let time pass, deadline by deadline."""
     while (due := node.next_deadline()) is not None and due <= until:
         node.on_deadline(max(due, node.clock.now))
     node.on_deadline(until)
@@ -116,7 +116,7 @@ def test_a_controller_that_was_stopped_itself_gives_everybody_time(node: Control
 
 @pytest.mark.parametrize("idle", ["0", "500", "60000"])
 def test_a_freeze_that_is_hardly_longer_than_a_session_fences_nobody(tmp_path: Path, idle: str) -> None:
-    """However seldom something is written."""
+    """A freeze hardly longer than a session fences nobody, however seldom the controller writes something."""
     node = ControllerNode(tmp_path, metadata_max_idle_interval_ms=idle)
     node.join(1, 2)
     let_pass(node, NOW + 1_000)
@@ -130,7 +130,7 @@ def test_a_freeze_that_is_hardly_longer_than_a_session_fences_nobody(tmp_path: P
 def with_partitions(
     node: ControllerNode, count: int, *, join: tuple[int, ...] = (1, 2), replicas: tuple[int, ...] = (2, 1)
 ) -> None:
-    """All of them led by node 2."""
+    """Make a topic whose partitions are all led by node 2."""
     node.join(*join)
     assigned = [CreatableReplicaAssignment(number, list(replicas)) for number in range(count)]
     assert node.ask(CreateTopicsRequest([CreatableTopic("t", -1, -1, assigned, [])])).topics[0].error_code == 0
@@ -237,7 +237,7 @@ def test_who_comes_back_leads_again_in_portions(node: ControllerNode, monkeypatc
 
 
 def restarted(node: ControllerNode, path: Path, **config: str) -> ControllerNode:
-    """The next controller of the directory, which has done what is due at once."""
+    """Return the next controller of the directory, after all work that was due at once."""
     node.stop(node.clock.now)
     return ControllerNode(path, **config)
 

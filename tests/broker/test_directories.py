@@ -44,7 +44,7 @@ METADATA = "__cluster_metadata-0"
 
 
 class Node(RealBroker):
-    """The metadata log is in `a`; topics are in `a` and `b`."""
+    """A broker with the metadata log in directory `a` and topics in `a` and `b`."""
 
     def __init__(self, path: Path, dirs: str = "ab", **settings: str) -> None:
         self.path = path

@@ -42,11 +42,11 @@ class Coordinator:
         self.records = self.log.log.log_end_offset
 
     def ask(self, handler: Any, key: ApiKey, request: Any, version: int) -> Any:
-        """The answer, or the future of it."""
+        """Call a handler and return its answer, or the future of it."""
         return handler(self.broker.services, self.broker.context(key, version), request)
 
     def acknowledge(self) -> None:
-        """The follower has all that there is."""
+        """Let the follower fetch up to the end of the log."""
         if self.log.followers is not None:
             self.log.fetched_by(ANOTHER_NODE, self.log.log.log_end_offset, NOW)
 

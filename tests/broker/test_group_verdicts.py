@@ -61,7 +61,7 @@ class Coordinator:
         return handler(self.broker.services, self.broker.context(key, version), request)
 
     def acknowledge(self) -> None:
-        """The follower has all that there is."""
+        """Let the follower fetch up to the end of the log."""
         if self.log.followers is not None:
             self.log.fetched_by(ANOTHER_NODE, self.log.log.log_end_offset, self.broker.now)
 
@@ -163,7 +163,7 @@ def test_what_is_asked_at_once_shares_a_record(coordinator: Coordinator) -> None
 
 
 def test_it_changes_nothing(coordinator: Coordinator) -> None:
-    """Neither here nor where the log is read anew."""
+    """A refused request changes nothing, neither here nor where the log is loaded anew."""
     beat(coordinator)
     coordinator.acknowledge()
     for leader in (ANOTHER_NODE, 1):

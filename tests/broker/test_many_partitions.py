@@ -45,7 +45,7 @@ MOST_A_TURN = 32  # partitions, for one request; with others it has its share of
 
 
 class TurningBroker(LightBroker):
-    """Its slices go on when the test turns."""
+    """A broker whose slices of work go on when the test calls `turn`."""
 
     def __init__(self, directory: Path, **config: str) -> None:
         super().__init__(directory, **config)
@@ -326,7 +326,7 @@ def test_a_fetch_that_waits_is_tried_once_however_much_has_moved(
 
 @pytest.fixture
 def many_segments(tmp_path: Path) -> TurningBroker:
-    """One partition of 100 segments, of which nothing is in memory."""
+    """A broker with one partition of 100 segments, none of them in memory."""
     broker = TurningBroker(tmp_path)
     broker.add("t", 1)
     log = broker.partition_log("t", 0)

@@ -260,7 +260,10 @@ def test_a_replica_given_to_another_node_meanwhile_is_put_aside(cluster: Observe
 
 
 def test_checkpoints_say_nothing_of_what_is_put_aside(cluster: ObservedCluster) -> None:
-    """Or it would be missed if the broker is killed now and is given the partition again."""
+    """Checkpoints leave out a log that is put aside.
+
+    Otherwise the log would be missed once the broker is killed now and is given the partition again.
+    """
     cluster.start()
     mine = cluster.controller.create("t")
     cluster.run()

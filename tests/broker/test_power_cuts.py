@@ -59,7 +59,7 @@ Asking = Generator[tuple[Any, int], Any, None]
 
 
 class Machine:
-    """A broker on a disk. `jobs`: its syncs, in whose order nobody has a say."""
+    """A broker on a disk. `jobs`: its syncs, which run in any order."""
 
     def __init__(self, fs: CrashFileSystem, *, inline: bool) -> None:
         self.jobs: list[Job] = []
@@ -94,7 +94,7 @@ class Machine:
         self.broker.settle(NOW)
 
     def let_time_pass(self) -> None:
-        """Until what was left undecided is decided."""
+        """Let time pass until all transactions left undecided are decided."""
         for now in (NOW, NOW + TIMEOUT_MS, NOW + 2 * TIMEOUT_MS, NOW + 3 * TIMEOUT_MS):
             for _ in range(10):
                 self.broker.on_deadline(now)

@@ -38,7 +38,7 @@ def code_of(action: Any, *arguments: Any) -> ErrorCode:
 
 
 class Denying:
-    """Says no, and keeps what was asked."""
+    """An authorizer that denies everything and keeps the questions."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []

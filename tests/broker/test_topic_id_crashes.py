@@ -41,7 +41,7 @@ def started(fs: CrashFileSystem) -> DrivenBroker:
 
 
 class Life:
-    """One topic's name, and what was written to the topic that has it now."""
+    """The life of a topic name: the records written to the topic that has the name now."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -67,7 +67,7 @@ class Life:
         self.commit(delete_topics(self.broker.metadata.controller, request, 5).records)
 
     def commit(self, records: list[ApiMessageAndVersion]) -> None:
-        """And wait for the answer, which comes when they are synced; other syncs may be under way still."""
+        """Commit records and wait for the answer, which comes with their sync; other syncs may still be under way."""
         broker = self.broker
         answered: list[OSError | None] = []
         broker.commit_metadata(records)

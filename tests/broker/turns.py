@@ -17,7 +17,7 @@ from tests.broker.frames import frame_of
 
 @contextlib.contextmanager
 def _counting(turns: list[int]) -> Iterator[None]:
-    """Calls count for the last of these turns."""
+    """Count function calls meanwhile, in the last of these turns."""
 
     def called(frame: Any, event: str, argument: Any) -> None:
         turns[-1] += event in ("call", "c_call")
@@ -76,7 +76,7 @@ class SlowBroker(RealBroker):
         return turns
 
     def answered(self, request: Message, version: int) -> Any:
-        """The answer, after as many turns as it takes."""
+        """Send a request and return its answer, after as many turns as it takes."""
         api_key = ApiKey(request.API_KEY)
         for _ in self.turns(api_key, version, request.encode(version)):
             pass

@@ -1,4 +1,4 @@
-"""Which directory holds which partition: nothing is begun anew where it may be already."""
+"""The directory of each partition: no log is begun anew where the partition may be already."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_reading_beyond_the_end_gives_what_there_is(tmp_path: Path) -> None:
 
 
 class FewDescriptors(OsFileSystem):
-    """Refuses to open more than 30 files at once."""
+    """A file system that refuses to open more than 30 files at once."""
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> FileHandle:
         if open_descriptors(Path(path).parent) >= 30:

@@ -1,4 +1,4 @@
-"""Finding a place touches as little as it can: the log may be many times what is in any cache."""
+"""A search for an offset or a time reads as little as it can: the log may be far larger than any cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGE_BYTES = 4096
 
 
 def filled(path: Path, value_bytes: int) -> PartitionLog:
-    """Two records in each batch; two milliseconds between them."""
+    """Fill a segment with batches of two records, two milliseconds apart."""
     logs = manager(path)
     logs.start(NOW)
     log = logs.create("t", 0, TOPIC_ID, NOW)

@@ -21,7 +21,7 @@ from tests.server.test_server import Client, serving
 
 
 class Addresses:
-    """Quotas that turn connections away as long as they are told to."""
+    """Quotas that hold each address up for `hold_ms`."""
 
     def __init__(self, hold_ms: int) -> None:
         self.hold_ms = hold_ms
@@ -137,7 +137,7 @@ def counted(config: BrokerConfig) -> ConnectionQuota:
 
 
 def follow(quota: ConnectionQuota, config: BrokerConfig) -> None:
-    """Apply limits, the looked-up addresses too."""
+    """Apply the limits of a configuration, with the addresses of its host names once they are looked up."""
     quota.follow(config)
     if quota._lookup is not None:
         wait([quota._lookup], timeout=20)

@@ -41,7 +41,7 @@ def sent() -> list[tuple[str, bytes]]:
 
 
 def slow(monkeypatch: pytest.MonkeyPatch, each_ns: int) -> None:
-    """Every look at the clock is so much later."""
+    """Let each look at the clock show a time `each_ns` after the one before."""
     now = iter(range(each_ns, 1 << 40, each_ns))
     monkeypatch.setattr(event_loop_module, "nanoseconds", lambda: next(now))
 
@@ -90,7 +90,7 @@ def test_the_first_one_does_not_wait_for_all_of_very_many(
 
 
 class Sending(PlainTransport):
-    """Notes what is sent, and how many were served by then."""
+    """A transport that notes what is sent, and how many requests were served by then."""
 
     __slots__ = ()
 
@@ -105,7 +105,7 @@ class Sending(PlainTransport):
 
 
 class Echo(Channel):
-    """Answers each frame with itself; `big` with much, `bye` by hanging up."""
+    """A channel that answers each frame with itself, `big` with much, and `bye` by hanging up."""
 
     def __init__(self, turns: EventLoop, sock: socket.socket, served: list[bytes]) -> None:
         self.served = served
@@ -269,7 +269,7 @@ def test_an_answer_leaves_before_the_next_request_of_its_channel_is_served() -> 
 
 
 class Buffering(Sending):
-    """Has the last bytes already, as under TLS."""
+    """A transport that already holds the last bytes, as under TLS."""
 
     __slots__ = ("has_buffered",)
 
@@ -302,7 +302,7 @@ def test_nor_does_what_goes_on_in_the_same_turn_wait_with_it() -> None:
 
 
 class Late(Echo):
-    """Answers at the end of the turn, if there is more to be served in it."""
+    """A channel that answers at the end of the turn, if more is to be served in that turn."""
 
     def _deliver(self, frame: memoryview) -> bool:
         data = bytes(frame)
@@ -415,7 +415,7 @@ def test_what_a_socket_does_not_take_goes_on_later() -> None:
 
 
 class Disk:
-    """Writes what a turn has asked for in one go; some is refused."""
+    """A disk that writes all that a turn has asked for in one go, and refuses some of it."""
 
     def __init__(self, turns: EventLoop) -> None:
         self._turns = turns
@@ -441,7 +441,7 @@ def told(data: bytes) -> bytes:
 
 
 class Writing(Echo):
-    """Has each frame written; after `big` the socket is full."""
+    """A channel that has each frame written to the disk; after `big` its socket is full."""
 
     disk: Disk
 

@@ -60,7 +60,7 @@ async def linked(broker: KafkaBroker, config: dict[str, str], host: str = "127.0
 
 
 def asked(broker: KafkaBroker, config: dict[str, str], host: str = "127.0.0.1") -> Any:
-    """The brokers that a link is told of."""
+    """Return id and port of the brokers that a link is told of."""
     found: list[Any] = []
 
     async def scenario() -> None:

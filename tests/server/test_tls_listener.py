@@ -59,7 +59,7 @@ def altered(server: Any, **texts: str) -> None:
 
 
 async def shown(connect: Any) -> bytes:
-    """The certificate that a new client sees."""
+    """Return the certificate that a new client sees."""
     client = await connect()
     seen: bytes = client.writer.get_extra_info("ssl_object").getpeercert(True)
     client.send(b"echo:a")
@@ -236,7 +236,7 @@ def test_who_shows_none_where_it_need_not_is_anonymous(tmp_path: Path) -> None:
 def test_a_client_without_a_name_is_closed_and_the_log_says_why(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, rules: str, why: str
 ) -> None:
-    """Also if finding it would take for ever: others wait for it no longer than they notice."""
+    """The connection is closed too if finding the name would take for ever: other clients notice no delay."""
     settings = tls_settings(tmp_path, ssl_client_auth="required", ssl_principal_mapping_rules=rules)
     nameless = client_context(shows=authority().issue("a" * 40), folder=tmp_path)
 

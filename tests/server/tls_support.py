@@ -11,7 +11,10 @@ from tests.security.tls.certificates import Issued, authority, server_certificat
 def client_context(
     version: ssl.TLSVersion | None = None, shows: Issued | None = None, folder: Path | None = None
 ) -> ssl.SSLContext:
-    """For a client that trusts the server, and shows a certificate; that needs a folder for its file."""
+    """Return the TLS context of a client that trusts the server.
+
+    A certificate that the client is to show needs a folder for its file.
+    """
     context = ssl.create_default_context(cadata=authority().pem)
     if version is not None:
         context.minimum_version = context.maximum_version = version

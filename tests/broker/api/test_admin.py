@@ -216,7 +216,7 @@ def test_log_directories_have_true_sizes(node: RealBroker) -> None:
 
 
 def two_directories(tmp_path: Path) -> tuple[RealBroker, LogDirectory, LogDirectory]:
-    """A broker with the topic `t`; the directory where t-0 is, and the other."""
+    """Return a broker with the topic `t`, the directory that has t-0, and the other directory."""
     first, second = tmp_path / "a", tmp_path / "b"
     node = RealBroker(first, **{"log.dirs": f"{first},{second}"})
     create(node, "t")

@@ -30,7 +30,7 @@ Right = tuple[str, AclOperation, AclResourceType, str]
 
 
 class Allows:
-    """Nothing but that."""
+    """An authorizer that allows one right and nothing else."""
 
     def __init__(self, *allowed: Right) -> None:
         self.allowed = allowed
@@ -46,7 +46,7 @@ class Allows:
 
 
 class Asking(RealBroker):
-    """Whose connections have names."""
+    """A broker that is asked on connections of named users."""
 
     def start(self) -> None:
         super().start()
@@ -75,7 +75,7 @@ class Asking(RealBroker):
         return self.call(DescribeDelegationTokenRequest(None if all_owners else wanted), version)
 
     def seen(self, *owners: str) -> list[str]:
-        """The owners of the tokens that are described."""
+        """Return the owners of the tokens that are described."""
         answer = self.describe(*owners, all_owners=not owners)
         assert answer.error_code == 0
         return sorted(token.principal_name for token in answer.tokens)

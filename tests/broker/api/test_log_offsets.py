@@ -1,4 +1,4 @@
-"""ListOffsets: by time and by name, every version's own words."""
+"""ListOffsets: by time and by name, in every version."""
 
 from __future__ import annotations
 

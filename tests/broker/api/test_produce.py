@@ -1,4 +1,4 @@
-"""Produce: each partition its own answer, and what makes a whole request wrong."""
+"""Produce: each partition has its own answer; some mistakes make a whole request wrong."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def test_message_sets_of_old_clients_are_taken_in(broker: LightBroker, version: 
 
 
 class LaterBroker(LightBroker):
-    """Long work goes on when it is told to."""
+    """A broker whose long work goes on when the test says so."""
 
     def __init__(self, directory: Path) -> None:
         self.later: list[Any] = []

@@ -43,7 +43,7 @@ def batch(count: int = 3, *, timestamp: int = NOW, key: bytes | None = b"k", **o
 
 
 def resealed(data: bytearray) -> bytearray:
-    """The same batch with the CRC that fits its bytes."""
+    """Return the batch with the CRC that fits its bytes."""
     import crc32c
 
     struct.pack_into(">I", data, 17, crc32c.crc32c(bytes(data[21:])))

@@ -55,7 +55,7 @@ LOCK_MS = 15_000
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Neighbourhood:
-    """Node 1 leads t and its five records, node 2 keeps the states of shares, node 3 coordinates the group."""
+    """Nodes: node 1 leads t with five records, node 2 keeps the share states, node 3 coordinates the group."""
     nodes = Neighbourhood(
         tmp_path, brokers=3, group_share_record_lock_duration_ms=str(LOCK_MS), group_share_heartbeat_interval_ms="5000"
     )
@@ -96,7 +96,7 @@ def fetching(nodes: Neighbourhood, epoch: int, *, wait_ms: int = 500, member: st
 
 
 def got(answer: Any) -> list[tuple[int, int, int]]:
-    """First and last offset and count of deliveries, of all that was handed out."""
+    """Return first offset, last offset and delivery count of each run of records that was handed out."""
     assert not answer.error_code
     return [
         (run.first_offset, run.last_offset, run.delivery_count)
@@ -133,7 +133,7 @@ def asked(nodes: Neighbourhood) -> list[tuple[int, int, str]]:
 
 @pytest.fixture
 def before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Neighbourhood:
-    """Node 3 coordinates the group; there is no topic of states yet, and the controller takes its time."""
+    """Nodes without a topic of share states, whose controller takes its time; node 3 coordinates the group."""
     nodes = Neighbourhood(tmp_path, brokers=3)
     nodes.add(CONSUMER_OFFSETS, 3)
     nodes.add("t", 1)
@@ -376,7 +376,7 @@ def test_members_get_their_partitions_once_the_states_are_made(nodes: Neighbourh
 
 @pytest.fixture
 def doubted(tmp_path: Path) -> Neighbourhood:
-    """Node 1 has a replica of the group's log too, and fetches nothing: node 3 may not be the coordinator any more."""
+    """Nodes of which node 3 may no longer be the coordinator: node 1 has a replica of the log and fetches nothing."""
     nodes = Neighbourhood(tmp_path, brokers=3, group_share_heartbeat_interval_ms="5000")
     nodes.add(CONSUMER_OFFSETS, 3, replicas=(3, 1))
     nodes.add(SHARE_GROUP_STATE, 2, replicas=(2, 3))
@@ -389,7 +389,7 @@ def doubted(tmp_path: Path) -> Neighbourhood:
 
 
 def of_shares(nodes: Neighbourhood) -> list[Any]:
-    """The requests to share coordinators."""
+    """Return the requests sent to share coordinators."""
     return [request for _, _, name, request in nodes.network.log if name.startswith("Persister")]
 
 
@@ -432,7 +432,7 @@ def test_the_next_coordinator_initializes_under_a_later_epoch(nodes: Neighbourho
 
 
 def described(nodes: Neighbourhood) -> tuple[int, int, int, str | None]:
-    """The start offset and the lag, and the error with its words."""
+    """Return the start offset, the lag, and the error with its message."""
     request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(GROUP, None)])
     [group] = nodes.call(3, request, 1).groups
     assert not group.error_code

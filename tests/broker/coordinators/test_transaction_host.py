@@ -22,7 +22,7 @@ from tests.broker.test_synced_answers import SyncedBroker, producing_to
 
 @pytest.fixture
 def node(tmp_path: Path) -> SyncedBroker:
-    """With a transaction of producer 0 open in t-0."""
+    """A broker with an open transaction of producer 0 in t-0."""
     node = SyncedBroker(tmp_path, **{"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"})
     node.broker.create_missing_topics([CONSUMER_OFFSETS, TRANSACTION_STATE])
     node.sync()

@@ -68,7 +68,7 @@ class World:
         self.now = until
 
     def request(self) -> Any:
-        """The one that waits for its answer."""
+        """Return the one request that waits for its answer."""
         assert len(self.asked) == 1, "one request at a time"
         return self.asked[0][0]
 

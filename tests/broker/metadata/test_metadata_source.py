@@ -71,7 +71,7 @@ def deliveries(broker: LightBroker) -> Deliveries:
 
 @pytest.fixture
 def full(monkeypatch: pytest.MonkeyPatch, metadata: MetadataLeader) -> Callable[[], None]:
-    """From its call on the metadata log takes nothing."""
+    """A function; once it is called, the metadata log takes nothing more."""
     log, append = metadata.log.log, PartitionLog.append
 
     def refuse() -> None:

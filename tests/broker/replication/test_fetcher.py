@@ -35,7 +35,7 @@ BACKOFF_MS = 1_000
 
 
 class Line:
-    """A peer that remembers what it was asked; a test answers."""
+    """A connection that remembers its requests; the test answers them."""
 
     def __init__(self) -> None:
         self.asked: list[FetchRequest] = []
@@ -128,7 +128,7 @@ class Following:
 
     @property
     def named(self) -> dict[int, int]:
-        """The partitions that the last request names, with their offsets."""
+        """Return the partitions that the last request names, with their offsets."""
         return {each.partition: each.fetch_offset for topic in self.last.topics for each in topic.partitions}
 
 

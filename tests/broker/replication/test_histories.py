@@ -44,7 +44,7 @@ class FileOnDisk(UnsyncedFile):
 
 
 class History:
-    """One run. `committed` is what a reader may have seen by now: bytes from the log's start."""
+    """One random run of a cluster. `committed`: the bytes from the log's start that a reader may have seen by now."""
 
     def __init__(self, directory: Path, seed: int) -> None:
         self.random = random.Random(seed)
@@ -85,7 +85,7 @@ class History:
         self.cluster.settle()
 
     def look(self) -> None:
-        """Nothing that was committed has changed, wherever it is committed now."""
+        """Assert that no committed record has changed, on whichever node it is committed now."""
         for node in NODES:
             log = self.cluster.partition_log(node)
             read = log.read(0, 1 << 30, log.high_watermark)

@@ -1,4 +1,4 @@
-"""A request that failed as a whole: where its error stands."""
+"""A request that failed as a whole: the fields of the answer that have its error."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def failure(request: Any, version: int) -> Any:
 
 
 def told(value: Any, *path: str | int) -> list[tuple[str | int | bytes, ...]]:
-    """Every error in an answer with what it is for: the names on the way to it."""
+    """Yield every error in an answer with the names on the way to it."""
     if isinstance(value, list):
         return [found for item in value for found in told(item, *path)]
     if not isinstance(value, Fields):

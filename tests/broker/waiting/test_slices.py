@@ -1,4 +1,4 @@
-"""Work in slices: who is served when, and what ends it."""
+"""Work in slices: the order in which requests have their turns, and the ways in which work ends."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def swap_in(log: PartitionLog, result: CleanResult, wall: int) -> bool:
 
 
 def clean(log: PartitionLog, first_dirty: int = 0, now: int = NOW, map_bytes: int = 1 << 20) -> CleanResult:
-    """One round over all that is not active, which counts as synced."""
+    """Clean all segments but the active one, as if the log were synced."""
     log.recovery_point = log.log_end_offset
     upper = log.segments.active.base_offset
     request = make_request(LogToClean(1.0, ("t", 0), log, first_dirty, upper), now, map_bytes, 1e300)
@@ -50,7 +50,7 @@ def clean(log: PartitionLog, first_dirty: int = 0, now: int = NOW, map_bytes: in
 
 
 def put(log: PartitionLog, *pairs: tuple[str, str | None], **more: object) -> int:
-    """One batch of keys and values; its base offset."""
+    """Append one batch of keys and values and return its base offset."""
     records = [
         BatchRecord(number, NOW + number, key.encode(), None if value is None else value.encode())
         for number, (key, value) in enumerate(pairs)
@@ -72,7 +72,7 @@ def records(log: PartitionLog) -> list[tuple[int, str, str | None]]:
 
 
 def headers(log: PartitionLog) -> list[tuple[int, int, int]]:
-    """Base offset, last offset and count of every batch."""
+    """Return base offset, last offset and count of every batch."""
     found, offset = [], log.log_start_offset
     while (read := log.read(offset, 1 << 20, log.high_watermark)) is not None:
         found += [(each.base_offset, each.last_offset, each.count) for each, _ in iter_batches(read.records.read())]

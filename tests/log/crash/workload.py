@@ -80,7 +80,7 @@ class Threads:
         self._submitted.append(job)
 
     def step(self) -> bool:
-        """Run or apply one of them."""
+        """Run or apply one of the jobs, drawn at random; return False if there is none."""
         runnable, done = len(self._submitted[:_THREADS]), len(self._done)
         if not runnable + done:
             return False
@@ -256,7 +256,7 @@ class Workload:
         self.sequences[key] = next_sequence(log)
 
     def begin_anew(self) -> None:
-        """Another leader has nothing of what is here."""
+        """Begin a log anew, as for a leader that has none of its records."""
         key, log = self.log()
         if key in self.logs.moves:
             return
@@ -288,7 +288,7 @@ class Workload:
         self.start()
 
     def power_cut(self) -> None:
-        """Life goes on with what it has left."""
+        """Cut the power, half of the times, and go on with what is left on the disk."""
         if self.random.random() < 0.5:
             return
         fs = self.fs.after_crash(self.random.randrange(1 << 30))
