@@ -102,7 +102,7 @@ def check(world: World, state: str, name: str, how: str, caplog: pytest.LogCaptu
 
 
 def kinds_of(directory: Path) -> Iterable[str]:
-    """Return one file of each kind in each sort of folder, and all files of the metadata log."""
+    """Yield one file of each kind in each sort of folder, and all files of the metadata log."""
     seen = set()
     for name in files_of(directory):
         folder, _, file = name.rpartition("/")

@@ -77,7 +77,7 @@ def joining(member_id: str = "") -> JoinGroupRequest:
 
 
 def member(nodes: Neighbourhood) -> str:
-    """Return the only member of a stable group on node 1."""
+    """Make a stable group of one member on node 1; return the member's id."""
     [joined] = joined_later(nodes, wait_ms=DELAY_MS)
     assignment = [SyncGroupRequestAssignment(joined.member_id, b"mine")]
     synced = nodes.call(1, SyncGroupRequest("g", 1, joined.member_id, None, "consumer", "p", assignment), 5)

@@ -15,7 +15,7 @@ _LINES = Path(__file__).with_name("kafka_decisions.jsonl")
 
 
 class Step(NamedTuple):
-    """`request` is None where it was time that did it."""
+    """A recorded step; `request` is None where time alone caused the step."""
 
     section: str
     what: str

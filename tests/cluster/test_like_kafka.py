@@ -98,7 +98,7 @@ _ALL_SEEN = 1 << 40  # an offset of the metadata
 
 
 class Replayed:
-    """The metadata as Kafka's controller had it before a step, and what is decided on it here."""
+    """The metadata as Kafka's controller had it before a step, and the decisions that are made on it here."""
 
     def __init__(self) -> None:
         self.image = MetadataImage()
@@ -114,7 +114,7 @@ class Replayed:
         return Controller(self.image, config, 100, chain(topic_ids, repeat(bytes(16))).__next__)
 
     def without_strangers(self, step: Step) -> Step:
-        """Kafka keeps a broker eligible that is no replica any more, so that it cannot be elected either."""
+        """Take eligible brokers that are no replicas out of a step: Kafka keeps them, though they can't be elected."""
         for record in step.records:
             change = record.message
             if isinstance(change, PartitionChangeRecord) and change.eligible_leader_replicas is not None:
@@ -169,7 +169,7 @@ NAMED = (ReplicaElectionResult, OngoingTopicReassignment)
 
 
 def written(records: Iterable[ApiMessageAndVersion]) -> list[Any]:
-    """Records, those of one partition in their order."""
+    """Return records in a comparable form, those of one partition in their order."""
     lines = [(record.message.API_KEY, record.version, plain(record.message)) for record in records]
     return sorted(lines, key=lambda line: (line[0], line[2].get("topic_id", b""), line[2].get("partition_id", 0)))
 

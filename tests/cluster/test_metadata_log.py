@@ -1,4 +1,4 @@
-"""The metadata log on disk: what a new one begins with, epochs, snapshots, damage."""
+"""The metadata log on disk: the first records of a new log, epochs, snapshots, damage."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def test_without_what_came_before_a_damaged_snapshot_is_refused(node: Node) -> N
 
 @pytest.mark.parametrize("damage", [MAGIC_OFFSET, 8], ids=["magic", "length"])
 def test_a_header_that_the_disk_has_broken_is_told(node: Node, damage: int) -> None:
-    """A clean start has looked at the end of the log alone."""
+    """A broken header is reported when it is read: a clean start looks at the end of the log alone."""
     node.log.lead(NOW)
     for level in range(1, 101):
         node.append(FeatureLevelRecord("f", level))

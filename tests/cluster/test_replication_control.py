@@ -129,7 +129,7 @@ def test_a_broker_of_another_time_is_refused_whole(cluster: Cluster) -> None:
 
 
 def reassign(cluster: Cluster, *targets: list[int] | None, **fields: Any) -> list[int]:
-    """The error codes; what is decided is applied."""
+    """Ask for a reassignment and apply the decision; return the error codes."""
     topic = ReassignableTopic("t", [ReassignablePartition(0, target) for target in targets])
     decision = alter_partition_reassignments(
         cluster.controller, AlterPartitionReassignmentsRequest(topics=[topic], **fields)

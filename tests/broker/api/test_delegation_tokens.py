@@ -30,7 +30,7 @@ Right = tuple[str, AclOperation, AclResourceType, str]
 
 
 class Allows:
-    """An authorizer that allows one right and nothing else."""
+    """An authorizer that allows the given rights and nothing else."""
 
     def __init__(self, *allowed: Right) -> None:
         self.allowed = allowed

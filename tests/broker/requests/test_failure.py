@@ -70,7 +70,7 @@ def failure(request: Any, version: int) -> Any:
 
 
 def told(value: Any, *path: str | int) -> list[tuple[str | int | bytes, ...]]:
-    """Yield every error in an answer with the names on the way to it."""
+    """Return every error in an answer with the names on the way to it."""
     if isinstance(value, list):
         return [found for item in value for found in told(item, *path)]
     if not isinstance(value, Fields):

@@ -20,7 +20,7 @@ MOST_STEPS_OF_A_MEMBER = 3_000  # of the turn that makes a target: 2,000 members
 
 
 class Shape(NamedTuple):
-    """Topics, and what a member reads of them: names, or a pattern."""
+    """Topics, and a member's subscription to them: names, or a pattern."""
 
     topics: int
     reads: Callable[[int, list[str]], list[str] | str]

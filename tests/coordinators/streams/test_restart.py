@@ -22,7 +22,7 @@ DAY_MS = 86_400_000
 
 
 def running(**config: str) -> Machine:
-    """A word count with both of its members where they should be."""
+    """Return a word count group whose two members have their final tasks."""
     machine = Machine(**config)
     machine.topic("lines", 2)
     machine.join("one", word_count())

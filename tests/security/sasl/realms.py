@@ -32,7 +32,7 @@ def settings_of(settings: dict[str, str] | None = None) -> ListenerSettings:
 
 
 class Kept:
-    """A document that a test writes."""
+    """A document whose content the test sets."""
 
     def __init__(self, content: bytes = b"", error: str = "") -> None:
         self.content = self.next_content = content

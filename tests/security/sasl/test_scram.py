@@ -157,7 +157,7 @@ def test_a_token_that_is_no_utf_8_is_refused() -> None:
 
 
 def test_every_bit_of_the_last_message_counts() -> None:
-    """Any character of it changed, and the login fails."""
+    """A login fails if any character of the last message is changed."""
     realm = users("alice")
     first = "n,,n=alice,r=abc"
     refused = 0

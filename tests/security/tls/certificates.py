@@ -58,7 +58,7 @@ class Issued(NamedTuple):
 
 
 class Authority:
-    """Issues certificates."""
+    """A certificate authority for tests."""
 
     def __init__(self, name: str = "Test CA") -> None:
         self.key = ec.generate_private_key(ec.SECP256R1())
@@ -89,7 +89,7 @@ class Authority:
         ends: float = 30,
         server_only: bool = False,
     ) -> Issued:
-        """`begins` and `ends` in days from now."""
+        """Issue a certificate; `begins` and `ends` are days from now."""
         key = key or ec.generate_private_key(ec.SECP256R1())
         name = common_name(subject) if isinstance(subject, str) else subject
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, *([] if server_only else [ExtendedKeyUsageOID.CLIENT_AUTH])]
@@ -103,13 +103,13 @@ class Authority:
 
 @cache
 def authority(name: str = "Test CA") -> Authority:
-    """The same one for all tests of a process."""
+    """Return the authority of that name, which all tests of a process share."""
     return Authority(name)
 
 
 @cache
 def server_certificate() -> Issued:
-    """For localhost, from `authority()`."""
+    """Return a certificate for localhost, issued by `authority()`."""
     return authority().issue("broker")
 
 

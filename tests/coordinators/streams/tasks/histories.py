@@ -90,7 +90,7 @@ def _member(chance: Random, processes: list[str]) -> Json:
 
 
 def _steps(chance: Random, members: list[Json]) -> Iterator[list[Any]]:
-    """Members come and go; most of the time the group settles in between."""
+    """Return random steps in which members come and go; most of the time the group settles in between."""
     out, present, away = list(range(len(members))), list[int](), list[int]()
     for _ in range(len(members) + chance.randint(0, 6)):
         if out and (chance.random() < 0.7 or not present):
