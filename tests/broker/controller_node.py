@@ -64,7 +64,7 @@ class ControllerNode(DrivenBroker):
             self.whole.startup.on_unfenced = lambda: unfenced.append(True)
             while not unfenced:
                 self.on_deadline(max(self.clock.now, self.whole.next_deadline() or 0))
-        while (due := self.next_deadline()) is not None and due <= self.clock.now:  # what it begins with
+        while (due := self.next_deadline()) is not None and due <= self.clock.now:  # the first work of a controller
             self.on_deadline(self.clock.now)
 
     def ask(self, request: Message, version: int | None = None, connection: ConnectionContext = CONNECTION) -> Any:

@@ -56,7 +56,7 @@ SETTINGS = {
 }
 BATCHES = 12
 
-Told = dict[str, object]  # what can be had, by what it is; an error's name where it can't
+Told = dict[str, object]  # what the broker serves, by name; an error's name for what it does not serve
 
 
 def key_in(number: int, name: str) -> str:

@@ -207,7 +207,7 @@ def lose_a_directory(node: ControllerNode) -> None:
 def test_what_was_in_a_lost_directory_moves_in_portions(node: ControllerNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeats, "PORTION", 2)
     lose_a_directory(node)
-    node.beat(2, offline_log_dirs=[directory(2)])  # it says so as long as it is so
+    node.beat(2, offline_log_dirs=[directory(2)])  # each heartbeat names the offline directories
     assert seen_in_turns(node, lambda: led_by_2(node)) == [3, 1, 0]
     assert node.image.brokers[2].log_dirs == (b"e" * 16,)
 

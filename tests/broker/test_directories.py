@@ -373,7 +373,7 @@ def test_coordinators_serve_without_the_partitions_that_are_away(tmp_path: Path)
     for kind in (0, 1):
         answer = node.call(FindCoordinatorRequest(key_type=kind, coordinator_keys=keys), 4)
         assert {each.error_code for each in answer.coordinators} == {0, ErrorCode.COORDINATOR_NOT_AVAILABLE}
-    # who asks without looking for the coordinator first, is sent to look for it
+    # a client that asks without a look-up of the coordinator is told to look it up
     refusals = {node.broker.groups.refusal(key) for key in keys}
     assert refusals == {0, ErrorCode.NOT_COORDINATOR}
     codes = {node.call(InitProducerIdRequest(key, 1000), 4).error_code for key in keys}

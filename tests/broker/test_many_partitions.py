@@ -274,7 +274,7 @@ def test_a_large_fetch_waits_and_is_answered_when_something_comes(broker: Turnin
 
 def test_what_comes_while_a_large_fetch_is_reading_is_not_overlooked(broker: TurningBroker) -> None:
     asked = broker.ask(fetch(range(MANY), wait=1000, min_bytes=1), 12)
-    broker.ask(produce([0]), 9)  # which was read already, and is not watched yet
+    broker.ask(produce([0]), 9)  # the fetch has read partition 0 already, and does not watch it yet
     broker.settle(broker.now)
     answer = asked.answer()
     assert len(bytes(answer.responses[0].partitions[0].records)) > 0
@@ -351,7 +351,7 @@ def test_a_look_up_by_time_asks_some_segments_a_slice(
         many_segments.turn()
     assert asked.answer().topics[0].partitions[0].offset == offset
     again = many_segments.ask(list_offsets([0], timestamp), 7)
-    assert not again.waits  # it is in memory now
+    assert not again.waits  # all that the search needs is in memory now
 
 
 def test_the_oldest_version_learns_times_in_slices_too(many_segments: TurningBroker) -> None:

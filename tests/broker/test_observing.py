@@ -230,7 +230,7 @@ def test_a_disk_that_fails_just_then_keeps_nobody_from_serving(tmp_path: Path, m
     cluster.controller.create("t")
     cluster.run()
     (folder,) = tmp_path.glob("data-*/t-0")
-    if folder.parent.name == "data-0":  # which has the metadata
+    if folder.parent.name == "data-0":  # the directory that has the metadata log
         folder.rename(tmp_path / "data-1/t-0")
     cluster.stop()
 

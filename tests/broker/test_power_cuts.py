@@ -112,10 +112,10 @@ class World:
         broker.create_missing_topics([CONSUMER_OFFSETS, TRANSACTION_STATE])
         broker.transactions.new_producer_id()  # a block of ids is reserved
         broker.logs.submit = self.machine.jobs.append
-        self.offsets: dict[str, int] = {}  # by group: what it was told is committed
-        self.told: dict[bytes, bool] = {}  # by the value of its records: how a transaction ended
-        self.sent: dict[bytes, set[int]] = {}  # where a transaction wrote
-        self.with_offsets: set[bytes] = set()  # those that commit offsets too
+        self.offsets: dict[str, int] = {}  # by group: the offset that was acknowledged as committed
+        self.told: dict[bytes, bool] = {}  # by the value of a transaction's records: whether it was committed
+        self.sent: dict[bytes, set[int]] = {}  # by value: the partitions that the transaction wrote to
+        self.with_offsets: set[bytes] = set()  # values of transactions that commit offsets too
         self.asking: list[Asking | None] = []
 
     def promises(self) -> object:

@@ -49,7 +49,7 @@ class Life:
         self.fs = CrashFileSystem()
         self.broker = started(self.fs)
         self.broker.logs.submit = self.threads.submit
-        self.written: dict[bytes, bytes | None] = {}  # by value: the id of its topic
+        self.written: dict[bytes, bytes | None] = {}  # by record value: the id of the topic it was written to
         self.synced: set[bytes] = set()
         self.topic_id: bytes | None = None
         self.seen = Seen()

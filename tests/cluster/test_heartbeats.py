@@ -248,7 +248,7 @@ def test_a_lost_directory_leaves_the_registration_and_its_leaders_move(node: Con
     ]
     assert [node.image.topics[topic].partitions[0].leader for topic in "tu"] == [1, 2]
     written = len(node.written)
-    node.beat(1, offline_log_dirs=lost)  # it says so as long as it is so
+    node.beat(1, offline_log_dirs=lost)  # each heartbeat names the offline directories
     assert len(node.written) == written
 
 

@@ -92,7 +92,7 @@ def test_a_partition_named_twice_is_changed_once(cluster: Cluster) -> None:
 
 
 def test_a_state_of_recovery_that_does_not_exist_is_refused(cluster: Cluster) -> None:
-    topic, _ = partition_in(cluster)  # by it a controller of Kafka's gives up its office
+    topic, _ = partition_in(cluster)  # the state at which a Kafka controller resigns
     decision = alter_partition(cluster.controller, request(topic.id, wanted([1, 2], recovery_state=7)))
     assert (decision.reply.topics[0].partitions[0].error_code, decision.records) == (ErrorCode.INVALID_REQUEST, [])
 

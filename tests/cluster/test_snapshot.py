@@ -167,7 +167,7 @@ def test_a_large_one_is_encoded_in_steps_and_is_of_one_moment(make: Callable[...
         node.apply(PartitionRecord(600 + steps, topics[2], [1], [1], [], [], 1))
         if steps == 1:
             node.apply(RemoveTopicRecord(topics[1]), ClearElrRecord())
-        node.keeper.begin(node.now)  # not before this one is there
+        node.keeper.begin(node.now)  # has no effect before the snapshot under way is complete
         node.keeper.on_deadline(node.now)
     assert steps > 3
     assert node.names(".checkpoint") == [snapshot_name(end_offset, 1)]
@@ -229,7 +229,7 @@ def test_retention_by_time_goes_by_what_the_snapshots_hold(make: Callable[..., N
     assert len(node.log.snapshots) == 5
     node.restart()
     node.pass_time(HOUR * 7)
-    assert [each.end_offset for each in node.log.snapshots][-1] == 7  # that of the restart, and it stays
+    assert [each.end_offset for each in node.log.snapshots][-1] == 7  # the snapshot of the restart, which stays
     assert len(node.log.snapshots) == 4
     node.pass_time(HOUR * 30)
     assert [each.end_offset for each in node.log.snapshots] == [7]

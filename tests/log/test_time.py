@@ -60,7 +60,7 @@ def test_retention_compares_timestamps_with_the_wall_clock(logs: LogManager) -> 
     log = logs.create("t", 0, TOPIC_ID, NOW)
     for _ in range(3):
         log.append(batch(size=700), logs.clock.wall)
-    set_back(logs, 15 * MINUTE)  # by the wall clock the records are not even written yet
+    set_back(logs, 15 * MINUTE)  # by the wall clock the records are from the future
     assert log.log_start_offset == 0
     set_back(logs, 31 * MINUTE)
     assert log.log_start_offset == 3

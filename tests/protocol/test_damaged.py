@@ -28,7 +28,7 @@ EXTREMES = [
     b"\xff\xff\xff\xff\x7f",
     b"\x00",
 ]
-DAMAGES = 25  # of each golden message
+DAMAGES = 25  # per golden message
 MEMORY = 1 << 20
 
 

@@ -224,7 +224,7 @@ def test_changes_at_run_time_are_heeded() -> None:
     assert not quota.full(HERE)
     assert quota.enter("10.0.0.1", HERE) == 1
     assert [quota.enter("127.0.0.1", HERE) for _ in range(4)] == [None, None, None, 3]
-    assert come_at_once(quota, now=0) == 5  # of the 10 that a rate of 1 allows at first
+    assert come_at_once(quota, now=0) == 5  # the rest of the 10 connections that a rate of 1 allows at first
 
 
 def test_a_listener_may_have_limits_of_its_own() -> None:

@@ -72,7 +72,7 @@ def test_what_is_served_at_once_is_sent_at_once(monkeypatch: pytest.MonkeyPatch,
     assert not answers.gathers  # nor are the others of this turn kept
     answers.gather(100)
     answers.add(Noting("a", sent), b"2")
-    assert answers.gathers  # of so many it is always worth it
+    assert answers.gathers  # gathering is always worth it for so many
     assert len(sent) == 1
 
 
@@ -194,7 +194,7 @@ def test_whatever_a_client_asks_its_answers_keep_their_order(monkeypatch: pytest
     monkeypatch.setattr(event_loop_module, "_SERVED_AT_ONCE_NS", 0)
     monkeypatch.setattr(event_loop_module, "_LONGEST_TURN_NS", 10**12)  # a busy machine ends no turn
     loop = new_event_loop()
-    sends: list[tuple[int, int]] = []  # how many had been served when so many bytes were sent
+    sends: list[tuple[int, int]] = []  # (requests served by then, bytes sent)
 
     async def scenario() -> None:
         turns, served = EventLoop(loop, SystemClock()), list[bytes]()
@@ -218,7 +218,7 @@ def test_whatever_a_client_asks_its_answers_keep_their_order(monkeypatch: pytest
         await asyncio.sleep(0.05)
         assert received(pairs[0][1]) == [b"one", b"two"]
         assert received(pairs[1][1]) == [b"one", b"big" * (KEPT_BYTES // 3 + 1), b"two"]
-        assert received(pairs[2][1]) == [b"one"]  # what it is owed comes before the end
+        assert received(pairs[2][1]) == [b"one"]  # answers that are due come before the end
         assert [channel.closed for channel in channels] == [False, False, True, True]
         assert len(channels[3].lost) == 1
         for channel in channels:
@@ -245,7 +245,7 @@ def test_an_answer_leaves_before_the_next_request_of_its_channel_is_served() -> 
     Otherwise a crash in between would leave a producer in doubt about more than its last batch.
     """
     loop = new_event_loop()
-    answered: list[tuple[bytes, int]] = []  # what was sent, and how many of that channel had been served
+    answered: list[tuple[bytes, int]] = []  # (bytes sent, requests of that channel served by then)
 
     async def scenario() -> None:
         turns = EventLoop(loop, SystemClock())

@@ -242,7 +242,7 @@ def test_a_client_without_a_name_is_closed_and_the_log_says_why(
 
     async def scenario() -> None:
         async with serving(tmp_path, nameless, **settings) as (server, connect, router):
-            for _ in range(3):  # what is known of a name is not found out again
+            for _ in range(3):  # the verdict on a name is remembered
                 client = await connect()
                 client.send(b"echo:never")
                 assert await client.closed()

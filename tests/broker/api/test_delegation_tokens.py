@@ -129,7 +129,7 @@ def test_without_a_secret_key_tokens_are_disabled(tmp_path: Path) -> None:
     answers = node.every_request()
     assert {answer.error_code for answer in answers} == {ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED}
     assert (answers[0].principal_name, answers[0].issue_timestamp_ms) == ("alice", 0)
-    # what this node looks at comes first
+    # the checks of this node come first
     assert node.create("bob").error_code == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
     assert node.create("", "Group:x").error_code == ErrorCode.INVALID_PRINCIPAL_TYPE
 

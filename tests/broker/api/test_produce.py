@@ -326,7 +326,7 @@ def test_records_that_lost_their_leader_while_they_were_looked_at(tmp_path: Path
 
 def test_a_partition_that_came_after_the_coordinator_was_asked_is_to_be_tried_again(tmp_path: Path) -> None:
     broker = LaterBroker(tmp_path)
-    broker.add("t", 17)  # one more than are written before others have their turn
+    broker.add("t", 17)  # one partition more than a turn writes
     broker.change("t", 16, leader=ANOTHER_NODE)
     inside = batch(b"v", producer_id=0, producer_epoch=0, base_sequence=0, transactional=True)
     request = asked({index: batch(b"a") for index in range(16)} | {16: inside}, transactional_id="x")

@@ -252,7 +252,7 @@ def test_one_change_waits_for_the_one_before_it(nodes: Neighbourhood) -> None:
     nodes.settle()
     assert [told(each) for each in (first, again, second)] == [
         ErrorCode.NONE,
-        ErrorCode.NONE,  # it is done
+        ErrorCode.NONE,  # the second request finds the work done
         ErrorCode.NONE,
     ]
     assert got(nodes.call(1, fetching(nodes, 4), 1)) == [(2, 2, 2)]
@@ -344,7 +344,7 @@ def test_a_coordinator_that_stays_away_is_an_error_and_nothing_is_lost(nodes: Ne
     nodes.settle()
     nodes.network.cut.add(2)
     answers = nodes.asked(1, acknowledging(nodes, 1, 0, 2, ACCEPT), 1)
-    for _ in range(130):  # as long as is asked, and shorter than the locks last
+    for _ in range(130):  # for the time of all retries, which is shorter than the locks last
         nodes.wait(100)
     assert told(answers) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     nodes.network.cut.clear()

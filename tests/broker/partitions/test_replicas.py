@@ -328,7 +328,7 @@ def test_a_fetch_that_waits_hears_of_another_leader(broker: LightBroker) -> None
     assert code_in(parked) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-@pytest.mark.parametrize("version", [12, 13])  # by name, and by an id whose name the fetch goes on to know
+@pytest.mark.parametrize("version", [12, 13])  # topics by name, and by id; the fetch remembers the id's name
 def test_a_fetch_that_waits_hears_of_the_end_of_its_topic(broker: LightBroker, version: int) -> None:
     topic_id = broker.add("t")
     parked = waiting_fetch(broker, version)

@@ -45,7 +45,7 @@ class Held(RealBroker):
     """A broker with windows of three seconds, and the clients that it holds up."""
 
     def __init__(self, directory: Path, **settings: str) -> None:
-        self.request_ns = 0  # that each request takes
+        self.request_ns = 0  # the time that each request takes
         super().__init__(directory, **{"quota.window.num": "3", "controller.quota.window.num": "3", **settings})
         self.connection.principal = "User:alice"
         self.call(CreateTopicsRequest([CreatableTopic("t", 1, 1)], 1000), 5)
@@ -141,7 +141,7 @@ def test_versions_without_the_field_are_held_up_all_the_same(node: Held) -> None
     node.allow(request_percentage=0.01)
     node.request_ns = MILLISECOND_NS
     node.muted.clear()
-    assert node.call(ListGroupsRequest(), 0).throttle_time_ms == 0  # not in version 0
+    assert node.call(ListGroupsRequest(), 0).throttle_time_ms == 0  # the answer has no throttle time in version 0
     assert len(node.muted) == 1
 
 

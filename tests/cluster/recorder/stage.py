@@ -58,7 +58,7 @@ from pykafka_broker.records.record import iter_records
 MARKERS = (RecordType.BEGIN_TRANSACTION, RecordType.END_TRANSACTION)
 RELEASE = "release"  # among the settings: whose level of metadata.version
 SESSION_S = 2.0
-SETTLED_S = 0.05  # what follows from a request without being its answer is written by then
+SETTLED_S = 0.05  # records that follow from a request after its answer are written by then
 
 
 def directory(broker_id: int, number: int = 0) -> bytes:
@@ -117,7 +117,7 @@ class Stage:
     def _write(self, what: str, request: Message | None, version: int, answer: Message | None) -> None:
         line: dict[str, Any] = {"section": self.section, "what": what}
         for topic in getattr(answer, "topics", ()) if isinstance(request, CreateTopicsRequest) else ():
-            topic.configs = []  # there are many, and they are not asked about here
+            topic.configs = []  # the configs are many, and the scripts are not about them
         if request is not None and answer is not None:
             line["api"] = ApiKey(request.API_KEY).name
             line["version"] = version

@@ -71,7 +71,7 @@ def read_back(log: PartitionLog, appended: dict[int, bytes], start: int, synced:
         for header, data in iter_batches(read.records.read()):
             check_crc(data, header)
             assert bytes(data) == appended.get(header.base_offset), f"{log}: made up at {header.base_offset}"
-            if header.last_offset >= start:  # else deleted, which is not yet certain
+            if header.last_offset >= start:  # batches below are deleted, though perhaps not yet on disk
                 known = log.epochs.epoch_at(header.last_offset)
                 assert known == header.partition_leader_epoch, f"{log}: {known} of {log.epochs.entries} for {header}"
             gap = header.base_offset > offset

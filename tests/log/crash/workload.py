@@ -43,11 +43,11 @@ class Promises:
     """The promises made to the workload: the batches that were appended, and those that are certainly on disk."""
 
     def __init__(self) -> None:
-        self.ids: dict[Key, bytes] = {}  # as the metadata have them; a folder with another id is of an earlier topic
-        self.appended: dict[Key, dict[int, bytes]] = {}  # by base offset, as they lie in the log
-        self.synced: dict[Key, int] = {}  # end of what was acknowledged after a sync
-        self.start: dict[Key, int] = {}  # below it nothing need be there
-        self.gone: set[Key] = set()  # being deleted: may be there or not
+        self.ids: dict[Key, bytes] = {}  # the metadata's topic ids; a folder with another id is of an earlier topic
+        self.appended: dict[Key, dict[int, bytes]] = {}  # batches by base offset, as stored in the log
+        self.synced: dict[Key, int] = {}  # end offset that was acknowledged after a sync
+        self.start: dict[Key, int] = {}  # batches below this offset may be gone
+        self.gone: set[Key] = set()  # partitions being deleted: their folders may exist or not
 
     def so_far(self) -> object:
         """Return all promises in a form that can be compared with the promises of another time."""
@@ -250,7 +250,7 @@ class Workload:
         end = max(bases, default=log.log_start_offset)  # a batch goes whole
         kept = dict(self.promises.appended[key])
         self.promises.cut(key, end)
-        self.promises.appended[key] = kept  # in the middle of it they may be there
+        self.promises.appended[key] = kept  # a crash during the truncation may leave these batches
         log.truncate_to(end)
         self.promises.cut(key, end)
         self.sequences[key] = next_sequence(log)
@@ -262,7 +262,7 @@ class Workload:
             return
         start = log.log_end_offset + self.random.randrange(20)
         self.promises.synced.pop(key, None)
-        self.promises.start[key] = start  # in the middle of it all, some or nothing may be there
+        self.promises.start[key] = start  # a crash meanwhile may leave all, some or none of the batches
         log.restart_at(start, self.now)
         self.promises.appended.pop(key, None)
         self.sequences[key] = next_sequence(log)

@@ -216,7 +216,7 @@ class Player:
             ]
             request.task_end_offsets = [TaskOffset(*task, END_OFFSET) for task in self._tasks]
         answer = self._ask(request, 1)
-        if answer.error_code:  # of two members with the same instance id the second one
+        if answer.error_code:  # the answer to the second member with the same instance id
             thread.lives = False
             self.told[-1].append(f"{self._threads.index(thread)} refused {answer.error_code}")
             return False
