@@ -402,7 +402,10 @@ def test_when_the_metadata_is_told_the_checkpoint_says_where_the_copy_starts(tmp
 
 @pytest.mark.parametrize("refused", [False, True])
 def test_a_copy_goes_only_when_the_metadata_names_the_old_directory_again(tmp_path: Path, refused: bool) -> None:
-    """Until then the copy shows that there is a log somewhere. What was cut off meanwhile is copied anew then."""
+    """A copy stays until the metadata name the old directory again: it shows that there is a log somewhere.
+
+    What was cut off meanwhile is copied anew then.
+    """
     logs = started(tmp_path)
     fill(logs)
     metadata = Metadata(logs)

@@ -401,7 +401,7 @@ def bounds(log: PartitionLog) -> tuple[int, int]:
 
 @pytest.fixture
 def trimmed(leader: PartitionLog) -> PartitionLog:
-    """Return a leader with offsets 0-1 and 2-31 in two batches of different epochs, whose log starts at 10."""
+    """A leader with offsets 0-1 and 2-31 in two batches of different epochs, whose log starts at 10."""
     leader.append(batch(2), NOW)
     leader.append(batch(30, producer_id=7, epoch=0, sequence=0), NOW, leader_epoch=1)
     leader.delete_records_before(10)

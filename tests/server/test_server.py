@@ -185,7 +185,7 @@ async def serving(
 
 @pytest.fixture(params=["epoll", "the loop's readers"])
 def readiness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the test with epoll and with the readers of asyncio's own loop."""
+    """The two ways to learn that sockets are ready: epoll, and the readers of asyncio's own loop."""
     if request.param != "epoll":
         monkeypatch.setattr("tests.server.support.new_event_loop", asyncio.new_event_loop)
 
