@@ -26,7 +26,7 @@ CONNECTION = ConnectionContext(1, "CONTROLLER", ("127.0.0.1", 9093), ("127.0.0.1
 
 
 class Waiting:
-    """An answer that is not there yet."""
+    """An answer that has not come yet."""
 
     def __init__(self, pending: PendingReply, api_key: ApiKey, version: int) -> None:
         self.reply: Any = None
@@ -64,11 +64,11 @@ class ControllerNode(DrivenBroker):
             self.whole.startup.on_unfenced = lambda: unfenced.append(True)
             while not unfenced:
                 self.on_deadline(max(self.clock.now, self.whole.next_deadline() or 0))
-        while (due := self.next_deadline()) is not None and due <= self.clock.now:  # what it begins with
+        while (due := self.next_deadline()) is not None and due <= self.clock.now:  # the first work of a controller
             self.on_deadline(self.clock.now)
 
     def ask(self, request: Message, version: int | None = None, connection: ConnectionContext = CONNECTION) -> Any:
-        """The answer, or a `Waiting`."""
+        """Send a request and return its answer, or a `Waiting`."""
         api_key = ApiKey(request.API_KEY)
         if version is None:
             version = SPECS[api_key].stable_max_version
@@ -78,25 +78,25 @@ class ControllerNode(DrivenBroker):
         return decoded(answer or [], api_key, version)
 
     def register(self, broker_id: int, incarnation: int = 1, *, previous: int = -1, **fields: Any) -> Any:
-        """The answer to a registration; each broker has a directory of its own."""
+        """Register a broker with a directory of its own and return the answer."""
         return self.ask(registration(broker_id, incarnation, previous, **{"cluster_id": self.cluster_id, **fields}))
 
     def beat(self, broker_id: int, epoch: int | None = None, **fields: Any) -> Any:
-        """The answer to a heartbeat of one that has applied all metadata."""
+        """Send a heartbeat of a broker that has applied all metadata and return the answer."""
         if epoch is None:
             epoch = self.image.brokers[broker_id].epoch
         fields = {"current_metadata_offset": self.metadata.applied_offset, **fields}
         return self.ask(BrokerHeartbeatRequest(broker_id, epoch, **fields))
 
     def join(self, *broker_ids: int) -> None:
-        """They register and are unfenced."""
+        """Register these brokers and have them unfenced."""
         for broker_id in broker_ids:
             assert self.register(broker_id).error_code == 0
             assert self.beat(broker_id).is_fenced is False
 
     @property
     def written(self) -> list[Any]:
-        """The records of the metadata log, without control records."""
+        """Return the records of the metadata log, without control records."""
         from tests.cluster.support import log_records
 
         return log_records(self.metadata.log.log)

@@ -1,4 +1,4 @@
-"""A data directory with a bit of everything, ways to damage its files, and what can still be had from it."""
+"""A data directory with a bit of everything, ways to damage its files, and a look at what is left of it."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ SETTINGS = {
 }
 BATCHES = 12
 
-Told = dict[str, object]  # what can be had, by what it is; an error's name where it can't
+Told = dict[str, object]  # what the broker serves, by name; an error's name for what it does not serve
 
 
 def key_in(number: int, name: str) -> str:
-    """A key of that shard."""
+    """Return a key of that shard."""
     return next(f"{name}{each}" for each in range(100) if partition_for(f"{name}{each}", SHARDS) == number)
 
 
@@ -70,7 +70,7 @@ def share_key_in(topic_id: bytes, number: int) -> ShareKey:
 
 
 def make(directory: Path) -> RealBroker:
-    """A broker that runs on a directory in which there is something of every kind."""
+    """Run a broker on a new directory and store something of every kind there."""
     node = RealBroker(directory, **SETTINGS)
     for topic, partitions in (("t", 2), ("u", 1)):
         configs = [CreatableTopicConfig("segment.ms", "1000"), CreatableTopicConfig("index.interval.bytes", "100")]
@@ -118,7 +118,7 @@ def _commit_offset(node: RealBroker, group_id: str) -> None:
 
 
 def begin_transaction(node: RealBroker, transactional_id: str) -> tuple[int, int]:
-    """Records of it are in t-0; returns its producer."""
+    """Begin a transaction with records in t-0; return its producer."""
     node.broker.create_missing_topics(["__transaction_state"])
     producer = node.call(InitProducerIdRequest(transactional_id, 60_000), 4)
     assert producer.error_code == 0
@@ -146,7 +146,7 @@ def _transact(node: RealBroker, transactional_id: str, *, commit: bool) -> None:
 
 
 def told(node: RealBroker) -> Told:
-    """Everything that was acknowledged, as far as the broker says it."""
+    """Return all that was acknowledged, as far as the broker's answers tell it."""
     found: Told = {f"{topic}-{partition}": fetched(node, topic, partition) for topic, partition in DATA}
     for number in range(SHARDS):
         group = node.call(
@@ -181,7 +181,7 @@ def _share_state(node: RealBroker, number: int) -> object:
 
 
 def fetched(node: RealBroker, topic: str, partition: int) -> object:
-    """Values of all records by their offsets, as far as they can be had, or why none can."""
+    """Return the values of all readable records by their offsets, or the reason why none is readable."""
     values: dict[int, bytes] = {}
     offset = 3 if topic == "u" else 0
     while True:

@@ -1,4 +1,4 @@
-"""A broker driven by hand: the time comes with each call, and its parts are within reach."""
+"""A broker that a test drives by hand: each call gives the time, and the broker's parts are accessible."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pykafka_broker.protocol.stored.partition_change_record import PartitionChan
 
 
 class DrivenBroker:
-    """`listeners` may be added to before `start`."""
+    """A broker without sockets, driven by hand; a test may add to `listeners` before `start`."""
 
     def __init__(
         self,
@@ -136,19 +136,19 @@ class DrivenBroker:
         return self.services.node_id
 
     def partition(self, topic: str, number: int) -> Partition:
-        """One that this node leads."""
+        """Return a partition that this node leads."""
         return self.services.replicas.leader(topic, number)
 
     def partition_log(self, topic: str, number: int) -> PartitionLog:
         return self.partition(topic, number).log
 
     def elect_again(self, topic: str, times: int = 1) -> None:
-        """The leaders of its partitions begin new epochs."""
+        """Let the leaders of the topic's partitions begin new epochs."""
         for _ in range(times):
             self.elect(topic, self.node_id)
 
     def elect(self, topic: str, leader: int) -> None:
-        """All its partitions have that leader, in a new epoch."""
+        """Give all partitions of the topic that leader, in a new epoch."""
         described = self.image.topics[topic]
         self.commit_metadata(
             [
@@ -174,5 +174,5 @@ class DrivenBroker:
 
 
 def settings(**config: str) -> Mapping[str, str]:
-    """Config keys with underscores for dots."""
+    """Return settings whose config keys are given with underscores for dots."""
     return {key.replace("_", "."): value for key, value in config.items()}

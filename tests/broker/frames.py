@@ -1,4 +1,4 @@
-"""Requests as the frames that a connection brings, and what the pieces of an answer say."""
+"""Requests as frames of a connection, and the bytes and fields of answers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Several whole brokers without sockets, and a network between them that a test can hold up.
 
-What one of them commits to the metadata is committed by all, as if one controller had told them. What a leader has is
-carried by hand to who leads next (`move`).
+Metadata records that one node commits are committed by all, as if one controller had sent them. A leader's records
+are carried by hand to the next leader (`move`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Sent(NamedTuple):
 
 
 class Line:
-    """What one node has to another, for one purpose."""
+    """A connection of one node to another, for one purpose."""
 
     def __init__(self, network: Network, source: int, address: Address, client_id: str) -> None:
         self.network, self.client_id = network, client_id
@@ -82,7 +82,7 @@ class Line:
 
 
 class Lines:
-    """The port of one node."""
+    """The connections that one node opens to others."""
 
     def __init__(self, network: Network, source: int) -> None:
         self._network, self._source = network, source
@@ -92,7 +92,10 @@ class Lines:
 
 
 class Network:
-    """What is on its way arrives when a test says so (`run`). `log` has from, to, client id and request of each."""
+    """The network between nodes: requests arrive when a test says so (`run`).
+
+    `log` has source, target, client id and request of each request that arrived.
+    """
 
     def __init__(self, nodes: dict[int, DrivenBroker]) -> None:
         self.sent: deque[Sent] = deque()
@@ -106,12 +109,12 @@ class Network:
         self._connections = itertools.count(1000)
 
     def run(self) -> None:
-        """Until nothing is under way."""
+        """Deliver requests until nothing is under way."""
         while self.sent:
             self.step()
 
     def step(self) -> None:
-        """One request, and its answer if there is one at once."""
+        """Deliver one request, and its answer if there is one at once."""
         line, request, on_reply, version = self.sent.popleft()
         if line.closed or line.target in self.cut or line.source in self.silent:
             on_reply(LinkBroken("nobody there"))
@@ -132,7 +135,7 @@ class Network:
         ask(self._nodes[line.target], connection, request, version, answered, line.client_id)
 
     def deliver(self) -> None:
-        """The answers of slow nodes."""
+        """Deliver the answers of slow nodes."""
         while self._late:
             on_reply, answer = self._late.popleft()
             on_reply(answer)
@@ -146,7 +149,7 @@ def ask(
     on_reply: Callable[[Any], None],
     client_id: str = "test",
 ) -> Future[Any] | None:
-    """Ask through the router; the answer is encoded and decoded. What waits is returned."""
+    """Send a request through the router; its answer is encoded and decoded. A pending answer is returned."""
 
     def answered(pieces: Sequence[Any]) -> None:
         on_reply(decoded(pieces, request.API_KEY, version))
@@ -210,7 +213,10 @@ class Neighbourhood:
     # -- metadata
 
     def commit(self, source: int, records: Sequence[ApiMessageAndVersion]) -> None:
-        """By `source` first, then by all others; what follows from it there comes after that."""
+        """Apply committed records at `source` first, then at all other nodes.
+
+        Records that are committed as a consequence reach the other nodes afterwards.
+        """
         if not records:
             return
         first = not self._undelivered
@@ -223,7 +229,7 @@ class Neighbourhood:
             self._undelivered.popleft()
 
     def add(self, topic: str, *leaders: int, replicas: tuple[int, ...] = (), **overrides: str) -> bytes:
-        """A topic with a partition for each leader, who is the only replica if `replicas` are not said; its id."""
+        """Add a topic with a partition for each leader, the only replica unless `replicas` are given; return its id."""
         topic_id = next(self._topic_ids).to_bytes(16, "big")
         records: list[Any] = [TopicRecord(topic, topic_id)]
         records += [
@@ -245,7 +251,7 @@ class Neighbourhood:
         return topic_id
 
     def move(self, topic: str, number: int, to: int) -> None:
-        """Another leader, who has all that the one before has."""
+        """Give a partition another leader, which has all records of the leader before."""
         state = self[1].image.topics[topic].partitions[number]
         old = self[state.leader].logs.get(topic, number)
         new = self[to].logs.get(topic, number)
@@ -256,39 +262,39 @@ class Neighbourhood:
         self.change(topic, number, leader=to, isr=[to])
 
     def remove(self, topic: str) -> None:
-        """It is deleted."""
+        """Delete a topic."""
         self.commit(1, [ApiMessageAndVersion(RemoveTopicRecord(self[1].image.topics[topic].id), 0)])
 
     def change(self, topic: str, number: int = 0, **fields: Any) -> None:
-        """Whatever a PartitionChangeRecord names."""
+        """Change any fields of a partition that a PartitionChangeRecord can name."""
         record = PartitionChangeRecord(number, self[1].image.topics[topic].id, **fields)
         self.commit(1, [ApiMessageAndVersion(record, 1 if "directories" in fields else 0)])
 
     # -- requests and time
 
     def asked(self, node: int, request: Message, version: int) -> list[Any]:
-        """Where the answer comes, once it does."""
+        """Send a request to a node; return a list that gets the answer once it comes."""
         answers: list[Any] = []
         self.connection.id += 1
         ask(self[node], self.connection, request, version, answers.append)
         return answers
 
     def call(self, node: int, request: Message, version: int) -> Any:
-        """The answer, with whatever the nodes have to say to each other before."""
+        """Send a request and return its answer, after all requests between the nodes that it takes."""
         answers = self.asked(node, request, version)
         self.network.run()
         assert answers, "the request waits"
         return answers[0]
 
     def wait(self, ms: int) -> None:
-        """That much later, with all that is due."""
+        """Let so much time pass, with all that is due on the way."""
         self.now += ms
         for node in self.nodes.values():
             node.clock.set(self.now)
         self.settle()
 
     def settle(self) -> None:
-        """Until nothing is under way, at this time."""
+        """Run all nodes until nothing is under way, without letting time pass."""
         for _ in range(20):
             for node in self.nodes.values():
                 node.whole.on_deadline()
@@ -299,7 +305,7 @@ class Neighbourhood:
         raise AssertionError("they do not come to rest")
 
     def log(self, node: int, topic: str, number: int) -> Any:
-        """What that node has of a partition."""
+        """Return a node's log of a partition."""
         return self[node].logs.get(topic, number)
 
 

@@ -1,4 +1,4 @@
-"""A broker whose controller is a node of the test's: it decides what the tests need, and nothing more."""
+"""A broker whose controller is played by the test and decides only what the tests need."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ NODE = 7
 
 
 class TestController(Voter):
-    """Voter 1, which is active. `told` are the directories that it was told of."""
+    """The active controller, voter 1. `told` are the directories that it was told of."""
 
     __test__ = False
 
@@ -224,7 +224,7 @@ class ObservedCluster:
         self.start()
 
     def ask(self, request: Message, version: int) -> Any:
-        """As a client."""
+        """Send a request as a client does and return the decoded answer."""
         client = ConnectionContext(1, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50000))
         answer = self.router.dispatch(client, framed(request, version, "me"))
         if isinstance(answer, PendingReply):

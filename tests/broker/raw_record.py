@@ -23,7 +23,7 @@ FRAME = b"\0\0"  # type 0 and version 0: what stands before the bytes in the log
 
 
 class OfType1(Raw):
-    """The same under the type 1."""
+    """Bytes in the place of a message, under the type 1."""
 
     __slots__ = ()
     API_KEY = 1

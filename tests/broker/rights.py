@@ -1,7 +1,7 @@
-"""What each API needs a right for: the table of Kafka's checks, with the answer of whoever lacks one of them.
+"""The rights that each API needs: the table of Kafka's checks, with the answer to a client that lacks a right.
 
-Names are of what `test_authorization.py` has made: topics t and u, groups g (classic), c (consumer), s (share) and k
-(streams) whose members read t, and the transactional id x with t in its transaction.
+The names stand for what `test_authorization.py` has made: topics t and u, groups g (classic), c (consumer), s (share)
+and k (streams) whose members read t, and the transactional id x with t in its transaction.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Right = tuple[AclOperation, AclResourceType, str]
 
 
 class Need(NamedTuple):
-    """One check: without all of `rights` the answer says `error`, or what they are for is left out of it."""
+    """One check: for a client with none of `rights` the answer has `error`, or leaves out what they are for."""
 
     error: ErrorCode | None
     rights: tuple[Right, ...]
@@ -55,12 +55,12 @@ def transaction(operation: AclOperation, error: ErrorCode | None = TRANSACTION_D
 
 
 def cluster(*operations: AclOperation, error: ErrorCode = CLUSTER_DENIED) -> Need:
-    """Any of them will do."""
+    """Return a check that any one of the operations on the cluster passes."""
     return Need(error, tuple((operation, AclResourceType.CLUSTER, CLUSTER_NAME) for operation in operations))
 
 
 def either(first: Need, second: Need) -> Need:
-    """One of the two will do; who has neither is told what the second says."""
+    """Return a check that either of two rights passes; a client with neither gets the error of the second."""
     return Need(second.error, first.rights + second.rights)
 
 

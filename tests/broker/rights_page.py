@@ -43,7 +43,7 @@ def page() -> str:
 
 
 def _needed(need: Need) -> str:
-    """`Read Topic`, with what the names of the table stand for left out."""
+    """Return a right in words such as `Read Topic`, without the names that the table uses."""
     return " or ".join(
         dict.fromkeys(f"{_camel(AclOperation(o).name)} {_camel(AclResourceType(r).name)}" for o, r, _ in need.rights)
     )

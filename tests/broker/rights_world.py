@@ -1,6 +1,6 @@
-"""What the names in `rights.py` are of: made by requests, on whatever broker answers them.
+"""The topics, groups and transaction that `rights.py` names: made by requests, on any broker that answers them.
 
-Rule: `ask` sends one request of nested dictionaries and gives the answer; who provides it knows where.
+Rule: `ask` sends one request of nested dictionaries and returns the answer; its provider chooses the broker.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Ask(Protocol):
 
 
 def made(kind: type[Any], fields: dict[str, Any], topic_id: Callable[[str], bytes]) -> Any:
-    """A message of nested dictionaries. A topic id is given as the topic's name."""
+    """Build a message from nested dictionaries. A topic id is given as the topic's name."""
     values = {}
     for name, value in fields.items():
         words = re.findall(r"\w+", str(kind.__init__.__annotations__[name]))
@@ -45,7 +45,7 @@ def made(kind: type[Any], fields: dict[str, Any], topic_id: Callable[[str], byte
 
 
 def codes(answer: Any) -> Iterator[int]:
-    """Every error code in it."""
+    """Yield every error code in an answer."""
     if isinstance(answer, list):
         for one in answer:
             yield from codes(one)
@@ -59,7 +59,7 @@ def codes(answer: Any) -> Iterator[int]:
 
 
 def make_world(do: Ask) -> None:
-    """`do` takes care that each request succeeds."""
+    """Make the topics, groups and transaction of `rights.py`. `do` takes care that each request succeeds."""
     topics = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in ("t", "u")]
     do(ApiKey.CREATE_TOPICS, 7, topics=topics)
     for kind, key in ((0, "g"), (1, "x")):
@@ -87,7 +87,7 @@ def make_world(do: Ask) -> None:
 
 
 def prepare(ask: Ask, asked: Asked, wait_ms: int = 0) -> None:
-    """What the request goes on from."""
+    """Send the request that has to come before `asked`: a ShareFetch before a ShareAcknowledge."""
     if asked.api_key is ApiKey.SHARE_ACKNOWLEDGE:
         wanted = {"topics": [{"topic_id": "t", "partitions": [{"partition_index": 0}]}], "max_wait_ms": wait_ms}
         limits = {"min_bytes": 1, "max_bytes": 1 << 20, "max_records": 10}

@@ -25,7 +25,7 @@ ANOTHER_NODE = 2
 
 
 class LightBroker(DrivenBroker):
-    """Node 1. Topics come by `add`; `now` is moved by hand."""
+    """A broker, node 1. Topics come by `add`; `now` is moved by hand."""
 
     def __init__(self, directory: Path, **config: str) -> None:
         ids = itertools.count(1)
@@ -57,7 +57,7 @@ class LightBroker(DrivenBroker):
         leader: int = 1,
         **overrides: str,
     ) -> bytes:
-        """A new topic; returns its id."""
+        """Add a new topic and return its id."""
         topic_id = next(self._topic_ids).to_bytes(16, "big")
         records: list[Any] = [TopicRecord(topic, topic_id)]
         records += [
@@ -73,7 +73,7 @@ class LightBroker(DrivenBroker):
         return topic_id
 
     def change(self, topic: str, number: int = 0, **fields: Any) -> None:
-        """Another leader, ISR or whatever a PartitionChangeRecord names."""
+        """Change a partition's leader, ISR or whatever a PartitionChangeRecord can name."""
         record = PartitionChangeRecord(number, self.image.topics[topic].id, **fields)
         self.commit_metadata([ApiMessageAndVersion(record, 0)])
 
@@ -89,7 +89,7 @@ class LightBroker(DrivenBroker):
 
 
 def batch(*values: bytes, timestamp: int = NOW, **options: Any) -> bytearray:
-    """One batch whose records are the given values, each with its value as key."""
+    """Build a batch whose records have the given values, each with its value as key."""
     builder = BatchBuilder(**options)
     for value in values:
         builder.append(value, value, timestamp)

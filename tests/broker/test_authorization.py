@@ -42,7 +42,7 @@ TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourc
 
 
 class Denies:
-    """All is allowed but that."""
+    """An authorizer that allows all but the given rights."""
 
     def __init__(self, *denied: Right) -> None:
         self.denied = denied
@@ -72,7 +72,7 @@ def ask(node: RealBroker, api_key: ApiKey, version: int, **fields: Any) -> Any:
 
 
 def texts(answer: Any) -> Iterator[str]:
-    """Every name in it."""
+    """Yield every text in an answer."""
     if isinstance(answer, str):
         yield answer
     for one in answer if isinstance(answer, list) else ():
@@ -83,7 +83,7 @@ def texts(answer: Any) -> Iterator[str]:
 
 @pytest.fixture
 def node(tmp_path: Path) -> RealBroker:
-    """With what the table's names are of."""
+    """A broker with everything that the table's names stand for."""
     node = RealBroker(tmp_path, **SMALL)
 
     def do(api_key: ApiKey, version: int, /, **fields: Any) -> Any:
@@ -327,7 +327,7 @@ def test_a_group_that_is_not_there_is_told_before_topics_that_may_not_be_read(no
 
 
 def test_a_partition_that_may_not_be_read_has_an_empty_list_of_aborted_transactions(node: RealBroker) -> None:
-    """As one that is not there; with other errors it is null."""
+    """The list is empty like that of a partition that does not exist; with other errors the list is null."""
     authorized_by(node, Denies((AclOperation.READ, TOPIC, "t")))
     wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     answer = ask(node, ApiKey.FETCH, 12, max_wait_ms=0, topics=[{"topic": "t", "partitions": [wanted]}])
@@ -388,7 +388,7 @@ def test_brokers_whose_configs_may_not_be_altered_are_compared_with_nothing(
 
 
 class NothingGoes:
-    """A policy."""
+    """A policy that refuses everything."""
 
     def check_topic(self, creation: TopicCreation) -> None: ...
 

@@ -19,7 +19,7 @@ from tests.broker.support import LightBroker
 
 
 class Silent:
-    """A peer that takes everything and answers nothing."""
+    """A server that takes every request and answers none."""
 
     def __init__(self, address: Address, client_id: str) -> None:
         self.address, self.client_id = address, client_id
@@ -69,7 +69,7 @@ def test_a_neighbour_is_found_by_its_registration(tmp_path: Path) -> None:
 
 
 class Asking(RequestBatcher[str]):
-    """Wants topics to be described, two at a time."""
+    """A sender of requests that describe topics, two topics in each."""
 
     client_id = "asking-%d"
 

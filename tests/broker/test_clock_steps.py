@@ -1,4 +1,4 @@
-"""Somebody sets the wall clock, forward and back, by minutes and years: what is under way goes on."""
+"""The wall clock is set forward and back, by minutes and years: what is under way goes on."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SETTINGS = {
 
 
 class SteppedClock(Clock):
-    """Its wall clock is ahead of the steady one, or behind."""
+    """A clock whose wall clock is ahead of the steady clock, or behind."""
 
     __slots__ = ()
     ahead = 0
@@ -62,14 +62,14 @@ class Node(RealBroker):
             self.broker.settle(self.now)
 
     def restart_by_the_wall(self) -> None:
-        """The steady clock of a process begins with what the wall clock shows."""
+        """Start a new process, whose steady clock begins with the time of the wall clock."""
         self.broker.stop(self.now)
         self.now += SteppedClock.ahead
         SteppedClock.ahead = 0
         self.start()
 
     def parked(self, request: Message, version: int) -> list[Any]:
-        """Where the answer will be."""
+        """Send a request that has to wait; return a list that gets the answer once it comes."""
         answer = self.broker.dispatch(self.connection, self.frame(request, version), self.now)
         assert isinstance(answer, PendingReply)
         replies: list[Any] = []

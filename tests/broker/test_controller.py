@@ -1,4 +1,4 @@
-"""What a controller does by itself, when its time comes."""
+"""Acts of a controller without any request, when their time comes: fencing, elections, balancing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def kinds(node: ControllerNode, since: int) -> list[str]:
 
 
 def let_pass(node: ControllerNode, until: int) -> None:
-    """All deadlines on the way, one by one."""
+    """Let time pass, deadline by deadline."""
     while (due := node.next_deadline()) is not None and due <= until:
         node.on_deadline(max(due, node.clock.now))
     node.on_deadline(until)
@@ -116,7 +116,7 @@ def test_a_controller_that_was_stopped_itself_gives_everybody_time(node: Control
 
 @pytest.mark.parametrize("idle", ["0", "500", "60000"])
 def test_a_freeze_that_is_hardly_longer_than_a_session_fences_nobody(tmp_path: Path, idle: str) -> None:
-    """However seldom something is written."""
+    """A freeze hardly longer than a session fences nobody, however seldom the controller writes something."""
     node = ControllerNode(tmp_path, metadata_max_idle_interval_ms=idle)
     node.join(1, 2)
     let_pass(node, NOW + 1_000)
@@ -130,7 +130,7 @@ def test_a_freeze_that_is_hardly_longer_than_a_session_fences_nobody(tmp_path: P
 def with_partitions(
     node: ControllerNode, count: int, *, join: tuple[int, ...] = (1, 2), replicas: tuple[int, ...] = (2, 1)
 ) -> None:
-    """All of them led by node 2."""
+    """Make a topic whose partitions are all led by node 2."""
     node.join(*join)
     assigned = [CreatableReplicaAssignment(number, list(replicas)) for number in range(count)]
     assert node.ask(CreateTopicsRequest([CreatableTopic("t", -1, -1, assigned, [])])).topics[0].error_code == 0
@@ -167,7 +167,7 @@ def test_who_is_heard_of_between_two_portions_is_not_fenced(
 
 
 def seen_in_turns(node: ControllerNode, look: Callable[[], Any]) -> list[Any]:
-    """What is seen now, and after each turn that has something to do at once."""
+    """Return what `look` shows now, and after each turn as long as more work is due at once."""
     seen = [look()]
     while (due := node.next_deadline()) is not None and due <= node.clock.now:
         node.on_deadline(node.clock.now)
@@ -207,7 +207,7 @@ def lose_a_directory(node: ControllerNode) -> None:
 def test_what_was_in_a_lost_directory_moves_in_portions(node: ControllerNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeats, "PORTION", 2)
     lose_a_directory(node)
-    node.beat(2, offline_log_dirs=[directory(2)])  # it says so as long as it is so
+    node.beat(2, offline_log_dirs=[directory(2)])  # each heartbeat names the offline directories
     assert seen_in_turns(node, lambda: led_by_2(node)) == [3, 1, 0]
     assert node.image.brokers[2].log_dirs == (b"e" * 16,)
 
@@ -237,7 +237,7 @@ def test_who_comes_back_leads_again_in_portions(node: ControllerNode, monkeypatc
 
 
 def restarted(node: ControllerNode, path: Path, **config: str) -> ControllerNode:
-    """The next controller of the directory, which has done what is due at once."""
+    """Return the next controller of the directory, after all work that was due at once."""
     node.stop(node.clock.now)
     return ControllerNode(path, **config)
 

@@ -35,7 +35,7 @@ SHARDS = ["__consumer_offsets", "__transaction_state", "__share_group_state"]
 
 
 class World:
-    """The directories before they are damaged, by what became of their broker, and what was acknowledged."""
+    """The directories before they are damaged, of a closed and of a crashed broker, and what was acknowledged."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -52,7 +52,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 def started(directory: Path) -> Told | str:
-    """What a start on it serves, or the one line that ends the start."""
+    """Start a broker on a directory; return what it serves, or the one line that ends the start."""
     try:
         node = RealBroker(directory, **SETTINGS)
     except LogDirectoryError as error:
@@ -64,12 +64,12 @@ def started(directory: Path) -> Told | str:
 
 
 def lost(known: Told, now: Told) -> set[str]:
-    """What is not served as it was."""
+    """Return the names of all that is not served as before."""
     return {name for name, before in known.items() if now[name] != before}
 
 
 def belongs_to(name: str) -> str:
-    """The partition that a file is part of, or nothing for one of the whole directory."""
+    """Return the partition that a file is part of, or nothing for a file of the whole directory."""
     return name.partition("/")[0] if "/" in name else ""
 
 
@@ -102,7 +102,7 @@ def check(world: World, state: str, name: str, how: str, caplog: pytest.LogCaptu
 
 
 def kinds_of(directory: Path) -> Iterable[str]:
-    """One file of each kind in each sort of folder, and all of the metadata's."""
+    """Yield one file of each kind in each sort of folder, and all files of the metadata log."""
     seen = set()
     for name in files_of(directory):
         folder, _, file = name.rpartition("/")

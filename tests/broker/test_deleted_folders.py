@@ -21,7 +21,7 @@ Refuse = Callable[[bool], None]
 
 @pytest.fixture
 def refuse(monkeypatch: pytest.MonkeyPatch) -> Refuse:
-    """Whether folders of t-0 are refused another name."""
+    """A switch that makes each renaming of a folder t-0 fail with a full disk."""
     refused = False
     rename = UnsyncedFileSystem.rename
 
@@ -40,7 +40,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch) -> Refuse:
 
 @pytest.fixture
 def broker(tmp_path: Path, refuse: Refuse) -> RealBroker:
-    """With a record in each of two topics, t and u, which are deleted in one request, and t's folder stays."""
+    """A broker whose topics t and u, a record in each, were deleted in one request; the folder of t stays."""
     made = RealBroker(tmp_path)
     made.draw_distant_ids()
     for name in "tu":

@@ -44,7 +44,7 @@ METADATA = "__cluster_metadata-0"
 
 
 class Node(RealBroker):
-    """The metadata log is in `a`; topics are in `a` and `b`."""
+    """A broker with the metadata log in directory `a` and topics in `a` and `b`."""
 
     def __init__(self, path: Path, dirs: str = "ab", **settings: str) -> None:
         self.path = path
@@ -62,12 +62,12 @@ class Node(RealBroker):
         return list(self.broker.image.topics[name].partitions.values())
 
     def homes(self, name: str = "t") -> list[str]:
-        """Of each partition, by the metadata."""
+        """Return the directory of each partition by the metadata."""
         names = {directory.id: Path(directory.path).name for directory in self.broker.logs.directories}
         return [names.get(partition.directory_of(1), "?") for partition in self.partitions(name)]
 
     def places(self, name: str = "t") -> list[str]:
-        """Of each partition, by the folders."""
+        """Return the directory of each partition by the folders on disk."""
         found = {int(path.name[2:]): path.parent.name for path in self.path.glob(f"[a-z]/{name}-[0-9]")}
         return [found[number] for number in sorted(found)]
 
@@ -373,7 +373,7 @@ def test_coordinators_serve_without_the_partitions_that_are_away(tmp_path: Path)
     for kind in (0, 1):
         answer = node.call(FindCoordinatorRequest(key_type=kind, coordinator_keys=keys), 4)
         assert {each.error_code for each in answer.coordinators} == {0, ErrorCode.COORDINATOR_NOT_AVAILABLE}
-    # who asks without looking for the coordinator first, is sent to look for it
+    # a client that asks without a look-up of the coordinator is told to look it up
     refusals = {node.broker.groups.refusal(key) for key in keys}
     assert refusals == {0, ErrorCode.NOT_COORDINATOR}
     codes = {node.call(InitProducerIdRequest(key, 1000), 4).error_code for key in keys}

@@ -34,7 +34,7 @@ def started(fs: CrashFileSystem, **settings: str) -> DrivenBroker:
 
 
 class Crashes:
-    """`synced`: how far each partition is on disk for certain, by what was told."""
+    """The crashes of one workload. `synced`: the offset up to which each partition is said to be on disk."""
 
     def __init__(self) -> None:
         self.fs = CrashFileSystem()
@@ -69,7 +69,7 @@ class Crashes:
                 assert partition.leader == 1, what
 
     def check_without(self, fs: CrashFileSystem, what: str) -> None:
-        """The second directory is away, and comes back."""
+        """Check a start without the second directory, and one after it has come back."""
         data = fs._find("/data")
         assert isinstance(data, SimDirectory)
         away = data.entries.get("b")
@@ -83,7 +83,7 @@ class Crashes:
         self.check(fs, what)
 
     def check_removed(self, fs: CrashFileSystem, what: str) -> None:
-        """The second directory is taken out of `log.dirs`, and put in again."""
+        """Check a start with the second directory taken out of `log.dirs`, and one after it is put in again."""
         if not self.synced:
             return
         broker = started(fs, log_dirs="/data/a")
@@ -93,7 +93,7 @@ class Crashes:
 
 
 def end_offset(broker: DrivenBroker, key: Key) -> float:
-    """Of what is out of reach nobody can say."""
+    """Return a partition's log end offset, infinity if its directory is out of reach."""
     try:
         return broker.partition_log(*key).log_end_offset
     except ApiError as error:

@@ -1,5 +1,6 @@
-"""What ends a producer is told by a coordinator that has followers only once it is committed anew: one that was away
-and has not heard that it is no longer the coordinator can't do that.
+"""Errors that end a producer: a coordinator with followers sends them only after a new commit.
+
+A coordinator that was away and has not heard that another node took over can't commit, so it ends no producer.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ class Coordinator:
         self.records = self.log.log.log_end_offset
 
     def ask(self, handler: Any, key: ApiKey, request: Any, version: int) -> Any:
-        """The answer, or the future of it."""
+        """Call a handler and return its answer, or the future of it."""
         return handler(self.broker.services, self.broker.context(key, version), request)
 
     def acknowledge(self) -> None:
-        """The follower has all that there is."""
+        """Let the follower fetch up to the end of the log."""
         if self.log.followers is not None:
             self.log.fetched_by(ANOTHER_NODE, self.log.log.log_end_offset, NOW)
 

@@ -13,7 +13,7 @@ from tests.broker.test_directories import Node
 
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
-    """Its threads don't get round to making folders."""
+    """A broker whose threads don't get round to making folders."""
     node = Node(tmp_path)
 
     def submit(job: Job) -> None:

@@ -57,11 +57,11 @@ class Coordinator:
         self.records = self.log.log.log_end_offset
 
     def ask(self, handler: Any, key: ApiKey, request: Any, version: int) -> Any:
-        """What the handler returns."""
+        """Call a handler with a request and return its result."""
         return handler(self.broker.services, self.broker.context(key, version), request)
 
     def acknowledge(self) -> None:
-        """The follower has all that there is."""
+        """Let the follower fetch up to the end of the log."""
         if self.log.followers is not None:
             self.log.fetched_by(ANOTHER_NODE, self.log.log.log_end_offset, self.broker.now)
 
@@ -117,7 +117,7 @@ ALL = [commit_of_a_stranger, offsets, offsets_of_old, beat, join, consumer_beat,
 
 
 def heard_of(answer: Any) -> list[Exception | None]:
-    """What whoever waits for the answer hears, in time."""
+    """Return a list that gets the answer's error, None for none, once the answer comes."""
     heard: list[Exception | None] = []
     assert isinstance(answer, Future)
     answer.add_done_callback(lambda future: heard.append(future.error))
@@ -163,7 +163,7 @@ def test_what_is_asked_at_once_shares_a_record(coordinator: Coordinator) -> None
 
 
 def test_it_changes_nothing(coordinator: Coordinator) -> None:
-    """Neither here nor where the log is read anew."""
+    """A refused request changes nothing, neither here nor where the log is loaded anew."""
     beat(coordinator)
     coordinator.acknowledge()
     for leader in (ANOTHER_NODE, 1):

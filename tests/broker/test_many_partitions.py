@@ -45,7 +45,7 @@ MOST_A_TURN = 32  # partitions, for one request; with others it has its share of
 
 
 class TurningBroker(LightBroker):
-    """Its slices go on when the test turns."""
+    """A broker whose slices of work go on when the test calls `turn`."""
 
     def __init__(self, directory: Path, **config: str) -> None:
         super().__init__(directory, **config)
@@ -83,7 +83,7 @@ class Asked:
         return isinstance(self._found, PendingReply) and not self.replies
 
     def answer(self) -> Any:
-        """What it is answered, in turns if it takes some."""
+        """Take all turns that the request needs and return its decoded answer."""
         while self._broker.steps:
             self._broker.turn()
         pieces = self._found.pieces() if isinstance(self._found, PendingReply) else self._found
@@ -104,7 +104,7 @@ class Calls:
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> Calls:
-    """How often a method is called from now on."""
+    """Count the calls of a method from now on."""
     calls, original = Calls(), getattr(owner, name)
 
     def method(*arguments: Any, **named: Any) -> Any:
@@ -274,7 +274,7 @@ def test_a_large_fetch_waits_and_is_answered_when_something_comes(broker: Turnin
 
 def test_what_comes_while_a_large_fetch_is_reading_is_not_overlooked(broker: TurningBroker) -> None:
     asked = broker.ask(fetch(range(MANY), wait=1000, min_bytes=1), 12)
-    broker.ask(produce([0]), 9)  # which was read already, and is not watched yet
+    broker.ask(produce([0]), 9)  # the fetch has read partition 0 already, and does not watch it yet
     broker.settle(broker.now)
     answer = asked.answer()
     assert len(bytes(answer.responses[0].partitions[0].records)) > 0
@@ -326,7 +326,7 @@ def test_a_fetch_that_waits_is_tried_once_however_much_has_moved(
 
 @pytest.fixture
 def many_segments(tmp_path: Path) -> TurningBroker:
-    """One partition of 100 segments, of which nothing is in memory."""
+    """A broker with one partition of 100 segments, none of them in memory."""
     broker = TurningBroker(tmp_path)
     broker.add("t", 1)
     log = broker.partition_log("t", 0)
@@ -351,7 +351,7 @@ def test_a_look_up_by_time_asks_some_segments_a_slice(
         many_segments.turn()
     assert asked.answer().topics[0].partitions[0].offset == offset
     again = many_segments.ask(list_offsets([0], timestamp), 7)
-    assert not again.waits  # it is in memory now
+    assert not again.waits  # all that the search needs is in memory now
 
 
 def test_the_oldest_version_learns_times_in_slices_too(many_segments: TurningBroker) -> None:

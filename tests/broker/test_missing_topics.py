@@ -1,4 +1,4 @@
-"""Topics that nobody has asked to create."""
+"""Topics that nobody asked to create."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ NONE = -1  # no offset
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Neighbourhood:
-    """All coordinators are on node 1."""
+    """Nodes with all coordinators on node 1."""
     nodes = Neighbourhood(tmp_path)
     nodes.add(CONSUMER_OFFSETS, 1, replicas=BOTH)
     nodes.add(TRANSACTION_STATE, 1, replicas=BOTH)
@@ -67,7 +67,7 @@ def nodes(tmp_path: Path) -> Neighbourhood:
 
 
 def move(nodes: Neighbourhood, topic: str, to: int) -> None:
-    """Another leader, which has read its log."""
+    """Move a coordinator's partition to another leader and let it load the log."""
     nodes.move(topic, 0, to)
     nodes.settle()
 
@@ -77,7 +77,7 @@ def joining(member_id: str = "") -> JoinGroupRequest:
 
 
 def member(nodes: Neighbourhood) -> str:
-    """The only one of a stable group on node 1."""
+    """Make a stable group of one member on node 1; return the member's id."""
     [joined] = joined_later(nodes, wait_ms=DELAY_MS)
     assignment = [SyncGroupRequestAssignment(joined.member_id, b"mine")]
     synced = nodes.call(1, SyncGroupRequest("g", 1, joined.member_id, None, "consumer", "p", assignment), 5)
@@ -102,7 +102,7 @@ def commit(nodes: Neighbourhood, node: int, offset: int) -> int:
 
 
 def committed(nodes: Neighbourhood, node: int, group: str = "simple") -> Any:
-    """The offset, or the error."""
+    """Return the committed offset, or the error."""
     wanted = [OffsetFetchRequestTopic("t", [0])]
     answer = nodes.call(node, OffsetFetchRequest(group, wanted, require_stable=True), 7)
     found = answer if answer.error_code else answer.topics[0].partitions[0]

@@ -1,4 +1,4 @@
-"""What one broker stands on: settings that may change, and whoever hears of the metadata."""
+"""The parts that a broker is built on: settings that may change, and subscribers to the metadata."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ def test_a_disk_that_fails_just_then_keeps_nobody_from_serving(tmp_path: Path, m
     cluster.controller.create("t")
     cluster.run()
     (folder,) = tmp_path.glob("data-*/t-0")
-    if folder.parent.name == "data-0":  # which has the metadata
+    if folder.parent.name == "data-0":  # the directory that has the metadata log
         folder.rename(tmp_path / "data-1/t-0")
     cluster.stop()
 
@@ -260,7 +260,10 @@ def test_a_replica_given_to_another_node_meanwhile_is_put_aside(cluster: Observe
 
 
 def test_checkpoints_say_nothing_of_what_is_put_aside(cluster: ObservedCluster) -> None:
-    """Or it would be missed if the broker is killed now and is given the partition again."""
+    """Checkpoints leave out a log that is put aside.
+
+    Otherwise the log would be missed once the broker is killed now and is given the partition again.
+    """
     cluster.start()
     mine = cluster.controller.create("t")
     cluster.run()

@@ -59,7 +59,7 @@ Asking = Generator[tuple[Any, int], Any, None]
 
 
 class Machine:
-    """A broker on a disk. `jobs`: its syncs, in whose order nobody has a say."""
+    """A broker on a disk. `jobs`: its syncs, which run in any order."""
 
     def __init__(self, fs: CrashFileSystem, *, inline: bool) -> None:
         self.jobs: list[Job] = []
@@ -94,7 +94,7 @@ class Machine:
         self.broker.settle(NOW)
 
     def let_time_pass(self) -> None:
-        """Until what was left undecided is decided."""
+        """Let time pass until all transactions left undecided are decided."""
         for now in (NOW, NOW + TIMEOUT_MS, NOW + 2 * TIMEOUT_MS, NOW + 3 * TIMEOUT_MS):
             for _ in range(10):
                 self.broker.on_deadline(now)
@@ -112,10 +112,10 @@ class World:
         broker.create_missing_topics([CONSUMER_OFFSETS, TRANSACTION_STATE])
         broker.transactions.new_producer_id()  # a block of ids is reserved
         broker.logs.submit = self.machine.jobs.append
-        self.offsets: dict[str, int] = {}  # by group: what it was told is committed
-        self.told: dict[bytes, bool] = {}  # by the value of its records: how a transaction ended
-        self.sent: dict[bytes, set[int]] = {}  # where a transaction wrote
-        self.with_offsets: set[bytes] = set()  # those that commit offsets too
+        self.offsets: dict[str, int] = {}  # by group: the offset that was acknowledged as committed
+        self.told: dict[bytes, bool] = {}  # by the value of a transaction's records: whether it was committed
+        self.sent: dict[bytes, set[int]] = {}  # by value: the partitions that the transaction wrote to
+        self.with_offsets: set[bytes] = set()  # values of transactions that commit offsets too
         self.asking: list[Asking | None] = []
 
     def promises(self) -> object:
@@ -200,7 +200,7 @@ class World:
 
 
 def visible(machine: Machine) -> list[set[bytes]]:
-    """What a reader of committed records gets from each partition."""
+    """Return the values that a reader of committed records gets from each partition."""
     found = []
     for partition in range(PARTITIONS):
         log = machine.broker.partition_log("t", partition)

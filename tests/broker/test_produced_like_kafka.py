@@ -58,7 +58,7 @@ def by_group() -> dict[str, list[Kind]]:
 
 
 def comparable(answer: dict[str, Any]) -> dict[str, Any]:
-    """The words are our own; that there are some, and about what, is compared."""
+    """Return the comparable part of an answer: of an error message, whose words are our own, only its presence."""
     return {key: bool(value) if key == "text" else value for key, value in answer.items()}
 
 

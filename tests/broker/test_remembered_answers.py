@@ -1,4 +1,4 @@
-"""What the router remembers by the bytes of a request holds only as long as it is right."""
+"""Answers that the router remembers by the bytes of a request are used only as long as they are right."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def node(tmp_path: Path) -> RealBroker:
 
 
 def ask(node: RealBroker, topic: str = "t", *, create: bool = False) -> int:
-    """The error code of one topic."""
+    """Ask for one topic and return its error code."""
     answer = node.call(MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=create), VERSION)
     assert [one.name for one in answer.topics] == [topic]
     code: int = answer.topics[0].error_code
@@ -79,7 +79,7 @@ def test_each_client_is_told_the_address_that_it_dialled(node: RealBroker) -> No
 
 
 class Denies:
-    """One user may not see topics."""
+    """An authorizer under which one user may not see topics."""
 
     def allows(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
         return resource is not AclResourceType.TOPIC or principal != "User:stranger"
@@ -102,7 +102,7 @@ def test_what_one_user_was_told_is_not_told_another(node: RealBroker) -> None:
 
 
 class Moody(Denies):
-    """A class of Python's own, which changes its mind."""
+    """An authorizer in Python whose answers change."""
 
     says = True
 

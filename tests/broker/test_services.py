@@ -1,4 +1,4 @@
-"""What handlers reach: names, rights, addresses, and coordinators that come at their first use."""
+"""Services for handlers: names, rights, addresses, and coordinators that are made at their first use."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def code_of(action: Any, *arguments: Any) -> ErrorCode:
 
 
 class Denying:
-    """Says no, and keeps what was asked."""
+    """An authorizer that denies everything and keeps the questions."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []

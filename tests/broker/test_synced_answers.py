@@ -1,4 +1,4 @@
-"""Answers that wait for a sync, and what is said if it fails."""
+"""Answers that wait for a sync, and their error if the sync fails."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.broker.support import batch
 
 
 class SyncedBroker(RealBroker):
-    """Every message is to be synced; it happens when the test says so."""
+    """A broker that has to sync every message; syncs happen when the test says so."""
 
     def start(self) -> None:
         self.jobs: deque[Job] = deque()
@@ -42,7 +42,7 @@ class SyncedBroker(RealBroker):
         self.jobs.append(job)
 
     def asked(self, request: Any, version: int) -> PendingReply:
-        """The request, which must have to wait."""
+        """Send a request that has to wait and return its pending answer."""
         frame = self.frame(request, version)
         found = self.broker.dispatch(self.connection, frame, self.now)
         frame[:] = bytes(len(frame))  # its buffer is used for the next one

@@ -41,7 +41,7 @@ def started(fs: CrashFileSystem) -> DrivenBroker:
 
 
 class Life:
-    """One topic's name, and what was written to the topic that has it now."""
+    """The life of a topic name: the records written to the topic that has the name now."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -49,7 +49,7 @@ class Life:
         self.fs = CrashFileSystem()
         self.broker = started(self.fs)
         self.broker.logs.submit = self.threads.submit
-        self.written: dict[bytes, bytes | None] = {}  # by value: the id of its topic
+        self.written: dict[bytes, bytes | None] = {}  # by record value: the id of the topic it was written to
         self.synced: set[bytes] = set()
         self.topic_id: bytes | None = None
         self.seen = Seen()
@@ -67,7 +67,7 @@ class Life:
         self.commit(delete_topics(self.broker.metadata.controller, request, 5).records)
 
     def commit(self, records: list[ApiMessageAndVersion]) -> None:
-        """And wait for the answer, which comes when they are synced; other syncs may be under way still."""
+        """Commit records and wait for the answer, which comes with their sync; other syncs may still be under way."""
         broker = self.broker
         answered: list[OSError | None] = []
         broker.commit_metadata(records)

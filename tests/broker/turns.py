@@ -17,7 +17,7 @@ from tests.broker.frames import frame_of
 
 @contextlib.contextmanager
 def _counting(turns: list[int]) -> Iterator[None]:
-    """Calls count for the last of these turns."""
+    """Count function calls meanwhile, in the last of these turns."""
 
     def called(frame: Any, event: str, argument: Any) -> None:
         turns[-1] += event in ("call", "c_call")
@@ -30,7 +30,7 @@ def _counting(turns: list[int]) -> Iterator[None]:
 
 
 class SlowBroker(RealBroker):
-    """Its slices are done one by one, when the test says so."""
+    """A broker whose slices of long work are done one by one, when the test says so."""
 
     def start(self) -> None:
         super().start()
@@ -40,7 +40,7 @@ class SlowBroker(RealBroker):
         services.node.replicas.slices = services.slices
 
     def turns(self, api_key: ApiKey, version: int, body: bytes) -> Iterator[Future[Any]]:
-        """The turns that a request takes."""
+        """Send a request and yield before each turn that it takes."""
         pending = self.broker.dispatch(self.connection, frame_of(api_key, version, body), self.now)
         while isinstance(pending, PendingReply) and not pending.future.done:
             yield pending.future
@@ -56,8 +56,9 @@ class SlowBroker(RealBroker):
             step()
 
     def calls(self, request: Message, version: int) -> list[int]:
-        """How many functions each turn of this request calls: as many, whatever the machine does besides. What it is
-        answered is in `reply`.
+        """Return how many functions each turn of a request calls: the same number on any machine, busy or idle.
+
+        `reply` has the answer afterwards.
         """
         api_key, body = ApiKey(request.API_KEY), request.encode(version)
         turns = [0]
@@ -68,14 +69,14 @@ class SlowBroker(RealBroker):
         return turns
 
     def counted_turn(self) -> list[int]:
-        """How many functions the next turn calls."""
+        """Return how many functions the next turn calls."""
         turns = [0]
         with _counting(turns):
             self.take_turn()
         return turns
 
     def answered(self, request: Message, version: int) -> Any:
-        """The answer, after as many turns as it takes."""
+        """Send a request and return its answer, after as many turns as it takes."""
         api_key = ApiKey(request.API_KEY)
         for _ in self.turns(api_key, version, request.encode(version)):
             pass

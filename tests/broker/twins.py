@@ -1,4 +1,4 @@
-"""Two brokers that are asked the same: one takes the short ways of requests, the other never does.
+"""Two brokers that get the same requests: one takes the short ways of requests, the other never does.
 
 Rule: after every request both have given the same bytes, or wait for the same time, or have closed the connection with
 the same words; and at the end both have the same files, producers and offsets.

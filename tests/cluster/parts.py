@@ -1,4 +1,4 @@
-"""A partition in a given state, and what of it a record changes, in few words."""
+"""A partition in a given state, and the changes that a record makes to it, in few words."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def partition_in(
     recovery_state: int = 0,
     name: str = "t",
 ) -> tuple[TopicImage, PartitionImage]:
-    """A topic of that name with one partition, in epochs 5 (of its leader) and 7."""
+    """Return a topic of that name with one partition, in leader epoch 5 and partition epoch 7."""
     topic_id = name.encode().ljust(16, b"\0")
     isr = replicas if isr is None else isr
     record = PartitionRecord(
@@ -73,7 +73,7 @@ def partition_in(
 
 
 def told(record: ApiMessageAndVersion | None) -> dict[str, Any] | None:
-    """What a record says, without what it leaves as it is."""
+    """Return the fields that a partition's record sets, without those that it leaves unchanged."""
     if record is None:
         return None
     message = record.message

@@ -1,4 +1,4 @@
-"""What `recorder/` has seen of a controller of Kafka's: requests, their answers, and the records that it wrote."""
+"""The recordings of `recorder/` from a Kafka controller: requests, their answers, and the records written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LINES = Path(__file__).with_name("kafka_decisions.jsonl")
 
 
 class Step(NamedTuple):
-    """`request` is None where it was time that did it."""
+    """A recorded step; `request` is None where time alone caused the step."""
 
     section: str
     what: str

@@ -21,7 +21,7 @@ DIRECTORY = b"d" * 16
 
 
 class Cluster:
-    """Brokers 1 to `brokers`; the controller is on broker 1."""
+    """A cluster of brokers 1 to `brokers`, with the controller on broker 1."""
 
     def __init__(self, brokers: int = 1, **settings: str) -> None:
         ids = itertools.count(1)
@@ -53,13 +53,13 @@ class Cluster:
         return decision.reply
 
     def create(self, name: str, partitions: int = 1, replicas: int = 1, **fields: Any) -> Any:
-        """The result of creating one topic."""
+        """Create one topic and return the result."""
         request = CreateTopicsRequest([CreatableTopic(name, partitions, replicas, **fields)])
         return self.do(create_topics(self.controller, request, 7)).topics[0]
 
 
 def log_records(log: PartitionLog) -> list[Any]:
-    """The metadata records that a log holds, in their order."""
+    """Return the metadata records that a log holds, in their order."""
     found: list[Any] = []
     offset = log.log_start_offset
     while (read := log.read(offset, 1 << 20, log.log_end_offset)) is not None:

@@ -1,4 +1,4 @@
-"""The index gives what a look at every ACL would give, through any changes."""
+"""The index of ACLs finds what a comparison with every ACL finds, through any changes."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def creations(count: int, start: int = 0) -> CreateAclsRequest:
 
 @pytest.fixture(autouse=True)
 def no_collections() -> Iterator[None]:
-    """A broker has its `Collector` for that."""
+    """Switch Python's garbage collection off; a broker has its `Collector` for that."""
     gc.disable()
     yield
     gc.enable()
@@ -36,7 +36,7 @@ def no_collections() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def full() -> Cluster:
-    """A cluster of 100,000 ACLs."""
+    """A cluster with 100,000 ACLs."""
     cluster = Cluster()
     for start in range(0, 100_000, 10_000):
         cluster.do(create_acls(cluster.controller, creations(start + 10_000, start)))
@@ -60,7 +60,7 @@ def test_many_filters_on_many_acls_are_answered_soon(full: Cluster) -> None:
 
 
 def test_what_one_answer_tells_is_bounded(full: Cluster) -> None:
-    """The same ten thousand, again and again."""
+    """An answer is bounded even if each of many filters matches the same ten thousand ACLs."""
     named = [AclCreation(TOPIC, f"t{n}", LITERAL, "User:same", "*", READ, ALLOW) for n in range(9_000)]
     full.do(create_acls(full.controller, CreateAclsRequest(named)))
     filters = [DeleteAclsFilter(TOPIC, None, ANY, "User:same", None, ANY, ANY)] * 50

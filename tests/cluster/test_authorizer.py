@@ -29,7 +29,7 @@ ASKING = Request()
 
 
 class Only:
-    """Allows one thing to Alice, and remembers what it was asked."""
+    """An authorizer that allows one thing to Alice and remembers the questions."""
 
     def __init__(self, *allowed: Question) -> None:
         self.allowed = allowed

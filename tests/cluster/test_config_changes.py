@@ -1,4 +1,4 @@
-"""Configs as records, and what another min.insync.replicas means for who is eligible to lead."""
+"""Configs as records, and the effect of a new min.insync.replicas on the replicas that are eligible to lead."""
 
 from __future__ import annotations
 

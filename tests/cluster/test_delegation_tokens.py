@@ -1,4 +1,4 @@
-"""Delegation tokens: who may do what with one, and until when it lives. What a real 4.4.0 broker answered."""
+"""Delegation tokens: the rights to use one, and its lifetime. The answers are those of a real 4.4.0 broker."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def test_only_replicas_may_lead() -> None:
 
 
 def elect(cluster: Cluster, kind: int, *names: str) -> tuple[dict[str, list[int]], list[Any]]:
-    """The error codes of each topic, and what is written."""
+    """Elect leaders; return the error codes of each topic, and the records."""
     topics = [TopicPartitions(name, [0]) for name in names] or None
     decision = elect_leaders(cluster.controller, ElectLeadersRequest(kind, topics))
     results = decision.reply.replica_election_results

@@ -176,7 +176,7 @@ def test_a_voter_is_reached_on_each_of_its_listeners() -> None:
 
 
 class Case:
-    """Two directories of one node."""
+    """A case of formatting with two directories of one node."""
 
     def __init__(self, directory: Path, new_uuid: Callable[[], bytes]) -> None:
         self.paths = [str(directory / "a"), str(directory / "b")]

@@ -100,7 +100,7 @@ def of(answer: Any) -> tuple[bool, bool, bool]:
 
 
 def changes(node: ControllerNode, since: int) -> list[tuple[str, dict[str, Any]]]:
-    """What the metadata log says of registrations since that many records: kind, and what is set."""
+    """Return kind and set fields of each metadata record written after the first `since` records."""
     found = []
     for record in node.written[since:]:
         values = {
@@ -248,7 +248,7 @@ def test_a_lost_directory_leaves_the_registration_and_its_leaders_move(node: Con
     ]
     assert [node.image.topics[topic].partitions[0].leader for topic in "tu"] == [1, 2]
     written = len(node.written)
-    node.beat(1, offline_log_dirs=lost)  # it says so as long as it is so
+    node.beat(1, offline_log_dirs=lost)  # each heartbeat names the offline directories
     assert len(node.written) == written
 
 

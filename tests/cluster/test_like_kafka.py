@@ -98,7 +98,7 @@ _ALL_SEEN = 1 << 40  # an offset of the metadata
 
 
 class Replayed:
-    """The metadata as Kafka's controller had it before a step, and what is decided on it here."""
+    """The metadata as Kafka's controller had it before a step, and the decisions that are made on it here."""
 
     def __init__(self) -> None:
         self.image = MetadataImage()
@@ -114,7 +114,7 @@ class Replayed:
         return Controller(self.image, config, 100, chain(topic_ids, repeat(bytes(16))).__next__)
 
     def without_strangers(self, step: Step) -> Step:
-        """Kafka keeps a broker eligible that is no replica any more, so that it cannot be elected either."""
+        """Take eligible brokers that are no replicas out of a step: Kafka keeps them, though they can't be elected."""
         for record in step.records:
             change = record.message
             if isinstance(change, PartitionChangeRecord) and change.eligible_leader_replicas is not None:
@@ -133,7 +133,7 @@ class Replayed:
         return decide(self.controller(ids), step.request)
 
     def members(self, step: Step) -> Any:
-        """What is decided about a broker that registers, is there, or is to be forgotten."""
+        """Decide on a broker's registration, heartbeat or unregistration."""
         controller, request = self.controller(), step.request
         sessions = Sessions(1000, controller.node_id)
         if isinstance(request, UnregisterBrokerRequest):
@@ -149,14 +149,14 @@ class Replayed:
         )
 
     def fencings(self, step: Step) -> Iterator[ApiMessageAndVersion]:
-        """Of those whose sessions have ended."""
+        """Yield the records that fence the brokers whose sessions ended in the step."""
         for record in step.records:
             if isinstance(record.message, BrokerRegistrationChangeRecord):
                 yield from fence_records(self.controller(), self.image.brokers[record.message.broker_id])
 
 
 def plain(value: Any) -> Any:
-    """As values that compare, and print. What comes in the order of Kafka's hash tables is sorted."""
+    """Return a value that compares and prints well; lists in the order of Kafka's hash tables are sorted."""
     if isinstance(value, Fields):
         return {name: plain(getattr(value, name)) for name in value.__match_args__ if name != "configs"}
     if isinstance(value, list):
@@ -169,7 +169,7 @@ NAMED = (ReplicaElectionResult, OngoingTopicReassignment)
 
 
 def written(records: Iterable[ApiMessageAndVersion]) -> list[Any]:
-    """Records, those of one partition in their order."""
+    """Return records in a comparable form, those of one partition in their order."""
     lines = [(record.message.API_KEY, record.version, plain(record.message)) for record in records]
     return sorted(lines, key=lambda line: (line[0], line[2].get("topic_id", b""), line[2].get("partition_id", 0)))
 
@@ -195,7 +195,7 @@ def test_decided_as_by_kafka(section: str) -> None:
 
 
 def decided(replayed: Replayed, step: Step) -> tuple[Any, Any]:
-    """What is decided here, and by Kafka, as far as it compares."""
+    """Return the decision made here and Kafka's decision, as far as the two can be compared."""
     if step.what == "wait":
         return written(balance_leaders(replayed.controller())), written(step.records)
     if step.request is None:

@@ -1,4 +1,4 @@
-"""The metadata log on disk: what a new one begins with, epochs, snapshots, damage."""
+"""The metadata log on disk: the first records of a new log, epochs, snapshots, damage."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def test_without_what_came_before_a_damaged_snapshot_is_refused(node: Node) -> N
 
 @pytest.mark.parametrize("damage", [MAGIC_OFFSET, 8], ids=["magic", "length"])
 def test_a_header_that_the_disk_has_broken_is_told(node: Node, damage: int) -> None:
-    """A clean start has looked at the end of the log alone."""
+    """A broken header is reported when it is read: a clean start looks at the end of the log alone."""
     node.log.lead(NOW)
     for level in range(1, 101):
         node.append(FeatureLevelRecord("f", level))
@@ -286,7 +286,7 @@ def test_the_control_records_of_a_snapshot_have_kafkas_bytes(name: str) -> None:
 
 @pytest.fixture
 def standalone(tmp_path: Path) -> Node:
-    """What `kafka-storage format --standalone` leaves, with kraft.version 1."""
+    """A node with the files that `kafka-storage format --standalone` leaves, with kraft.version 1."""
     folder = tmp_path / "__cluster_metadata-0"
     folder.mkdir()
     shutil.copy(DATA / "standalone.checkpoint", folder / snapshot_name(0, 0))

@@ -1,4 +1,4 @@
-"""What a partition becomes: who is in sync, who is eligible, who leads, when a reassignment ends."""
+"""Changes of a partition: the ISR, the eligible replicas, the leader, and the end of a reassignment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cluster.parts import cluster_of, directory, partition_in, told
 PREFERRED, UNCLEAN = Election.PREFERRED, Election.UNCLEAN
 
 Case = tuple[dict[str, Any], set[int], dict[str, Any], dict[str, Any] | None]
-# what the partition is | which brokers may lead | what is wanted | what the record says
+# state of the partition | brokers that may lead | wanted change | expected record
 WITH_ELR: dict[str, Case] = {
     "nothing wanted": ({}, {1, 2, 3}, {}, None),
     "the ISR as it is": ({}, {1, 2, 3}, {"isr": [1, 2, 3]}, None),

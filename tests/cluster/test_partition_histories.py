@@ -41,7 +41,7 @@ MIN_INSYNC = "min.insync.replicas"
 
 
 class History:
-    """`logs` are what brokers have, `committed` what nobody may lose."""
+    """One random history. `logs`: each broker's records. `committed`: the records that must not be lost."""
 
     def __init__(self, seed: int, *, elr: bool) -> None:
         self.chance = random.Random(seed)
@@ -94,7 +94,7 @@ class History:
             self.logs[self.partition.leader].append(self.next_record)
 
     def replicate(self) -> None:
-        """A follower takes over what its leader has, perhaps not all of it."""
+        """Let a follower take over its leader's records, perhaps not all of them."""
         leader = self.partition.leader
         followers = [each for each in self.partition.replicas if each != leader and not self.fenced(each)]
         if leader == NO_LEADER or not followers:
@@ -116,7 +116,7 @@ class History:
                 self.committed = list(everybody)
 
     def alter(self) -> None:
-        """The leader drops one, or takes one in that has all that is committed."""
+        """Let the leader drop a broker from the ISR, or add one that has all committed records."""
         leader = self.partition.leader
         if leader == NO_LEADER:
             return
@@ -151,7 +151,7 @@ class History:
             self.decide(records)
 
     def crash(self) -> None:
-        """What was not synced is gone, where the controller can know of it."""
+        """Crash a broker. With ELRs, which let the controller allow for it, up to three records of its log are lost."""
         broker = self.chance.choice(BROKERS)
         self.leave(broker)
         if self.has_elr:
@@ -204,7 +204,7 @@ class History:
 
 
 class Willing(random.Random):
-    """Takes every chance."""
+    """A source of chance that takes every chance."""
 
     def random(self) -> float:
         return 0.0

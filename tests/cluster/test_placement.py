@@ -1,4 +1,4 @@
-"""Who gets which replica: racks in turn, brokers in turn, fenced ones last. Kafka's own are compared."""
+"""Placement of replicas: racks take turns, brokers take turns, fenced brokers come last; compared with Kafka's."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tests.cluster.support import Cluster
 
 
 def draws(seed: int = 1) -> Callable[[int], int]:
-    """The same by every run, and well mixed."""
+    """Return a source of draws that are well mixed and the same in every run."""
     numbers = count(seed * 7919)
     return lambda below: (next(numbers) * 2654435761 >> 7) % below
 
 
 def racked(racks: str, fenced: tuple[int, ...] = ()) -> Cluster:
-    """Broker 1 is in the rack that the first letter names, and so on; a dot is none."""
+    """Return brokers in racks: the first letter names the rack of broker 1, and so on; a dot is no rack."""
     cluster = cluster_of(len(racks))
     for broker in cluster.image.brokers.values():
         rack = racks[broker.id - 1]

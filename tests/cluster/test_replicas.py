@@ -1,4 +1,4 @@
-"""What the metadata is told of this node's partitions: directories, leaders, what is out of reach."""
+"""Metadata changes for this node's partitions: directories, leaders, directories out of reach."""
 
 from __future__ import annotations
 

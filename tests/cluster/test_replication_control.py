@@ -92,7 +92,7 @@ def test_a_partition_named_twice_is_changed_once(cluster: Cluster) -> None:
 
 
 def test_a_state_of_recovery_that_does_not_exist_is_refused(cluster: Cluster) -> None:
-    topic, _ = partition_in(cluster)  # by it a controller of Kafka's gives up its office
+    topic, _ = partition_in(cluster)  # the state at which a Kafka controller resigns
     decision = alter_partition(cluster.controller, request(topic.id, wanted([1, 2], recovery_state=7)))
     assert (decision.reply.topics[0].partitions[0].error_code, decision.records) == (ErrorCode.INVALID_REQUEST, [])
 
@@ -129,7 +129,7 @@ def test_a_broker_of_another_time_is_refused_whole(cluster: Cluster) -> None:
 
 
 def reassign(cluster: Cluster, *targets: list[int] | None, **fields: Any) -> list[int]:
-    """The error codes; what is decided is applied."""
+    """Ask for a reassignment and apply the decision; return the error codes."""
     topic = ReassignableTopic("t", [ReassignablePartition(0, target) for target in targets])
     decision = alter_partition_reassignments(
         cluster.controller, AlterPartitionReassignmentsRequest(topics=[topic], **fields)

@@ -1,4 +1,4 @@
-"""Snapshots of the metadata log: when they are written, what is in them, and what goes once there is a newer one."""
+"""Snapshots of the metadata log: the time of writing, the content, and the files that a newer one replaces."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Node:
         self.log.apply(list(records), self.image, MetadataDelta())
 
     def pass_time(self, milliseconds: int) -> None:
-        """Deadlines are kept as they come."""
+        """Let time pass, deadline by deadline."""
         end = self.now + milliseconds
         while (due := self.keeper.next_deadline()) is not None and due <= end:
             assert due > self.now
@@ -144,7 +144,7 @@ def test_a_snapshot_comes_after_so_much_time_if_anything_has_changed(make: Calla
 
 
 def test_a_large_one_is_encoded_in_steps_and_is_of_one_moment(make: Callable[..., Node]) -> None:
-    """However the image changes meanwhile: in place, by what comes and by what goes."""
+    """A large snapshot shows one moment, however the image changes meanwhile: by changes, additions, removals."""
     node = make()
     topics = [number.to_bytes(16, "big") for number in range(100, 103)]
     for topic in topics:
@@ -167,7 +167,7 @@ def test_a_large_one_is_encoded_in_steps_and_is_of_one_moment(make: Callable[...
         node.apply(PartitionRecord(600 + steps, topics[2], [1], [1], [], [], 1))
         if steps == 1:
             node.apply(RemoveTopicRecord(topics[1]), ClearElrRecord())
-        node.keeper.begin(node.now)  # not before this one is there
+        node.keeper.begin(node.now)  # has no effect before the snapshot under way is complete
         node.keeper.on_deadline(node.now)
     assert steps > 3
     assert node.names(".checkpoint") == [snapshot_name(end_offset, 1)]
@@ -229,7 +229,7 @@ def test_retention_by_time_goes_by_what_the_snapshots_hold(make: Callable[..., N
     assert len(node.log.snapshots) == 5
     node.restart()
     node.pass_time(HOUR * 7)
-    assert [each.end_offset for each in node.log.snapshots][-1] == 7  # that of the restart, and it stays
+    assert [each.end_offset for each in node.log.snapshots][-1] == 7  # the snapshot of the restart, which stays
     assert len(node.log.snapshots) == 4
     node.pass_time(HOUR * 30)
     assert [each.end_offset for each in node.log.snapshots] == [7]
@@ -321,7 +321,7 @@ def refuse(*arguments: object) -> None:
 
 
 def test_a_crash_after_every_operation() -> None:
-    """Whatever was synced is there, and nothing that never was."""
+    """After a crash at any operation all synced records are there, and nothing that was never written."""
     fs = CrashFileSystem()
     node: Node | None = None
     checked = level = 0

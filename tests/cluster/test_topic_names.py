@@ -1,4 +1,4 @@
-"""Looking at very many names at once is no other judgement than looking at each."""
+"""Very many topic names checked at once get the same verdicts as each name alone."""
 
 from __future__ import annotations
 

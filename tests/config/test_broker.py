@@ -1,4 +1,4 @@
-"""The broker's configuration: layers, aliases, and what several keys decide together."""
+"""The broker's configuration: layers, aliases, and decisions that several keys make together."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ CHECKS = {"config_changes.py"}  # they read values only to judge a change
 
 @cache
 def reads() -> dict[str, set[str]]:
-    """For each attribute, the names it is read from outside config/ and cli/."""
+    """Return for each attribute the names under which code outside config/ and cli/ reads it."""
     root = Path(pykafka_broker.__file__).parent
     found: dict[str, set[str]] = {}
     for path in root.rglob("*.py"):

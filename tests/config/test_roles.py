@@ -1,4 +1,4 @@
-"""What a node is, by the keys that Kafka has for it."""
+"""Roles of a node, by Kafka's own config keys."""
 
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.roles import Roles, roles_of

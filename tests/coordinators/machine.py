@@ -1,4 +1,4 @@
-"""A group coordinator with a log and a hand-moved clock: what the host does, in a few lines."""
+"""A group coordinator with a log and a hand-moved clock: the work of its host in a few lines."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ START = 1_000_000
 
 
 class Partition(NamedTuple):
-    """One copy, on the one broker that there is."""
+    """A partition with one replica, on the only broker."""
 
     replicas: tuple[int, ...] = (1,)
 
 
 class Broker(NamedTuple):
-    """In a rack, or in none."""
+    """A broker in a rack, or in none."""
 
     rack: str | None = None
 
 
 class Topic:
-    """A topic of so many partitions."""
+    """A topic with a given number of partitions."""
 
     def __init__(self, name: str, partitions: int, topic_id: bytes | None = None) -> None:
         self.name = name
@@ -54,7 +54,7 @@ class TopicTable:
 
 
 class Machine:
-    """Appends and replays at once, and keeps what was answered."""
+    """A group coordinator that appends and replays at once, and the answers that it gave."""
 
     DEFAULTS: Mapping[str, str] = {
         "group.initial.rebalance.delay.ms": "0",
@@ -90,7 +90,7 @@ class Machine:
         return topic_id
 
     def run(self, effects: CoordinatorResult[Any], producer_id: int = -1) -> Any:
-        """Append, replay, answer; returns the reply."""
+        """Append and replay the records, send the answer, and return the reply."""
         for offset, record in enumerate(effects.records, len(self.log)):
             self.log.append((reread(record, GROUP_RECORDS), producer_id))
             self.coordinator.replay(record, self.now, offset, producer_id)
@@ -108,7 +108,7 @@ class Machine:
         self.now = end
 
     def restart(self) -> None:
-        """As after a crash: what is in the log is all that is left."""
+        """Start a new coordinator from the log alone, as after a crash."""
         self.coordinator = self._new()
         for offset, (record, producer_id) in enumerate(self.log):
             self.coordinator.replay(record, self.now, offset, producer_id)

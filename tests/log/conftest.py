@@ -1,4 +1,4 @@
-"""What tests of the log share beside `support`."""
+"""Fixtures that the tests of the log share, beside the helpers in `support`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _failures_are_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many bytes each read of a file asks for."""
+    """The number of bytes that each read of a file asks for, in order."""
     lengths: list[int] = []
     read_at = OsFile.read_at
 

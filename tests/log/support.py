@@ -62,7 +62,7 @@ def batch(
     transactional: bool = False,
     keys: list[bytes] | None = None,
 ) -> bytearray:
-    """A batch as a client sends it; record `n` is stamped `timestamp + n`."""
+    """Build a batch as a client sends it; record `n` is stamped `timestamp + n`."""
     builder = BatchBuilder(
         producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=transactional
     )
@@ -84,7 +84,7 @@ def marker(
 
 
 def topic_config(**overrides: object) -> TopicConfig:
-    """`topic_config(segment_bytes=1000)`: sizes below what a user may set are allowed here."""
+    """Return a topic's config with overrides, such as `segment_bytes=1000`, which may be smaller than a user's."""
     config = TopicConfig.resolve(BrokerConfig({}), {"file.delete.delay.ms": "60000"})
     copy = TopicConfig.__new__(TopicConfig)
     for name in TopicConfig.__annotations__:
@@ -93,7 +93,7 @@ def topic_config(**overrides: object) -> TopicConfig:
 
 
 class Keeper:
-    """Remembers what a log told its keeper."""
+    """A keeper that remembers what its log told it."""
 
     def __init__(self) -> None:
         self.errors: list[OSError] = []
@@ -132,7 +132,7 @@ def new_log(path: Path, fs: FileSystem | None = None, **overrides: object) -> Pa
 
 
 def reopen(log: PartitionLog) -> PartitionLog:
-    """Close it and load it again as after a clean shutdown."""
+    """Close a log and load it again as after a clean shutdown."""
     offsets = Offsets(log.log_start_offset, log.log_end_offset)
     log.close()
     files = FileCache(log.files.fs)
@@ -155,21 +155,21 @@ class ClockedLogs(LogManager):
 
 
 def manager(path: Path, fs: FileSystem | None = None, **keys: str) -> LogManager:
-    """Make one over `path/logs`; keys with underscores for dots."""
+    """Make a log manager over `path/logs`; config keys have underscores for dots."""
     settings = {"log.dirs": str(path / "logs")} | {name.replace("_", "."): value for name, value in keys.items()}
     numbers = iter(range(1, 1 << 16))
     return ClockedLogs(fs or OsFileSystem(), BrokerConfig(settings), new_uuid=lambda: next(numbers).to_bytes(16, "big"))
 
 
 def kafka_data(path: Path) -> Path:
-    """A data directory that a real 4.4.0 broker wrote and left after a clean shutdown (see data/make.py)."""
+    """Unpack a data directory that a real 4.4.0 broker left after a clean shutdown (see data/make.py)."""
     with tarfile.open(DATA / "kafka.tar.gz") as archive:
         archive.extractall(path, filter="data")
     return path
 
 
 class Deferred:
-    """Keeps jobs until told to run them."""
+    """Jobs that are kept until the test runs them."""
 
     def __init__(self) -> None:
         self.jobs: list[Job] = []
@@ -225,7 +225,7 @@ class FailingFile:
 
 
 class FailingFileSystem:
-    """The real one, except that operations named in `failures` raise: {"write .log": errno.ENOSPC}.
+    """The real file system, except that operations named in `failures` raise: {"write .log": errno.ENOSPC}.
 
     Rule: a failure names a piece of the path below the test's own folder. What the folders above are called is the
     machine's affair: `pytest-0` is the first one of a new machine.

@@ -95,7 +95,7 @@ def fs() -> FailingFileSystem:
 
 @pytest.fixture
 def logs(tmp_path: Path, fs: FailingFileSystem) -> LogManager:
-    """With one record in t-0, whose deletion finds no room on the disk."""
+    """A log manager with one record in t-0, whose deletion finds no room on the disk."""
     made = manager(tmp_path, fs)
     made.start(NOW)
     made.create("t", 0, TOPIC_ID, NOW).append(batch(), NOW)
@@ -219,7 +219,7 @@ def renames(fs: FailingFileSystem) -> int:
 
 @pytest.fixture
 def big(tmp_path: Path, fs: FailingFileSystem) -> LogManager:
-    """All of its 250 partitions were just deleted."""
+    """A log manager of a topic whose 250 partitions were all just deleted."""
     logs = manager(tmp_path, fs)
     logs.start(NOW)
     for number in range(250):

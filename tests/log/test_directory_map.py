@@ -1,4 +1,4 @@
-"""Which directory holds which partition: nothing is begun anew where it may be already."""
+"""The directory of each partition: no log is begun anew where the partition may be already."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_in_two_directories_of_which_the_metadata_names_none(tmp_path: Path, cap
     assert "the metadata names none of them" in caplog.text
     with pytest.raises(ApiError, match="can't be told"):
         logs.get(*KEY)
-    logs.delete(*KEY, NOW)  # whichever it was
+    logs.delete(*KEY, NOW)  # removes every copy, whichever was the right one
     assert {path.name[-7:] for path in tmp_path.glob("*/t-0*")} == {"-delete"}
     assert len(list(tmp_path.glob("*/t-0*-delete"))) == 2
     assert logs.create(*KEY, TOPIC_ID, NOW).log_end_offset == 0

@@ -18,7 +18,7 @@ from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, 
 
 
 class MoodyFileSystem(FailingFileSystem):
-    """Has no room, or no descriptor, now and then; syncs and what undoes a failed write always succeed."""
+    """A file system short of room or descriptors now and then; syncs and the undoing of failed writes succeed."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()

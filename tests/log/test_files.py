@@ -89,7 +89,7 @@ def test_reading_beyond_the_end_gives_what_there_is(tmp_path: Path) -> None:
 
 
 class FewDescriptors(OsFileSystem):
-    """Refuses to open more than 30 files at once."""
+    """A file system that refuses to open more than 30 files at once."""
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> FileHandle:
         if open_descriptors(Path(path).parent) >= 30:
@@ -105,6 +105,6 @@ def test_without_a_descriptor_left_some_are_closed(tmp_path: Path) -> None:
     assert 15 <= cache.limit < 30
     assert len(cache) < 30
     held = [FileSlice(file, 0, 1) for file in made[:40]]
-    with pytest.raises(OSError, match="Too many open files"):  # those in hand can't be closed
+    with pytest.raises(OSError, match="Too many open files"):  # files that slices hold can't be closed
         [piece.fileno() for piece in held]
     assert held[0].read() == b"x"

@@ -36,7 +36,7 @@ class Metadata:
 
 
 class Listener(LogListener):
-    """Passes events on to the replicas."""
+    """A listener that passes the log's events on to the replicas."""
 
     replicas: Replicas
 
@@ -51,7 +51,7 @@ class Listener(LogListener):
 
 
 def partitions(logs: LogManager, committed: list[int]) -> Replicas:
-    """Make the replicas of these logs; `committed` gets the high watermarks."""
+    """Make the replicas of these logs; `committed` is given the high watermarks."""
 
     def touch(partition: Partition) -> None:
         if partition.high_watermark not in (0, *committed):
@@ -114,7 +114,10 @@ def test_nothing_is_seen_before_its_sync(tmp_path: Path) -> None:
 
 
 def test_between_two_syncs_records_are_seen_at_once(tmp_path: Path) -> None:
-    """As with Kafka, which syncs in the append that makes it so many, and not in the others."""
+    """Records are visible at once between two syncs; the append that reaches flush.messages waits for its sync.
+
+    Kafka, too, syncs in the append that reaches the number and in no other.
+    """
     disk = Disk(tmp_path, flush_messages=3)
     assert (disk.append(), disk.append()) == ([None], [None])
     assert ends(disk.log) == (2, 0, 2)
@@ -250,7 +253,7 @@ def test_what_waits_for_a_sync_is_seen_when_no_setting_asks_for_it_any_more(tmp_
 
 
 def test_what_comes_during_a_sync_is_in_the_next(tmp_path: Path) -> None:
-    """Also if nobody waits for it: the metadata log and complete segments are synced like that."""
+    """Records appended during a sync are in the next one, also if nobody waits: the metadata log relies on that."""
     disk = Disk(tmp_path, flush_messages=1 << 40)
     disk.append()
     disk.logs.flush(disk.log, NOW)

@@ -160,7 +160,7 @@ def test_a_start_on_a_disk_that_is_still_full(small: Path, tmp_path: Path) -> No
 
 
 def use_up(filler: Path) -> None:
-    """Not a byte is left."""
+    """Fill the file system until not a byte is left."""
     with filler.open("wb", buffering=0) as file:
         while True:
             try:

@@ -34,7 +34,7 @@ def manager(path: Path) -> LogManager:
 
 
 def write_again(source: Path, target: Path, topics: tuple[str, ...] = TOPICS) -> None:
-    """The batches of Kafka's directory, appended to logs of ours."""
+    """Append the batches of Kafka's directory to logs of ours."""
     logs = manager(target)
     logs.start(NOW)
     for topic in topics:

@@ -40,7 +40,7 @@ def offsets(logs: LogManager, partition: int = 0) -> list[int]:
 
 
 def laid(image_path: Path, root: Path) -> LogManager:
-    """A manager on what an image holds."""
+    """Return a log manager on the files of an image."""
     os.makedirs(root / "logs")
     lay_image(str(image_path), str(root / "logs"))
     return started(root)
@@ -236,7 +236,7 @@ def test_what_is_put_aside_twice_stays_where_it_is(tmp_path: Path) -> None:
 
 
 def files_of(path: Path) -> dict[str, bytes]:
-    """The content of all files below a directory."""
+    """Return the content of all files below a directory."""
     return {str(each.relative_to(path)): each.read_bytes() for each in path.rglob("*") if each.is_file()}
 
 

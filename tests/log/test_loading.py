@@ -23,7 +23,7 @@ from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, 
 
 
 def crashed(path: Path, appends: int = 30, synced: int = 0) -> LogManager:
-    """One that dies with `appends` batches in t-0, of which `synced` are on disk for certain."""
+    """Return a log manager that has died with `appends` batches in t-0, the first `synced` of them safely on disk."""
     logs = small(manager(path))
     logs.start(NOW)
     log = logs.create("t", 0, TOPIC_ID, NOW)
@@ -42,7 +42,7 @@ def small(logs: LogManager) -> LogManager:
 
 
 def release(logs: LogManager) -> None:
-    """A dead process holds no locks."""
+    """Release the directory locks, as the death of the process does."""
     for directory in logs.directories:
         directory.release()
 
@@ -143,7 +143,7 @@ def test_batches_missing_before_a_later_segment_leave_a_gap(tmp_path: Path, left
 
 
 def test_a_gap_at_the_end_of_a_log_is_none(tmp_path: Path) -> None:
-    """A crash came when the log was cut there, before the gap was forgotten."""
+    """A gap noted at the end of the log is dropped: a crash came after the cut there, before the gap was forgotten."""
     crashed(tmp_path)
     (tmp_path / "logs/t-0/.gap").write_text("60")
     log = start(tmp_path).get("t", 0)
@@ -165,7 +165,7 @@ def test_a_gap_below_the_logs_start_and_one_that_was_synced_are_none(tmp_path: P
 
 
 def test_metadata_ends_at_its_first_gap(tmp_path: Path) -> None:
-    """No record of the metadata is compacted away, so what is behind a gap was never committed."""
+    """No metadata record is ever compacted away, so records behind a gap were never committed."""
     logs = small(manager(tmp_path))
     logs.start(NOW)
     log = logs.create(METADATA_TOPIC, 0, TOPIC_ID, NOW)
@@ -496,7 +496,7 @@ def test_a_disk_that_fails_during_recovery(tmp_path: Path) -> None:
 
 
 def emptied_of_snapshots(path: Path) -> list[str]:
-    """The files of the partition, as a stop of very many logs leaves them."""
+    """Remove the partition's snapshots, as a stop of very many logs leaves it; return the names of its files."""
     for file in path.glob("logs/t-0/*.snapshot"):
         file.unlink()
     return sorted(os.listdir(path / "logs/t-0"))
@@ -504,7 +504,10 @@ def emptied_of_snapshots(path: Path) -> list[str]:
 
 @pytest.mark.parametrize(("producer_id", "is_left_alone"), [(-1, True), (1, False)])
 def test_a_small_log_that_was_synced_is_left_as_it_is(tmp_path: Path, producer_id: int, is_left_alone: bool) -> None:
-    """Of forty thousand each had three files made anew, which took a minute on a busy disk."""
+    """A start after a crash changes no file of a small synced log without producers.
+
+    Once each such log had three files rewritten: with forty thousand logs, that took a minute on a busy disk.
+    """
     logs = manager(tmp_path)
     logs.start(NOW)
     log = logs.create("t", 0, TOPIC_ID, NOW)

@@ -1,4 +1,4 @@
-"""What is done to all logs from time to time."""
+"""The periodic maintenance of all logs."""
 
 from __future__ import annotations
 

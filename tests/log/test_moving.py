@@ -203,7 +203,7 @@ def test_a_log_that_cleaning_left_an_empty_segment_of(tmp_path: Path) -> None:
 @pytest.mark.linux("counts descriptors in /proc")
 def test_a_move_needs_few_descriptors(tmp_path: Path) -> None:
     class Counting(FailingFileSystem):
-        """How many of the files are open."""
+        """A file system that notes the greatest number of file descriptors open at a time."""
 
         most = 0
 
@@ -272,7 +272,7 @@ def test_a_target_that_fails_goes_offline_and_the_log_stays(tmp_path: Path) -> N
 
 
 class FailingRenames(FailingFileSystem):
-    """Folders whose names end like that can't be renamed."""
+    """A file system that refuses to rename folders with a given ending."""
 
     endings: tuple[str, ...] = ()
     number = errno.EIO
@@ -327,7 +327,7 @@ def test_an_exchange_that_found_no_room_can_be_asked_for_again(tmp_path: Path) -
 
 
 class Metadata(LogListener):
-    """Is told of moves, and answers when the test says so."""
+    """Metadata that are told of moves and answer when the test says so."""
 
     def __init__(self, logs: LogManager) -> None:
         self.told: list[tuple[str, Waiter]] = []
@@ -402,7 +402,10 @@ def test_when_the_metadata_is_told_the_checkpoint_says_where_the_copy_starts(tmp
 
 @pytest.mark.parametrize("refused", [False, True])
 def test_a_copy_goes_only_when_the_metadata_names_the_old_directory_again(tmp_path: Path, refused: bool) -> None:
-    """Until then it shows that there is a log, wherever that is. What was cut off meanwhile is copied anew then."""
+    """A copy stays until the metadata name the old directory again: it shows that there is a log somewhere.
+
+    What was cut off meanwhile is copied anew then.
+    """
     logs = started(tmp_path)
     fill(logs)
     metadata = Metadata(logs)

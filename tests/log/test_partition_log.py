@@ -1,4 +1,4 @@
-"""Append and read: what a produce and a fetch handler build on."""
+"""Append and read, on which the handlers of Produce and Fetch build."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def heard_by(log: PartitionLog) -> Keeper:
 
 
 def read_all(log: PartitionLog, offset: int = 0, max_bytes: int = 1 << 20) -> list[tuple[int, int]]:
-    """Base and last offset of every batch, read to the end of the log."""
+    """Return base and last offset of every batch, read to the end of the log."""
     found = []
     while (read := log.read(offset, max_bytes, log.high_watermark)) is not None:
         found += [(header.base_offset, header.last_offset) for header, _ in iter_batches(read.records.read())]
@@ -428,7 +428,7 @@ def test_a_preallocated_segment_gives_back_what_it_did_not_use(tmp_path: Path) -
 
 @pytest.mark.parametrize("failure", ["write .index", "write .timeindex", "write checkpoint", "rename checkpoint"])
 def test_no_room_beside_the_log_itself(tmp_path: Path, failure: str) -> None:
-    """A batch is taken whole or not at all, whichever of the files it is that has no room."""
+    """A batch is taken whole or not at all, whichever of the log's files has no room."""
     fs = FailingFileSystem()
     log = new_log(tmp_path, fs, index_interval_bytes=1)
     taken = 0
@@ -498,7 +498,7 @@ def test_a_damaged_transaction_index_is_made_anew(tmp_path: Path, content: bytes
 
 
 def damaged_log(path: Path, damaged: int, retention_ms: int = 604_800_000) -> PartitionLog:
-    """A log of three batches, the second the newest, after a clean stop. One of them has a broken header by now."""
+    """Return a cleanly stopped log of three batches, the second the newest, one of them with a broken header."""
     log = new_log(path, index_interval_bytes=1, retention_ms=retention_ms)
     for number in range(3):
         log.append(batch(timestamp=NOW + 9 * (number == 1)), NOW)

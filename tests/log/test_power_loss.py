@@ -1,4 +1,4 @@
-"""What the crash simulator found: files that a power cut leaves as nobody wrote them."""
+"""Files that a power cut leaves in a state that nobody wrote: cases that the crash simulator found."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def started(path: Path, fs: FailingFileSystem | None = None) -> LogManager:
 
 
 def synced_segments(path: Path) -> LogManager:
-    """t-0 with two segments, the second one empty: all of it was synced before the first one was complete."""
+    """Return t-0 with two segments, the second empty: all was synced before the first segment was complete."""
     logs = started(path)
     log = logs.create("t", 0, TOPIC_ID, NOW)
     for number in range(8):
@@ -54,7 +54,7 @@ def test_the_segment_before_the_recovery_point_is_completed(tmp_path: Path, lost
 
 
 def test_a_clean_shutdown_syncs_what_it_completes(tmp_path: Path) -> None:
-    """Also if every batch was synced before."""
+    """A clean shutdown syncs the segments that it completes, even if every batch was synced before."""
     fs = FailingFileSystem()
     logs = started(tmp_path, fs)
     log = logs.create("t", 0, TOPIC_ID, NOW)

@@ -210,7 +210,7 @@ def test_nor_does_what_is_in_no_transaction_until_one_has_begun(tmp_path: Path) 
 
 
 def test_a_new_producer_that_joins_by_producing_begins_with_0(tmp_path: Path) -> None:
-    """Whether it does is a matter of its first try, as with Kafka."""
+    """A new producer whose first try joins a transaction implicitly has to begin with sequence 0, as with Kafka."""
     for name, implicit, answers in (("joins", True, {1: GAP, 0: (0, False)}), ("old", False, {1: (0, False)})):
         log = new_log(tmp_path / name)
         log.producers.on_try(9, 0, 1, implicit)
@@ -293,7 +293,7 @@ def test_the_batch_that_holds_the_start_counts_after_a_cut(tmp_path: Path) -> No
 
 
 def reopen_as_it_is(log: PartitionLog) -> PartitionLog:
-    """Load the folder once more; nothing is written to it before."""
+    """Load the folder once more, without writing anything to it before."""
     offsets = Offsets(log.log_start_offset, log.log_end_offset)
     files = FileCache(log.files.fs)
     return load_log(files, log.directory, log.topic, log.partition, log.config, offsets, Clock(NOW), Keeper())

@@ -1,4 +1,4 @@
-"""A log that takes over what its leader has."""
+"""A log that takes over its leader's records."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def following(path: Path, fs: FailingFileSystem | None = None, **config: object)
 
 
 def content(log: PartitionLog, start: int | None = None) -> bytes:
-    """The batches from `start` on."""
+    """Return the bytes of all batches from `start` on."""
     pieces, offset = [], log.log_start_offset if start is None else start
     while (read := log.read(offset, 1 << 30, log.log_end_offset)) is not None:
         pieces.append(read.records.read())
@@ -174,7 +174,7 @@ def test_a_full_disk_takes_back_what_it_has_begun(tmp_path: Path, leader: Partit
 
 
 def fetched(base_offset: int, count: int = 1, size: int = 10) -> bytearray:
-    """A batch as a leader has it."""
+    """Build a batch as a leader has it: with its base offset and its leader epoch."""
     data = batch(count, size)
     struct.pack_into(">q", data, 0, base_offset)
     struct.pack_into(">i", data, 12, 0)
@@ -373,7 +373,7 @@ def snapshots(log: PartitionLog) -> list[int]:
 
 
 def recovered(log: PartitionLog) -> PartitionLog:
-    """Load it as after a kill of the process."""
+    """Load a log as after a kill of the process."""
     offsets = Offsets(log.log_start_offset, 0)
     files = FileCache(log.files.fs)
     found = recover_folder(files, log.directory, "t-0", log.config, offsets, NOW)
@@ -389,7 +389,7 @@ def test_a_log_does_not_begin_anew_below_its_end(leader: PartitionLog) -> None:
 
 
 def reloaded(log: PartitionLog) -> PartitionLog:
-    """The same log as it is after a stop and a start."""
+    """Return the log as it is after a stop and a start."""
     offsets = Offsets(log.log_start_offset, log.log_end_offset)
     log.close()
     return load_log(FileCache(log.files.fs), log.directory, "t", 0, log.config, offsets, Clock(NOW), Keeper())

@@ -1,4 +1,4 @@
-"""Finding a place touches as little as it can: the log may be many times what is in any cache."""
+"""A search for an offset or a time reads as little as it can: the log may be far larger than any cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGE_BYTES = 4096
 
 
 def filled(path: Path, value_bytes: int) -> PartitionLog:
-    """Two records in each batch; two milliseconds between them."""
+    """Fill a segment with batches of two records, two milliseconds apart."""
     logs = manager(path)
     logs.start(NOW)
     log = logs.create("t", 0, TOPIC_ID, NOW)
@@ -32,7 +32,7 @@ def test_a_large_batch_is_found_by_its_header(tmp_path: Path, reads: list[int]) 
     found = log.read(501, 1, log.high_watermark)
     assert found is not None
     assert (int.from_bytes(found.records.read()[:8], "big"), found.end_offset) == (500, 502)
-    page, *headers, _ = reads  # of the index; of the batch that it names, and the next one; what was found
+    page, *headers, _ = reads  # an index page; headers of the batch that it names and the next; the batch found
     assert page <= PAGE_BYTES
     assert headers == [HEADER_SIZE] * len(headers)
     assert len(headers) <= 2
@@ -44,7 +44,7 @@ def test_small_batches_are_looked_through_in_one_piece(tmp_path: Path, reads: li
     found = log.read(501, 1, log.high_watermark)
     assert found is not None
     assert int.from_bytes(found.records.read()[:8], "big") == 500
-    assert len(reads) <= 5 + 1  # one is of tests/invariants.py
+    assert len(reads) <= 5 + 1  # the one more is a read by tests/invariants.py
 
 
 def test_a_time_is_found_with_one_batch_read(tmp_path: Path, reads: list[int]) -> None:

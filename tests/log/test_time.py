@@ -1,4 +1,4 @@
-"""Which of the broker's two clocks says what: intervals go on when the wall clock is set back, ages follow it."""
+"""The broker's two clocks: intervals go on when the wall clock is set back, ages follow the wall clock."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def logs(tmp_path: Path, clock: Clock) -> LogManager:
 
 
 def set_back(logs: LogManager, passed_ms: int) -> None:
-    """Somebody has set the wall clock back by 20 minutes; since the start `passed_ms` have gone by."""
+    """Set the wall clock back by 20 minutes, `passed_ms` after the start."""
     logs.clock.set(NOW + passed_ms, NOW + passed_ms - 20 * MINUTE)
     logs.on_deadline(logs.clock.now)
 
@@ -60,7 +60,7 @@ def test_retention_compares_timestamps_with_the_wall_clock(logs: LogManager) -> 
     log = logs.create("t", 0, TOPIC_ID, NOW)
     for _ in range(3):
         log.append(batch(size=700), logs.clock.wall)
-    set_back(logs, 15 * MINUTE)  # by the wall clock the records are not even written yet
+    set_back(logs, 15 * MINUTE)  # by the wall clock the records are from the future
     assert log.log_start_offset == 0
     set_back(logs, 31 * MINUTE)
     assert log.log_start_offset == 3
@@ -77,7 +77,7 @@ def test_producers_expire_by_the_timestamps_of_their_records(logs: LogManager) -
 
 
 def written(path: Path, *times: int, timestamp: int) -> PartitionLog:
-    """One segment for each of these times at which it is appended to."""
+    """Append a batch at each of these times, each to a segment of its own."""
     log = new_log(path, segment_bytes=500)
     for now in times:
         log.append(batch(size=400, timestamp=timestamp), now)

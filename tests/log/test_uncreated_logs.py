@@ -56,7 +56,7 @@ def test_folders_are_made_and_named_beside_the_loop(logs: LogManager, jobs: list
 
 
 def test_many_are_made_some_at_a_time(logs: LogManager, jobs: list[Job], tmp_path: Path) -> None:
-    """So that other jobs have their turn in between."""
+    """One job makes only some of many folders, so that other jobs have their turn in between."""
     made = []
     for number in range(450):
         logs.make("t", number, TOPIC_ID, NOW)
@@ -108,7 +108,7 @@ def write_of_id(path: Path, number: int) -> str:
 
 
 def test_one_that_is_just_being_made_is_waited_for(tmp_path: Path) -> None:
-    """Else its log would be loaded, and perhaps synced, without its id."""
+    """A log whose folder is just being made is waited for: else it would be loaded, or synced, without its id."""
     logs: LogManager
     asking = threading.Thread(target=lambda: logs.get("t", 0))
     waited = False
@@ -196,7 +196,7 @@ def test_a_clean_stop_leaves_none_without_a_name(logs: LogManager, tmp_path: Pat
 
 
 def test_a_folder_without_a_name_is_given_it_by_who_knows(logs: LogManager, tmp_path: Path) -> None:
-    """What a crash leaves behind."""
+    """A partition folder without a topic id, which a crash leaves, gets its id when the log is created."""
     (tmp_path / "logs" / "t-0").mkdir()
     again = manager(tmp_path)
     again.start(NOW)

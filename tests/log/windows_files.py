@@ -12,7 +12,7 @@ from pykafka_broker.log.filesystem import FileHandle, OsFile, OsFileSystem
 
 
 class WindowsFiles(OsFileSystem):
-    """Refuses what Windows refuses; `refusals` are the paths that it was about."""
+    """A file system that refuses what Windows refuses; `refusals` are the paths of the refused calls."""
 
     holds_folders = True
 

@@ -24,7 +24,7 @@ class Golden(NamedTuple):
 
 @cache
 def golden() -> dict[str, list[Golden]]:
-    """All cases by the message's name; the names are those of the schemas."""
+    """Return all cases by the message's name in the schemas."""
     found: dict[str, list[Golden]] = {name: [] for name in messages()}
     with gzip.open(PATH, "rt", encoding="utf-8") as lines:
         for line in lines:

@@ -28,12 +28,12 @@ EXTREMES = [
     b"\xff\xff\xff\xff\x7f",
     b"\x00",
 ]
-DAMAGES = 25  # of each golden message
+DAMAGES = 25  # per golden message
 MEMORY = 1 << 20
 
 
 def damaged(whole: bytes, source: random.Random) -> bytes:
-    """The message with a few bytes replaced or an extreme length written over it."""
+    """Return the message with a few bytes replaced or an extreme length written over some."""
     at = source.randrange(len(whole))
     if source.random() < 0.5:
         extreme = source.choice(EXTREMES)
@@ -61,7 +61,7 @@ def test_damage_ends_in_a_message_or_a_decode_error(name: str) -> None:
 
 
 def refused(message: type[Message], version: int, *parts: bytes) -> str:
-    """The reason why these bytes are refused."""
+    """Return the reason why these bytes are refused."""
     with pytest.raises(DecodeError) as error:
         message.decode(b"".join(parts), version)
     return str(error.value)
@@ -122,7 +122,7 @@ def test_any_byte_but_zero_is_true() -> None:
 
 
 def with_tags(*tags: tuple[int, bytes]) -> bytes:
-    """A FetchRequest v13 with these tagged fields."""
+    """Return a FetchRequest v13 with these tagged fields."""
     plain = FetchRequest().encode(13)
     assert plain[-1] == 0
     return plain[:-1] + uvarint(len(tags)) + b"".join(uvarint(tag) + uvarint(len(data)) + data for tag, data in tags)

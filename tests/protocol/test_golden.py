@@ -1,4 +1,4 @@
-"""Against Kafka's own classes: every message, every version, both ways."""
+"""Every message in every version, compared with Kafka's own classes, both ways."""
 
 from __future__ import annotations
 

@@ -53,7 +53,10 @@ def _known_name(path: str, name: str) -> str:
 
 
 def differences(theirs: Any, ours: Any, path: str) -> list[str]:
-    """Where the two differ; names are compared without underscores, for the two don't agree on where words begin."""
+    """List the differences between kafka-python's value and ours.
+
+    Names are compared without underscores, because the two libraries don't agree on where words begin.
+    """
     if isinstance(theirs, dict):
         by_name = {name.replace("_", ""): getattr(ours, name) for name in ours.__match_args__}
         return [

@@ -16,7 +16,7 @@ EXAMPLES = 12  # of each message; there are 280
 
 
 def field_values(message: Message, field: Field, version: int) -> st.SearchStrategy[Any]:
-    """Anything that the field can hold in this version."""
+    """Return a strategy for any value that the field can hold in this version."""
     one = single_values(message, field, version)
     values = st.lists(one, max_size=3) if field.array else one
     return st.none() | values if version in field.nullable else values

@@ -190,7 +190,7 @@ def test_what_stands_in_a_records_field_is_handed_over_as_it_is() -> None:
 
 @pytest.mark.parametrize(("epochs", "tail"), [(None, "01000100"), ([], "00"), ([3], "0100050200000003")])
 def test_a_tagged_list_whose_default_is_empty_says_when_it_is_null(epochs: list[int] | None, tail: str) -> None:
-    """As Kafka's own class writes `assignmentEpochs`, whose schema has a JSON null for a default."""
+    """A null list is written as Kafka's own class writes `assignmentEpochs`, whose schema default is a JSON null."""
     value = ConsumerGroupCurrentMemberAssignmentValue(2, 1, 0, [TopicPartitions(ZERO_UUID, [0], epochs)])
     assert value.encode(0).hex() == "000000020000000100" + "02" + "00" * 16 + "0200000000" + tail + "0100"
     assert ConsumerGroupCurrentMemberAssignmentValue.decode(value.encode(0), 0) == value

@@ -28,23 +28,23 @@ DEFAULTS = {"string": "", "bytes": "", "records": "", "bool": False, "float64": 
 
 @cache
 def messages() -> dict[str, Message]:
-    """Every schema by name."""
+    """Return the schema of every message by name."""
     return {message.name: message for message in load_messages(SCHEMAS)}
 
 
 def message_class(message: Message) -> type[runtime.Message]:
-    """The generated class."""
+    """Return the generated class."""
     loaded: type[runtime.Message] = getattr(message_module(message), message.name)
     return loaded
 
 
 def message_module(message: Message) -> ModuleType:
-    """The generated module, with the message's class and those of its structs."""
+    """Return the generated module, with the message's class and those of its structs."""
     return import_module(f"pykafka_broker.protocol.{message.folder}.{message.module}")
 
 
 def values(message: Message, version: int, variant: str) -> dict[str, Any]:
-    """The message's values as Kafka's JSON converters read them."""
+    """Return the message's values as Kafka's JSON converters read them."""
     return _Filler(message, version, variant).struct(message.root, message.name)
 
 
@@ -126,7 +126,7 @@ def _json_name(field: Field) -> str:
 
 
 def from_json(message: Message, filled: dict[str, Any]) -> runtime.Message:
-    """The generated class with these values."""
+    """Return an object of the generated class with these values."""
     made = _struct_from_json(message, message.root, filled)
     assert isinstance(made, runtime.Message)
     return made
@@ -159,7 +159,7 @@ def _single_from_json(message: Message, field: Field, value: Any) -> Any:
 
 
 def examples(count: int) -> settings:
-    """For a test with so many made-up messages, the same ones in each run."""
+    """Return Hypothesis settings for a number of made-up messages, the same ones in each run."""
     return settings(
         max_examples=count,
         deadline=None,

@@ -35,7 +35,7 @@ def record_lists(
 
 
 def plain_records(count: int = 5) -> list[BatchRecord]:
-    """Records of the common form and of others: long, null, empty, with headers."""
+    """Return records of the common form and of others: long, null, empty, with headers."""
     kinds: list[dict[str, Any]] = [
         {"key": b"key", "value": b"value"},
         {"key": None, "value": b"v" * 200, "headers": [("name", b"value"), ("other", None)]},
@@ -46,7 +46,7 @@ def plain_records(count: int = 5) -> list[BatchRecord]:
 
 
 def with_payload(payload: bytes | bytearray, count: int, **fields: int) -> bytearray:
-    """A batch whose header is in order around whatever stands behind it."""
+    """Return a batch whose header fits the payload behind it, whatever that is."""
     batch = build_batch([BatchRecord(0, fields.get("base_timestamp", 0))])[:HEADER_SIZE] + payload
     values = list(HEADER.unpack_from(batch))
     values[1], values[6], values[12] = len(batch) - 12, count - 1, count
@@ -56,7 +56,7 @@ def with_payload(payload: bytes | bytearray, count: int, **fields: int) -> bytea
 
 
 def outcome(read: Callable[[], Iterable[Any]]) -> list[Any] | type[CorruptBatch]:
-    """What reading gives, or the kind of error; an error of another kind gets through."""
+    """Return the list that `read` gives, or the class of its CorruptBatch error; other errors are raised."""
     try:
         return list(read())
     except CorruptBatch as error:

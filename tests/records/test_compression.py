@@ -193,7 +193,7 @@ def test_the_bound_is_exact(codec: int) -> None:
 
 
 def zstd_bomb() -> bytes:
-    """A frame of a window of 1 MiB with 20,000 runs of 128 KiB: 2.6 GB from 80 kB."""
+    """Return a zstd frame with a window of 1 MiB and 20,000 runs of 128 KiB: 80 kB that become 2.6 GB."""
     block = ((128 << 10) << 3 | 1 << 1).to_bytes(3, "little") + b"\0"
     return b"\x28\xb5\x2f\xfd\x00\x50" + block * 20_000 + b"\x01\x00\x00"
 

@@ -1,4 +1,4 @@
-"""What Kafka's own classes wrote: read to the record, written again to the byte, converted as Kafka 3.9 did it."""
+"""Batches that Kafka's own classes wrote: read record by record, written byte for byte, converted as by Kafka 3.9."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def pattern(size: int) -> bytes:
 def sample(
     magic: int = 2, timestamp: int | None = None, offsets: tuple[int, ...] = (100, 101, 102, 105, 106)
 ) -> list[BatchRecord]:
-    """The records of the Java program as a reader of format `magic` sees them; `timestamp` is LogAppendTime's."""
+    """Return the Java program's records as a reader of format `magic` sees them; `timestamp`: LogAppendTime's."""
     fields = [
         (TIME, b"key", b"value"),
         (TIME + 1, None, b"only a value"),
@@ -82,7 +82,7 @@ def codec_of(name: str) -> int:
 
 
 def opened(wrapper: MessageEntry) -> MessageEntry:
-    """The wrapper with its value decompressed: compressors differ, what they were given must not."""
+    """Return the wrapper with its value decompressed: compressed bytes may differ, their content may not."""
     assert wrapper.value is not None
     value = at_once(decompress_in_steps(wrapper.codec, wrapper.value, 1 << 20, broken_lz4_checksum=wrapper.magic == 0))
     return wrapper._replace(value=value)

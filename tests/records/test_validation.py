@@ -36,7 +36,7 @@ def check(batch: bytearray, limits: RecordLimits = ANY_TIME, *, in_full: bool = 
 
 
 def found(batch: bytearray, limits: RecordLimits) -> Any:
-    """What becomes of it, in a form that can be compared."""
+    """Check a batch; return the class of its error, or the comparable parts of the result."""
     try:
         made = check(batch, limits)
     except (InvalidRecord, CorruptBatch) as error:

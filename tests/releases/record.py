@@ -102,7 +102,7 @@ def number(release: str) -> tuple[int, ...]:
 
 
 def fetch(release: str, folder: Path) -> None:
-    """The release's jars, and the pages that it prints."""
+    """Fetch the release's jars and have the release print its pages."""
     folder.mkdir(parents=True, exist_ok=True)
     scala = "2.11" if number(release) < (2, 5) else "2.13"
     (folder / "pom.xml").write_text(_POM.format(scala=scala, release=release))
@@ -121,7 +121,10 @@ def print_pages(jars: Path, folder: Path) -> None:
 
 
 def definitions(page: str) -> dict[str, list[str | None]]:
-    """Type and default of every key on a page: a table before 2.4, a list with lists in 2.4, a list of tables since."""
+    """Return type and default of every key on a page.
+
+    A page is a table before 2.4, a list with lists in 2.4, and a list of tables since.
+    """
     if "<li><b>Type</b>" in page:
         found = {}
         for name, part in re.findall(r"<li><b>([a-z][a-z0-9.]+)</b>:(.*?)</ul></li>", page, re.S):
@@ -140,7 +143,7 @@ def definitions(page: str) -> dict[str, list[str | None]]:
 
 
 def default_text(cell: str) -> str | None:
-    """A number may have its meaning behind it in brackets; null is none."""
+    """Return a default as text, without a meaning in brackets behind a number; None for null."""
     text = html.unescape(re.sub(r"<[^>]*>", "", cell)).strip().strip('"')
     text = re.sub(r"^(-?\d+) \(.*\)$", r"\1", text)
     return None if text == "null" else text
@@ -153,7 +156,7 @@ def last_error(page: str) -> int:
 
 
 def changes(now: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """What has come or changed; None for what has gone."""
+    """Return the entries that are new or changed, and None for each entry that is gone."""
     gone = dict.fromkeys(before.keys() - now.keys())
     return {name: value for name, value in sorted((now | gone).items()) if before.get(name, ()) != value}
 

@@ -1,4 +1,4 @@
-"""What is known of each release, against what is common knowledge of some."""
+"""The tables of each release, checked against well-known facts of some releases."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ QUESTION = ("10.0.0.1", AclOperation.READ, AclResourceType.TOPIC)
 
 
 class Friendly:
-    """What a user may write: bob may read what begins with his name, else the ACLs decide."""
+    """An authorizer as a user may write one: bob may use each name with a set prefix, else the ACLs decide."""
 
     acls: Authorizer
     closed = False

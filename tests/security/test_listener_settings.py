@@ -1,4 +1,4 @@
-"""What holds on one listener: the closest setting wins."""
+"""Settings of one listener: the closest setting wins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of the server share."""
+"""Helpers that the tests of the server share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pykafka_broker.server.event_loop import new_event_loop
 
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
-    """On the loop that a broker has."""
+    """Run a scenario on an event loop like a broker's."""
 
     async def timed() -> None:
         await asyncio.wait_for(scenario(), 30)
@@ -19,7 +19,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
 
 
 async def until(condition: Callable[[], object], seconds: float = 10) -> None:
-    """Let the loop run until this is so."""
+    """Let the event loop run until the condition holds."""
     for _ in range(int(seconds * 1000)):
         if condition():
             return

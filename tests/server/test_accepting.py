@@ -21,7 +21,7 @@ from tests.server.test_server import Client, serving
 
 
 class Addresses:
-    """Quotas that turn connections away as long as they are told to."""
+    """Quotas that hold each address up for `hold_ms`."""
 
     def __init__(self, hold_ms: int) -> None:
         self.hold_ms = hold_ms
@@ -137,7 +137,7 @@ def counted(config: BrokerConfig) -> ConnectionQuota:
 
 
 def follow(quota: ConnectionQuota, config: BrokerConfig) -> None:
-    """Apply limits, the looked-up addresses too."""
+    """Apply the limits of a configuration, with the addresses of its host names once they are looked up."""
     quota.follow(config)
     if quota._lookup is not None:
         wait([quota._lookup], timeout=20)
@@ -145,7 +145,7 @@ def follow(quota: ConnectionQuota, config: BrokerConfig) -> None:
 
 
 def come_at_once(quota: ConnectionQuota, now: int) -> int:
-    """How many may come before one has to wait."""
+    """Return how many connections may come at `now` before one has to wait."""
     for number in range(10_000):
         if quota.pause_ms(HERE, now):
             return number
@@ -224,7 +224,7 @@ def test_changes_at_run_time_are_heeded() -> None:
     assert not quota.full(HERE)
     assert quota.enter("10.0.0.1", HERE) == 1
     assert [quota.enter("127.0.0.1", HERE) for _ in range(4)] == [None, None, None, 3]
-    assert come_at_once(quota, now=0) == 5  # of the 10 that a rate of 1 allows at first
+    assert come_at_once(quota, now=0) == 5  # the rest of the 10 connections that a rate of 1 allows at first
 
 
 def test_a_listener_may_have_limits_of_its_own() -> None:

@@ -1,4 +1,4 @@
-"""What stands at a URL: read at once from a file, beside the loop over HTTP, and never more than there is room for."""
+"""Documents at URLs: read at once from a file, off the event loop over HTTP, and never beyond the size limit."""
 
 from __future__ import annotations
 

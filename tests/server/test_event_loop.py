@@ -41,7 +41,7 @@ def sent() -> list[tuple[str, bytes]]:
 
 
 def slow(monkeypatch: pytest.MonkeyPatch, each_ns: int) -> None:
-    """Every look at the clock is so much later."""
+    """Let each look at the clock show a time `each_ns` after the one before."""
     now = iter(range(each_ns, 1 << 40, each_ns))
     monkeypatch.setattr(event_loop_module, "nanoseconds", lambda: next(now))
 
@@ -72,7 +72,7 @@ def test_what_is_served_at_once_is_sent_at_once(monkeypatch: pytest.MonkeyPatch,
     assert not answers.gathers  # nor are the others of this turn kept
     answers.gather(100)
     answers.add(Noting("a", sent), b"2")
-    assert answers.gathers  # of so many it is always worth it
+    assert answers.gathers  # gathering is always worth it for so many
     assert len(sent) == 1
 
 
@@ -90,7 +90,7 @@ def test_the_first_one_does_not_wait_for_all_of_very_many(
 
 
 class Sending(PlainTransport):
-    """Notes what is sent, and how many were served by then."""
+    """A transport that notes what is sent, and how many requests were served by then."""
 
     __slots__ = ()
 
@@ -105,7 +105,7 @@ class Sending(PlainTransport):
 
 
 class Echo(Channel):
-    """Answers each frame with itself; `big` with much, `bye` by hanging up."""
+    """A channel that answers each frame with itself, `big` with much, and `bye` by hanging up."""
 
     def __init__(self, turns: EventLoop, sock: socket.socket, served: list[bytes]) -> None:
         self.served = served
@@ -194,7 +194,7 @@ def test_whatever_a_client_asks_its_answers_keep_their_order(monkeypatch: pytest
     monkeypatch.setattr(event_loop_module, "_SERVED_AT_ONCE_NS", 0)
     monkeypatch.setattr(event_loop_module, "_LONGEST_TURN_NS", 10**12)  # a busy machine ends no turn
     loop = new_event_loop()
-    sends: list[tuple[int, int]] = []  # how many had been served when so many bytes were sent
+    sends: list[tuple[int, int]] = []  # (requests served by then, bytes sent)
 
     async def scenario() -> None:
         turns, served = EventLoop(loop, SystemClock()), list[bytes]()
@@ -218,7 +218,7 @@ def test_whatever_a_client_asks_its_answers_keep_their_order(monkeypatch: pytest
         await asyncio.sleep(0.05)
         assert received(pairs[0][1]) == [b"one", b"two"]
         assert received(pairs[1][1]) == [b"one", b"big" * (KEPT_BYTES // 3 + 1), b"two"]
-        assert received(pairs[2][1]) == [b"one"]  # what it is owed comes before the end
+        assert received(pairs[2][1]) == [b"one"]  # answers that are due come before the end
         assert [channel.closed for channel in channels] == [False, False, True, True]
         assert len(channels[3].lost) == 1
         for channel in channels:
@@ -240,9 +240,12 @@ def end(turns: EventLoop, channels: Sequence[Channel], pairs: Sequence[tuple[soc
 
 
 def test_an_answer_leaves_before_the_next_request_of_its_channel_is_served() -> None:
-    """As a crash in between would make a producer doubt more than its last batch."""
+    """The loop sends an answer before it serves the next request of the same channel.
+
+    Otherwise a crash in between would leave a producer in doubt about more than its last batch.
+    """
     loop = new_event_loop()
-    answered: list[tuple[bytes, int]] = []  # what was sent, and how many of that channel had been served
+    answered: list[tuple[bytes, int]] = []  # (bytes sent, requests of that channel served by then)
 
     async def scenario() -> None:
         turns = EventLoop(loop, SystemClock())
@@ -266,13 +269,13 @@ def test_an_answer_leaves_before_the_next_request_of_its_channel_is_served() -> 
 
 
 class Buffering(Sending):
-    """Has the last bytes already, as under TLS."""
+    """A transport that already holds the last bytes, as under TLS."""
 
     __slots__ = ("has_buffered",)
 
 
 def test_nor_does_what_goes_on_in_the_same_turn_wait_with_it() -> None:
-    """What was received before is served, then what the transport holds."""
+    """A channel serves received requests, then those that the transport buffers; each answer leaves first."""
     loop = new_event_loop()
     answered: list[tuple[bytes, int]] = []
 
@@ -299,7 +302,7 @@ def test_nor_does_what_goes_on_in_the_same_turn_wait_with_it() -> None:
 
 
 class Late(Echo):
-    """Answers at the end of the turn, if there is more to be served in it."""
+    """A channel that answers at the end of the turn, if more is to be served in that turn."""
 
     def _deliver(self, frame: memoryview) -> bool:
         data = bytes(frame)
@@ -412,7 +415,7 @@ def test_what_a_socket_does_not_take_goes_on_later() -> None:
 
 
 class Disk:
-    """Writes what a turn has asked for in one go; some is refused."""
+    """A disk that writes all that a turn has asked for in one go, and refuses some of it."""
 
     def __init__(self, turns: EventLoop) -> None:
         self._turns = turns
@@ -438,7 +441,7 @@ def told(data: bytes) -> bytes:
 
 
 class Writing(Echo):
-    """Has each frame written; after `big` the socket is full."""
+    """A channel that has each frame written to the disk; after `big` its socket is full."""
 
     disk: Disk
 

@@ -12,7 +12,7 @@ _BEGIN = "import sys; from pykafka_broker.server.lazy_tls import import_asyncio;
 
 
 def run(code: str) -> str:
-    """What a fresh interpreter says."""
+    """Run code in a fresh interpreter and return its output."""
     done = subprocess.run(
         [sys.executable, "-c", _BEGIN + textwrap.dedent(code)], capture_output=True, text=True, check=False, timeout=60
     )

@@ -42,7 +42,7 @@ class Asked:
             self.number = HeartbeatRequest.decode(frame[body:], self.version).generation_id
 
     def answer(self, correlation_id: int | None = None) -> bytes:
-        """A heartbeat's number comes back as its throttle time."""
+        """Answer the request; a heartbeat's number comes back as its throttle time."""
         header = struct.pack(">i", self.correlation_id if correlation_id is None else correlation_id)
         if self.api_key == ApiKey.API_VERSIONS:
             served = [ApiVersion(ApiKey.API_VERSIONS, 0, 4), ApiVersion(ApiKey.HEARTBEAT, 1, 4)]
@@ -52,7 +52,7 @@ class Asked:
 
 
 class Peer:
-    """Answers each request with `answer(asked)`; None is no answer, and an empty one closes the connection."""
+    """A server that answers with `answer(asked)`: None is no answer, an empty answer closes the connection."""
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []

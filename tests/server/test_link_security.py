@@ -29,7 +29,7 @@ MODULES = {"PLAIN": "plain.PlainLoginModule", "SCRAM-SHA-256": "scram.ScramLogin
 
 
 def settings(broker: KafkaBroker, mechanism: str | None = None, password: str = "broker-secret") -> dict[str, str]:
-    """Of a node that reaches that broker on its one listener."""
+    """Return the settings of a node that reaches the broker on the broker's only listener."""
     (listener,) = broker.listeners
     own: dict[str, str] = {}
     if listener.endswith("SSL"):
@@ -60,7 +60,7 @@ async def linked(broker: KafkaBroker, config: dict[str, str], host: str = "127.0
 
 
 def asked(broker: KafkaBroker, config: dict[str, str], host: str = "127.0.0.1") -> Any:
-    """The brokers that a link is told of."""
+    """Return id and port of the brokers that a link is told of."""
     found: list[Any] = []
 
     async def scenario() -> None:
@@ -114,7 +114,7 @@ def test_a_certificate_of_strangers_or_of_another_host_is_not_trusted(tmp_path: 
 
 
 class Slow(Login):
-    """What somebody else has to be waited for says."""
+    """A login whose step blocks until the test sets `may`, like one that waits for another server."""
 
     waits = True
 

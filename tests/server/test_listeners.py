@@ -1,4 +1,4 @@
-"""What is bound, and what clients are told."""
+"""Listeners: the addresses that are bound, and the addresses that clients are told."""
 
 from __future__ import annotations
 

@@ -19,8 +19,10 @@ MINUTE = 60_000
 
 
 class Throttling:
-    """Before a router: what follows `mute:ms:` in a request is served, and the connection muted for so long, when its
-    answer is made."""
+    """A layer before a router that mutes connections.
+
+    Of a request `mute:ms:rest` the rest is served, and the connection is muted for `ms` once the answer is made.
+    """
 
     def __init__(self, server: Server, inner: FakeRouter) -> None:
         self._server, self._inner = server, inner
@@ -51,7 +53,7 @@ class MutingPending(FakePending):
 
 
 class Time:
-    """Of a server, moved by hand."""
+    """A server's time, which only the test moves."""
 
     def __init__(self, server: Server, clock: MovableClock) -> None:
         self._server, self._clock = server, clock

@@ -16,7 +16,7 @@ from pykafka_broker.server.transport import READ, WRITE
 
 
 class Noted:
-    """Reads what there is, and notes it."""
+    """A reader that notes what it has read."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock

@@ -38,7 +38,7 @@ from tests.server.support import run, until
 
 
 class FakeBroker:
-    """The few things that a server asks of its broker."""
+    """Stand-in for a broker: the few things that a server asks of one."""
 
     def __init__(self, config: dict[str, str]) -> None:
         self.config = BrokerConfig(config)
@@ -159,7 +159,7 @@ class Client:
 async def serving(
     tmp_path: Any, tls: ssl.SSLContext | None = None, /, **config: str
 ) -> AsyncIterator[tuple[Server, Connect, FakeRouter]]:
-    """Clients connect by TLS if there is a context for them."""
+    """Run a server, and clients that connect by TLS if a context is given for them."""
     path = tmp_path / "segment"
     path.write_bytes(bytes(range(256)) * 40_000)
     fd = os.open(path, os.O_RDONLY)
@@ -185,7 +185,7 @@ async def serving(
 
 @pytest.fixture(params=["epoll", "the loop's readers"])
 def readiness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what the platform has to tell that sockets are ready."""
+    """The two ways to learn that sockets are ready: epoll, and the readers of asyncio's own loop."""
     if request.param != "epoll":
         monkeypatch.setattr("tests.server.support.new_event_loop", asyncio.new_event_loop)
 

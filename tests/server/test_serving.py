@@ -112,7 +112,7 @@ def test_it_watches_from_the_start_to_the_stop() -> None:
 
 
 def test_logs_go_without_a_collection(tmp_path: Path) -> None:
-    """Or those of deleted topics would stay for good."""
+    """Logs of deleted topics leave memory without a garbage collection, which a serving broker hardly ever does."""
     broker = TurningBroker(tmp_path)
     broker.add("t", 40)
     broker.ask(produce(range(40)), 9).answer()
@@ -137,7 +137,7 @@ def logs_of(topic: str, path: Path) -> int:
 
 
 class Recorded:
-    """Notes in which thread each part was called."""
+    """A job that notes in which thread each of its parts was called."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
@@ -161,7 +161,7 @@ class Recorded:
 
 
 def then(after: Callable[[], object]) -> Callable[[Callable[[], None]], None]:
-    """A turn that ends with a call of `after`."""
+    """Return a function that runs a step as a turn and then calls `after`."""
 
     def in_turn(step: Callable[[], None]) -> None:
         step()
@@ -272,7 +272,7 @@ def test_one_thread_takes_several_jobs_and_all_threads_work_at_once() -> None:
 
 
 def test_jobs_that_arise_from_others_never_lie_about() -> None:
-    """Also when the thread has just found that there is none left."""
+    """Jobs that others submit are run, even if the thread has just found that no job is left."""
     left = 3000
 
     async def scenario() -> None:
@@ -293,7 +293,7 @@ def test_jobs_that_arise_from_others_never_lie_about() -> None:
 
 
 class World:
-    """What `Unfenced` sees of the broker and of the process."""
+    """Stand-in for the broker and the process, as far as `Unfenced` uses them."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []

@@ -59,7 +59,7 @@ def altered(server: Any, **texts: str) -> None:
 
 
 async def shown(connect: Any) -> bytes:
-    """The certificate that a new client sees."""
+    """Return the certificate that a new client sees."""
     client = await connect()
     seen: bytes = client.writer.get_extra_info("ssl_object").getpeercert(True)
     client.send(b"echo:a")
@@ -104,7 +104,7 @@ def test_who_is_trusted_no_more_does_not_come_in_again(tmp_path: Path) -> None:
 
 
 def check(issued: Issued, changed: str = LOCATION, **texts: str) -> None:
-    """Whether a listener with the certificate of `broker` may have this one."""
+    """Let a listener that has the certificate of `broker` check the change to the certificate `issued`."""
     old = server_certificate()
     inline = {"ssl_keystore_key": old.key_pem(), "ssl_keystore_certificate_chain": old.chain_pem}
     listener = TlsListener("FRONT", with_settings(**inline))
@@ -236,13 +236,13 @@ def test_who_shows_none_where_it_need_not_is_anonymous(tmp_path: Path) -> None:
 def test_a_client_without_a_name_is_closed_and_the_log_says_why(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, rules: str, why: str
 ) -> None:
-    """Also if finding it would take for ever: others wait for it no longer than they notice."""
+    """The connection is closed too if finding the name would take for ever: other clients notice no delay."""
     settings = tls_settings(tmp_path, ssl_client_auth="required", ssl_principal_mapping_rules=rules)
     nameless = client_context(shows=authority().issue("a" * 40), folder=tmp_path)
 
     async def scenario() -> None:
         async with serving(tmp_path, nameless, **settings) as (server, connect, router):
-            for _ in range(3):  # what is known of a name is not found out again
+            for _ in range(3):  # the verdict on a name is remembered
                 client = await connect()
                 client.send(b"echo:never")
                 assert await client.closed()
@@ -397,7 +397,7 @@ def test_a_handshake_may_come_byte_by_byte(tmp_path: Path) -> None:
 
 
 def starts(count: int, seed: int) -> list[bytes]:
-    """Of connections: random bytes, some of which begin as records of TLS do."""
+    """Return the first bytes of connections: random, some of them beginning like TLS records."""
     made = random.Random(seed)
     beginnings = (
         b"",
@@ -410,7 +410,7 @@ def starts(count: int, seed: int) -> list[bytes]:
 
 
 def damaged_hellos(count: int, seed: int) -> list[bytes]:
-    """Of connections: a ClientHello with some bytes changed or left out, or a whole one and what is no answer to it."""
+    """Return the first bytes of connections: a ClientHello, whole or changed or cut off, then random bytes."""
     made = random.Random(seed)
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     with contextlib.suppress(ssl.SSLWantReadError):

@@ -119,7 +119,7 @@ class Layered:
 
 
 class Echo(Channel):
-    """Answers each frame with itself."""
+    """A channel that answers each frame with itself."""
 
     def __init__(self, turns: EventLoop, transport: Layered) -> None:
         self.lost_for: list[str] = []
@@ -170,7 +170,7 @@ def test_a_transport_may_want_to_write_before_it_reads_and_to_read_before_it_wri
 
 
 class Grudging(Layered):
-    """Has no wishes, but hands out five bytes at a time."""
+    """A transport without wishes that hands out five bytes at a time."""
 
     wishes = False
 

@@ -1,4 +1,4 @@
-"""What tests of TLS connections share: settings of a server, and contexts of clients."""
+"""Settings of a server and contexts of clients, for tests of TLS connections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from tests.security.tls.certificates import Issued, authority, server_certificat
 def client_context(
     version: ssl.TLSVersion | None = None, shows: Issued | None = None, folder: Path | None = None
 ) -> ssl.SSLContext:
-    """For a client that trusts the server, and shows a certificate; that needs a folder for its file."""
+    """Return the TLS context of a client that trusts the server.
+
+    A certificate that the client is to show needs a folder for its file.
+    """
     context = ssl.create_default_context(cadata=authority().pem)
     if version is not None:
         context.minimum_version = context.maximum_version = version
@@ -22,7 +25,7 @@ def client_context(
 
 
 def tls_settings(folder: Path, **more: str) -> dict[str, str]:
-    """Of a server whose key lies in `folder`."""
+    """Return the TLS settings of a server; its key is written into `folder`."""
     return {
         "ssl_keystore_type": "PEM",
         "ssl_keystore_location": server_certificate().write(folder / "broker.pem"),

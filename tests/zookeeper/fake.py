@@ -28,7 +28,7 @@ class Event(NamedTuple):
 
 
 class FakeZooKeeper:
-    """The nodes, and the sessions that have made them. `wall_ms`: when nodes are made."""
+    """The nodes of a ZooKeeper, and the sessions that made them. `wall_ms`: the time that new nodes get."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, tuple[bytes | None, Stat]] = {"/": (b"", Stat(0, 0, 0))}
@@ -62,7 +62,7 @@ def parent(path: str) -> str:
 
 
 class FakeClient:
-    """A session (kazoo: KazooClient)."""
+    """A client session (kazoo: KazooClient)."""
 
     def __init__(self, zookeeper: FakeZooKeeper, session: int) -> None:
         self._zookeeper = zookeeper

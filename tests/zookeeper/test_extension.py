@@ -1,4 +1,4 @@
-"""A broker and a ZooKeeper in memory: what each sees of the other, and what ends a session."""
+"""A broker and a ZooKeeper in memory: the changes that each sees of the other, and the end of a session."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = "/kafka/here"
 
 
 class Tool:
-    """The nodes that an old tool sees and writes."""
+    """An old tool, which reads and writes nodes."""
 
     def __init__(self, zookeeper: FakeZooKeeper) -> None:
         self.client = zookeeper.client()

@@ -1,4 +1,4 @@
-"""The nodes of each release beside those that the release itself has written (`interop/zookeeper_record.py`)."""
+"""The nodes of each release, compared with nodes that the release itself wrote (`interop/zookeeper_record.py`)."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ HOST, PORT = "127.0.0.1", 29092
 
 
 class UnsyncedFile(OsFile):
-    """Its content is as safe as the machine: enough for a test, which never loses power."""
+    """A file that is never synced: enough for a test, which never loses power."""
 
     __slots__ = ()
 
@@ -84,7 +84,7 @@ class RealBroker:
         return next(self._uuids).to_bytes(16, "big")
 
     def draw_distant_ids(self) -> None:
-        """From now on ids differ in every byte, as those do that are drawn: 255 of them."""
+        """Make the next 255 ids differ in every byte, as random ids do."""
         step = int.from_bytes(b"\1" * 16, "big")
         self._uuids = itertools.count(step, step)
 

@@ -194,7 +194,7 @@ def test_a_filter_finds_what_it_means(filled: RealBroker, filter_: tuple[Any, ..
 @pytest.mark.parametrize("besides", [0, 10])
 @pytest.mark.parametrize(("filter_", "count"), [one for one in FILTERS if 99 not in one[0]])
 def test_what_a_filter_means_is_deleted(filled: RealBroker, filter_: tuple[Any, ...], count: int, besides: int) -> None:
-    """Also where there are so many filters that ACLs are looked up."""
+    """Each filter deletes the ACLs that it means, also where so many filters come that ACLs are looked up."""
     others = [wanted(TOPIC, f"no{number}") for number in range(besides)]
     code, message, found = delete(filled, *others, filter_)[-1]
     assert (code, message, len(found)) == (0, None, count)

@@ -216,7 +216,7 @@ def test_log_directories_have_true_sizes(node: RealBroker) -> None:
 
 
 def two_directories(tmp_path: Path) -> tuple[RealBroker, LogDirectory, LogDirectory]:
-    """A broker with the topic `t`; the directory where t-0 is, and the other."""
+    """Return a broker with the topic `t`, the directory that has t-0, and the other directory."""
     first, second = tmp_path / "a", tmp_path / "b"
     node = RealBroker(first, **{"log.dirs": f"{first},{second}"})
     create(node, "t")
@@ -231,7 +231,7 @@ def move(node: RealBroker, path: str, topic: str = "t") -> int:
 
 
 def places(node: RealBroker) -> list[tuple[str, int, bool]]:
-    """Where DescribeLogDirs sees t-0: directory, size, whether it is on its way there."""
+    """Return each log of t-0 in DescribeLogDirs: its directory, its size, and whether it is a future log."""
     return [
         (result.log_dir, found.partition_size, found.is_future_key)
         for result in node.call(DescribeLogDirsRequest(None), 4).results

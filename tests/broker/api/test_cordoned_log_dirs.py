@@ -45,7 +45,7 @@ FULL = "All brokers are currently fenced, or have all their log directories cord
 
 
 class Node(RealBroker):
-    """Two directories, `a` and `b`; what the answers say of paths is said of their names."""
+    """A broker with two directories, `a` and `b`; answers have these names in the place of paths."""
 
     def __init__(self, path: Path, **settings: str) -> None:
         self.path = path
@@ -61,7 +61,7 @@ class Node(RealBroker):
         return ",".join(str(self.path / each) if each in ("a", "b", "x") else each for each in names.split(","))
 
     def directories(self, version: int = 5) -> list[tuple[str, bool, int]]:
-        """Name, whether it is cordoned, and how many partitions are in it."""
+        """Return of each directory its name, whether it is cordoned, and its number of partitions."""
         results = self.call(DescribeLogDirsRequest(None), version).results
         return [
             (Path(each.log_dir).name, each.is_cordoned, sum(len(topic.partitions) for topic in each.topics))

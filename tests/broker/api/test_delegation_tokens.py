@@ -30,7 +30,7 @@ Right = tuple[str, AclOperation, AclResourceType, str]
 
 
 class Allows:
-    """Nothing but that."""
+    """An authorizer that allows the given rights and nothing else."""
 
     def __init__(self, *allowed: Right) -> None:
         self.allowed = allowed
@@ -46,7 +46,7 @@ class Allows:
 
 
 class Asking(RealBroker):
-    """Whose connections have names."""
+    """A broker that is asked on connections of named users."""
 
     def start(self) -> None:
         super().start()
@@ -75,7 +75,7 @@ class Asking(RealBroker):
         return self.call(DescribeDelegationTokenRequest(None if all_owners else wanted), version)
 
     def seen(self, *owners: str) -> list[str]:
-        """The owners of the tokens that are described."""
+        """Return the owners of the tokens that are described."""
         answer = self.describe(*owners, all_owners=not owners)
         assert answer.error_code == 0
         return sorted(token.principal_name for token in answer.tokens)
@@ -129,7 +129,7 @@ def test_without_a_secret_key_tokens_are_disabled(tmp_path: Path) -> None:
     answers = node.every_request()
     assert {answer.error_code for answer in answers} == {ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED}
     assert (answers[0].principal_name, answers[0].issue_timestamp_ms) == ("alice", 0)
-    # what this node looks at comes first
+    # the checks of this node come first
     assert node.create("bob").error_code == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
     assert node.create("", "Group:x").error_code == ErrorCode.INVALID_PRINCIPAL_TYPE
 

@@ -208,7 +208,7 @@ def test_an_older_leader_epoch_is_fenced(broker: LightBroker) -> None:
 
 
 def test_a_negative_leader_epoch_is_none(broker: LightBroker) -> None:
-    """As for a real broker, in Fetch alone: elsewhere only -1 is none."""
+    """Fetch takes every negative leader epoch for none, like a real broker; other requests take only -1 for none."""
     broker.add("t")
     broker.elect_again("t")
     for epoch in (-1, -2):

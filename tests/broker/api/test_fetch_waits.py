@@ -293,7 +293,7 @@ class TestErrorsInSessions:
 
 
 def test_a_fetch_of_many_partitions_waits_beside_an_unknown_one(world: World) -> None:
-    """Read in slices: it is parked, and not looked at over and over again."""
+    """A fetch of many partitions, which is read in slices, is parked and not looked at over and over again."""
     world.ids["many"] = world.broker.add("many", 200)
     specs = [("many", number, 0, MB) for number in range(200)]
     reply = world.ask(("gone", 0, 0, MB), *specs)

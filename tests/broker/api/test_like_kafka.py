@@ -67,7 +67,7 @@ def sections() -> Iterator[tuple[dict[str, str], list[dict[str, Any]]]]:
 
 
 def plain(value: Any, name: str = "") -> Any:
-    """A message as dictionaries and lists that can be compared."""
+    """Return a message as dictionaries and lists that can be compared."""
     if isinstance(value, Fields):
         return {field: plain(getattr(value, field), field) for field in value.__match_args__ if field not in _VARYING}
     if isinstance(value, list):
@@ -79,7 +79,7 @@ def plain(value: Any, name: str = "") -> Any:
 
 
 class TopicIds:
-    """Ids that the recorded broker gave, by ours for the same names."""
+    """Our topic ids, by the ids that the recorded broker gave to the same names."""
 
     def __init__(self) -> None:
         self.ours: dict[bytes, bytes] = {}
@@ -106,7 +106,7 @@ class TopicIds:
 
 
 def compare(broker: RealBroker, rows: list[dict[str, Any]]) -> list[str]:
-    """What differs, in words."""
+    """Repeat recorded requests and describe each answer that differs from Kafka's."""
     problems = []
     ids = TopicIds()
     for row in rows:
@@ -141,7 +141,7 @@ def compare(broker: RealBroker, rows: list[dict[str, Any]]) -> list[str]:
 
 
 def differences(left: Any, right: Any, path: str = "") -> Iterator[tuple[str, str, str]]:
-    """Where two plain values differ, and how."""
+    """Yield the path and both texts of each difference between two plain values."""
     if isinstance(left, dict) and isinstance(right, dict):
         for key in left:
             yield from differences(left[key], right[key], f"{path}.{key}")

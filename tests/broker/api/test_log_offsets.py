@@ -1,4 +1,4 @@
-"""ListOffsets: by time and by name, every version's own words."""
+"""ListOffsets: by time and by name, in every version."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def test_the_same_request_is_refused_where_the_partition_has_gone(broker: LightB
     compare(broker)
     broker.change("t2", 1, leader=ANOTHER_NODE, isr=[ANOTHER_NODE])
     compare(broker)
-    broker.whole.node.replicas.offline([("t", 0)])  # as after an error of the disk: the metadata learns of it later
+    broker.whole.node.replicas.offline([("t", 0)])  # as after a disk error, of which the metadata learns later
     compare(broker)
 
 

@@ -1,6 +1,6 @@
-"""What other brokers were seen to get wrong, one test each, against a whole broker.
+"""Mistakes that other brokers were seen to make, one test each, against a whole broker.
 
-Rule: each test is about an answer that made a real client fail, throw or wait; what Kafka answers is the measure.
+Rule: each test is about an answer that made a real client fail, throw or wait; the right answer is Kafka's.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def metadata(node: RealBroker, *names: str, create: bool = False) -> Any:
 
 
 def waited(node: RealBroker, request: Message, version: int) -> Any:
-    """The answer to a request that may park, once what it waited for has been seen to."""
+    """Return the answer to a request that may have to wait, once the broker has done what it waits for."""
     spec = SPECS[request.API_KEY]
     header = struct.pack(">hhih", request.API_KEY, version, 7, -1) + b"\0" * (spec.request_header_version(version) - 1)
     answer = node.broker.dispatch(node.connection, memoryview(header + request.encode(version)), node.now)
@@ -141,7 +141,7 @@ def waited(node: RealBroker, request: Message, version: int) -> Any:
 
 
 def joined(node: RealBroker, group_id: str = "g") -> str:
-    """The only member of a classic group, with its assignment; returns its id."""
+    """Let the only member of a classic group join and get its assignment; return its id."""
     node.call(FindCoordinatorRequest(coordinator_keys=[group_id]), 4)
     join = JoinGroupRequest(
         group_id, 30_000, 30_000, "", protocol_type="consumer", protocols=[JoinGroupRequestProtocol("range", b"")]

@@ -1,4 +1,4 @@
-"""Produce: each partition its own answer, and what makes a whole request wrong."""
+"""Produce: each partition has its own answer; some mistakes make a whole request wrong."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def test_message_sets_of_old_clients_are_taken_in(broker: LightBroker, version: 
 
 
 class LaterBroker(LightBroker):
-    """Long work goes on when it is told to."""
+    """A broker whose long work goes on when the test says so."""
 
     def __init__(self, directory: Path) -> None:
         self.later: list[Any] = []
@@ -256,7 +256,7 @@ class LaterBroker(LightBroker):
         self.services.slices._later = self.later.append
 
     def go_on(self) -> int:
-        """How often it had to be told."""
+        """Run the long work until nothing is left; return the number of rounds."""
         rounds = 0
         while self.later:
             self.later.pop()()
@@ -326,7 +326,7 @@ def test_records_that_lost_their_leader_while_they_were_looked_at(tmp_path: Path
 
 def test_a_partition_that_came_after_the_coordinator_was_asked_is_to_be_tried_again(tmp_path: Path) -> None:
     broker = LaterBroker(tmp_path)
-    broker.add("t", 17)  # one more than are written before others have their turn
+    broker.add("t", 17)  # one partition more than a turn writes
     broker.change("t", 16, leader=ANOTHER_NODE)
     inside = batch(b"v", producer_id=0, producer_epoch=0, base_sequence=0, transactional=True)
     request = asked({index: batch(b"a") for index in range(16)} | {16: inside}, transactional_id="x")

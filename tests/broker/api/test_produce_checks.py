@@ -1,4 +1,4 @@
-"""What is taken into a log and what is refused, each with Kafka's error."""
+"""Checks of produced batches: sound ones go into the log, the others are refused with Kafka's error."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def batch(count: int = 3, *, timestamp: int = NOW, key: bytes | None = b"k", **o
 
 
 def resealed(data: bytearray) -> bytearray:
-    """The same batch with the CRC that fits its bytes."""
+    """Return the batch with the CRC that fits its bytes."""
     import crc32c
 
     struct.pack_into(">I", data, 17, crc32c.crc32c(bytes(data[21:])))

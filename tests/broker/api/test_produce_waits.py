@@ -60,7 +60,7 @@ class Producing:
 
 @pytest.fixture
 def pair(broker: LightBroker) -> LightBroker:
-    """t has a second replica in sync, which never fetches."""
+    """A broker whose topic t has a second replica in sync, which never fetches."""
     broker.add("t", 2, replicas=(1, 2), isr=(1, 2))
     return broker
 

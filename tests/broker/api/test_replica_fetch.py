@@ -1,4 +1,4 @@
-"""What a leader answers to its followers, and what it learns from their fetches."""
+"""A leader's answers to its followers, and the positions that it learns from their fetches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BIG = 1 << 20
 
 
 class Follower:
-    """Another node that fetches from node 1 in a session, as far as this test says."""
+    """Another node that fetches from node 1 in a session, when the test says so."""
 
     def __init__(
         self, broker: LightBroker, topic_id: bytes, node_id: int = ANOTHER_NODE, broker_epoch: int = 5
@@ -44,7 +44,7 @@ class Follower:
     def ask(
         self, offset: int | None, last_epoch: int = -1, leader_epoch: int = 0, start: int = 0
     ) -> FetchResponse | None:
-        """The answer, None if it waits."""
+        """Send a fetch and return its answer, None if the answer has to wait."""
         request = self.request(offset, last_epoch, leader_epoch, start)
         found = fetch(self.broker.services, self.broker.context(ApiKey.FETCH, VERSION), request)
         if isinstance(found, Parked):
@@ -61,7 +61,7 @@ class Follower:
         return response
 
     def settled(self) -> FetchResponse | None:
-        """The answer to the one that waits, if there is one by now."""
+        """Return the answer to the fetch that waits, None if there is no answer yet."""
         self.broker.settle(NOW)
         assert self.parked is not None
         return self.take(self.parked.result()) if self.parked.done else None

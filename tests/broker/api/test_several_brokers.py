@@ -1,4 +1,4 @@
-"""What one of several brokers says of the others, and what it leaves to them."""
+"""One of several brokers: its answers about the other brokers, and the requests that it leaves to them."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_who_may_not_see_a_group_has_nothing_appended_for_it(nodes: Neighbourhoo
     log = nodes.log(1, CONSUMER_OFFSETS, 0)
 
     def fetched() -> tuple[int, bool]:
-        """The records appended, and whether the group was refused."""
+        """Return the number of records appended, and whether the group was refused."""
         nodes.wait(1)
         end = log.log_end_offset
         request = OffsetFetchRequest("g", [OffsetFetchRequestTopic("t", [0])])

@@ -1,4 +1,4 @@
-"""How much one share fetch brings: `max_bytes`, exceeded by the first batch alone, and when there is enough.
+"""The amount of records in one share fetch: only the first batch may exceed `max_bytes`; enough records end it.
 
 The numbers are those of a real 4.4.0, asked with batches of 300,073 bytes, for both ways of counting records. Kafka
 also sends the part of a batch that still fits.
@@ -51,7 +51,7 @@ class World:
         self.broker = LightBroker(directory, share_coordinator_state_topic_num_partitions="1", **config)
 
     def add(self, name: str, *sizes: int, partitions: int = 1, records: int = 1) -> list[tuple[bytes, int]]:
-        """A topic with a batch of each size in each partition, which the group reads from its first record on."""
+        """Add a topic with a batch of each size in each partition, which the group reads from the first record on."""
         topic_id = self.broker.add(name, partitions)
         for number in range(partitions):
             self.broker.shares.initialize(ShareKey(MEMBER[0], topic_id, number), 1, 0)

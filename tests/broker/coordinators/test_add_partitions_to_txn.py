@@ -38,7 +38,7 @@ RETRY_MS = 20
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Neighbourhood:
-    """Node 1 coordinates all transactions, node 2 leads t and the offsets of all groups."""
+    """Nodes of which node 1 coordinates all transactions and node 2 leads t and the offsets of all groups."""
     nodes = Neighbourhood(tmp_path)
     nodes.add(TRANSACTION_STATE, 1, replicas=(1, 2))
     nodes.add(CONSUMER_OFFSETS, 2)
@@ -69,7 +69,7 @@ def added(nodes: Neighbourhood, *partitions: int, epoch: int = 0) -> None:
 
 
 def questions(nodes: Neighbourhood) -> list[tuple[bool, list[int]]]:
-    """Of each request: whether it only verifies, and which partitions of t."""
+    """Return for each AddPartitionsToTxn request sent: whether it only verifies, and its partitions of t."""
     found = []
     for _, target, client_id, request in nodes.network.log:
         if isinstance(request, AddPartitionsToTxnRequest):
@@ -143,7 +143,7 @@ def test_a_coordinator_out_of_reach_is_tried_again_by_the_producer(nodes: Neighb
 
 
 def test_a_verdict_does_not_outlive_the_transaction(nodes: Neighbourhood) -> None:
-    """It is under way while the transaction ends: what it would let in would never be decided."""
+    """A verdict under way while its transaction ends lets nothing in: such records would never be decided."""
     added(nodes, 0)
     nodes.network.slow.add(1)
     late = nodes.asked(2, producing(0), VERIFYING)
@@ -199,7 +199,7 @@ def not_here(asker: tuple[str, int, int, bool], partition: tuple[str, int]) -> L
 
 
 def between_transactions(nodes: Neighbourhood, coordinator: int) -> None:
-    """The marker for t-0 at node 2 has left and is not answered."""
+    """End a transaction whose marker for t-0 at node 2 has left and is not answered."""
     nodes.network.slow.add(2)
     assert nodes.call(coordinator, EndTxnRequest("x", 0, 0, True), 5).error_code == ErrorCode.NONE
 

@@ -1,4 +1,4 @@
-"""Which partition a key belongs to, and what a coordinator's log is told and tells."""
+"""The partition that a key belongs to, and the calls to and from a coordinator's log."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ ENABLE = {"errors_deadletterqueue_group_enable": "true"}
 
 
 def neighbourhood(directory: Path, keeper: int = 1, **letters: str) -> Neighbourhood:
-    """Node 1 leads t and its five records, node 2 the topic of letters, and `keeper` keeps the states of shares."""
+    """Make nodes: node 1 leads t with five records, node 2 the topic of letters, `keeper` keeps the share states."""
     nodes = Neighbourhood(
         directory,
         brokers=3,
@@ -85,7 +85,7 @@ def acknowledge(nodes: Neighbourhood, epoch: int, first: int, last: int, kind: i
 
 
 def letters(nodes: Neighbourhood, node: int = 2) -> list[tuple[int, bytes | None, str]]:
-    """The offset, the copied value and the cause of each letter."""
+    """Return the offset, the copied value and the cause of each letter."""
     log, found = nodes.log(node, LETTERS, 0), []
     if log.log_end_offset:
         for header, data in iter_batches(log.read(0, 1 << 20, log.log_end_offset).records.read()):
@@ -96,7 +96,7 @@ def letters(nodes: Neighbourhood, node: int = 2) -> list[tuple[int, bytes | None
 
 
 def archiving(nodes: Neighbourhood, keeper: int = 1) -> list[int]:
-    """The offsets of the records that are given up and not archived."""
+    """Return the offsets of the records that are given up and not yet archived."""
     key = ShareKey(GROUP, nodes[1].image.topics["t"].id, 0)
     found = nodes[keeper].shares.known(key).summary(key)
     assert found is not None

@@ -1,4 +1,4 @@
-"""Where partitions end that other brokers lead."""
+"""Requests for the end offsets of partitions that other brokers lead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.broker.support import batch
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Neighbourhood:
-    """Node 2 leads t: one record in t-0, two in t-1; node 1 leads t-2."""
+    """Nodes of which node 2 leads t-0 with one record and t-1 with two, and node 1 leads t-2."""
     nodes = Neighbourhood(tmp_path)
     nodes.add("t", 2, 2, 1)
     nodes[2].partition("t", 0).append(batch(b"a"), nodes.now)

@@ -30,7 +30,7 @@ LOADING, ELSEWHERE = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORD
 
 
 class Host:
-    """Knows the values in its shards."""
+    """A host that knows the values in its shards."""
 
     def __init__(self) -> None:
         self.known: dict[int, list[bytes]] = {}
@@ -70,7 +70,7 @@ def host() -> Host:
 
 @pytest.fixture
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One batch at a time."""
+    """Slices of one batch each."""
     monkeypatch.setattr(module, "FIRST_SLICE_BYTES", 1)
     monkeypatch.setattr(module, "SLICE_BYTES", 1)
 
@@ -83,7 +83,7 @@ def begin(broker: LightBroker, host: Host) -> CoordinatorShards:
 
 
 def write(broker: LightBroker, number: int, *values: bytes) -> None:
-    """A batch each."""
+    """Write each value as a batch of its own."""
     for value in values:
         broker.partition(TOPIC, number).append(batch(value), NOW)
 
@@ -93,7 +93,7 @@ def key_of(number: int, count: int) -> str:
 
 
 def verdicts(shards: CoordinatorShards) -> list[ErrorCode]:
-    """Of each shard."""
+    """Return the error that each shard refuses requests with, NONE for a shard that is ready."""
     return [shards.refusal(key_of(number, shards.count)) for number in range(shards.count)]
 
 
@@ -255,7 +255,7 @@ def test_what_was_read_may_not_fit_together(broker: LightBroker, host: Host) -> 
 
 
 class Trouble:
-    """Partitions whose log can't be had."""
+    """Partitions whose logs can't be reached."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.troubled: set[int] = set()

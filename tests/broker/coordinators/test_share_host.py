@@ -33,7 +33,7 @@ def broker(tmp_path: Path) -> LightBroker:
 
 @pytest.fixture
 def key(broker: LightBroker) -> ShareKey:
-    """A partition of which group g has read nothing yet."""
+    """The key of a partition of which group g has read nothing yet."""
     return ShareKey("g", broker.add("t"), 0)
 
 

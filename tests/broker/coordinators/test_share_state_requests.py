@@ -55,7 +55,7 @@ LOCK_MS = 15_000
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Neighbourhood:
-    """Node 1 leads t and its five records, node 2 keeps the states of shares, node 3 coordinates the group."""
+    """Nodes: node 1 leads t with five records, node 2 keeps the share states, node 3 coordinates the group."""
     nodes = Neighbourhood(
         tmp_path, brokers=3, group_share_record_lock_duration_ms=str(LOCK_MS), group_share_heartbeat_interval_ms="5000"
     )
@@ -81,7 +81,7 @@ def key(nodes: Neighbourhood) -> ShareKey:
 
 
 def altered(nodes: Neighbourhood, offset: int = 0, partition: int = 0) -> int:
-    """Where the group begins."""
+    """Set the offset where the group begins; return the partition's error code."""
     topic = AlterShareGroupOffsetsRequestTopic("t", [AlterShareGroupOffsetsRequestPartition(partition, offset)])
     answer = nodes.call(3, AlterShareGroupOffsetsRequest(GROUP, [topic]), 0)
     assert not answer.error_code
@@ -96,7 +96,7 @@ def fetching(nodes: Neighbourhood, epoch: int, *, wait_ms: int = 500, member: st
 
 
 def got(answer: Any) -> list[tuple[int, int, int]]:
-    """First and last offset and count of deliveries, of all that was handed out."""
+    """Return first offset, last offset and delivery count of each run of records that was handed out."""
     assert not answer.error_code
     return [
         (run.first_offset, run.last_offset, run.delivery_count)
@@ -119,7 +119,7 @@ def told(answers: list[Any]) -> int:
 
 
 def kept(nodes: Neighbourhood, node: int = 2) -> tuple[int, list[tuple[int, int, int, int]]]:
-    """What the coordinator has: the start offset, and the runs behind it."""
+    """Return the share coordinator's state: the start offset, and the runs of records behind it."""
     state = nodes[node].shares.known(key(nodes)).summary(key(nodes))
     assert state is not None
     return state.start_offset, [tuple(run) for run in state.runs]  # type: ignore[misc]
@@ -133,7 +133,7 @@ def asked(nodes: Neighbourhood) -> list[tuple[int, int, str]]:
 
 @pytest.fixture
 def before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Neighbourhood:
-    """Node 3 coordinates the group; there is no topic of states yet, and the controller takes its time."""
+    """Nodes without a topic of share states, whose controller takes its time; node 3 coordinates the group."""
     nodes = Neighbourhood(tmp_path, brokers=3)
     nodes.add(CONSUMER_OFFSETS, 3)
     nodes.add("t", 1)
@@ -252,7 +252,7 @@ def test_one_change_waits_for_the_one_before_it(nodes: Neighbourhood) -> None:
     nodes.settle()
     assert [told(each) for each in (first, again, second)] == [
         ErrorCode.NONE,
-        ErrorCode.NONE,  # it is done
+        ErrorCode.NONE,  # the second request finds the work done
         ErrorCode.NONE,
     ]
     assert got(nodes.call(1, fetching(nodes, 4), 1)) == [(2, 2, 2)]
@@ -344,7 +344,7 @@ def test_a_coordinator_that_stays_away_is_an_error_and_nothing_is_lost(nodes: Ne
     nodes.settle()
     nodes.network.cut.add(2)
     answers = nodes.asked(1, acknowledging(nodes, 1, 0, 2, ACCEPT), 1)
-    for _ in range(130):  # as long as is asked, and shorter than the locks last
+    for _ in range(130):  # for the time of all retries, which is shorter than the locks last
         nodes.wait(100)
     assert told(answers) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     nodes.network.cut.clear()
@@ -376,7 +376,7 @@ def test_members_get_their_partitions_once_the_states_are_made(nodes: Neighbourh
 
 @pytest.fixture
 def doubted(tmp_path: Path) -> Neighbourhood:
-    """Node 1 has a replica of the group's log too, and fetches nothing: node 3 may not be the coordinator any more."""
+    """Nodes of which node 3 may no longer be the coordinator: node 1 has a replica of the log and fetches nothing."""
     nodes = Neighbourhood(tmp_path, brokers=3, group_share_heartbeat_interval_ms="5000")
     nodes.add(CONSUMER_OFFSETS, 3, replicas=(3, 1))
     nodes.add(SHARE_GROUP_STATE, 2, replicas=(2, 3))
@@ -389,7 +389,7 @@ def doubted(tmp_path: Path) -> Neighbourhood:
 
 
 def of_shares(nodes: Neighbourhood) -> list[Any]:
-    """The requests to share coordinators."""
+    """Return the requests sent to share coordinators."""
     return [request for _, _, name, request in nodes.network.log if name.startswith("Persister")]
 
 
@@ -432,7 +432,7 @@ def test_the_next_coordinator_initializes_under_a_later_epoch(nodes: Neighbourho
 
 
 def described(nodes: Neighbourhood) -> tuple[int, int, int, str | None]:
-    """The start offset and the lag, and the error with its words."""
+    """Return the start offset, the lag, and the error with its message."""
     request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(GROUP, None)])
     [group] = nodes.call(3, request, 1).groups
     assert not group.error_code
@@ -524,7 +524,7 @@ def test_a_group_goes_with_its_states(nodes: Neighbourhood) -> None:
 
 
 def states_records(nodes: Neighbourhood) -> list[tuple[int, int, int]]:
-    """How many topics the group's records tell as being initialized, initialized, and being deleted."""
+    """Return for each state record of a group how many topics are being initialized, initialized, being deleted."""
     log = nodes[3].services.replicas.leader(CONSUMER_OFFSETS, 0).log
     read = log.read(0, 1 << 20, log.log_end_offset)
     assert read is not None

@@ -34,7 +34,7 @@ DESCRIBED = {"Ongoing", "PrepareCommit", "CompleteCommit", "PrepareAbort", "Comp
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Neighbourhood:
-    """Node 1 coordinates all transactions; t-0 is led by 1, t-1 by 2, and both have replicas of both."""
+    """Two nodes with replicas of t-0, which node 1 leads, and t-1, which node 2 leads; 1 is the coordinator."""
     nodes = Neighbourhood(tmp_path)
     nodes.add(TRANSACTION_STATE, 1, replicas=BOTH)
     nodes.add("t", 1, 2, replicas=BOTH)
@@ -42,7 +42,7 @@ def nodes(tmp_path: Path) -> Neighbourhood:
 
 
 def begun(nodes: Neighbourhood, name: str = "x", coordinator: int = 1) -> tuple[int, int]:
-    """A transaction in both partitions: producer id and epoch."""
+    """Begin a transaction in both partitions; return producer id and epoch."""
     made = nodes.call(coordinator, InitProducerIdRequest(name, 60_000), 4)
     assert made.error_code == ErrorCode.NONE
     producer = made.producer_id, made.producer_epoch
@@ -210,7 +210,7 @@ def test_a_coordinator_that_was_replaced_writes_nothing_any_more(nodes: Neighbou
 
 
 def test_a_marker_of_an_older_coordinator_is_refused(nodes: Neighbourhood) -> None:
-    """It has lost its partition and does not know it."""
+    """A leader refuses the marker of a coordinator that has lost its partition and does not know so."""
     nodes.move(TRANSACTION_STATE, 0, 2)
     nodes.move(TRANSACTION_STATE, 0, 1)
     end(nodes, begun(nodes))

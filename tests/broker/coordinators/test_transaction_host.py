@@ -22,7 +22,7 @@ from tests.broker.test_synced_answers import SyncedBroker, producing_to
 
 @pytest.fixture
 def node(tmp_path: Path) -> SyncedBroker:
-    """With a transaction of producer 0 open in t-0."""
+    """A broker with an open transaction of producer 0 in t-0."""
     node = SyncedBroker(tmp_path, **{"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"})
     node.broker.create_missing_topics([CONSUMER_OFFSETS, TRANSACTION_STATE])
     node.sync()
@@ -41,12 +41,12 @@ def markers(node: SyncedBroker) -> int:
 
 
 def decisions(node: SyncedBroker) -> int:
-    """How many there are in the coordinator's log."""
+    """Return the number of records in the transaction coordinator's log."""
     return node.broker.partition_log(TRANSACTION_STATE, 0).log_end_offset
 
 
 def step(node: SyncedBroker) -> None:
-    """One sync, and whatever is due."""
+    """Run one sync if there is one, then all that is due."""
     if node.jobs:
         run_inline(node.jobs.popleft())
     node.broker.on_deadline(node.now)

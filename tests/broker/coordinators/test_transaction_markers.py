@@ -35,7 +35,7 @@ def send(sender: MarkerSender, heard: Heard, producer_id: int, *partitions: int,
 
 
 def requests(nodes: Neighbourhood) -> list[dict[int, list[int]]]:
-    """The partitions of each producer in each request."""
+    """Return the partitions of each producer in each request."""
     return [
         {marker.producer_id: marker.topics[0].partition_indexes for marker in request.markers}  # type: ignore[attr-defined]
         for *_, request in nodes.network.log

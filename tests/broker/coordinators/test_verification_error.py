@@ -1,4 +1,4 @@
-"""What a producer is told whose records don't belong to its transaction."""
+"""Errors for a producer whose records don't belong to its transaction."""
 
 from __future__ import annotations
 

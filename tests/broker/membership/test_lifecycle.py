@@ -68,7 +68,7 @@ class World:
         self.now = until
 
     def request(self) -> Any:
-        """The one that waits for its answer."""
+        """Return the one request that waits for its answer."""
         assert len(self.asked) == 1, "one request at a time"
         return self.asked[0][0]
 
@@ -237,7 +237,7 @@ def fails(world: World, directory: bytes = BROKEN) -> None:
 
 @pytest.mark.parametrize("answered", [False, True])
 def test_one_that_can_not_tell_of_a_failed_directory_ends(world: World, answered: bool) -> None:
-    """Whether nobody answers, or everybody refuses."""
+    """A broker ends if no controller takes its report of a failed directory in time, by silence or by refusal."""
     world.unfence()
     world.run(600)
     fails(world)

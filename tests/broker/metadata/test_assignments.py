@@ -20,7 +20,7 @@ TOPIC_ID, OLD, NEW = b"t" * 16, b"o" * 16, b"n" * 16
 
 
 class ControllerElsewhere:
-    """Keeps what it was asked until the test answers; metadata are committed at once."""
+    """A controller that keeps requests until the test answers them; metadata are committed at once."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[AssignReplicasToDirsRequest, Callable[[Any], None]]] = []
@@ -41,7 +41,7 @@ class ControllerElsewhere:
         return completed(None)
 
     def answer(self) -> bytes:
-        """Say yes to the oldest request; the directory that it named."""
+        """Grant the oldest request; return the directory that it named."""
         request, answered = self.asked.pop(0)
         [directory] = request.directories
         topics = [TopicData(TOPIC_ID, [PartitionData(0)])]

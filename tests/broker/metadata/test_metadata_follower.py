@@ -25,7 +25,7 @@ ONE, TWO = (Address("127.0.0.1", port, "CONTROLLER") for port in (9001, 9002))
 
 
 class Asked:
-    """A line to two controllers, and what came back."""
+    """A connection to two controllers, and the answers that came back."""
 
     def __init__(self) -> None:
         self.clock = Clock(NOW)

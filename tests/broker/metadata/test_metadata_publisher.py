@@ -1,4 +1,4 @@
-"""What follows from metadata: logs, configs, listeners; over restarts and crashes."""
+"""Consequences of metadata: logs, configs, listeners; over restarts and crashes."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def created(delta: MetadataDelta) -> list[str]:
 
 
 class Deliveries:
-    """What a subscriber hears, each with the topics that the image had by then; `then` is what it does about it."""
+    """The deliveries to a subscriber: the topics created, and those of the image by then. `then`: actions by topic."""
 
     def __init__(self, broker: LightBroker) -> None:
         self.heard: list[tuple[list[str], list[str]]] = []
@@ -71,7 +71,7 @@ def deliveries(broker: LightBroker) -> Deliveries:
 
 @pytest.fixture
 def full(monkeypatch: pytest.MonkeyPatch, metadata: MetadataLeader) -> Callable[[], None]:
-    """From its call on the metadata log takes nothing."""
+    """A function; once it is called, the metadata log takes nothing more."""
     log, append = metadata.log.log, PartitionLog.append
 
     def refuse() -> None:

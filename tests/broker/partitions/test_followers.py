@@ -1,4 +1,4 @@
-"""Who of the followers counts, who may join the ISR and who has to leave it."""
+"""Followers of a partition: which ones count, which may join the ISR, and which have to leave the ISR."""
 
 from __future__ import annotations
 

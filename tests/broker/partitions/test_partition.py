@@ -22,7 +22,7 @@ THIRD_NODE = 3
 
 
 class Heard:
-    """What one waiter was told."""
+    """The results that one waiter was told."""
 
     def __init__(self) -> None:
         self.told: list[ErrorCode | None] = []
@@ -35,7 +35,7 @@ class Heard:
 
 
 class Wishes:
-    """Notes the submitted ISRs."""
+    """A list of the submitted ISRs, in the place of a manager."""
 
     max_lag_ms = 30_000
 
@@ -63,13 +63,13 @@ def alone(broker: LightBroker) -> Partition:
 
 @pytest.fixture
 def pair(broker: LightBroker) -> Partition:
-    """Led by this node, and another one is in sync."""
+    """A partition that this node leads, with another replica in sync."""
     broker.add("t", replicas=(1, 2), isr=(1, 2))
     return broker.partition("t", 0)
 
 
 def append(partition: Partition, count: int = 1) -> int:
-    """So many records; the end offset."""
+    """Append `count` records and return the end offset."""
     return partition.append(batch(*[b"v"] * count), NOW).last_offset + 1
 
 

@@ -53,7 +53,7 @@ def commit(broker: LightBroker, *records: Any) -> None:
 
 
 class Told:
-    """Waits for the next record of a partition."""
+    """A waiter for the next record of a partition."""
 
     def __init__(self, partition: Partition) -> None:
         self.code: ErrorCode | None = None
@@ -68,7 +68,7 @@ class Told:
 
 
 def test_many_replicated_partitions_are_opened_in_slices(tmp_path: Path) -> None:
-    """A folder for each of 5,000 took two seconds, in which nobody else was served and no heartbeat went out."""
+    """Opening all at once blocked the broker: 5,000 folders took two seconds without service or heartbeat."""
     node, waiting = ControllerNode(tmp_path, roles="broker,controller"), list[Callable[[], object]]()
     node.join(1)
     replicas = node.whole.node.replicas
@@ -328,7 +328,7 @@ def test_a_fetch_that_waits_hears_of_another_leader(broker: LightBroker) -> None
     assert code_in(parked) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-@pytest.mark.parametrize("version", [12, 13])  # by name, and by an id whose name the fetch goes on to know
+@pytest.mark.parametrize("version", [12, 13])  # topics by name, and by id; the fetch remembers the id's name
 def test_a_fetch_that_waits_hears_of_the_end_of_its_topic(broker: LightBroker, version: int) -> None:
     topic_id = broker.add("t")
     parked = waiting_fetch(broker, version)

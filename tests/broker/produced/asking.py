@@ -1,4 +1,4 @@
-"""One kind, asked of a broker. Rule: what is noted is what a client can tell apart."""
+"""One kind of batch, produced to a broker. Rule: only differences that a client can see are noted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Call = Callable[[Any, int], Any]
 
 
 def ask(call: Call, kind: Kind) -> dict[str, Any]:
-    """`call` takes a request and its version and gives the answer."""
+    """Produce a batch and note the answer; `call` takes a request and its version and returns the answer."""
     data = TopicProduceData(kind.topic, partition_data=[PartitionProduceData(0, memoryview(bytearray(kind.data)))])
     answer = call(ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=[data]), VERSION)
     one = answer.responses[0].partition_responses[0]
@@ -40,7 +40,7 @@ def _steady(time: int) -> int | str:
 
 
 def _written(call: Call, topic: str, offset: int) -> list[int | str]:
-    """Attributes, count, last offset delta, base and max timestamp of the batch at that offset."""
+    """Return attributes, count, last offset delta, base and max timestamp of the batch at that offset."""
     wanted = FetchTopic(topic, partitions=[FetchPartition(0, fetch_offset=offset, partition_max_bytes=1)])
     fetched = call(FetchRequest(max_wait_ms=5000, min_bytes=1, max_bytes=1, topics=[wanted]), VERSION)
     header = read_header(bytes(fetched.responses[0].partitions[0].records)[:61])

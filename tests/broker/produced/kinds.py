@@ -44,7 +44,7 @@ class Kind(NamedTuple):
 
 
 def varint(value: int, size: int = 1, bits: int = 64) -> bytes:
-    """Zigzag; at least `size` bytes long."""
+    """Encode a zigzag varint that is at least `size` bytes long."""
     unsigned = ((value << 1) ^ (value >> 63)) & ((1 << bits) - 1)
     result = bytearray()
     while unsigned > 127 or len(result) + 1 < size:
@@ -76,7 +76,7 @@ def record(
     length: bytes | None = None,
     longer: int = 0,
 ) -> bytes:
-    """What is given as bytes stands there as it is."""
+    """Build a record. A field given as bytes is taken over unchanged."""
     delta = offset if isinstance(offset, bytes) else varint(number if offset is None else offset)
     body = bytes([attributes]) + (time if isinstance(time, bytes) else varint(time)) + delta + key + value + headers
     body += after
@@ -116,7 +116,7 @@ def batch(
 
 
 def three(**second: object) -> bytes:
-    """Three records; the one in the middle is told how to be."""
+    """Build three records; the arguments shape the one in the middle."""
     return record(0) + record(1, **second) + record(2)  # type: ignore[arg-type]
 
 
@@ -265,7 +265,7 @@ def by_codec(name: str, codec: int) -> Iterator[Kind]:
 
 
 def xxh32(data: bytes) -> int:
-    """xxHash32 with seed 0, as the checksums of lz4 frames are."""
+    """Return the xxHash32 with seed 0, the checksum of LZ4 frames."""
     mask, p1, p2, p3, p4, p5 = 0xFFFFFFFF, 2654435761, 2246822519, 3266489917, 668265263, 374761393
 
     def turned(value: int, bits: int) -> int:
@@ -306,7 +306,7 @@ def lz4_frame(
     raw: bool = False,
     end: bytes = bytes(4),
 ) -> bytes:
-    """By the frame format; a number for a checksum is added to the right one."""
+    """Build an LZ4 frame. A number given for a checksum is added to the right checksum."""
     fields = bytes([flags | (8 if content_size is not None else 0), descriptor])
     fields += b"" if content_size is None else struct.pack("<Q", content_size)
     if dictionary is not None:
@@ -507,7 +507,7 @@ def frames() -> Iterator[Kind]:
 
 
 def lots() -> Iterator[Kind]:
-    """Batches of many records: one wrong in a thousand, and what grows a thousandfold."""
+    """Return kinds of many records: one record wrong in a thousand, and contents that grow a thousandfold."""
     for codec, name in ((NONE, "none"), (LZ4, "lz4")):
         alike = [record(number) for number in range(9000)]
         squeeze = partial(batch, count=9000, codec=codec)

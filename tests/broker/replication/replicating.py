@@ -23,7 +23,10 @@ WAIT_MS = 500  # `replica.fetch.wait.max.ms`
 
 
 class Cluster(Neighbourhood):
-    """`refuse` is what the controller answers to every change of an ISR; `answers` False: nothing, until `answer`."""
+    """Brokers and their controller.
+
+    refuse: the controller's error for every change of an ISR. answers: False while it answers nothing, until `answer`.
+    """
 
     def __init__(self, directory: Path, brokers: int = 3, **config: str) -> None:
         super().__init__(directory, brokers, **config)
@@ -36,14 +39,14 @@ class Cluster(Neighbourhood):
             add_replication(node.whole)
 
     def topic(self, *replicas: int, isr: tuple[int, ...] | None = None, **overrides: str) -> bytes:
-        """`t`, led by the first of them; its id."""
+        """Make the topic `t`, led by the first of its replicas; return its id."""
         topic_id = self.add("t", replicas[0], replicas=replicas, **overrides)
         if isr is None or isr != replicas[:1]:
             self.change("t", isr=list(isr or replicas))
         return topic_id
 
     def produce(self, node: int = 1, count: int = 1, **options: Any) -> int:
-        """Records appended by the leader; the end offset."""
+        """Let the leader append records; return the end offset."""
         partition = self[node].partition("t", 0)
         return partition.append(batch(*[b"v"] * count, **options), self.now).last_offset + 1
 
@@ -54,7 +57,7 @@ class Cluster(Neighbourhood):
         return self.replica(node).log
 
     def ends(self, *nodes: int) -> list[tuple[int, int]]:
-        """Log end and high watermark of these nodes, or of each."""
+        """Return log end and high watermark of these nodes, or of all."""
         return [(log.log_end_offset, log.high_watermark) for log in map(self.partition_log, nodes or self.nodes)]
 
     def content(self, node: int) -> bytes:
@@ -97,7 +100,7 @@ class Cluster(Neighbourhood):
         )
 
     def answer(self) -> None:
-        """Everybody who waits for the controller."""
+        """Answer all requests that wait for the controller."""
         waiting, self._unanswered = self._unanswered, []
         for each in waiting:
             each()

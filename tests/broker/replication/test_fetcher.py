@@ -1,4 +1,4 @@
-"""What a fetcher asks of its leader: sessions, pauses, lines that break."""
+"""Requests of a fetcher to its leader: sessions, pauses, broken connections."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ BACKOFF_MS = 1_000
 
 
 class Line:
-    """A peer that remembers what it was asked; a test answers."""
+    """A connection that remembers its requests; the test answers them."""
 
     def __init__(self) -> None:
         self.asked: list[FetchRequest] = []
         self.versions: Versions | None = None
         self.full = False
-        self.hurried = 0  # how often an answer was wanted at once
+        self.hurried = 0  # number of times an answer was wanted at once
         self._on_reply: OnReply | None = None
         self._on_offset: OnReply | None = None
 
@@ -128,7 +128,7 @@ class Following:
 
     @property
     def named(self) -> dict[int, int]:
-        """The partitions that the last request names, with their offsets."""
+        """Return the partitions that the last request names, with their offsets."""
         return {each.partition: each.fetch_offset for topic in self.last.topics for each in topic.partitions}
 
 
@@ -294,7 +294,7 @@ def test_records_that_a_crash_may_have_taken_are_fetched_again(following: Follow
     following.answer(records(0, 3, high_watermark=3))
     following.answer(records(0, base_offset=4, high_watermark=3))
     log = following.partition(0).log
-    log.gap = 3  # as a recovery finds that no batch is there at 3
+    log.gap = 3  # as after a recovery that finds no batch at offset 3
     following.answer(PartitionData(0, high_watermark=5, log_start_offset=0, records=b""))
     assert (following.named, log.gap, log.high_watermark) == ({0: 3}, None, 3)
     following.answer(records(0, 2, high_watermark=5, base_offset=3))

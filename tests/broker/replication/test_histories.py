@@ -44,7 +44,7 @@ class FileOnDisk(UnsyncedFile):
 
 
 class History:
-    """One run. `committed` is what a reader may have seen by now: bytes from the log's start."""
+    """One random run of a cluster. `committed`: the bytes from the log's start that a reader may have seen by now."""
 
     def __init__(self, directory: Path, seed: int) -> None:
         self.random = random.Random(seed)
@@ -75,7 +75,7 @@ class History:
         self.cluster.wait(self.random.choice((1, 20, WAIT_MS, 1_000, LAG_MS)))
 
     def elect(self) -> None:
-        """As a controller does: the leader is fenced, one of the others in sync leads."""
+        """Let another broker of the ISR lead and drop the old leader from the ISR, like a controller that fences it."""
         isr = [each for each in self.cluster.replica(1).isr if each != self.leader]
         if isr:
             self.leader = self.random.choice(isr)
@@ -85,7 +85,7 @@ class History:
         self.cluster.settle()
 
     def look(self) -> None:
-        """Nothing that was committed has changed, wherever it is committed now."""
+        """Assert that no committed record has changed, on whichever node it is committed now."""
         for node in NODES:
             log = self.cluster.partition_log(node)
             read = log.read(0, 1 << 30, log.high_watermark)

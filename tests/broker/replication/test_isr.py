@@ -1,4 +1,4 @@
-"""What is asked of the controller about ISRs, and when."""
+"""Requests to the controller for changes of ISRs, and the time when they are sent."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class Asked:
         return partition
 
     def done(self, number: int) -> PartitionData:
-        """The ISR is as it was proposed."""
+        """Return the controller's answer that the proposed ISR holds."""
         return PartitionData(number, 0, 1, 0, [1, 2], 0, self.partition(number).state.partition_epoch + 1)
 
     def send(self) -> list[int]:
-        """What is due; the partitions of the newest request."""
+        """Send the changes if they are due; return the partitions of the newest request."""
         if self.changes.due is not None and self.changes.due <= self.broker.now:
             self.changes.send()
         return [each.partition_index for topic in self.requests[-1].topics for each in topic.partitions]

@@ -14,7 +14,7 @@ SIZE = 50_000
 
 
 def catching_up(path: Path, batches: int = 20, /, **config: str) -> Cluster:
-    """A leader with half a megabyte, and a follower that is to have it."""
+    """Return a leader with half a megabyte of records and a follower that has to fetch them."""
     topic = {key: config.pop(key) for key in list(config) if key.endswith("_replicas")}
     cluster = Cluster(path, 2, replica_fetch_max_bytes=str(SIZE), **config)
     cluster.network.silent = {2}

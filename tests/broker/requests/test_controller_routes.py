@@ -1,4 +1,4 @@
-"""What is asked on the listeners of a controller, and how it is answered."""
+"""Requests on the listeners of a controller, and their answers."""
 
 from __future__ import annotations
 
@@ -407,7 +407,7 @@ def test_a_combined_node_is_never_silent_and_keeps_its_id(tmp_path: Path) -> Non
 
 
 def test_a_combined_node_puts_aside_what_is_not_its_own(tmp_path: Path) -> None:
-    """It was moved to others, or deleted, while its disk was away."""
+    """A partition that was moved to others, or deleted, while its disk was away is put aside."""
     ControllerNode(tmp_path, roles="broker,controller").stop(NOW)
     (tmp_path / "gone-0").mkdir()
     node = ControllerNode(tmp_path, roles="broker,controller")
@@ -429,7 +429,7 @@ def test_a_combined_node_puts_aside_what_is_not_its_own(tmp_path: Path) -> None:
 def test_a_controller_describes_its_own_configs_and_nobody_elses(
     node: ControllerNode, kind: int, name: str, says: str
 ) -> None:
-    """In Kafka's words."""
+    """A controller describes its own configs and refuses those of others in Kafka's words."""
     [own] = node.ask(DescribeConfigsRequest([DescribeConfigsResource(4, str(NODE), ["node.id"])])).results
     assert [(each.name, each.value) for each in own.configs] == [("node.id", str(NODE))]
     [other] = node.ask(DescribeConfigsRequest([DescribeConfigsResource(kind, name)])).results

@@ -1,4 +1,4 @@
-"""What clients see of the release that a broker passes for."""
+"""A broker that emulates another release, as its clients see it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request that failed as a whole: where its error stands."""
+"""A request that failed as a whole: the fields of the answer that have its error."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ ID = b"i" * 16
 
 
 def failure(request: Any, version: int) -> Any:
-    """As a client reads it."""
+    """Return the answer that refuses a whole request, decoded as by a client."""
     response_type = SPECS[request.API_KEY].response_class()
     response = whole_request_failure(response_type, CODE, None, request, version)
     return response_type.decode(response.encode(version), version)
 
 
 def told(value: Any, *path: str | int) -> list[tuple[str | int | bytes, ...]]:
-    """Every error in an answer with what it is for: the names on the way to it."""
+    """Return every error in an answer with the names on the way to it."""
     if isinstance(value, list):
         return [found for item in value for found in told(item, *path)]
     if not isinstance(value, Fields):
@@ -184,7 +184,7 @@ BY_HANDLERS = {
 
 
 def without_texts(response: Any) -> Any:
-    """Whether the reason goes into the text depends on the API and the error."""
+    """Empty the error messages of an answer: whether they name the reason depends on the API and the error."""
     for struct, name, _ in leaves(response):
         if name == "error_message":
             struct.error_message = ""

@@ -45,7 +45,7 @@ class Held(RealBroker):
     """A broker with windows of three seconds, and the clients that it holds up."""
 
     def __init__(self, directory: Path, **settings: str) -> None:
-        self.request_ns = 0  # that each request takes
+        self.request_ns = 0  # the time that each request takes
         super().__init__(directory, **{"quota.window.num": "3", "controller.quota.window.num": "3", **settings})
         self.connection.principal = "User:alice"
         self.call(CreateTopicsRequest([CreatableTopic("t", 1, 1)], 1000), 5)
@@ -63,7 +63,7 @@ class Held(RealBroker):
         return self._ns
 
     def allow(self, **quotas: float | None) -> None:
-        """Quotas of alice; None is none."""
+        """Set quotas of alice; None removes a quota."""
         ops = [OpData(kind, value or 0.0, value is None) for kind, value in quotas.items()]
         principal, self.connection.principal = self.connection.principal, "User:root"
         answer = self.call(AlterClientQuotasRequest([EntryData([EntityData("user", "alice")], ops)]), 1)
@@ -102,7 +102,7 @@ def node(tmp_path: Path) -> Iterator[Held]:
 
 
 def throttle_of(node: Held, size: int, quota: int) -> int:
-    """Of a first request with so many bytes in its frame."""
+    """Return the throttle time in ms of a first request whose frame has `size` bytes, under `quota` bytes a second."""
     return round(size / quota * 1000 - 2000)
 
 
@@ -141,7 +141,7 @@ def test_versions_without_the_field_are_held_up_all_the_same(node: Held) -> None
     node.allow(request_percentage=0.01)
     node.request_ns = MILLISECOND_NS
     node.muted.clear()
-    assert node.call(ListGroupsRequest(), 0).throttle_time_ms == 0  # not in version 0
+    assert node.call(ListGroupsRequest(), 0).throttle_time_ms == 0  # the answer has no throttle time in version 0
     assert len(node.muted) == 1
 
 

@@ -45,7 +45,7 @@ def frame(api_key: int, version: int, body: bytes, *, client_id: bytes | None = 
 
 @pytest.fixture
 def answering(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Replace the handler of one API; returns the router and what the handler was called with."""
+    """A function that replaces the handler of one API and returns the router and the arguments of each call."""
 
     def install(api_key: ApiKey, outcome: Any) -> tuple[Router, list[tuple[RequestContext, Any]]]:
         calls: list[tuple[RequestContext, Any]] = []

@@ -1,4 +1,4 @@
-"""Futures: one outcome, who hears of it, and what a cancelled wait takes with it."""
+"""Futures: one outcome, the callbacks that hear of it, and the objects that a cancelled wait releases."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_what_will_not_be_committed_is_lost(error: Exception, kind: type[Excepti
 
 
 class Request:
-    """Something large."""
+    """A large object."""
 
 
 @pytest.mark.parametrize("end", ["complete", "fail", "raise", "cancel"])

@@ -11,7 +11,7 @@ from pykafka_broker.broker.waiting.future import Parked, Purgatory
 def waiting(
     purgatory: Purgatory, answers: list[object], *, deadline: int | None = 100, keys: tuple[str, ...] = ("p",)
 ) -> Parked:
-    """One that is content as soon as its box holds something."""
+    """Return a delayed request that is complete as soon as its box holds something."""
     box: list[object] = []
     parked = Parked(deadline, keys=keys, poll=lambda now: box[0] if box else None, expire=lambda now: ("expired", now))
     parked.add_done_callback(lambda done: answers.append(done.result()))

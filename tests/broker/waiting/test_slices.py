@@ -1,4 +1,4 @@
-"""Work in slices: who is served when, and what ends it."""
+"""Work in slices: the order in which requests have their turns, and the ways in which work ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 
 
 class Turns:
-    """What a loop would do, one turn at a time."""
+    """An event loop that the test moves on, one turn at a time."""
 
     def __init__(self) -> None:
         self.next: list[Callable[[], None]] = []

@@ -51,7 +51,7 @@ def feature(level: int, name: str = "f") -> Any:
 
 
 class Voter:
-    """A controller: what it has in its log, and who it thinks leads."""
+    """A controller: the records in its log, and the leader that it believes in."""
 
     def __init__(self, node_id: int) -> None:
         self.id = node_id
@@ -73,11 +73,11 @@ class Voter:
         self._put(control_batch([(ControlType.LEADER_CHANGE, value)], NOW, offset=self.end, epoch=epoch), 1)
 
     def append(self, *messages: Any) -> None:
-        """One batch, committed at once."""
+        """Append the messages as one batch, which is committed at once."""
         self.append_versioned(*((message, 0) for message in messages))
 
     def append_versioned(self, *records: tuple[Any, int]) -> None:
-        """The same, with the version of each."""
+        """Append messages with the given versions as one batch, which is committed at once."""
         builder = BatchBuilder(base_offset=self.end, partition_leader_epoch=self.epoch)
         for record in records:
             builder.append(None, encode_record(ApiMessageAndVersion(*record)), NOW)
@@ -85,7 +85,7 @@ class Voter:
         self.high_watermark = self.end
 
     def append_voters(self, ids: list[int]) -> None:
-        """The quorum is a dynamic one of these."""
+        """Append the records of a dynamic quorum of these voters."""
         voters = [KnownVoter(each, bytes(16), [Endpoint("CONTROLLER", "127.0.0.1", 9000 + each)]) for each in ids]
         records = Voters(1, VotersRecord(0, voters).encode(0)).control_records()
         self._put(control_batch(records, NOW, offset=self.end, epoch=self.epoch), len(records))
@@ -96,7 +96,7 @@ class Voter:
         self.end += count
 
     def take_snapshot(self, *messages: Any) -> None:
-        """Of all that is there; the log before it goes."""
+        """Replace the log by a snapshot of `messages` that ends where the log ends."""
         data = b"".join(snapshot_pieces([ApiMessageAndVersion(message, 0) for message in messages], now=NOW))
         self.snapshot = self.end, self.epoch, data
         self.batches = []
@@ -148,7 +148,7 @@ class Voter:
 
 
 class Line:
-    """A connection; an answer comes when the network is told to bring it."""
+    """A connection; an answer arrives when the test lets the network bring it."""
 
     def __init__(self, network: Network, address: Address) -> None:
         self.network = network
@@ -177,7 +177,7 @@ class Line:
 
 
 class Network:
-    """Brings each request to its node, and the answer back."""
+    """A network that brings each request to its node, and the answer back."""
 
     def __init__(self, nodes: dict[Address, Callable[[Any], Message]], is_up: Callable[[Address], bool]) -> None:
         self.nodes = nodes
@@ -190,7 +190,7 @@ class Network:
         return Line(self, address)
 
     def bring(self) -> int:
-        """Answers to all that were asked so far; how many these were."""
+        """Bring the answers to all requests sent so far; return their number."""
         waiting, self.waiting = self.waiting, []
         for line, request, on_reply in waiting:
             on_reply(self._answer(line, request))
@@ -225,7 +225,7 @@ class ObservedQuorum:
         self.open()
 
     def open(self) -> None:
-        """A start of the node."""
+        """Start the node."""
         ids = itertools.count(1)
         servers = ",".join(f"{voter.id}@127.0.0.1:{voter.address.port}" for voter in self.voters)
         config = BrokerConfig(
@@ -264,7 +264,7 @@ class ObservedQuorum:
         self.start()
 
     def run(self, rounds: int = 8) -> None:
-        """Requests and answers go to and fro, and time passes where nobody is waited for."""
+        """Bring requests and answers, and let time pass whenever nobody is waited for."""
         for _ in range(rounds):
             due = self.observer.next_deadline()
             if due is not None:

@@ -1,4 +1,4 @@
-"""What observers of the metadata log are given: other epochs, other histories, snapshots."""
+"""Answers to observers of the metadata log: other epochs, other histories, snapshots."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def node(tmp_path: Path) -> ControllerNode:
 
 
 def fetch(node: ControllerNode, offset: int, *, last_epoch: int = 1, epoch: int = 1, version: int = 18) -> Any:
-    """The answer for the one partition."""
+    """Send a fetch and return the answer for the one partition."""
     partition = FetchPartition(0, epoch, offset, last_epoch)
     topic = FetchTopic("", METADATA_TOPIC_ID, [partition])
     if version < 13:

@@ -1,4 +1,4 @@
-"""What is asked about where partitions are. Rule: as in `scripts.py`."""
+"""Scripts of requests about the placement of partitions. Rule: as in `scripts.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of the controller. Rule: a section begins with a fresh cluster; its name is that of its function."""
+"""Scripts of requests to the controller. Rule: each function is a section, named alike, on a fresh cluster."""
 
 from __future__ import annotations
 

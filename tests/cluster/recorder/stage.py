@@ -1,4 +1,4 @@
-"""A controller's process among brokers that are played: what it answers, and what it writes into the metadata log.
+"""A controller's process among brokers that are played: its answers, and its records in the metadata log.
 
 Rule: nothing here knows what should come out; each request becomes a line with the answer and the new records.
 """
@@ -58,7 +58,7 @@ from pykafka_broker.records.record import iter_records
 MARKERS = (RecordType.BEGIN_TRANSACTION, RecordType.END_TRANSACTION)
 RELEASE = "release"  # among the settings: whose level of metadata.version
 SESSION_S = 2.0
-SETTLED_S = 0.05  # what follows from a request without being its answer is written by then
+SETTLED_S = 0.05  # records that follow from a request after its answer are written by then
 
 
 def directory(broker_id: int, number: int = 0) -> bytes:
@@ -66,7 +66,7 @@ def directory(broker_id: int, number: int = 0) -> bytes:
 
 
 class Stage:
-    """`lines` is what was seen. Brokers that are not fenced send heartbeats between the requests."""
+    """A controller and its brokers. `lines` are the steps so far; unfenced brokers send heartbeats between requests."""
 
     def __init__(self, section: str, settings: Mapping[str, str], lines: list[str], kind: Kind = THEIRS) -> None:
         port = free_port()
@@ -106,7 +106,7 @@ class Stage:
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def ask(self, what: str, request: Message, version: int | None = None) -> Any:
-        """One request, its answer, and the records that came with it, as a line named `what`."""
+        """Send a request; keep it, its answer and the new records as a line named `what`."""
         version = SPECS[request.API_KEY].stable_max_version if version is None else version
         self._keep_alive()
         answer = self.client.call(request, version)
@@ -117,7 +117,7 @@ class Stage:
     def _write(self, what: str, request: Message | None, version: int, answer: Message | None) -> None:
         line: dict[str, Any] = {"section": self.section, "what": what}
         for topic in getattr(answer, "topics", ()) if isinstance(request, CreateTopicsRequest) else ():
-            topic.configs = []  # there are many, and they are not asked about here
+            topic.configs = []  # the configs are many, and the scripts are not about them
         if request is not None and answer is not None:
             line["api"] = ApiKey(request.API_KEY).name
             line["version"] = version
@@ -127,7 +127,7 @@ class Stage:
         self.lines.append(json.dumps(line))
 
     def _new_records(self) -> list[bytes]:
-        """The records that the log has got since the last look."""
+        """Return the records that the log has got since the last look."""
         found: list[bytes] = []
         end = self._seen
         for path in sorted((self.node.directory / "data" / "__cluster_metadata-0").glob("*.log")):
@@ -155,12 +155,12 @@ class Stage:
     # -- what brokers do
 
     def expire(self, broker_id: int) -> None:
-        """No heartbeat comes from it until its session is over."""
+        """Send no heartbeat of a broker until its session is over."""
         self._pass(SESSION_S * 1.5, but=broker_id)
         self._write(f"expire {broker_id}", None, 0, None)
 
     def wait(self, seconds: float) -> None:
-        """Nobody asks for anything."""
+        """Let time pass without a request."""
         self._pass(seconds)
         self._write("wait", None, 0, None)
 
@@ -218,7 +218,7 @@ class Stage:
     # -- topics
 
     def create(self, name: str, *assignments: list[int], **configs: str) -> Any:
-        """A topic with these replicas in its partitions."""
+        """Create a topic with these replicas in its partitions."""
         topic = CreatableTopic(
             name,
             -1,
@@ -249,7 +249,10 @@ class Stage:
         partition_epoch: int = 0,
         recovery_state: int | None = None,
     ) -> Any:
-        """AlterPartition of the leader, or of `leader`. Epochs are off by what is told; `epochs` are brokers'."""
+        """Send AlterPartition as the leader, or as `leader`.
+
+        Epochs are off by the given numbers; `epochs` are epochs of brokers.
+        """
         partition = self.partition(name, number)
         sender = partition.leader if leader is None else leader
         known = self.epochs | (epochs or {})

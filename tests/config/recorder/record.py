@@ -86,7 +86,7 @@ def collect(dump: dict[str, Any], facts: dict[str, Any]) -> dict[str, dict[str, 
 
 
 def verdicts(dump: dict[str, Any], data: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The rows of one key for each combination of type, limits and rule."""
+    """Return the rows of one key for each combination of type, limits and rule."""
     seen: set[str] = set()
     out: dict[str, dict[str, Any]] = {}
     for scope, keys in dump["verdicts"].items():

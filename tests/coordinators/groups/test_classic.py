@@ -41,7 +41,7 @@ def test_no_refusal_names_a_protocol(machine: Any) -> None:
 
 
 class Client:
-    """An honest consumer of version 3, which gets its id with its first answer, or a static one."""
+    """An honest consumer: one of version 3, which gets its id with its first answer, or a static one."""
 
     def __init__(self, machine: Any, name: str, instance_id: str | None = None) -> None:
         self.machine = machine
@@ -82,7 +82,7 @@ class Client:
         self.look()
 
     def look(self) -> None:
-        """Take in the answer, if there is one."""
+        """Process the answer, if there is one."""
         if self.waiting is None or self.waiting[1] not in self.machine.answers:
             return
         (kind, token), self.waiting = self.waiting, None
@@ -112,7 +112,7 @@ def group_of(machine: Any) -> ClassicGroup:
 
 
 def check(group: ClassicGroup) -> None:
-    """What holds in every state."""
+    """Assert what holds in every state of a classic group."""
     members = group.members.values()
     assert group.awaiting_join == sum(member.join_token is not None for member in members)
     assert (group.leader in group.members) or not group.members
@@ -166,7 +166,7 @@ def test_a_random_walk_ends_in_a_stable_group(
 
 
 def live_and_settle(machine: Any, clients: list[Client]) -> None:
-    """Do what clients do until nothing has to be done any more; the dead go meanwhile."""
+    """Let clients act until nothing has to be done any more; dead members leave meanwhile."""
     machine.wait(310_000)
     for client in clients:
         client.look()
@@ -225,7 +225,7 @@ def test_a_lone_member_waits_for_the_initial_delay_and_no_longer(new_machine: Ca
 
 
 def ask_for_an_id(machine: Any) -> JoinGroupRequest:
-    """The first JoinGroup of version 4: what to come back with."""
+    """Send the first JoinGroup of version 4; return the request to come back with, which has the member id."""
     protocols = [JoinGroupRequestProtocol("range", b"")]
     request = JoinGroupRequest("g", SESSION_MS, REBALANCE_MS, "", None, "consumer", protocols)
     reply = machine.run(machine.coordinator.join(request, machine.caller(4), "asked", machine.now))

@@ -24,7 +24,7 @@ SESSION_MS = 45_000
 
 
 class Client:
-    """An honest consumer: it gives back what is not in its assignment before it says so."""
+    """An honest consumer, which stops reading revoked partitions before it reports so."""
 
     def __init__(self, machine: Any, name: str, instance_id: str | None = None) -> None:
         self.machine = machine
@@ -68,7 +68,7 @@ class Client:
 
 
 def settle(clients: list[Client], rounds: int = 12) -> None:
-    """Let everybody beat until nothing moves any more."""
+    """Let all members send heartbeats until nothing changes any more."""
     for _ in range(rounds):
         for client in clients:
             client.report()

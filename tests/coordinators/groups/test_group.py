@@ -68,7 +68,7 @@ def test_names_in_one_slot_stay_as_they_were() -> None:
 
 
 def test_a_longer_table_has_more_slots() -> None:
-    """Of 16 slots `p` and `range` have the 0th and the 9th, of 32 the 16th and the 9th."""
+    """A Java hash table of 16 slots has `p` and `range` in slots 0 and 9, one of 32 slots in slots 16 and 9."""
     many = [f"p{number}" for number in range(13)]
     assert in_hash_order(["range", "p"]) == ["p", "range"]
     found = [name for name in in_hash_order(["p", "range", *many]) if name in ("p", "range")]

@@ -16,11 +16,11 @@ from tests.coordinators.steps import steps_of
 
 FEW, MANY = 50, 200  # members
 PARTITIONS_A_MEMBER = 4.5  # 9,000 for 2,000
-MOST_STEPS_OF_A_MEMBER = 3_000  # of the turn that makes a target: 2,000 members then take 40 to 80 ms
+MOST_STEPS_OF_A_MEMBER = 3_000  # in the turn that makes a target: 2,000 members then take 40 to 80 ms
 
 
 class Shape(NamedTuple):
-    """Topics, and what a member reads of them: names, or a pattern."""
+    """Topics, and a member's subscription to them: names, or a pattern."""
 
     topics: int
     reads: Callable[[int, list[str]], list[str] | str]

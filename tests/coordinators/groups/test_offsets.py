@@ -1,4 +1,4 @@
-"""Offsets: transactions, tombstones, expiry, and what a restart makes of them."""
+"""Offsets: transactions, tombstones, expiry, and restarts."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def test_commit_for_a_topic_that_is_not_there_makes_no_group(machine: Any) -> No
 
 
 class Watched(set[str]):
-    """The groups of a transaction; counts how often one of them is asked to go."""
+    """The groups of a transaction, with a count of the attempts to remove one."""
 
     asked = 0
 

@@ -1,4 +1,4 @@
-"""Dead letters: what they say, and how they are put into batches."""
+"""Dead letters: their content, and the batches that they are put into."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LARGE = 1 << 20
 def batches(
     last: int, *originals: tuple[int, Original], max_bytes: int = LARGE, codec: int = NONE
 ) -> list[list[BatchRecord]]:
-    """The letters of the offsets 7 to `last`, batch by batch."""
+    """Return the letters of the offsets 7 to `last`, batch by batch."""
     letters = DeadLetters(7, last, 3, REJECTED)
     built = letter_batches(letters, originals, "t", 2, "g", max_bytes=max_bytes, now=NOW, codec=codec)
     return [list(iter_records(batch)) for batch in built]

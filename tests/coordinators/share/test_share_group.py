@@ -1,4 +1,4 @@
-"""Members of share groups, and what a group remembers of the partitions that have a state."""
+"""Members of share groups, and a group's memory of the partitions that have a state."""
 
 from __future__ import annotations
 

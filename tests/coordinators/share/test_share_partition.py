@@ -1,4 +1,4 @@
-"""A share partition: handing out, acknowledging, and what is left for the next leader."""
+"""A share partition: delivery, acknowledgement, and the state for the next leader."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIMITS = SharePartitionLimits(lock_ms=30_000, deliveries=5, locks=2000, may_rene
 
 
 class Reader:
-    """A share partition over a log of batches, with what it has stored."""
+    """A share partition over a log of batches, with the states that it has stored."""
 
     def __init__(self, *batches: LogBatch, start: int = 0, stored: list[StateRun] | None = None) -> None:
         self.log = list(batches)
@@ -53,7 +53,7 @@ class Reader:
         self.acked_at_last(first, last, *types, member=member, limits=limits)()
 
     def time_is(self, now: int) -> bool:
-        """Whether any locks have ended by then."""
+        """Let the time be `now` and return whether any locks have ended."""
         show = self.share.on_deadline(now, LIMITS, self.changes.append)
         if show is not None:
             show()
@@ -298,7 +298,7 @@ def test_the_next_leader_gives_up_again() -> None:
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """Two members do what they like; each record is done at most once, and what is stored suffices to go on."""
+    """Two members act at random: each record is accepted at most once, and the stored state suffices to go on."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The share coordinator: what it keeps, and what a log of it is good for."""
+"""The share coordinator: the state that it keeps, and the state that its log gives back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DONE = RecordState.ACKNOWLEDGED
 
 
 class Driver:
-    """Appends and replays at once."""
+    """A share coordinator that appends and replays at once."""
 
     def __init__(self, updates_per_snapshot: int = 500, is_of_4_4: bool = False) -> None:
         self.coordinator = ShareCoordinator(lambda topic_id, partition: partition < 2, updates_per_snapshot, is_of_4_4)
@@ -39,7 +39,7 @@ class Driver:
         return ["tombstone" if r.value is None else ("snapshot", "update")[r.key.API_KEY] for r in self.log]
 
     def reloaded(self, first: int = 0) -> Driver:
-        """From the log as it is after so many records were deleted."""
+        """Return a coordinator loaded from the log, with this number of records deleted from it."""
         other = Driver(self.coordinator.updates_per_snapshot)
         for offset, record in enumerate(self.log[first:], first):
             other.coordinator.replay(record, offset, 0)

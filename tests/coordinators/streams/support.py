@@ -21,7 +21,7 @@ Tasks = dict[str, list[int]]
 
 
 class Machine(machine.Machine):
-    """One streams group, "g"."""
+    """A group coordinator with one streams group, "g"."""
 
     def __init__(self, **config: str) -> None:
         super().__init__(**config)
@@ -33,7 +33,7 @@ class Machine(machine.Machine):
         return group
 
     def beat(self, member_id: str, epoch: int, owned: Tasks | None = None, **fields: Any) -> Any:
-        """A heartbeat of one member; `owned` are its active tasks."""
+        """Send a heartbeat of one member; `owned` are its active tasks."""
         if owned is not None:
             fields |= {"active_tasks": task_ids(owned), "warmup_tasks": []}
             fields["standby_tasks"] = task_ids(fields.pop("standby", {}))
@@ -53,12 +53,12 @@ def task_ids(tasks: Tasks) -> list[TaskIds]:
 
 
 def told(task_ids_: list[Any] | None) -> Tasks | None:
-    """Tasks of an answer, None where it has none."""
+    """Return the tasks of an answer, None where it has none."""
     return None if task_ids_ is None else {one.subtopology_id: one.partitions for one in task_ids_}
 
 
 def word_count(epoch: int = 0) -> Topology:
-    """Split and send on by word, then count."""
+    """Return the topology of a word count: split lines and send them on by word, then count."""
     return Topology(
         epoch,
         [

@@ -1,4 +1,4 @@
-"""What outlives a restart and what begins anew, expiry of offsets, and the deadlines of members."""
+"""State of streams groups that survives a restart or begins anew; expiry of offsets; deadlines of members."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DAY_MS = 86_400_000
 
 
 def running(**config: str) -> Machine:
-    """A word count with both of its members where they should be."""
+    """Return a word count group whose two members have their final tasks."""
     machine = Machine(**config)
     machine.topic("lines", 2)
     machine.join("one", word_count())

@@ -102,7 +102,7 @@ def test_an_internal_topic_of_another_size_is_a_problem() -> None:
 
 
 def test_of_several_wrong_ones_the_first_in_kafkas_set_is_told() -> None:
-    """Of 16 slots `sticky` has one before `range`."""
+    """The error names the wrong topic that a Java hash set has first: of 16 slots, `sticky` has one before `range`."""
     joined = configured(
         TopicTable(source=2),
         Subtopology("0", ["source"], repartition_sink_topics=["range", "sticky"]),

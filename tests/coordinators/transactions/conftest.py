@@ -1,4 +1,4 @@
-"""A transaction coordinator with a log and a hand-moved clock: what the host does, in ten lines."""
+"""A transaction coordinator with a log and a hand-moved clock: the work of its host in ten lines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ A: TopicPartition = ("a", 0)
 
 
 class Driver:
-    """Appends and replays at once; writes markers only when told to, so that a test can stand between any two steps."""
+    """A coordinator that appends and replays at once, but writes markers only when told to.
+
+    A test can therefore look at the state between any two steps.
+    """
 
     def __init__(
         self, settings: TransactionSettings | None = None, *, now: int = 1_000_000, first_producer_id: int = 1000
@@ -41,7 +44,7 @@ class Driver:
         return TransactionCoordinator(self.settings, lambda: next(self._producer_ids), 7, self.now)
 
     def restart(self) -> None:
-        """As after a crash: what is in the log is all that is left."""
+        """Start a new coordinator from the log alone, as after a crash."""
         self.coordinator = self._new()
         for record in self.log:
             self.coordinator.replay(record)
@@ -78,7 +81,7 @@ class Driver:
         return reply
 
     def write_markers(self) -> list[Markers]:
-        """Write all that are due, and complete."""
+        """Write all markers that are due, and complete their transactions."""
         due = list(self.coordinator.markers_due())
         self.written += due
         for markers in due:

@@ -1,4 +1,4 @@
-"""InitProducerId: who gets which producer id and epoch, and who is fenced."""
+"""InitProducerId: the producer id and epoch that a producer gets, and the producers that are fenced."""
 
 from typing import Any
 

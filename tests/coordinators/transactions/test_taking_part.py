@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn, AddOffsetsToTxn and the check of a produce request: what belongs to a transaction."""
+"""AddPartitionsToTxn, AddOffsetsToTxn and the check of a produce request: the members of a transaction."""
 
 from typing import Any
 

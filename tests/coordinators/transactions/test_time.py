@@ -1,4 +1,4 @@
-"""What time alone does: abort, and forget."""
+"""Effects of time alone: transactions are aborted, transactional ids are forgotten."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What cleaning keeps: byte for byte what Kafka's cleaner keeps, and by its rules."""
+"""Cleaning keeps, byte for byte, what Kafka's cleaner keeps, and follows its rules."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def swap_in(log: PartitionLog, result: CleanResult, wall: int) -> bool:
 
 
 def clean(log: PartitionLog, first_dirty: int = 0, now: int = NOW, map_bytes: int = 1 << 20) -> CleanResult:
-    """One round over all that is not active, which counts as synced."""
+    """Clean all segments but the active one, as if the log were synced."""
     log.recovery_point = log.log_end_offset
     upper = log.segments.active.base_offset
     request = make_request(LogToClean(1.0, ("t", 0), log, first_dirty, upper), now, map_bytes, 1e300)
@@ -50,7 +50,7 @@ def clean(log: PartitionLog, first_dirty: int = 0, now: int = NOW, map_bytes: in
 
 
 def put(log: PartitionLog, *pairs: tuple[str, str | None], **more: object) -> int:
-    """One batch of keys and values; its base offset."""
+    """Append one batch of keys and values and return its base offset."""
     records = [
         BatchRecord(number, NOW + number, key.encode(), None if value is None else value.encode())
         for number, (key, value) in enumerate(pairs)
@@ -72,7 +72,7 @@ def records(log: PartitionLog) -> list[tuple[int, str, str | None]]:
 
 
 def headers(log: PartitionLog) -> list[tuple[int, int, int]]:
-    """Base offset, last offset and count of every batch."""
+    """Return base offset, last offset and count of every batch."""
     found, offset = [], log.log_start_offset
     while (read := log.read(offset, 1 << 20, log.high_watermark)) is not None:
         found += [(each.base_offset, each.last_offset, each.count) for each, _ in iter_batches(read.records.read())]
@@ -445,7 +445,10 @@ def test_long_keys_are_told_apart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"\xff" * 34, b"torn"])
 def test_a_damaged_transaction_index_does_not_keep_a_log_from_being_cleaned(tmp_path: Path, content: bytes) -> None:
-    """As with Kafka, which makes it anew at the start; here nobody has asked for it yet."""
+    """A log with a damaged transaction index is cleaned all the same.
+
+    Kafka rebuilds such an index at the start; here nothing has read the index before the cleaning.
+    """
     log = compacted(tmp_path, segment_bytes=400)
     for number in range(6):
         put(log, (f"k{number}", "aborted"), producer_id=1, producer_epoch=0, base_sequence=number, transactional=True)

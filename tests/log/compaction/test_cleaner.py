@@ -1,4 +1,4 @@
-"""Which partition is cleaned, when, and what becomes of those that can't be."""
+"""The choice of the partition to clean, the time of a cleaning, and partitions that can't be cleaned."""
 
 from __future__ import annotations
 
@@ -349,7 +349,7 @@ def test_a_log_that_is_gone_is_not_uncleanable_any_more(tmp_path: Path) -> None:
 
 
 def begun(path: Path) -> tuple[LogManager, PartitionLog, Any]:
-    """A log whose cleaning is about to run, and the job that does it."""
+    """Return a log whose cleaning is about to run, and the job that cleans the log."""
     logs = started(path)
     log = fill(logs, "t")
     jobs: list[Job] = []
@@ -372,7 +372,7 @@ def test_a_cleaning_under_settings_that_were_changed_begins_anew(tmp_path: Path)
 
 
 def swap_names(path: Path) -> int:
-    """How many renames a cleaning of this log takes."""
+    """Return how many renames a cleaning of the log t-0 takes."""
     fs = SweptFileSystem()
     logs = started(path, fs)
     fill(logs, "t")

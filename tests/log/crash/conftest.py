@@ -1,4 +1,4 @@
-"""How many workloads are cut: fewer with --short, many with --slow."""
+"""The number of workloads that each crash test cuts: fewer with --short, many with --slow."""
 
 from __future__ import annotations
 

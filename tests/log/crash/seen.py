@@ -1,4 +1,4 @@
-"""Disks that were looked at before."""
+"""Disks that were checked before."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pykafka_broker.testing.simulation.disk import CrashFileSystem
 
 
 class Seen:
-    """The disks that were looked at, each with what was promised then: the same once more has nothing new to say."""
+    """The disks that were checked, with the promises of that time: checking the same pair again shows nothing new."""
 
     def __init__(self) -> None:
         self._disks: set[object] = set()

@@ -18,7 +18,7 @@ SEEDS = 5
 
 
 def check(fs: CrashFileSystem, promises: Promises) -> None:
-    """Start on what the crash left, and compare with the promises; the recovery misses nothing that was synced."""
+    """Start on the disk that the crash left and assert that every promise holds and nothing synced is missed."""
     logs = open_manager(fs)
     with errors_of(loading.logger) as errors:
         logs.start(NOW)
@@ -43,7 +43,7 @@ def check(fs: CrashFileSystem, promises: Promises) -> None:
 
 
 def check_aborted(log: PartitionLog) -> None:
-    """The index names the transactions that the log's own markers end."""
+    """Assert that the transaction index names the aborted transactions that the log's own markers end."""
     opened: dict[int, int] = {}
     expected = []
     offset = log.log_start_offset
@@ -64,14 +64,14 @@ def check_aborted(log: PartitionLog) -> None:
 
 
 def read_back(log: PartitionLog, appended: dict[int, bytes], start: int, synced: int) -> None:
-    """Every batch is one that was appended there; gaps only where a whole tail of a segment was not synced."""
+    """Assert that every batch was appended there, with gaps only where a segment's whole tail was not synced."""
     offset = log.log_start_offset
     bases = {segment.base_offset for segment in log.segments}
     while (read := log.read(offset, 1 << 20, log.high_watermark)) is not None:
         for header, data in iter_batches(read.records.read()):
             check_crc(data, header)
             assert bytes(data) == appended.get(header.base_offset), f"{log}: made up at {header.base_offset}"
-            if header.last_offset >= start:  # else deleted, which is not yet certain
+            if header.last_offset >= start:  # batches below are deleted, though perhaps not yet on disk
                 known = log.epochs.epoch_at(header.last_offset)
                 assert known == header.partition_leader_epoch, f"{log}: {known} of {log.epochs.entries} for {header}"
             gap = header.base_offset > offset
@@ -86,7 +86,7 @@ def read_back(log: PartitionLog, appended: dict[int, bytes], start: int, synced:
 
 
 def goes_on(log: PartitionLog) -> None:
-    """The producers' state is that of the log: the next batch fits, the last one is known."""
+    """Assert that the producers' state is that of the log: the last batch is a duplicate, the next one fits."""
     entry = log.producers.entries.get(1)
     if entry is not None and entry.batches:
         last = entry.batches[-1]
@@ -97,11 +97,11 @@ def goes_on(log: PartitionLog) -> None:
 
 
 class PowerCut(BaseException):
-    """The recovery itself is interrupted."""
+    """A power cut in the middle of the recovery."""
 
 
 def interrupt(fs: CrashFileSystem, operations: int, seed: int) -> CrashFileSystem:
-    """What is left when the power fails again while the first crash is being recovered from."""
+    """Recover from a crash until the power fails again after `operations` operations; return what is left then."""
 
     def count(what: str) -> None:
         nonlocal operations

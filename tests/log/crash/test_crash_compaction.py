@@ -95,7 +95,7 @@ class Workload:
         self.start()
 
     def power_cut(self) -> None:
-        """Life goes on with what it has left."""
+        """Cut the power and go on with what is left on the disk."""
         fs = self.fs.after_crash(self.random.randrange(1 << 30))
         fs.on_operation, self.fs.on_operation = self.fs.on_operation, None
         self.fs, self.log = fs, None

@@ -49,7 +49,7 @@ CONFIG = {"segment_bytes": 700, "index_interval_bytes": 100, "file_delete_delay_
 
 
 class GivenUp(Exception):
-    """The log can't be used any more in this process."""
+    """The log can't be used any more in this process: the story ends here."""
 
 
 class Story:
@@ -474,7 +474,7 @@ SCENARIOS = {
 
 
 def play(scenario: Scenario, path: Path, nth: int, number: int, stop: bool) -> int:
-    """Tell the story with that call failing; the number of calls that `act` made."""
+    """Play a scenario with its `nth` call failing; return the number of calls that `act` made."""
     story = Story(path, **scenario.config)
     scenario.prepare(story)
     story.fs.fail_at(nth, number)

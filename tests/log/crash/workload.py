@@ -40,17 +40,17 @@ def open_manager(fs: CrashFileSystem) -> LogManager:
 
 
 class Promises:
-    """What the workload was told: which batches it appended, and which of them are on disk for certain."""
+    """The promises made to the workload: the batches that were appended, and those that are certainly on disk."""
 
     def __init__(self) -> None:
-        self.ids: dict[Key, bytes] = {}  # as the metadata have them; a folder with another id is of an earlier topic
-        self.appended: dict[Key, dict[int, bytes]] = {}  # by base offset, as they lie in the log
-        self.synced: dict[Key, int] = {}  # end of what was acknowledged after a sync
-        self.start: dict[Key, int] = {}  # below it nothing need be there
-        self.gone: set[Key] = set()  # being deleted: may be there or not
+        self.ids: dict[Key, bytes] = {}  # the metadata's topic ids; a folder with another id is of an earlier topic
+        self.appended: dict[Key, dict[int, bytes]] = {}  # batches by base offset, as stored in the log
+        self.synced: dict[Key, int] = {}  # end offset that was acknowledged after a sync
+        self.start: dict[Key, int] = {}  # batches below this offset may be gone
+        self.gone: set[Key] = set()  # partitions being deleted: their folders may exist or not
 
     def so_far(self) -> object:
-        """To be compared with those of another time."""
+        """Return all promises in a form that can be compared with the promises of another time."""
         appended = tuple((key, tuple(batches.items())) for key, batches in self.appended.items())
         known = (tuple(each.items()) for each in (self.ids, self.synced, self.start))
         return (*known, frozenset(self.gone), appended)
@@ -60,7 +60,7 @@ class Promises:
             known.pop(key, None)
 
     def cut(self, key: Key, end: int) -> None:
-        """There is nothing from `end` on, and nothing was promised."""
+        """Forget all batches from `end` on, and every promise about them."""
         batches = self.appended.get(key, {})
         for base in [base for base in batches if base >= end]:
             del batches[base]
@@ -80,7 +80,7 @@ class Threads:
         self._submitted.append(job)
 
     def step(self) -> bool:
-        """Run or apply one of them."""
+        """Run or apply one of the jobs, drawn at random; return False if there is none."""
         runnable, done = len(self._submitted[:_THREADS]), len(self._done)
         if not runnable + done:
             return False
@@ -250,19 +250,19 @@ class Workload:
         end = max(bases, default=log.log_start_offset)  # a batch goes whole
         kept = dict(self.promises.appended[key])
         self.promises.cut(key, end)
-        self.promises.appended[key] = kept  # in the middle of it they may be there
+        self.promises.appended[key] = kept  # a crash during the truncation may leave these batches
         log.truncate_to(end)
         self.promises.cut(key, end)
         self.sequences[key] = next_sequence(log)
 
     def begin_anew(self) -> None:
-        """Another leader has nothing of what is here."""
+        """Begin a log anew, as for a leader that has none of its records."""
         key, log = self.log()
         if key in self.logs.moves:
             return
         start = log.log_end_offset + self.random.randrange(20)
         self.promises.synced.pop(key, None)
-        self.promises.start[key] = start  # in the middle of it all, some or nothing may be there
+        self.promises.start[key] = start  # a crash meanwhile may leave all, some or none of the batches
         log.restart_at(start, self.now)
         self.promises.appended.pop(key, None)
         self.sequences[key] = next_sequence(log)
@@ -288,7 +288,7 @@ class Workload:
         self.start()
 
     def power_cut(self) -> None:
-        """Life goes on with what it has left."""
+        """Cut the power, half of the times, and go on with what is left on the disk."""
         if self.random.random() < 0.5:
             return
         fs = self.fs.after_crash(self.random.randrange(1 << 30))

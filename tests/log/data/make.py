@@ -33,7 +33,7 @@ COMPACT = {**SMALL, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0
 
 @contextmanager
 def kafka(jars: str, directory: Path, **more: str) -> Iterator[Path]:
-    """A broker on `directory/logs`, stopped cleanly at the end."""
+    """Run a broker on `directory/logs` and stop it cleanly at the end."""
     settings = {
         "process.roles": "broker,controller",
         "node.id": "1",
@@ -74,7 +74,7 @@ def producer(**more: object) -> Producer:
 
 
 def transactions(topic: str, rounds: int, size: int, base: int, *, keys: int = 0, leave_open: bool = False) -> None:
-    """Three producers side by side, a third of their transactions aborted."""
+    """Run three producers side by side and abort a third of their transactions."""
     producers = [producer(**{"transactional.id": f"t{number}", "enable.idempotence": True}) for number in range(3)]
     for each in producers:
         each.init_transactions()

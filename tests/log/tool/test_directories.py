@@ -244,7 +244,7 @@ def test_the_metadata_log_in_words(metadata: Path) -> None:
 
 
 def in_words(record: Message, kind: int) -> dict[str, object]:
-    """A record of the metadata log, as a dump shows it."""
+    """Return a record of the metadata log as a dump shows it."""
     found = decode("__cluster_metadata", None, bytes((1, kind, 0)) + record.encode(0))
     assert found is not None
     assert found["record"] == type(record).__name__
@@ -301,7 +301,7 @@ def test_a_metadata_record_that_a_broker_refuses_is_shown_as_it_stands_with_the_
 
 
 def reason_for(value: bytes) -> object:
-    """Why a dump shows a record of the metadata log as it stands; None for a decoded one."""
+    """Return why a dump shows a record of the metadata log undecoded, None for a decoded record."""
     found = decode("__cluster_metadata", None, value)
     assert found is not None
     if "undecodable" in found:

@@ -118,7 +118,7 @@ ENTRY = struct.Struct(">hqqqq")  # version, producer, first, last and last stabl
 
 @pytest.fixture
 def aborted(tmp_path: Path) -> PartitionLog:
-    """A closed log without its beginning, so that what its producers had open there can't be known."""
+    """A closed log without its beginning: nobody can know which transactions were open there."""
     log = new_log(tmp_path, segment_bytes=900)
     for turn in range(8):
         for producer_id in (1, 2):

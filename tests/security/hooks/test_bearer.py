@@ -1,4 +1,4 @@
-"""A class of Python that knows tokens."""
+"""A user's Python class that checks tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HANDLER = PREFIX + "oauthbearer.sasl.server.callback.handler.class"
 
 
 class Opaque:
-    """Tokens that say nothing."""
+    """A checker of tokens whose text has no claims."""
 
     def identify(self, token: str, now_ms: int) -> tuple[str, int] | None:
         if token == "fails":

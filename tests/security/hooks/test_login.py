@@ -1,4 +1,4 @@
-"""Classes of Python that say who a client is."""
+"""A user's Python classes that authenticate clients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BUILDER = PREFIX + "principal.builder.class"
 
 
 class Reversed:
-    """The password is the name from behind."""
+    """A login class whose right password is the user name backwards."""
 
     def authenticate(self, name: str, password: str) -> bool:
         if name == "fails":

@@ -29,7 +29,7 @@ asked: list[Any] = []
 
 
 class Strict:
-    """Both policies."""
+    """A policy for topics and for configs in one class."""
 
     def validate(self, wish: Any) -> None:
         asked.append(wish)

@@ -1,4 +1,4 @@
-"""A class of somebody else's says which quota a client has."""
+"""A user's class that decides which quota a client has."""
 
 from __future__ import annotations
 

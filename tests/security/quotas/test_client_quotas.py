@@ -35,7 +35,7 @@ ALICE, BOB = "User:alice", "User:bob"
 
 
 def quotas(**values: float) -> ClientQuotas:
-    """Of the client id "app"."""
+    """Return quotas of the client id "app"."""
     return ClientQuotas(QuotaMetadata({(("client-id", "app"),): values}), THREE, THREE)
 
 

@@ -63,7 +63,10 @@ def test_what_is_taken_back_was_never_used() -> None:
 
 @pytest.mark.parametrize("windows", [THREE, Windows(11, 1000)])
 def test_the_rate_is_held_over_ten_seconds(windows: Windows) -> None:
-    """By clients whose requests are small against the quota. Larger ones come in the bursts of Kafka's arithmetic."""
+    """Clients whose requests are small against the quota reach its rate.
+
+    Larger requests come in the bursts of Kafka's arithmetic.
+    """
     rate, now, used = Rate(windows), NOW, 0
     while now < NOW + 20_000:  # the free burst is used up by then
         rate.record(100, now)

@@ -1,4 +1,4 @@
-"""Tokens and the messages that show them."""
+"""Tokens and the client messages that carry them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def encoded(part: object) -> str:
 
 
 def claims(**changed: Any) -> dict[str, Any]:
-    """Good ones but for the changes; None takes one away."""
+    """Return good claims but for the changes; None takes a claim away."""
     all_claims = {"sub": "alice", "iat": NOW - 10, "exp": NOW + 60, **changed}
     return {name: value for name, value in all_claims.items() if value is not None}
 

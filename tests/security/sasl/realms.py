@@ -32,7 +32,7 @@ def settings_of(settings: dict[str, str] | None = None) -> ListenerSettings:
 
 
 class Kept:
-    """A document that a test writes."""
+    """A document whose content the test sets."""
 
     def __init__(self, content: bytes = b"", error: str = "") -> None:
         self.content = self.next_content = content
@@ -58,7 +58,7 @@ def realm_of(settings: dict[str, str] | None = None, image: MetadataImage | None
 
 
 def add_user(image: MetadataImage, name: str, password: str, kind: int = 1, iterations: int = 4096) -> None:
-    """As `kafka-configs --add-config SCRAM-SHA-256=[password=...]` does."""
+    """Add a SCRAM user, as `kafka-configs --add-config SCRAM-SHA-256=[password=...]` does."""
     digest, salt = _DIGESTS[kind], b"salt of " + name.encode()
     salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, iterations)
     stored = hashlib.new(digest, hmac.digest(salted, b"Client Key", digest)).digest()

@@ -18,7 +18,7 @@ _KINDS: dict[str, Any] = {"r": RSAAlgorithm, "e": ECAlgorithm, "o": OKPAlgorithm
 
 @cache
 def private_key(kid: str) -> Any:
-    """The first letter says of which kind: r(sa), e(c), o(kp), h(mac)."""
+    """Return a private key; the first letter of its name gives the kind: r(sa), e(c), o(kp), h(mac)."""
     if kid[0] == "r":
         return rsa.generate_private_key(65537, 2048)
     if kid[0] == "e":
@@ -42,12 +42,12 @@ def key_set(*keys: dict[str, Any]) -> bytes:
 
 
 def signed(kid: str | None = "r1", algorithm: str = "RS256", by: str = "", **changed: Any) -> str:
-    """With good claims but for the changes, by the key `by`, or the one that it names."""
+    """Return a token of good claims but for the changes, signed by the key `by` or the key of that name."""
     headers = {} if kid is None else {"kid": kid}
     return jwt.encode(claims(**changed), private_key(by or kid or "r1"), algorithm, headers=headers)
 
 
 def signed_text(payload: str, **headers: Any) -> str:
-    """Claims as they are written."""
+    """Return a signed token whose claims are this text."""
     signatures = jwt.api_jws.PyJWS()
     return signatures.encode(payload.encode(), private_key("r1"), "RS256", headers={"kid": "r1", **headers})

@@ -46,7 +46,7 @@ def login(**changed: str) -> AwsMskIam:
 
 
 def fields(host: str = "localhost", secret: str = SECRET, **changed: str) -> dict[str, str]:
-    """A client's message, with a good signature of what `changed` makes of it (`_` stands for `-`)."""
+    """Return a client's message after the changes `changed`, with a good signature (`_` stands for `-`)."""
     date = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(WALL // 1000 - 60))
     found = {
         "action": "kafka-cluster:Connect",

@@ -34,7 +34,7 @@ class Someone:
 
 
 class Played:
-    """One client; the clock is moved by hand."""
+    """A client's exchange with the server; the clock is moved by hand."""
 
     def __init__(self, **settings: str) -> None:
         config = BrokerConfig({**JAAS, "sasl.enabled.mechanisms": MECHANISMS, **settings})

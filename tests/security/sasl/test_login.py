@@ -163,7 +163,7 @@ def token_of(life_s: float | None = 100) -> str:
 
 
 class Site:
-    """Sources of tokens."""
+    """A server that issues tokens."""
 
     def __init__(self, content: str = "", error: str = "") -> None:
         self.content, self.error = content, error

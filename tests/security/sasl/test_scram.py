@@ -47,7 +47,7 @@ def users(*names: str, kind: int = 1) -> Realm:
 def final(
     first: str, challenge: bytes, password: str, kind: int = 1, header: str = "n,,", twice: str = ""
 ) -> tuple[bytes, bytes]:
-    """What a client sends then, and what it expects in the end (RFC 5802, section 3)."""
+    """Return a client's final message, and the server's last message that it expects (RFC 5802, section 3)."""
     nonce, salt, iterations = (part[2:] for part in challenge.decode().split(","))
     digest = DIGESTS[kind]
     salted = hashlib.pbkdf2_hmac(digest, password.encode(), base64.b64decode(salt), int(iterations))
@@ -157,7 +157,7 @@ def test_a_token_that_is_no_utf_8_is_refused() -> None:
 
 
 def test_every_bit_of_the_last_message_counts() -> None:
-    """Any character of it changed, and the login fails."""
+    """A login fails if any character of the last message is changed."""
     realm = users("alice")
     first = "n,,n=alice,r=abc"
     refused = 0
@@ -191,7 +191,7 @@ def test_binding_nonce_and_proof_must_be_those_of_this_exchange(change: tuple[by
 
 @pytest.mark.parametrize(("emulated", "taken"), [("", False), ("4.0", False), ("3.9", True), ("2.8", True)])
 def test_a_nonce_with_the_clients_part_twice_is_taken_before_4_0(emulated: str, taken: bool) -> None:
-    """As librdkafka sends it before 2.6.1."""
+    """Releases before 4.0 take a nonce with the client's part twice, which librdkafka sends before 2.6.1."""
     image = MetadataImage()
     add_user(image, "alice", "alice-secret")
     scram = login(1, realm_of({"pykafka.emulate": emulated} if emulated else {}, image))

@@ -75,7 +75,7 @@ def test_claims_that_are_taken(changed: dict[str, Any]) -> None:
 
 
 def other(token: str) -> str:
-    """With another signature."""
+    """Return the token with another signature."""
     head, _, signature = token.rpartition(".")
     return f"{head}.{'A' if signature[0] != 'A' else 'B'}{signature[1:]}"
 

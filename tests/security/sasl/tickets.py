@@ -8,7 +8,7 @@ MODULE = "com.sun.security.auth.module.Krb5LoginModule required"
 
 
 class Context:
-    """A context that stands after one token, with an answer or without."""
+    """A Kerberos context that is established after one token, with an answer or without."""
 
     def __init__(self, answer: bytes | None, choice: bytes, who: str = "alice@R.COM") -> None:
         self.answer, self.choice, self.initiator_name = answer, choice, who

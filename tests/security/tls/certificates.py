@@ -46,7 +46,7 @@ class Issued(NamedTuple):
         return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption).decode()
 
     def pem(self, password: str | None = None) -> str:
-        """As Kafka's key stores of type PEM have it."""
+        """Return key and certificate chain as in Kafka's key stores of type PEM."""
         return self.key_pem(password) + self.chain_pem
 
     def der(self) -> bytes:
@@ -58,7 +58,7 @@ class Issued(NamedTuple):
 
 
 class Authority:
-    """Issues certificates."""
+    """A certificate authority for tests."""
 
     def __init__(self, name: str = "Test CA") -> None:
         self.key = ec.generate_private_key(ec.SECP256R1())
@@ -89,7 +89,7 @@ class Authority:
         ends: float = 30,
         server_only: bool = False,
     ) -> Issued:
-        """`begins` and `ends` in days from now."""
+        """Issue a certificate; `begins` and `ends` are days from now."""
         key = key or ec.generate_private_key(ec.SECP256R1())
         name = common_name(subject) if isinstance(subject, str) else subject
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, *([] if server_only else [ExtendedKeyUsageOID.CLIENT_AUTH])]
@@ -103,13 +103,13 @@ class Authority:
 
 @cache
 def authority(name: str = "Test CA") -> Authority:
-    """The same one for all tests of a process."""
+    """Return the authority of that name, which all tests of a process share."""
     return Authority(name)
 
 
 @cache
 def server_certificate() -> Issued:
-    """For localhost, from `authority()`."""
+    """Return a certificate for localhost, issued by `authority()`."""
     return authority().issue("broker")
 
 
@@ -122,7 +122,7 @@ def common_name(text: str) -> x509.Name:
 
 
 def subject(*attributes: tuple[str, str]) -> x509.Name:
-    """Of dotted object identifiers and values, in the order of the encoding."""
+    """Build a subject from dotted object identifiers and values, in the order of the encoding."""
     return x509.Name([x509.NameAttribute(ObjectIdentifier(oid), text) for oid, text in attributes])
 
 

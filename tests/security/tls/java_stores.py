@@ -20,7 +20,7 @@ from tests.security.tls.record_names import element, identifier
 
 
 def jks(password: str, keys: Sequence[Issued] = (), trusted: Sequence[bytes] = (), key_password: str = "") -> bytes:
-    """A store of type JKS."""
+    """Build a store of type JKS."""
     body = struct.pack(">4sII", b"\xfe\xed\xfe\xed", 2, len(keys) + len(trusted))
     for number, issued in enumerate(keys):
         body += _begun(1, f"key-{number}")
@@ -35,7 +35,7 @@ def jks(password: str, keys: Sequence[Issued] = (), trusted: Sequence[bytes] = (
 
 
 def p12(password: str, issued: Issued, others: bool = True) -> bytes:
-    """A store of type PKCS12 with a key."""
+    """Build a store of type PKCS12 with a key."""
     encryption = BestAvailableEncryption(password.encode())
     issuers = list(reversed(issued.issuers)) if others else None
     return pkcs12.serialize_key_and_certificates(b"key", issued.key, issued.certificate, issuers, encryption)

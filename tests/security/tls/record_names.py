@@ -77,7 +77,7 @@ public class Names {
 
 
 def element(tag: int, content: bytes) -> bytes:
-    """Of DER."""
+    """Encode an element of DER."""
     size = len(content)
     if size < 128:
         return bytes([tag, size]) + content

@@ -1,4 +1,4 @@
-"""What brokers ask their controller about partitions, on its listener."""
+"""Requests of brokers to their controller, on its listener: ISRs, directories, blocks of producer ids."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GONE = b"gone" * 4
 
 
 def with_topic(directory: Path) -> tuple[ControllerNode, bytes]:
-    """Broker 1 leads, broker 2 follows."""
+    """Make a topic that broker 1 leads and broker 2 follows."""
     node = ControllerNode(directory)
     node.join(1, 2)
     topic = CreatableTopic("t", -1, -1, [CreatableReplicaAssignment(0, [1, 2])])

@@ -35,7 +35,7 @@ SETTINGS = {
 
 
 def sections() -> Iterator[tuple[dict[str, str], list[str]]]:
-    """The settings and the requests of each section."""
+    """Yield the settings and the requests of each section."""
     settings: dict[str, str] = {}
     lines: list[str] = []
     for line in (HERE / "requests.txt").read_text(encoding="utf-8").splitlines():

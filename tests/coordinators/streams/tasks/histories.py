@@ -90,7 +90,7 @@ def _member(chance: Random, processes: list[str]) -> Json:
 
 
 def _steps(chance: Random, members: list[Json]) -> Iterator[list[Any]]:
-    """Members come and go; most of the time the group settles in between."""
+    """Return random steps in which members come and go; most of the time the group settles in between."""
     out, present, away = list(range(len(members))), list[int](), list[int]()
     for _ in range(len(members) + chance.randint(0, 6)):
         if out and (chance.random() < 0.7 or not present):
@@ -216,7 +216,7 @@ class Player:
             ]
             request.task_end_offsets = [TaskOffset(*task, END_OFFSET) for task in self._tasks]
         answer = self._ask(request, 1)
-        if answer.error_code:  # of two members with the same instance id the second one
+        if answer.error_code:  # the answer to the second member with the same instance id
             thread.lives = False
             self.told[-1].append(f"{self._threads.index(thread)} refused {answer.error_code}")
             return False
