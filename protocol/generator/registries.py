@@ -40,7 +40,7 @@ def errors_module(path: Path) -> str:
         "",
         "    @property",
         "    def retriable(self) -> bool:",
-        '        """Whether a client may send the same request again."""',
+        '        """Return whether a client may send the same request again."""',
         "        return self in _RETRIABLE",
         "",
         "",

@@ -155,7 +155,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether a client may send the same request again."""
+        """Return whether a client may send the same request again."""
         return self in _RETRIABLE
 
 
