@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 
+from interop.raw import RawClient
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.traffic.exchange import Exchange
 from pykafka_broker.control.traffic.readable import api_keys, as_json, error_code, line, seen
 from pykafka_broker.protocol.messages.alter_client_quotas_request import OpData
-from pykafka_broker.protocol.messages.produce_request import PartitionProduceData
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.records.builder import build_batch
+from pykafka_broker.records.compression import GZIP, NONE
 from pykafka_broker.records.record import BatchRecord
 from pykafka_broker.testing import KafkaBroker
 
@@ -24,15 +25,19 @@ def records_of(request: Mapping[str, Any]) -> Any:
     return request["request"]["topic_data"][0]["partition_data"][0]["records"]
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip"])
-def test_records_inside_a_produce_are_shown_on_demand(broker: KafkaBroker, codec: str) -> None:
+@pytest.mark.parametrize("codec", [NONE, GZIP])
+def test_records_inside_a_produce_are_shown_on_demand(broker: KafkaBroker, codec: int) -> None:
     topic = f"inside-{codec}"
     broker.create_topic(topic)
-    producer = Producer(broker.client_config("confluent") | {"linger.ms": 1000, "compression.type": codec})
-    producer.produce(topic, "v", "k", timestamp=5, headers={"trace": b"abc"})
-    producer.produce(topic, b"\xff", None, timestamp=6)
-    producer.produce(topic, None, "gone", timestamp=7)
-    assert producer.flush(30) == 0
+    records = [
+        BatchRecord(0, 5, b"k", b"v", [("trace", b"abc")]),
+        BatchRecord(1, 6, None, b"\xff"),
+        BatchRecord(2, 7, b"gone", None),
+    ]
+    partition = PartitionProduceData(0, bytes(build_batch(records, codec=codec)))
+    sent = [TopicProduceData(topic, partition_data=[partition])]
+    with RawClient(broker.bootstrap_servers) as client:
+        client.call(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=sent), 9)
     (plain,) = broker.requests("Produce", topic=topic, bodies=True)
     assert records_of(plain).endswith(" bytes")
     (seen,) = broker.requests("Produce", topic=topic, bodies=True, records=True)
