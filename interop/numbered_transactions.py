@@ -24,7 +24,7 @@ STANDS_STILL_S = 30
 
 
 class NumberedTransactions:
-    """One transactional producer at a time, in a thread of its own; when it can't go on, the next takes over its id.
+    """A transactional producer in a thread of its own; when it can't go on, the next one takes over its id.
 
     The next producer also takes over when no transaction ends for long: librdkafka 2.16 forgets its requests to a
     coordinator that has left the cluster (its issue 5511), and then waits for ever, whatever limit a call has.

@@ -52,19 +52,29 @@ def tools() -> Iterator[JavaTools]:
         yield running
 
 
+def leading(address: str, topic: str) -> set[int]:
+    """Return the leaders of a topic's partitions, as the broker at an address names them; -1 for none."""
+    return set(leaders(address, topic))
+
+
+def names_any(address: str, topic: str, node_ids: set[int]) -> bool:
+    """Return whether the broker at an address names one of these nodes as a leader."""
+    return not node_ids.isdisjoint(leading(address, topic))
+
+
 def make(cluster: KafkaCluster, topic: str) -> None:
     """Create a topic of three partitions, each with a replica on every broker, and wait until each broker leads one."""
     create(cluster.bootstrap_servers, topic, 3, 3, min_insync_replicas="2", segment_bytes="1048576")
     all_in_sync(cluster.bootstrap_servers, topic, ALL)
     for node in cluster.brokers:  # each broker hears of the leaders in its own time
-        eventually(lambda at=node.address: set(leaders(at, topic)), ALL, PATIENCE_S)  # type: ignore[misc]
+        eventually(partial(leading, node.address, topic), ALL, PATIENCE_S)
 
 
 def led_by_others(cluster: KafkaCluster, topic: str, gone: int) -> None:
     """Wait until no running broker sends clients to the broker that is gone."""
     for node in cluster.brokers:
         if node.id != gone:
-            eventually(lambda at=node.address: {gone, -1} & set(leaders(at, topic)), set(), PATIENCE_S)  # type: ignore[misc]
+            eventually(partial(names_any, node.address, topic, {gone, -1}), False, PATIENCE_S)
 
 
 def check(cluster: KafkaCluster, load: Load) -> None:
@@ -143,7 +153,7 @@ def group_of(cluster: KafkaCluster, coordinator: int, name: str) -> str:
     admin = admin_at(cluster.bootstrap_servers)
     admin.elect_leaders(ElectionType.PREFERRED).result(PATIENCE_S)  # a broker that was killed before has lost all
     for node in cluster.brokers:
-        eventually(lambda at=node.address: coordinator in leaders(at, "__consumer_offsets"), True, PATIENCE_S)  # type: ignore[misc]
+        eventually(partial(names_any, node.address, "__consumer_offsets", {coordinator}), True, PATIENCE_S)
     led = leaders(cluster.broker(coordinator).address, "__consumer_offsets").index(coordinator)
     return next(group for group in (f"{name}-{each}" for each in range(1000)) if partition_for(group, count) == led)
 

@@ -26,7 +26,7 @@ def browser() -> Iterator[Browser]:
 
 
 def test_a_cluster_is_seen_as_one(browser: Browser) -> None:
-    """One page shows a whole cluster: six partitions with one replica each on three brokers."""
+    """The page of a broker shows the whole cluster: six partitions with one replica each on three brokers."""
     with KafkaCluster(3) as cluster:
         cluster.create_topic("spread", 6, replication_factor=1)
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})

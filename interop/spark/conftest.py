@@ -1,4 +1,4 @@
-"""One Spark session for all Spark tests: starting one takes some seconds."""
+"""The Spark session of all Spark tests: a start takes some seconds."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

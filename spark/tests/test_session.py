@@ -68,7 +68,7 @@ def test_nobody_else_can_take_what_is_collected(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 def test_files_and_arguments_of_spark_are_heeded(tmp_path: Path) -> None:
-    """Those of spark-submit: test_submit.py."""
+    """Settings of spark-defaults.conf and PYSPARK_SUBMIT_ARGS; test_submit.py has those of spark-submit."""
     (tmp_path / "other.jar").touch()
     own = {"spark.sql.session.timeZone": "Europe/Berlin"}
     own["spark.jars"] = str(tmp_path / "other.jar")  # the connector comes beside it

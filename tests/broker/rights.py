@@ -24,7 +24,7 @@ Right = tuple[AclOperation, AclResourceType, str]
 
 
 class Need(NamedTuple):
-    """One check: for a client with none of `rights` the answer has `error`, or leaves out what they are for."""
+    """A check of rights: for a client with none of `rights` the answer has `error`, or leaves out what they are for."""
 
     error: ErrorCode | None
     rights: tuple[Right, ...]

@@ -41,7 +41,7 @@ MIN_INSYNC = "min.insync.replicas"
 
 
 class History:
-    """One random history. `logs`: each broker's records. `committed`: the records that must not be lost."""
+    """A random history. `logs`: each broker's records. `committed`: the records that must not be lost."""
 
     def __init__(self, seed: int, *, elr: bool) -> None:
         self.chance = random.Random(seed)

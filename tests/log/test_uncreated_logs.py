@@ -56,7 +56,7 @@ def test_folders_are_made_and_named_beside_the_loop(logs: LogManager, jobs: list
 
 
 def test_many_are_made_some_at_a_time(logs: LogManager, jobs: list[Job], tmp_path: Path) -> None:
-    """One job makes only some of many folders, so that other jobs have their turn in between."""
+    """A job makes only some of many folders, so that other jobs have their turn in between."""
     made = []
     for number in range(450):
         logs.make("t", number, TOPIC_ID, NOW)

@@ -1,4 +1,4 @@
-"""One of several brokers: its answers about the other brokers, and the requests that it leaves to them."""
+"""A broker among several: its answers about the other brokers, and the requests that it leaves to them."""
 
 from __future__ import annotations
 

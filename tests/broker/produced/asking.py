@@ -1,4 +1,4 @@
-"""One kind of batch, produced to a broker. Rule: only differences that a client can see are noted."""
+"""The answers to a kind of batch, produced to a broker. Rule: only differences that a client can see are noted."""
 
 from __future__ import annotations
 

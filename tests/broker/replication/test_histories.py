@@ -44,7 +44,7 @@ class FileOnDisk(UnsyncedFile):
 
 
 class History:
-    """One random run of a cluster. `committed`: the bytes from the log's start that a reader may have seen by now."""
+    """A random run of a cluster. `committed`: the bytes from the log's start that a reader may have seen by now."""
 
     def __init__(self, directory: Path, seed: int) -> None:
         self.random = random.Random(seed)
