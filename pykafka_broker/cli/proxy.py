@@ -22,6 +22,7 @@ from functools import partial
 from struct import unpack_from
 from typing import TYPE_CHECKING, Any, cast
 
+from pykafka_broker.addresses import address_text
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.broker.waiting.future import Future, Purgatory
@@ -425,7 +426,7 @@ class Proxy:
         try:
             self.server.start()
             say(f"control on {door.url}")
-            say(f"listening on {self.first.host}:{self.first.port}")
+            say(f"listening on {address_text(self.first.host, self.first.port)}")
             await stopped.wait()
         finally:
             await door.close()

@@ -13,6 +13,7 @@ import socket
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from pykafka_broker.addresses import split_address
 from pykafka_broker.client.errors import Unusable
 from pykafka_broker.config.properties import read_properties_file
 
@@ -96,11 +97,10 @@ def addresses(text: str) -> list[tuple[str, int]]:
     if "" in parts:
         raise Unusable("Configuration 'bootstrap.servers' values must not be empty.")
     for each in parts:
-        host, colon, port = each.rpartition(":")
-        host = host.partition("://")[2] or host
-        if not colon or not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
+        host, port = split_address(each.partition("://")[2] or each)
+        if not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
             raise Unusable(f"{DEFAULT_PORT_MISSING}: {each}")
-        found.append((host.removeprefix("[").removesuffix("]"), int(port)))
+        found.append((host, int(port)))
     if not found:
         raise Unusable(_NOWHERE)
     return found

@@ -24,6 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from pykafka_broker.addresses import address_text
 from pykafka_broker.cluster.features import METADATA_VERSION, abilities, first_levels
 from pykafka_broker.cluster.formatting import FormatError, FormatRequest, KnownLevels, StorageFormatter, StorageNode
 from pykafka_broker.config import BrokerConfig
@@ -35,7 +36,6 @@ from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.releases.release import is_ahead, release
 from pykafka_broker.testing.answers import RecordingState, Snapshot
 from pykafka_broker.testing.arguments import (
-    address_text,
     check_directory,
     check_known,
     check_release,
