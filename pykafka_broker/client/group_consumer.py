@@ -137,15 +137,16 @@ class GroupConsumer:
 
     async def _topics(self) -> dict[str, int]:
         if callable(self._wanted):
-            answer = await self._client.metadata(None)
+            answer = await self._client.until_answered(lambda: self._client.metadata(None))
             internal = not self.settings.exclude_internal_topics
             wanted, chosen = self._wanted, [each for each in answer.topics if internal or not each.is_internal]
             return {each.name: len(each.partitions) for each in chosen if each.name and wanted(each.name)}
-        answer = await self._client.metadata(self._wanted, create=True)
+        names = self._wanted
+        answer = await self._client.until_answered(lambda: self._client.metadata(names, create=True))
         for topic in answer.topics:
             check_topic(topic.name or "", topic.error_code)
         counts = {each.name: len(each.partitions) for each in answer.topics}
-        return {name: counts.get(name, 0) for name in self._wanted}
+        return {name: counts.get(name, 0) for name in names}
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read further partitions, which the group has assigned."""
@@ -153,8 +154,9 @@ class GroupConsumer:
         epochs = (self._member.member_id, self._member.generation) if self.settings.new_protocol else None
         found = {}
         if new:
-            found = await committed_offsets(
-                self._client, self.settings.group_id, new, member=epochs, lenient=True, stable=True
+            group_id = self.settings.group_id
+            found = await self._client.until_answered(
+                lambda: committed_offsets(self._client, group_id, new, member=epochs, lenient=True, stable=True)
             )
         offsets = {partition: each.offset for partition, each in found.items()}
         self.consumer.assign([*self.consumer.assignment, *new])
