@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from pykafka_broker.broker.membership.lone_broker import LoneBroker
     from pykafka_broker.broker.requests.metering import Metering
     from pykafka_broker.log.flush import Waiter
-    from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
+    from pykafka_broker.log.log_directory import LogDirectory
     from pykafka_broker.log.partition_log import PartitionLog
     from pykafka_broker.peers import Peers
+    from pykafka_broker.protocol.enums import PartitionKey
     from pykafka_broker.security.hooks.quota_callback import HookedQuotas
 
 
@@ -212,7 +213,7 @@ class Broker:
         if self._metering is not None:
             self.services.quotas = self._metering if self._metering.follow(quotas) else None
 
-    def directory_failed(self, directory: LogDirectory, lost: list[TopicPartition]) -> None:
+    def directory_failed(self, directory: LogDirectory, lost: list[PartitionKey]) -> None:
         """Take the partitions of a failed directory out of service, and tell the controller."""
         self.node.replicas.offline(lost)
         self.assignments.on_change()
@@ -272,7 +273,7 @@ class _BrokerLogListener(LogListener):
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def is_replicated(self, partition: TopicPartition) -> bool:
+    def is_replicated(self, partition: PartitionKey) -> bool:
         return self._broker.node.replicas.is_replicated(partition)
 
     def synced(self, log: PartitionLog) -> None:
@@ -281,16 +282,16 @@ class _BrokerLogListener(LogListener):
     def lost(self, log: PartitionLog, offset: int, error: OSError) -> None:
         self._broker.node.replicas.log_lost(log, offset, error)
 
-    def directory_failed(self, directory: LogDirectory, partitions: list[TopicPartition]) -> None:
+    def directory_failed(self, directory: LogDirectory, partitions: list[PartitionKey]) -> None:
         self._broker.directory_failed(directory, partitions)
 
-    def damaged(self, partition: TopicPartition) -> None:
+    def damaged(self, partition: PartitionKey) -> None:
         self._broker.node.replicas.offline([partition])
 
-    def moving(self, partition: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
+    def moving(self, partition: PartitionKey, target: LogDirectory, waiter: Waiter) -> None:
         self._broker.assignments.prepare_move(partition, target, waiter)
 
-    def moved(self, partition: TopicPartition) -> None:
+    def moved(self, partition: PartitionKey) -> None:
         self._broker.assignments.assign_directory(partition)
 
 

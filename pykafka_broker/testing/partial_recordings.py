@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from pykafka_broker.control.traffic.exchange import is_of_a_broker
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.enums import TopicPartition
+from pykafka_broker.protocol.enums import PartitionKey, TopicPartition
 from pykafka_broker.protocol.runtime import ZERO_UUID, Fields, Message, leaves, uuid_text
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import BatchHeader, iter_batches
@@ -57,7 +57,6 @@ _NEWS = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR})  # of leaders and 
 _LOGINS = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 _PARTITIONS = ("partition_index", "partition", "index")
 Address = tuple[str, int]
-PartitionKey = tuple[str, int]  # topic and index
 Visit = Callable[
     [Any, str, PartitionKey], None
 ]  # a struct, the name of a field with an offset or records, its partition

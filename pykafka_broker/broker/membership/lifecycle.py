@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from pykafka_broker.broker.node import ServerNode
     from pykafka_broker.broker.services import BoundEndpoint, Services, Timed
     from pykafka_broker.config import BrokerConfig
-    from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
+    from pykafka_broker.log.log_directory import LogDirectory
+    from pykafka_broker.protocol.enums import PartitionKey
 
 logger = logging.getLogger(__name__)
 
@@ -500,7 +501,7 @@ class BrokerStartup:
 
 def put_strays_aside(node: ServerNode) -> None:
     """Rename strays: logs of no replica of the node. Called before any log of a client's topic is used."""
-    strays: dict[LogDirectory, list[TopicPartition]] = {}
+    strays: dict[LogDirectory, list[PartitionKey]] = {}
     for key, directory in node.logs.copies():
         if key[0] == CLUSTER_METADATA or not directory.online:
             continue
@@ -521,7 +522,7 @@ def put_strays_aside(node: ServerNode) -> None:
                 node.logs.quarantine(key, directory)
 
 
-def _is_own(node: ServerNode, key: TopicPartition, directory: LogDirectory) -> bool:
+def _is_own(node: ServerNode, key: PartitionKey, directory: LogDirectory) -> bool:
     partition = node.image.partition(*key)
     if partition is None or node.id not in partition.replicas:
         return False

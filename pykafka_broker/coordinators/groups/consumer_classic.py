@@ -54,7 +54,8 @@ from pykafka_broker.coordinators.record import CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import TopicPartitions
-from pykafka_broker.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
+from pykafka_broker.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+from pykafka_broker.protocol.messages.consumer_protocol_assignment import TopicPartition as AssignedTopic
 from pykafka_broker.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
@@ -229,7 +230,7 @@ class Migration:
 def classic_share(topics: ClusterTopics, partitions: Target, metadata: bytes) -> bytes:
     """Return an assignment in the format of the classic protocol, in the version of the member's subscription."""
     assigned = [
-        TopicPartition(topic.name, sorted(indexes))
+        AssignedTopic(topic.name, sorted(indexes))
         for topic_id, indexes in partitions.items()
         if (topic := topics.topics_by_id.get(topic_id)) is not None
     ]

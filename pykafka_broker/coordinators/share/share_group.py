@@ -48,7 +48,7 @@ from pykafka_broker.protocol.stored.share_group_state_partition_metadata_value i
     TopicInfo,
     TopicPartitionsInfo,
 )
-from pykafka_broker.protocol.stored.share_group_target_assignment_member_value import TopicPartition
+from pykafka_broker.protocol.stored.share_group_target_assignment_member_value import TopicPartition as AssignedTopic
 
 V = TypeVar("V")
 Target = dict[bytes, frozenset[int]]  # topic id -> partitions
@@ -147,7 +147,7 @@ class ShareGroup(EpochGroup[ShareGroupMember, Target]):
         return RECORDS.tombstones(self, [CoordinatorRecord(states, None)] if self.has_state_record else [])
 
     def stored_target(self, target: Target) -> Iterable[object]:
-        yield [TopicPartition(topic_id, sorted(partitions)) for topic_id, partitions in target.items()]
+        yield [AssignedTopic(topic_id, sorted(partitions)) for topic_id, partitions in target.items()]
 
     def read_target(self, value: Any) -> Target:
         return {bytes(topic.topic_id): frozenset(topic.partitions) for topic in value.topic_partitions}
