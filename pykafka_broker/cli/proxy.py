@@ -192,7 +192,7 @@ class Upstream:
 
     async def _run(self) -> None:
         host, port = self._address
-        why = f"{host}:{port} has closed the connection"
+        why = f"{address_text(host, port)} has closed the connection"
         try:
             reader, self._writer = await asyncio.open_connection(host, port)
             self._writer.writelines(self._unsent)
@@ -204,7 +204,7 @@ class Upstream:
         except asyncio.IncompleteReadError:
             pass
         except (OSError, UnicodeError) as error:  # UnicodeError: no label of a host name can have this form
-            why = f"{host}:{port}: {getattr(error, 'strerror', None) or error}"
+            why = f"{address_text(host, port)}: {getattr(error, 'strerror', None) or error}"
         finally:
             if self._draining is not None:
                 self._draining.cancel()

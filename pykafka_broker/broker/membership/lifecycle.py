@@ -31,7 +31,7 @@ from pykafka_broker.cluster.features import METADATA_VERSION, abilities
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.log.checkpoints import PARTITION_METADATA, read_partition_metadata, same_but_damaged
-from pykafka_broker.peers import LinkError, OnReply
+from pykafka_broker.peers import Ask, LinkError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
@@ -79,9 +79,6 @@ class Directories(NamedTuple):
     online: Sequence[bytes]
     offline: Sequence[bytes]
     cordoned: Sequence[bytes]
-
-
-Ask = Callable[[Message, OnReply, int], None]  # the way to the active controller (`MetadataSource.ask`)
 
 
 class Situation(Protocol):

@@ -39,7 +39,6 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     ConsumerGroup,
     ConsumerGroupMember,
     MemberState,
-    Target,
     group_records,
 )
 from pykafka_broker.coordinators.groups.consumer_protocol import (
@@ -48,6 +47,7 @@ from pykafka_broker.coordinators.groups.consumer_protocol import (
     subscription_version,
     write_assignment,
 )
+from pykafka_broker.coordinators.groups.epoch_group import Target
 from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER, GroupTable, TimerKey
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.coordinators.record import CoordinatorResult

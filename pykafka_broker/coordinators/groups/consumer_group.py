@@ -17,6 +17,7 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     ReconciledGroupMember,
     ReconciliationState,
     Since,
+    Target,
 )
 from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, Caller, GroupTable
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
@@ -40,7 +41,6 @@ from pykafka_broker.protocol.stored.consumer_group_target_assignment_member_valu
 
 UNOWNED = -1
 
-Target = dict[bytes, frozenset[int]]  # topic id -> partitions
 Owned = dict[bytes, dict[int, int]]  # topic id -> partition -> the epoch at which the member got it (KIP-1251)
 
 

@@ -22,6 +22,7 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     EpochProtocol,
     EpochReplay,
     GroupRecords,
+    Target,
 )
 from pykafka_broker.coordinators.groups.group import Caller, GroupTable, invalid_request
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
@@ -51,7 +52,6 @@ from pykafka_broker.protocol.stored.share_group_state_partition_metadata_value i
 from pykafka_broker.protocol.stored.share_group_target_assignment_member_value import TopicPartition as AssignedTopic
 
 V = TypeVar("V")
-Target = dict[bytes, frozenset[int]]  # topic id -> partitions
 Topics = dict[bytes, tuple[str, frozenset[int]]]  # topic id -> name and partitions
 
 

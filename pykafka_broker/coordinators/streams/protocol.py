@@ -236,8 +236,6 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
             return group.members.get(member_id) or StreamsGroupMember(member_id)
         if existing.epoch != LEAVE_STATIC_EPOCH:
             raise group.unreleased(member_id, existing)
-        if existing.member_id == member_id:
-            return existing
         return group.in_place_of(existing, member_id, result)
 
     # Leaving
