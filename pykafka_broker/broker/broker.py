@@ -14,10 +14,10 @@ from pykafka_broker.broker.metadata.assignments import AssignmentsManager
 from pykafka_broker.broker.metadata.metadata_publisher import MetadataPublisher
 from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.requests.context import ConnectionContext
-from pykafka_broker.broker.services import BoundEndpoint, Services, Timed
+from pykafka_broker.broker.services import BoundEndpoint, Services
 from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.broker.waiting.future import Later
-from pykafka_broker.clock import Clock
+from pykafka_broker.clock import Clock, Timed, earliest_deadline
 from pykafka_broker.cluster.controller import CheckListener
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.config import BrokerConfig
@@ -233,11 +233,11 @@ class Broker:
 
         Called after every request: it must cost next to nothing.
         """
-        return _earliest(self.timed)
+        return earliest_deadline(self.timed)
 
     def next_deadline_of_clients(self) -> int | None:
         """Return the next deadline without the maintenance of logs."""
-        return _earliest(machine for machine in self.timed if machine is not self.node.logs)
+        return earliest_deadline(machine for machine in self.timed if machine is not self.node.logs)
 
     def on_deadline(self) -> None:
         """Do everything due by now. A defect of a machine keeps no other from its turn, and is raised at the end."""
@@ -299,15 +299,6 @@ def _endpoint(listener: BoundEndpoint) -> tuple[str, str, int, str]:
     """Return the name, host, port and security protocol by which others reach a listener."""
     host, port = listener.advertised or (listener.host, listener.port)
     return listener.name, host, port, listener.protocol
-
-
-def _earliest(machines: Iterable[Timed]) -> int | None:
-    earliest: int | None = None
-    for machine in machines:
-        due = machine.next_deadline()
-        if due is not None and (earliest is None or due < earliest):
-            earliest = due
-    return earliest
 
 
 class Feature(NamedTuple):

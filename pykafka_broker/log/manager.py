@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from pykafka_broker.clock import Clock
+from pykafka_broker.clock import Clock, Timed, earliest_deadline
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError, counted
@@ -185,7 +185,7 @@ class LogManager:
             may_clean=lambda: self.topics_are_known,
             is_moving=lambda key: key in self.moves,
         )
-        self._timed = self._flushers, self.maintenance, self._deletions, self._remover, self.cleaner
+        self._timed: tuple[Timed, ...] = self._flushers, self.maintenance, self._deletions, self._remover, self.cleaner
         self.moves = Moves(self)
 
     # -- life
@@ -658,12 +658,7 @@ class LogManager:
     # -- time
 
     def next_deadline(self) -> int | None:
-        earliest: int | None = None
-        for each in self._timed:
-            due = each.next_deadline()
-            if due is not None and (earliest is None or due < earliest):
-                earliest = due
-        return earliest
+        return earliest_deadline(self._timed)
 
     def on_deadline(self, now: int) -> None:
         for each in self._timed:

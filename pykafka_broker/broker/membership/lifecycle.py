@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from pykafka_broker.broker.metadata.assignments import AssignmentsManager
     from pykafka_broker.broker.metadata.metadata_publisher import MetadataPublisher
     from pykafka_broker.broker.node import ServerNode
-    from pykafka_broker.broker.services import BoundEndpoint, Services, Timed
+    from pykafka_broker.broker.services import BoundEndpoint, Services
+    from pykafka_broker.clock import Timed
     from pykafka_broker.config import BrokerConfig
     from pykafka_broker.log.log_directory import LogDirectory
     from pykafka_broker.protocol.enums import PartitionKey
