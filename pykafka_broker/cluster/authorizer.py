@@ -222,7 +222,7 @@ class Rights:
         self, operation: AclOperation, resource: AclResourceType, name: str = CLUSTER_NAME, *, log: bool = True
     ) -> None:
         """Check a right. Raises ApiError: the denial of the resource's kind."""
-        if not self.allow(operation, resource, name, log=log):
+        if not allows(self._authorizer, self._asking, operation, resource, name, log=log):
             raise denial(resource)
 
     def require_config(self, operation: AclOperation, kind: int, name: str) -> None:
