@@ -24,6 +24,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
+_CLOSE_S = 30  # Kafka: CloseOptions, the default time-out
 Wanted = Callable[[str], bool]
 Told = Callable[[list[TopicPartition]], object]
 
@@ -72,7 +73,7 @@ class GroupConsumer:
         await asyncio.gather(self._running, return_exceptions=True)
         try:
             if self.settings.auto_commit:
-                await self._commit_by_itself()
+                await self._commit_at_last()
             self._on_revoked(self.consumer.assignment)
             await self._member.leave()
         except ClientError:
@@ -124,6 +125,14 @@ class GroupConsumer:
             if isinstance(error, KafkaError) and error.code == ErrorCode.FENCED_INSTANCE_ID:
                 raise
             logger.warning("the positions of group %s were not committed: %s", self.settings.group_id, error)
+
+    async def _commit_at_last(self) -> None:
+        """Commit the positions before the end, which waits for that no longer than Kafka's consumer."""
+        try:
+            async with asyncio.timeout(_CLOSE_S):
+                await self._commit_by_itself()
+        except TimeoutError:
+            logger.warning("the positions of group %s were not committed in %d s", self.settings.group_id, _CLOSE_S)
 
     def _moved(self) -> dict[TopicPartition, int]:
         found = {}

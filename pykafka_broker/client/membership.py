@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 from pykafka_broker.client.cluster import COORDINATOR_ERRORS, Backoff, Client
@@ -188,16 +188,13 @@ class CoordinatorChannel:
             self.forget()
             return None
 
+    @property
+    def is_known(self) -> bool:
+        """Return whether the coordinator is known: a leaving member does not look for an unknown one."""
+        return self._node is not None
+
     def forget(self) -> None:
         self._node = None
-
-
-@asynccontextmanager
-async def _leaving() -> AsyncIterator[None]:
-    """Give up after a time, or when the coordinator refuses: it notices soon that a member is gone."""
-    with suppress(ClientError, TimeoutError):
-        async with asyncio.timeout(_LEAVE_MS / 1000):
-            yield
 
 
 class ClassicMembership:
@@ -323,12 +320,12 @@ class ClassicMembership:
                     return False
 
     async def leave(self) -> None:
-        """Leave the group, unless the member is static and may come back."""
-        if not self.member_id or self._settings.instance_id is not None:
+        """Leave the group, unless the member is static and may come back, or the coordinator is unknown."""
+        if not self.member_id or self._settings.instance_id is not None or not self._line.is_known:
             return
         request = LeaveGroupRequest(self._settings.group_id, members=[MemberIdentity(self.member_id)])
         older = LeaveGroupRequest(self._settings.group_id, self.member_id)
-        async with _leaving():
+        with suppress(ClientError):  # the coordinator notices soon
             try:
                 await self._line.ask(request, _LEAVE_MS, (3, 5))
             except KafkaError:  # Kafka before 2.4
@@ -391,8 +388,8 @@ class HeartbeatMembership:
         return {TopicPartition(name, index) for name, partitions in known for index in partitions}
 
     async def _leave(self, request: Message) -> None:
-        if self.generation > 0:
-            async with _leaving():
+        if self.generation > 0 and self._line.is_known:
+            with suppress(ClientError):  # the coordinator notices soon
                 await self._line.ask(request, _LEAVE_MS, self._versions)
             self.generation = 0
 
