@@ -92,11 +92,16 @@ def name_in(release: str, name: str) -> str:
     return name if number(release) >= since else before
 
 
-def run_alone(tool: str, *arguments: str, stdin: str = "", release: str = KAFKA_VERSION) -> Outcome:
-    """Run one tool of a release in a JVM of its own."""
+def command_of(tool: str, *arguments: str, release: str = KAFKA_VERSION) -> list[str]:
+    """Return the command that runs one tool of a release in a JVM of its own."""
     main = name_in(release, TOOLS[tool])
     quiet = ("-Xlog:disable", QUICK)  # the JVM's own warnings would be on standard output
-    command = [*java_command(*quiet, _LOGGING, "-cp", _classpath(release)), main, *arguments]
+    return [*java_command(*quiet, _LOGGING, "-cp", _classpath(release)), main, *arguments]
+
+
+def run_alone(tool: str, *arguments: str, stdin: str = "", release: str = KAFKA_VERSION) -> Outcome:
+    """Run one tool of a release in a JVM of its own."""
+    command = command_of(tool, *arguments, release=release)
     ended = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
     return Outcome(ended.returncode, ended.stdout, ended.stderr)
 

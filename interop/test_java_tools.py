@@ -4,15 +4,19 @@ out what a real broker always fills in, so these are also the strictest readers 
 
 import json
 import re
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from interop.java_tools import JavaTools, Outcome
+from interop.java_tools import JavaTools, Outcome, command_of
+from interop.real_kafka import free_port
 from interop.waiting import eventually
 from pykafka_broker.cluster.features import METADATA_VERSION, METADATA_VERSIONS, SUPPORTED
+from pykafka_broker.testing import KafkaBroker
 
 pytestmark = pytest.mark.java
 
@@ -21,6 +25,10 @@ pytestmark = pytest.mark.java
 def jvm() -> Iterator[JavaTools]:
     with JavaTools() as tools:
         yield tools
+
+
+def _our_command(tool: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "pykafka_broker", tool, *arguments]
 
 
 class Shell:
@@ -235,6 +243,23 @@ def test_producer_perf_test(jvm: JavaTools, bootstrap: str, topic: str, sh: Shel
 
 @pytest.mark.whole
 @pytest.mark.one_broker("it looks into the files of one")
+@pytest.mark.parametrize("command", [command_of, _our_command], ids=["kafka", "ours"])
+def test_a_consumer_waits_for_its_broker_longer_than_for_an_answer(command: Callable[..., list[str]]) -> None:
+    """A broker that comes after default.api.timeout.ms is read from: Kafka's consumers know no end of waiting."""
+    port, tool = free_port(), ("kafka-console-consumer", "--topic", "late", "--from-beginning", "--max-messages", "1")
+    quick = ("--command-property", "default.api.timeout.ms=500")
+    consumer = command(*tool, "--bootstrap-server", f"127.0.0.1:{port}", *quick)
+    with subprocess.Popen(consumer, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        try:
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(4)  # a slow JVM has asked for a shorter time then, and reads all the same
+            with KafkaBroker(port=port) as broker:
+                broker.produce("late", ["a"])
+                assert process.communicate(timeout=60)[0] == b"a\n"
+        finally:
+            process.kill()
+
+
 def test_every_tool_again_after_a_restart_and_the_files_hold(jvm: JavaTools, new_broker: Any, tmp_path: Path) -> None:
     """The offsets are the same after a restart, and DumpLogSegments reads each file on the disk."""
     broker = new_broker(log_segment_bytes=1_048_576, log_index_interval_bytes=1024)

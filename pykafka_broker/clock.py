@@ -10,6 +10,9 @@ records and compares with their timestamps, and it may be set back.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Protocol
+
 
 class Clock:
     """Two times in milliseconds since the epoch, the same until the wall clock is set.
@@ -27,3 +30,21 @@ class Clock:
         """Set both times; `wall` is `now` by default."""
         self.now = now
         self.wall = now if wall is None else wall
+
+
+class Timed(Protocol):
+    """A machine with deadlines, in milliseconds of `Clock.now`."""
+
+    def next_deadline(self) -> int | None: ...
+
+    def on_deadline(self, now: int) -> None: ...
+
+
+def earliest_deadline(machines: Iterable[Timed]) -> int | None:
+    """Return the first deadline of all the machines."""
+    earliest: int | None = None
+    for machine in machines:
+        due = machine.next_deadline()
+        if due is not None and (earliest is None or due < earliest):
+            earliest = due
+    return earliest

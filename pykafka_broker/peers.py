@@ -66,6 +66,7 @@ class NotServed(LinkError):
 
 
 OnReply = Callable[[Message | LinkError], None]
+Ask = Callable[[Message, OnReply, int], None]  # the way to the active controller (`MetadataSource.ask`)
 
 
 def deliver(on_reply: OnReply, reply: Message | LinkError) -> None:

@@ -14,10 +14,10 @@ from pykafka_broker.broker.metadata.assignments import AssignmentsManager
 from pykafka_broker.broker.metadata.metadata_publisher import MetadataPublisher
 from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.requests.context import ConnectionContext
-from pykafka_broker.broker.services import BoundEndpoint, Services, Timed
+from pykafka_broker.broker.services import BoundEndpoint, Services
 from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.broker.waiting.future import Later
-from pykafka_broker.clock import Clock
+from pykafka_broker.clock import Clock, Timed, earliest_deadline
 from pykafka_broker.cluster.controller import CheckListener
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.config import BrokerConfig
@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from pykafka_broker.broker.membership.lone_broker import LoneBroker
     from pykafka_broker.broker.requests.metering import Metering
     from pykafka_broker.log.flush import Waiter
-    from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
+    from pykafka_broker.log.log_directory import LogDirectory
     from pykafka_broker.log.partition_log import PartitionLog
     from pykafka_broker.peers import Peers
+    from pykafka_broker.protocol.enums import PartitionKey
     from pykafka_broker.security.hooks.quota_callback import HookedQuotas
 
 
@@ -212,7 +213,7 @@ class Broker:
         if self._metering is not None:
             self.services.quotas = self._metering if self._metering.follow(quotas) else None
 
-    def directory_failed(self, directory: LogDirectory, lost: list[TopicPartition]) -> None:
+    def directory_failed(self, directory: LogDirectory, lost: list[PartitionKey]) -> None:
         """Take the partitions of a failed directory out of service, and tell the controller."""
         self.node.replicas.offline(lost)
         self.assignments.on_change()
@@ -232,11 +233,11 @@ class Broker:
 
         Called after every request: it must cost next to nothing.
         """
-        return _earliest(self.timed)
+        return earliest_deadline(self.timed)
 
     def next_deadline_of_clients(self) -> int | None:
         """Return the next deadline without the maintenance of logs."""
-        return _earliest(machine for machine in self.timed if machine is not self.node.logs)
+        return earliest_deadline(machine for machine in self.timed if machine is not self.node.logs)
 
     def on_deadline(self) -> None:
         """Do everything due by now. A defect of a machine keeps no other from its turn, and is raised at the end."""
@@ -272,7 +273,7 @@ class _BrokerLogListener(LogListener):
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def is_replicated(self, partition: TopicPartition) -> bool:
+    def is_replicated(self, partition: PartitionKey) -> bool:
         return self._broker.node.replicas.is_replicated(partition)
 
     def synced(self, log: PartitionLog) -> None:
@@ -281,16 +282,16 @@ class _BrokerLogListener(LogListener):
     def lost(self, log: PartitionLog, offset: int, error: OSError) -> None:
         self._broker.node.replicas.log_lost(log, offset, error)
 
-    def directory_failed(self, directory: LogDirectory, partitions: list[TopicPartition]) -> None:
+    def directory_failed(self, directory: LogDirectory, partitions: list[PartitionKey]) -> None:
         self._broker.directory_failed(directory, partitions)
 
-    def damaged(self, partition: TopicPartition) -> None:
+    def damaged(self, partition: PartitionKey) -> None:
         self._broker.node.replicas.offline([partition])
 
-    def moving(self, partition: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
+    def moving(self, partition: PartitionKey, target: LogDirectory, waiter: Waiter) -> None:
         self._broker.assignments.prepare_move(partition, target, waiter)
 
-    def moved(self, partition: TopicPartition) -> None:
+    def moved(self, partition: PartitionKey) -> None:
         self._broker.assignments.assign_directory(partition)
 
 
@@ -298,15 +299,6 @@ def _endpoint(listener: BoundEndpoint) -> tuple[str, str, int, str]:
     """Return the name, host, port and security protocol by which others reach a listener."""
     host, port = listener.advertised or (listener.host, listener.port)
     return listener.name, host, port, listener.protocol
-
-
-def _earliest(machines: Iterable[Timed]) -> int | None:
-    earliest: int | None = None
-    for machine in machines:
-        due = machine.next_deadline()
-        if due is not None and (earliest is None or due < earliest):
-            earliest = due
-    return earliest
 
 
 class Feature(NamedTuple):

@@ -17,6 +17,7 @@ from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.fetch_session import FetchSessionCache
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.requests.encoded_reply import ReplyCache
+from pykafka_broker.clock import Timed
 from pykafka_broker.cluster.authorizer import AllowAll, Authorizer, Rights, allows, authorise, who_may_see
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
@@ -46,14 +47,6 @@ class BoundEndpoint(Protocol):
     port: int
     advertised: tuple[str, int] | None
     protocol: str
-
-
-class Timed(Protocol):
-    """A part of the broker with deadlines, in milliseconds of `Clock.now`."""
-
-    def next_deadline(self) -> int | None: ...
-
-    def on_deadline(self, now: int) -> None: ...
 
 
 class Counting(Protocol):

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from pykafka_broker.addresses import split_address
 from pykafka_broker.cli.settings import UsageError
 
 if TYPE_CHECKING:
@@ -78,10 +79,10 @@ def _guarded(option: str, text: str, secret: str | None, wrong: str) -> HttpAddr
 
 def host_and_port(option: str, text: str) -> tuple[str, int]:
     """Split `HOST:PORT`, or a local port. Raises UsageError."""
-    host, _, port = text.rpartition(":")
+    host, port = split_address(text)
     if not re.fullmatch("[0-9]{1,5}", port) or int(port) > _MAX_PORT or "/" in host:
         raise UsageError(f"{option} {text}: it must be HOST:PORT or PORT (127.0.0.1), with a port up to {_MAX_PORT}")
-    return host.strip("[]") or "127.0.0.1", int(port)
+    return host or "127.0.0.1", int(port)
 
 
 def read_secret(option: str, path: str) -> str:

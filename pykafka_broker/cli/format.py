@@ -22,7 +22,7 @@ from pykafka_broker.cluster.formatting import (
     KnownLevels,
     StorageFormatter,
     StorageNode,
-    feature_levels,
+    feature_level,
     info,
     initial_voters,
 )
@@ -98,7 +98,7 @@ def _format(options: argparse.Namespace) -> int:
         options.add_scram,
         options.ignore_formatted,
         release,
-        feature_levels(options.feature),
+        dict(map(feature_level, options.feature)),  # the last one for a name holds
         options.standalone,
         options.no_initial_controllers,
         None if options.initial_controllers is None else initial_voters(options.initial_controllers),

@@ -10,6 +10,8 @@ import socket
 import sys
 from pathlib import Path
 
+from pykafka_broker.addresses import split_address
+
 _TIMEOUT_S = 2.0
 _EVERY_INTERFACE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
@@ -18,8 +20,7 @@ def main() -> int:
     """Run the check and return the exit code."""
     try:
         first = Path(sys.argv[1]).read_text(encoding="ascii").partition(",")[0].strip()
-        host, _, port = first.rpartition(":")
-        host = host.strip("[]")
+        host, port = split_address(first)
         with socket.create_connection((_EVERY_INTERFACE.get(host, host), int(port)), timeout=_TIMEOUT_S):
             return 0
     except (IndexError, OSError, ValueError) as error:

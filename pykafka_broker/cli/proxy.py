@@ -22,6 +22,7 @@ from functools import partial
 from struct import unpack_from
 from typing import TYPE_CHECKING, Any, cast
 
+from pykafka_broker.addresses import address_text
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.broker.waiting.future import Future, Purgatory
@@ -191,7 +192,7 @@ class Upstream:
 
     async def _run(self) -> None:
         host, port = self._address
-        why = f"{host}:{port} has closed the connection"
+        why = f"{address_text(host, port)} has closed the connection"
         try:
             reader, self._writer = await asyncio.open_connection(host, port)
             self._writer.writelines(self._unsent)
@@ -203,7 +204,7 @@ class Upstream:
         except asyncio.IncompleteReadError:
             pass
         except (OSError, UnicodeError) as error:  # UnicodeError: no label of a host name can have this form
-            why = f"{host}:{port}: {getattr(error, 'strerror', None) or error}"
+            why = f"{address_text(host, port)}: {getattr(error, 'strerror', None) or error}"
         finally:
             if self._draining is not None:
                 self._draining.cancel()
@@ -425,7 +426,7 @@ class Proxy:
         try:
             self.server.start()
             say(f"control on {door.url}")
-            say(f"listening on {self.first.host}:{self.first.port}")
+            say(f"listening on {address_text(self.first.host, self.first.port)}")
             await stopped.wait()
         finally:
             await door.close()

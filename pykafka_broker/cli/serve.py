@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykafka_broker import __version__
+from pykafka_broker.addresses import address_text
 from pykafka_broker.broker.setup import Setup
 from pykafka_broker.cli.commands import BAD_USAGE, SUMMARIES, CommandParser, is_like_a_command, what_was_meant
 from pykafka_broker.cli.log_lines import log_to_stderr
@@ -382,7 +383,7 @@ def _announcer(ready_file: _ReadyFile | None) -> Announce:
 
 def addresses_of(bound: Sequence[tuple[str, int]]) -> list[str]:
     """Return listeners in the form of `bootstrap.servers`."""
-    return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in bound]
+    return [address_text(*each) for each in bound]
 
 
 def _say(line: str) -> None:

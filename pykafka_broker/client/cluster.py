@@ -15,7 +15,7 @@ import random
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypedDict, Unpack
+from typing import Any, NamedTuple, Self, TypedDict, TypeVar, Unpack
 
 from pykafka_broker.client.errors import AuthenticationFailed, ClientError, KafkaError, TimedOut, check
 from pykafka_broker.client.properties import addresses, check_resolvable, number, security_of
@@ -33,6 +33,7 @@ from pykafka_broker.server.event_loop import EventLoop, SystemClock
 from pykafka_broker.server.link import PLAIN, Link, LinkSettings, growing_pause_ms
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 # -- brokers
 
@@ -267,6 +268,16 @@ class Client:
             assert self._turns is not None, "async with Client(...)"
             link = self._links[address, line] = Link(self._turns, *address, self._settings, security=self._security)
         return link
+
+    async def until_answered(self, once: Callable[[], Awaitable[T]]) -> T:
+        """Repeat a request that times out, with a warning: Kafka's consumers wait for their brokers for ever."""
+        backoff = Backoff(self)
+        while True:
+            try:
+                return await once()
+            except TimedOut as error:
+                logger.warning("%s; trying again", error)
+            await backoff.pause()
 
     # -- nodes
 

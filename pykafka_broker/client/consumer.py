@@ -9,6 +9,7 @@ transactions become batches without records, so that positions pass over them. G
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import dropwhile, islice
@@ -16,7 +17,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from pykafka_broker.client.cluster import LEADER_ERRORS, NOBODY, Backoff, Client, Leaders, check_topic, wait_for
-from pykafka_broker.client.errors import ClientError, KafkaError
+from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut
 from pykafka_broker.client.leaders import list_offsets
 from pykafka_broker.client.properties import flag, invalid, number
 from pykafka_broker.config.values import reset_duration_ms
@@ -30,6 +31,8 @@ from pykafka_broker.records.conversion import iter_messages
 from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
 from pykafka_broker.records.header import BatchHeader, check_crc, peek, read_header, require_whole
 from pykafka_broker.records.record import BatchRecord, iter_records
+
+logger = logging.getLogger(__name__)
 
 # -- settings
 
@@ -329,6 +332,8 @@ class Consumer:
                 )
             if times:
                 await self._find({partition: time for partition, time in times.items() if time is not None})
+        except TimedOut as error:
+            logger.warning("%s; trying again", error)  # for ever, as Kafka's consumers
         except ClientError as error:
             self._error = error
         finally:

@@ -24,6 +24,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
+_CLOSE_S = 30  # Kafka: CloseOptions, the default time-out
 Wanted = Callable[[str], bool]
 Told = Callable[[list[TopicPartition]], object]
 
@@ -72,7 +73,7 @@ class GroupConsumer:
         await asyncio.gather(self._running, return_exceptions=True)
         try:
             if self.settings.auto_commit:
-                await self._commit_by_itself()
+                await self._commit_at_last()
             self._on_revoked(self.consumer.assignment)
             await self._member.leave()
         except ClientError:
@@ -125,6 +126,14 @@ class GroupConsumer:
                 raise
             logger.warning("the positions of group %s were not committed: %s", self.settings.group_id, error)
 
+    async def _commit_at_last(self) -> None:
+        """Commit the positions before the end, which waits for that no longer than Kafka's consumer."""
+        try:
+            async with asyncio.timeout(_CLOSE_S):
+                await self._commit_by_itself()
+        except TimeoutError:
+            logger.warning("the positions of group %s were not committed in %d s", self.settings.group_id, _CLOSE_S)
+
     def _moved(self) -> dict[TopicPartition, int]:
         found = {}
         for each in self.consumer.assignment:
@@ -137,15 +146,16 @@ class GroupConsumer:
 
     async def _topics(self) -> dict[str, int]:
         if callable(self._wanted):
-            answer = await self._client.metadata(None)
+            answer = await self._client.until_answered(lambda: self._client.metadata(None))
             internal = not self.settings.exclude_internal_topics
             wanted, chosen = self._wanted, [each for each in answer.topics if internal or not each.is_internal]
             return {each.name: len(each.partitions) for each in chosen if each.name and wanted(each.name)}
-        answer = await self._client.metadata(self._wanted, create=True)
+        names = self._wanted
+        answer = await self._client.until_answered(lambda: self._client.metadata(names, create=True))
         for topic in answer.topics:
             check_topic(topic.name or "", topic.error_code)
         counts = {each.name: len(each.partitions) for each in answer.topics}
-        return {name: counts.get(name, 0) for name in self._wanted}
+        return {name: counts.get(name, 0) for name in names}
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read further partitions, which the group has assigned."""
@@ -153,8 +163,9 @@ class GroupConsumer:
         epochs = (self._member.member_id, self._member.generation) if self.settings.new_protocol else None
         found = {}
         if new:
-            found = await committed_offsets(
-                self._client, self.settings.group_id, new, member=epochs, lenient=True, stable=True
+            group_id = self.settings.group_id
+            found = await self._client.until_answered(
+                lambda: committed_offsets(self._client, group_id, new, member=epochs, lenient=True, stable=True)
             )
         offsets = {partition: each.offset for partition, each in found.items()}
         self.consumer.assign([*self.consumer.assignment, *new])

@@ -146,6 +146,7 @@ ASSIGNORS: dict[str, Callable[[list[Subscriber], Mapping[str, int]], Assignment]
 
 
 _LINE = "group"
+_LEAVE_MS = 5_000
 _LOOKED_AT_EVERY_MS = 30_000  # how often topics and partitions are compared with the shared ones
 _ELSEWHERE = COORDINATOR_ERRORS | {ErrorCode.NETWORK_EXCEPTION}
 _FORGOTTEN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
@@ -176,7 +177,9 @@ class CoordinatorChannel:
     async def ask(self, request: Message, timeout_ms: int, versions: Versions) -> Any:
         """Return the answer, or None: then another attempt may find another coordinator."""
         if self._node is None:
-            self._node = await self._client.coordinator(CoordinatorType.GROUP, self._group_id)
+            self._node = await self._client.until_answered(
+                lambda: self._client.coordinator(CoordinatorType.GROUP, self._group_id)
+            )
         try:
             return await self._client.ask_once(
                 request, self._node, versions=versions, timeout_ms=timeout_ms, line=_LINE
@@ -184,6 +187,11 @@ class CoordinatorChannel:
         except LinkError:
             self.forget()
             return None
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether the coordinator is known: a leaving member does not look for an unknown one."""
+        return self._node is not None
 
     def forget(self) -> None:
         self._node = None
@@ -285,7 +293,7 @@ class ClassicMembership:
         wanted = frozenset().union(*(each.topics for each in members))
         counts = {topic: count for topic, count in topics.items() if topic in wanted}
         if missing := sorted(wanted - counts.keys()):
-            answer = await self._client.metadata(missing)
+            answer = await self._client.until_answered(lambda: self._client.metadata(missing))
             counts |= {each.name: len(each.partitions) for each in answer.topics if each.name and each.partitions}
         shares = ASSIGNORS[joined.protocol_name](members, counts)
         return [SyncGroupRequestAssignment(member, _written(held)) for member, held in shares.items()]
@@ -312,16 +320,16 @@ class ClassicMembership:
                     return False
 
     async def leave(self) -> None:
-        """Leave the group, unless the member is static and may come back."""
-        if not self.member_id or self._settings.instance_id is not None:
+        """Leave the group, unless the member is static and may come back, or the coordinator is unknown."""
+        if not self.member_id or self._settings.instance_id is not None or not self._line.is_known:
             return
         request = LeaveGroupRequest(self._settings.group_id, members=[MemberIdentity(self.member_id)])
         older = LeaveGroupRequest(self._settings.group_id, self.member_id)
         with suppress(ClientError):  # the coordinator notices soon
             try:
-                await self._line.ask(request, 5_000, (3, 5))
+                await self._line.ask(request, _LEAVE_MS, (3, 5))
             except KafkaError:  # Kafka before 2.4
-                await self._line.ask(older, 5_000, (0, 2))
+                await self._line.ask(older, _LEAVE_MS, (0, 2))
         self.member_id = ""
 
 
@@ -373,16 +381,16 @@ class HeartbeatMembership:
             return None
         assigned = assignment.topic_partitions
         if any(each.topic_id not in self.names for each in assigned):
-            found = await self._client.metadata(topics)
+            found = await self._client.until_answered(lambda: self._client.metadata(topics))
             self.names |= {topic.topic_id: topic.name for topic in found.topics if topic.name}
         known = [(self.names[each.topic_id], each.partitions) for each in assigned if each.topic_id in self.names]
         self._unresolved = assignment if len(known) < len(assigned) else None
         return {TopicPartition(name, index) for name, partitions in known for index in partitions}
 
     async def _leave(self, request: Message) -> None:
-        if self.generation > 0:
+        if self.generation > 0 and self._line.is_known:
             with suppress(ClientError):  # the coordinator notices soon
-                await self._line.ask(request, 5_000, self._versions)
+                await self._line.ask(request, _LEAVE_MS, self._versions)
             self.generation = 0
 
 

@@ -7,14 +7,15 @@ takes `1_0` and ` 1`.
 
 from __future__ import annotations
 
-import math
 import re
 import socket
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from pykafka_broker.addresses import split_address
 from pykafka_broker.client.errors import Unusable
 from pykafka_broker.config.properties import read_properties_file
+from pykafka_broker.config.values import java_double, java_integer
 
 if TYPE_CHECKING:
     from pykafka_broker.server.link import TransportSecurity
@@ -23,37 +24,19 @@ if TYPE_CHECKING:
 # -- text in Java's forms
 
 
-_DIGITS = re.compile(r"[+-]?[0-9]+")
-_DOUBLE = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
-_HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
-
-
-def short(text: str) -> int:
-    """Read a number of 16 bits, as `Short.parseShort`. Raises ValueError."""
-    return _within(text, 16)
-
-
 def integer(text: str) -> int:
     """Read a number of 32 bits, as `Integer.parseInt`. Raises ValueError."""
-    return _within(text, 32)
+    return java_integer(text)
 
 
 def long(text: str) -> int:
     """Read a number of 64 bits, as `Long.parseLong`. Raises ValueError."""
-    return _within(text, 64)
+    return java_integer(text, 63)
 
 
 def double(text: str) -> float:
     """Read a floating-point number, as `Double.parseDouble`. Raises ValueError."""
-    text = text.strip()
-    if hexadecimal := _HEXADECIMAL.fullmatch(text):
-        try:
-            return float.fromhex(hexadecimal[1])
-        except OverflowError:
-            return math.copysign(math.inf, -1 if text[0] == "-" else 1)
-    if not _DOUBLE.fullmatch(text):
-        raise ValueError(f'For input string: "{text}"')
-    return float(text[:-1] if text[-1] in "fFdD" else text)
+    return java_double(text)
 
 
 def java_split(separator: str, text: str) -> list[str]:
@@ -62,13 +45,6 @@ def java_split(separator: str, text: str) -> list[str]:
     while text and found and not found[-1]:
         found.pop()
     return found
-
-
-def _within(text: str, bits: int) -> int:
-    limit = 1 << bits - 1
-    if _DIGITS.fullmatch(text) and -limit <= int(text) < limit:
-        return int(text)
-    raise ValueError(f'For input string: "{text}"')
 
 
 # -- properties
@@ -96,11 +72,10 @@ def addresses(text: str) -> list[tuple[str, int]]:
     if "" in parts:
         raise Unusable("Configuration 'bootstrap.servers' values must not be empty.")
     for each in parts:
-        host, colon, port = each.rpartition(":")
-        host = host.partition("://")[2] or host
-        if not colon or not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
+        host, port = split_address(each.partition("://")[2] or each)
+        if not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
             raise Unusable(f"{DEFAULT_PORT_MISSING}: {each}")
-        found.append((host.removeprefix("[").removesuffix("]"), int(port)))
+        found.append((host, int(port)))
     if not found:
         raise Unusable(_NOWHERE)
     return found

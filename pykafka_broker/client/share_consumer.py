@@ -17,7 +17,7 @@ from typing import NamedTuple, Self
 
 from pykafka_broker.client.cluster import LEADER_ERRORS, NOBODY, Backoff, Client, Leaders, check_topic, wait_for
 from pykafka_broker.client.consumer import LOOK_EVERY_MS, ConsumerSettings, batches_of
-from pykafka_broker.client.errors import ClientError, KafkaError, Unusable
+from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable
 from pykafka_broker.client.membership import ShareGroupMembership
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.enums import TopicPartition, by_topic
@@ -142,7 +142,8 @@ class ShareConsumer:
         while not self._waiting:
             self._arrived.clear()
             self._raise()
-            await self._send_fetches()
+            with suppress(TimedOut):  # no broker has named leaders: the next look may find one
+                await self._send_fetches(max(1, min(timeout_ms, self._client.api_timeout_ms)))
             left = until - self._client.deadline(0)
             if left <= 0:
                 return []
@@ -180,10 +181,10 @@ class ShareConsumer:
 
     # -- fetching
 
-    async def _send_fetches(self) -> None:
+    async def _send_fetches(self, timeout_ms: int) -> None:
         topics = {each.topic for each in self._assignment if self._leaders.leader(each) == NOBODY}
         if topics := topics | set(self._leaders.stale()):
-            await self._leaders.ask(topics)
+            await self._leaders.ask(topics, timeout_ms)
         wanted: dict[int, set[TopicPartition]] = {}
         for each in self._assignment:
             if (leader := self._leaders.leader(each)) != NOBODY and leader not in self._fetches:

@@ -206,33 +206,23 @@ class Rights:
     way.
     """
 
-    __slots__ = ("_asking", "_authorizer", "_host", "_principal")
+    __slots__ = ("_asking", "_authorizer", "allow")
 
     def __init__(self, authorizer: Authorizer, asking: AuthorizableRequest) -> None:
         self._authorizer = authorizer
         self._asking = asking
-        self._principal = asking.connection.principal
-        self._host = asking.connection.client_host
-
-    def allow(
-        self, operation: AclOperation, resource: AclResourceType, name: str = CLUSTER_NAME, *, log: bool = True
-    ) -> bool:
-        """Return whether the operation on the resource is allowed."""
-        if self._authorizer.allows(self._principal, self._host, operation, resource, name):
-            return True
-        if log:
-            log_denial(self._authorizer, self._asking, operation, resource, name)
-        return False
+        self.allow = partial(allows, authorizer, asking)
 
     def allow_some(self, operation: AclOperation, resource: AclResourceType) -> bool:
         """Return whether the operation is allowed for any name."""
-        return self._authorizer.allows_some(self._principal, self._host, operation, resource)
+        client = self._asking.connection
+        return self._authorizer.allows_some(client.principal, client.client_host, operation, resource)
 
     def require(
         self, operation: AclOperation, resource: AclResourceType, name: str = CLUSTER_NAME, *, log: bool = True
     ) -> None:
         """Check a right. Raises ApiError: the denial of the resource's kind."""
-        if not self.allow(operation, resource, name, log=log):
+        if not allows(self._authorizer, self._asking, operation, resource, name, log=log):
             raise denial(resource)
 
     def require_config(self, operation: AclOperation, kind: int, name: str) -> None:

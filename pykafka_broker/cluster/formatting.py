@@ -197,16 +197,14 @@ class KnownLevels:
         return f"{name}={level}" + (f" ({self.name_of_metadata_version(level)})" if name == METADATA_VERSION else "")
 
 
-def feature_levels(arguments: Sequence[str]) -> dict[str, int]:
-    """Return the levels in the arguments of --feature; the last argument for a name holds."""
-    levels = {}
-    for text in arguments:
-        name, equals, level = map(str.strip, text.partition("="))
-        if not equals:
-            raise FormatError(f"Can't parse feature=level string {text}: equals sign not found.")
-        refusal = f"Can't parse feature=level string {text}: unable to parse {level} as a short."
-        levels[name] = _number(level, refusal, bits=15)
-    return levels
+def feature_level(text: str) -> tuple[str, int]:
+    """Return name and level in an argument of --feature: `NAME=LEVEL`. Raises FormatError."""
+    name, equals, level = map(str.strip, text.partition("="))
+    if not equals:
+        raise FormatError(f"Can't parse feature=level string {text}: equals sign not found.")
+    return name, _number(
+        level, f"Can't parse feature=level string {text}: unable to parse {level} as a short.", bits=15
+    )
 
 
 def _number(text: str, refusal: str, bits: int = 31) -> int:

@@ -18,7 +18,6 @@ from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError, RecordType, decode_record, encode_record
 from pykafka_broker.cluster.snapshot import (
     NO_VOTERS,
-    ControlType,
     MetadataSnapshot,
     Voters,
     control_batch,
@@ -32,6 +31,7 @@ from pykafka_broker.protocol.runtime import ZERO_UUID, uuid_text
 from pykafka_broker.protocol.stored.abort_transaction_record import AbortTransactionRecord
 from pykafka_broker.protocol.stored.leader_change_message import LeaderChangeMessage, Voter
 from pykafka_broker.records.builder import BatchBuilder
+from pykafka_broker.records.control import ControlType
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import BatchHeader, check_crc, iter_batches
 from pykafka_broker.records.record import iter_records

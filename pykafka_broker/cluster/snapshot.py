@@ -15,9 +15,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-import struct
 from collections.abc import Callable, Iterable, Iterator
-from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -37,6 +35,7 @@ from pykafka_broker.protocol.stored.kraft_version_record import KRaftVersionReco
 from pykafka_broker.protocol.stored.snapshot_footer_record import SnapshotFooterRecord
 from pykafka_broker.protocol.stored.snapshot_header_record import SnapshotHeaderRecord
 from pykafka_broker.records.builder import BatchBuilder
+from pykafka_broker.records.control import CONTROL_KEY, ControlType
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, check_crc, iter_batches, read_header
 from pykafka_broker.records.record import BatchRecord, iter_records
@@ -45,20 +44,9 @@ if TYPE_CHECKING:
     from pykafka_broker.cluster.metadata_log import MetadataLog
 
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
-CONTROL_KEY = struct.Struct(">hh")
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _LEFTOVERS = (".checkpoint.part", ".checkpoint.deleted", ".checkpoint.tmp")
 _RECORDS_PER_BATCH = 250
-
-
-class ControlType(IntEnum):
-    """Types of control records in the metadata log and in snapshots."""
-
-    LEADER_CHANGE = 2
-    SNAPSHOT_HEADER = 3
-    SNAPSHOT_FOOTER = 4
-    KRAFT_VERSION = 5
-    KRAFT_VOTERS = 6
 
 
 class Voters(NamedTuple):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.config.attributes import BrokerAttributes
 from pykafka_broker.config.extensions import OWN_NAMES, OwnSettings, own_settings
-from pykafka_broker.config.registry import BROKER_SYNONYMS, ConfigKey, broker_keys, group_keys, topic_keys
+from pykafka_broker.config.registry import BROKER_SYNONYMS, Keys, broker_keys, group_keys, topic_keys
 from pykafka_broker.config.values import ConfigError, Value, parse_value
 
 if TYPE_CHECKING:
@@ -162,9 +162,6 @@ def unknown_configs(names: Iterable[str]) -> list[str]:
     """Return the members of `names` unknown to all Kafka releases."""
     known = broker_keys().keys() | OWN_NAMES
     return [name for name in names if name not in known and not name.startswith(FREE_PREFIXES)]
-
-
-Keys = dict[str, ConfigKey]
 
 
 @cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
+from pykafka_broker.addresses import split_address
 from pykafka_broker.config.broker import ALL_DIRS, BrokerConfig
 from pykafka_broker.config.group import limits_of
 from pykafka_broker.config.registry import group_keys
@@ -102,7 +103,7 @@ def _membership_problems(config: BrokerConfig) -> Iterator[str]:
 def _listener(text: str) -> tuple[str, str]:
     """Return a listener's name and host."""
     name, _, address = text.strip().partition("://")
-    return name.upper(), address.rpartition(":")[0].strip("[]")
+    return name.upper(), split_address(address)[0]
 
 
 def _login_problems(config: BrokerConfig) -> Iterator[str]:

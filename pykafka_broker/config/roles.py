@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pykafka_broker.addresses import split_address
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.peers import Address
 
@@ -50,5 +51,5 @@ def _voter(text: str, listener: str) -> tuple[int, Address]:
 
 
 def _server(text: str, listener: str) -> Address:
-    host, _, port = text.strip().rpartition(":")
-    return Address(host.strip("[]"), int(port), listener)
+    host, port = split_address(text.strip())
+    return Address(host, int(port), listener)

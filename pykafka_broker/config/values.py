@@ -47,6 +47,7 @@ def invalid(name: str, value: object, reason: str) -> ConfigError:
 _BITS = {ConfigType.SHORT: 15, ConfigType.INT: 31, ConfigType.LONG: 63}
 _INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})")  # of more digits Python's `int` makes an error of its own
 _DOUBLE = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
+_HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
 _COMMA = re.compile(r"\s*,\s*")
 _JAVA_BLANKS = "".join(map(chr, range(33)))  # String.trim() cuts these and nothing else
 
@@ -59,26 +60,35 @@ def java_integer(text: str, bits: int = 31) -> int:
     """
     match = _INTEGER.fullmatch(text)
     if match is None or not -(1 << bits) <= (found := int("".join(match.groups()))) < 1 << bits:
-        raise ValueError(f"{text[:40]!r} is not a number of {bits + 1} bits")
+        raise ValueError(f'For input string: "{text}"')
     return found
+
+
+def java_double(text: str) -> float:
+    """Return a floating-point number as `Double.parseDouble` reads one. Raises ValueError."""
+    text = text.strip(_JAVA_BLANKS)
+    if hexadecimal := _HEXADECIMAL.fullmatch(text):
+        try:
+            return float.fromhex(hexadecimal[1])
+        except OverflowError:
+            return math.copysign(math.inf, -1 if text[0] == "-" else 1)
+    if not _DOUBLE.fullmatch(text):
+        raise ValueError(f'For input string: "{text}"')
+    return float(text[:-1] if text[-1] in "fFdD" else text)
 
 
 def parse_type(name: str, text: str, kind: ConfigType) -> Value:
     """Return the typed value of `text`, not yet checked against the key's limits."""
     text = text.strip(_JAVA_BLANKS)
-    if kind in _BITS:
+    if kind in _BITS or kind is ConfigType.DOUBLE:
         try:
-            return java_integer(text, _BITS[kind])
+            return java_integer(text, _BITS[kind]) if kind in _BITS else java_double(text)
         except ValueError:
             raise invalid(name, text, f"Not a number of type {kind.name}") from None
     if kind is ConfigType.BOOLEAN:
         if text.lower() in ("true", "false"):
             return text.lower() == "true"
         raise invalid(name, text, "Expected value to be either true or false")
-    if kind is ConfigType.DOUBLE:
-        if _DOUBLE.fullmatch(text):
-            return float(text.rstrip("fFdD") if text[-1:] in "fFdD" else text)
-        raise invalid(name, text, "Not a number of type DOUBLE")
     if kind is ConfigType.LIST:
         return _COMMA.split(text) if text else []
     return text

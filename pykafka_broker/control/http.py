@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import h11
 
+from pykafka_broker.addresses import address_text
 from pykafka_broker.platform import MOST_CONNECTIONS
 
 log = logging.getLogger(__name__)
@@ -229,7 +230,7 @@ class HttpAddress(NamedTuple):
     secret: str | None
 
     def __repr__(self) -> str:
-        return f"{self.host}:{self.port}"
+        return address_text(self.host, self.port)
 
     @property
     def needs_secret(self) -> bool:
@@ -262,7 +263,7 @@ class HttpListener:
                 reason = os.strerror(error.errno)  # asyncio has a sentence of its own
             raise OSError(error.errno or errno.EINVAL, f"{name} on {address!r}: {reason}") from error
         bound = self._server.sockets[0].getsockname()
-        self.url = f"http://[{host}]:{bound[1]}" if ":" in host else f"http://{host}:{bound[1]}"
+        self.url = f"http://{address_text(host, bound[1])}"
 
     async def close(self) -> None:
         """Close the listener and all the connections."""

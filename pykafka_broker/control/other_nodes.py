@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 import h11
 
+from pykafka_broker.addresses import address_text
 from pykafka_broker.control.http import Request, Response
 from pykafka_broker.control.problems import Problem
 
@@ -62,7 +63,7 @@ async def hand_on(address: tuple[str, int], request: Request) -> Response:
     try:
         protocol = h11.Connection(h11.CLIENT)
         own = {
-            "host": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+            "host": address_text(host, port),
             "connection": "close",
             "content-length": str(len(request.body)),
         }

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import FileCache, FileSystem, is_passing
 from pykafka_broker.log.jobs import Errand, Submit
-from pykafka_broker.log.log_directory import LogDirectory, TopicPartition, aside_name
+from pykafka_broker.log.log_directory import LogDirectory, aside_name
 from pykafka_broker.log.uncreated_logs import UncreatedLogs
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class Remover:
 class _Folder(NamedTuple):
     """The folder of a deleted partition that is not renamed yet."""
 
-    key: TopicPartition
+    key: PartitionKey
     directory: LogDirectory
     log: PartitionLog | None
     delay_ms: int  # `file.delete.delay.ms`
@@ -155,15 +156,15 @@ class Deletions:
         self._directory_failed = directory_failed
         self._uncreated = uncreated
         self._remover = remover
-        self._waiting: dict[TopicPartition, list[_Folder]] = {}  # folders not tried yet
+        self._waiting: dict[PartitionKey, list[_Folder]] = {}  # folders not tried yet
         self._waiting_since = 0
-        self._refused: dict[TopicPartition, list[_Folder]] = {}
+        self._refused: dict[PartitionKey, list[_Folder]] = {}
         self._retry_at: int | None = None
         self._tried = self._tried_at = 0  # how many folders were tried in which millisecond
         self._unsynced: set[str] = set()  # directories whose renames wait for a sync
 
     def delete(
-        self, key: TopicPartition, directory: LogDirectory, log: PartitionLog | None, delay_ms: int, now: int
+        self, key: PartitionKey, directory: LogDirectory, log: PartitionLog | None, delay_ms: int, now: int
     ) -> None:
         """Rename the partition's folder in `directory` now or soon, or when the disk allows the rename.
 
@@ -186,7 +187,7 @@ class Deletions:
         if error is not None and folder.directory.online:
             logger.warning("%s-%d is deleted, its folder is renamed later: %s", *folder.key, error)
 
-    def finish(self, key: TopicPartition, now: int) -> None:
+    def finish(self, key: PartitionKey, now: int) -> None:
         """Rename the old folder of the partition now, before a new log of the same name is made.
 
         Raises:

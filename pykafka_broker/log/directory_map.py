@@ -37,9 +37,9 @@ from pykafka_broker.log.log_directory import (
     STRAY_SUFFIX,
     LogDirectory,
     LogDirectoryError,
-    TopicPartition,
     aside_name,
 )
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import uuid_text
 
@@ -65,20 +65,20 @@ class DirectoryMap:
         self.directories = directories
         self._cordoned = cordoned
         self._directory_failed = directory_failed
-        self.where: dict[TopicPartition, LogDirectory] = {}
+        self.where: dict[PartitionKey, LogDirectory] = {}
         # Out of service: there are copies in these directories, and which of them is the log is unknown.
-        self.ambiguous: dict[TopicPartition, list[LogDirectory]] = {}
+        self.ambiguous: dict[PartitionKey, list[LogDirectory]] = {}
         # Out of service, with the topic's id: there is an unfinished copy without an original.
-        self.awaited: dict[TopicPartition, bytes] = {}
+        self.awaited: dict[PartitionKey, bytes] = {}
         self._counts: Counter[str] = Counter()  # number of partitions by the directory's path
 
-    def put(self, partition: TopicPartition, directory: LogDirectory) -> None:
+    def put(self, partition: PartitionKey, directory: LogDirectory) -> None:
         """Note the directory which has the log from now on."""
         self.remove(partition)
         self.where[partition] = directory
         self._counts[directory.path] += 1
 
-    def remove(self, partition: TopicPartition) -> LogDirectory | None:
+    def remove(self, partition: PartitionKey) -> LogDirectory | None:
         """Forget a log, and return the directory which had the log."""
         self.awaited.pop(partition, None)
         directory = self.where.pop(partition, None)
@@ -86,12 +86,12 @@ class DirectoryMap:
             self._counts[directory.path] -= 1
         return directory
 
-    def remove_everywhere(self, partition: TopicPartition) -> list[LogDirectory]:
+    def remove_everywhere(self, partition: PartitionKey) -> list[LogDirectory]:
         """Forget a deleted partition, and return every directory with a folder of the partition, ambiguous or not."""
         held, directory = self.ambiguous.pop(partition, []), self.remove(partition)
         return held if directory is None else [*held, directory]
 
-    def forget_copy(self, partition: TopicPartition, directory: LogDirectory) -> None:
+    def forget_copy(self, partition: PartitionKey, directory: LogDirectory) -> None:
         """Forget the folder in `directory`, which is not the partition's log; a single other copy becomes the log."""
         others = [each for each in self.ambiguous.pop(partition, []) if each is not directory]
         if len(others) > 1:
@@ -101,25 +101,25 @@ class DirectoryMap:
         else:
             self.remove(partition)
 
-    def has(self, partition: TopicPartition) -> bool:
+    def has(self, partition: PartitionKey) -> bool:
         """Return whether a directory has a folder of the partition."""
         return partition in self.where or partition in self.ambiguous
 
-    def await_whole(self, partition: TopicPartition, topic_id: bytes) -> None:
+    def await_whole(self, partition: PartitionKey, topic_id: bytes) -> None:
         """Take a partition out of service of which only an unfinished copy was found, and no original."""
         self.awaited[partition] = topic_id
 
-    def waits_for_copy(self, partition: TopicPartition) -> bool:
+    def waits_for_copy(self, partition: PartitionKey) -> bool:
         """Return whether only an unfinished copy of the partition was found."""
         return partition in self.awaited
 
-    def abandon_copy(self, partition: TopicPartition) -> None:
+    def abandon_copy(self, partition: PartitionKey) -> None:
         """Let the log be made anew: another replica has every record of the unfinished copy, and the next start removes
         the copy.
         """
         self.awaited.pop(partition, None)
 
-    def add(self, partition: TopicPartition, directory: LogDirectory) -> None:
+    def add(self, partition: PartitionKey, directory: LogDirectory) -> None:
         """Note a folder of the partition. Two folders are ambiguous until `resolve_ambiguous`."""
         held = self.ambiguous.get(partition)
         if held is not None:
@@ -132,7 +132,7 @@ class DirectoryMap:
             self.remove(partition)
             self.ambiguous[partition] = [other, directory]
 
-    def in_directory(self, directory: LogDirectory) -> list[TopicPartition]:
+    def in_directory(self, directory: LogDirectory) -> list[PartitionKey]:
         """Return all partitions with a folder in `directory`, ambiguous or not."""
         inside = [partition for partition, where in self.where.items() if where is directory]
         return inside + [partition for partition, held in self.ambiguous.items() if directory in held]
@@ -148,7 +148,7 @@ class DirectoryMap:
             return False
         return all(each.id != directory_id for each in self.directories)
 
-    def holder(self, partition: TopicPartition, assigned: bytes) -> bytes:
+    def holder(self, partition: PartitionKey, assigned: bytes) -> bytes:
         """Return the id of the directory with the log.
 
         Args:
@@ -169,7 +169,7 @@ class DirectoryMap:
     def resolve_ambiguous(
         self,
         new_uuid: Callable[[], bytes],
-        assigned: Callable[[TopicPartition], bytes | None],
+        assigned: Callable[[PartitionKey], bytes | None],
         topic_id: Callable[[str], bytes | None],
     ) -> None:
         """Decide by the directory ids in the metadata which of several copies is the log."""
@@ -190,7 +190,7 @@ class DirectoryMap:
             self._withhold_ambiguous(assigned)
 
     def _prefer(
-        self, partition: TopicPartition, chosen: LogDirectory, held: list[LogDirectory], new_uuid: Callable[[], bytes]
+        self, partition: PartitionKey, chosen: LogDirectory, held: list[LogDirectory], new_uuid: Callable[[], bytes]
     ) -> None:
         del self.ambiguous[partition]
         self.put(partition, chosen)
@@ -204,7 +204,7 @@ class DirectoryMap:
             else:
                 logger.warning("%s-%d is in %s; put aside in %s: %s", *partition, chosen.path, directory.path, aside)
 
-    def _withhold_ambiguous(self, assigned: Callable[[TopicPartition], bytes | None]) -> None:
+    def _withhold_ambiguous(self, assigned: Callable[[PartitionKey], bytes | None]) -> None:
         """Withhold logs which the metadata places in an offline directory, where a better copy may be."""
         online = {directory.id for directory in self.directories if directory.online}
         for partition, directory in list(self.where.items()):
@@ -218,7 +218,7 @@ class DirectoryMap:
                     directory.path,
                 )
 
-    def choose(self, partition: TopicPartition, assigned: bytes, *, new: bool) -> LogDirectory:
+    def choose(self, partition: PartitionKey, assigned: bytes, *, new: bool) -> LogDirectory:
         """Return the directory for a new log: the assigned directory, else the directory with the fewest partitions.
 
         Cordoned directories are passed over (KIP-1066).
@@ -287,7 +287,7 @@ class DirectoryMap:
         return directory
 
 
-def quarantine(partition: TopicPartition, directory: LogDirectory, new_uuid: Callable[[], bytes]) -> str:
+def quarantine(partition: PartitionKey, directory: LogDirectory, new_uuid: Callable[[], bytes]) -> str:
     """Keep a folder other than the partition's log under a new name, and return the name.
 
     Raises:
@@ -395,7 +395,7 @@ class DirectoryOpener:
                 self._map.put(key, directory)
 
 
-def _resolve_future(directories: DirectoryMap, directory: LogDirectory, name: str) -> TopicPartition | None:
+def _resolve_future(directories: DirectoryMap, directory: LogDirectory, name: str) -> PartitionKey | None:
     """Finish or undo a move between directories after a crash, and return the partition if the copy is the log now.
 
     A copy whose original is there is removed. A whole copy takes the place of a missing original. While the original

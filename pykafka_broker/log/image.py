@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.log import checkpoints
 from pykafka_broker.log.filesystem import OsFileSystem
-from pykafka_broker.log.log_directory import DELETE_SUFFIX, LogDirectory, TopicPartition, write_clean_marker
+from pykafka_broker.log.log_directory import DELETE_SUFFIX, LogDirectory, write_clean_marker
 from pykafka_broker.log.segment import CLEANED, DELETED, SWAP, segment_name
 from pykafka_broker.platform import file_path
+from pykafka_broker.protocol.enums import PartitionKey
 
 if TYPE_CHECKING:
     from pykafka_broker.log.manager import LogManager
@@ -44,7 +45,7 @@ def take_image(manager: LogManager, directory: LogDirectory, target: str) -> Non
         ApiError, OSError: the image could not be made; `target` may hold a part of it.
     """
     os.makedirs(file_path(target))
-    ends: dict[TopicPartition, int] = {}
+    ends: dict[PartitionKey, int] = {}
     manager.cleaner.finish_swaps()
     for key in manager.directory_map.in_directory(directory):
         if manager.is_fresh(*key):
@@ -68,7 +69,7 @@ def take_image(manager: LogManager, directory: LogDirectory, target: str) -> Non
         write_clean_marker(fs, target, sync=False)
 
 
-def _completed(manager: LogManager, key: TopicPartition, path: str) -> PartitionLog | None:
+def _completed(manager: LogManager, key: PartitionKey, path: str) -> PartitionLog | None:
     """Return the log of a partition with all files up to date; None if the log was not touched since the start."""
     log = manager.loaded.get(key)
     if log is None:

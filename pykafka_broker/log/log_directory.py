@@ -26,6 +26,7 @@ from pykafka_broker.log.loading import Offsets
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_state import QUICKLY_READ_BYTES
 from pykafka_broker.log.scan import remedy
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.runtime import parse_uuid_text, uuid_text
 
 logger = logging.getLogger(__name__)
@@ -39,7 +40,6 @@ _MAX_NAME = 255
 _NODE_KEYS = {"0": "broker.id", "1": "node.id"}  # by the version of meta.properties: 0 is for brokers with ZooKeeper
 _DELETED = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-delete", re.ASCII)
 _INDEX = re.compile(r"0|[1-9][0-9]*")
-TopicPartition = tuple[str, int]
 _CLOSING_THREADS = 16  # a disk syncs many files in little more time than one
 _SEALING_THREADS = 2  # making files is the processor's work
 # logs; fewer are synced file by file, since other programs may have written much to the disk
@@ -62,16 +62,16 @@ class LogDirectory:
         self.cluster_id = ""
         self.error: Exception | None = None  # the reason for being offline, None: online
         self.listed = False  # whether the folders in the directory were read
-        self._deleted: set[TopicPartition] = set()  # partitions deleted before the start, by their folders
+        self._deleted: set[PartitionKey] = set()  # partitions deleted before the start, by their folders
         self.clean = False  # whether the last broker shut down cleanly
         self.clean_epoch = NO_EPOCH  # the broker epoch of the last broker, if it shut down cleanly
         self.broker_epoch = NO_EPOCH  # of this broker
         self.whole = True  # whether every partition in it could be recovered
         self.ready = False  # whether the recovery is over; until then neither checkpoints nor the marker are written
-        self.recovery_points: dict[TopicPartition, int] = {}
-        self.log_start_offsets: dict[TopicPartition, int] = {}
-        self.high_watermarks: dict[TopicPartition, int] = {}
-        self.cleaner_offsets: dict[TopicPartition, int] = {}
+        self.recovery_points: dict[PartitionKey, int] = {}
+        self.log_start_offsets: dict[PartitionKey, int] = {}
+        self.high_watermarks: dict[PartitionKey, int] = {}
+        self.cleaner_offsets: dict[PartitionKey, int] = {}
         self.checkpointed = {  # by name of the file
             checkpoints.RECOVERY_POINTS: self.recovery_points,
             checkpoints.HIGH_WATERMARKS: self.high_watermarks,
@@ -189,7 +189,7 @@ class LogDirectory:
         for name, offsets in self.checkpointed.items():
             offsets.update(self._offsets_in(name))
 
-    def _offsets_in(self, name: str) -> dict[TopicPartition, int]:
+    def _offsets_in(self, name: str) -> dict[PartitionKey, int]:
         """Return the offsets in a checkpoint. A damaged file is logged and counts as empty: a longer recovery, no lost
         data.
         """
@@ -199,7 +199,7 @@ class LogDirectory:
             logger.warning("%s; the file is ignored and rewritten", error)
             return {}
 
-    def forget(self, partition: TopicPartition) -> None:
+    def forget(self, partition: PartitionKey) -> None:
         """Forget the offsets of a partition, which has left the directory."""
         for offsets in self.checkpointed.values():
             offsets.pop(partition, None)
@@ -209,13 +209,13 @@ class LogDirectory:
         while self._deleted:
             self.forget(self._deleted.pop())
 
-    def offsets(self, partition: TopicPartition) -> Offsets:
+    def offsets(self, partition: PartitionKey) -> Offsets:
         return Offsets(self.log_start_offsets.get(partition, 0), self.recovery_points.get(partition, 0))
 
-    def partition_path(self, partition: TopicPartition) -> str:
+    def partition_path(self, partition: PartitionKey) -> str:
         return self.file(f"{partition[0]}-{partition[1]}")
 
-    def size_of(self, partition: TopicPartition) -> int:
+    def size_of(self, partition: PartitionKey) -> int:
         """Return the bytes in the segments of a partition."""
         path = self.partition_path(partition)
         try:
@@ -228,7 +228,7 @@ class LogDirectory:
         """Return the folders of unfinished moves into the directory."""
         return [name for name in self.fs.list_folders(self.path) if name.endswith(FUTURE_SUFFIX)]
 
-    def list_folders(self) -> tuple[list[TopicPartition], list[str]]:
+    def list_folders(self) -> tuple[list[PartitionKey], list[str]]:
         """Return the partitions in the directory, and the folders waiting to be removed. Folders with other names are
         not ours.
         """
@@ -283,17 +283,17 @@ def _directory_id(path: str, known: str | None, new_uuid: Callable[[], bytes]) -
     return made
 
 
-def future_name(partition: TopicPartition, uuid: bytes) -> str:
+def future_name(partition: PartitionKey, uuid: bytes) -> str:
     """Return the name for the folder of a log that is being moved into its directory."""
     return f"{partition[0]}-{partition[1]}.{uuid.hex()}{FUTURE_SUFFIX}"
 
 
-def may_move(partition: TopicPartition) -> bool:
+def may_move(partition: PartitionKey) -> bool:
     """Return whether the topic's name leaves room in a file name for the folder of a move (KAFKA-4893)."""
     return len(future_name(partition, bytes(16))) <= _MAX_NAME
 
 
-def aside_name(partition: TopicPartition, uuid: bytes, suffix: str = DELETE_SUFFIX) -> str:
+def aside_name(partition: PartitionKey, uuid: bytes, suffix: str = DELETE_SUFFIX) -> str:
     """Return the name for a folder to be removed, or with `STRAY_SUFFIX` to be kept for the operator.
 
     The topic's name is cut to the length of a file name.

@@ -14,10 +14,11 @@ from functools import partial
 from pykafka_broker.clock import Clock
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, CheckpointWriter
-from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory, TopicPartition
+from pykafka_broker.log.log_directory import METADATA_TOPIC, LogDirectory
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.protocol.enums import PartitionKey
 
-Look = Callable[[TopicPartition, PartitionLog], None]
+Look = Callable[[PartitionKey, PartitionLog], None]
 
 _NEVER = 0x7FFFFFFFFFFFFFFF
 _RETAINED_AT_ONCE = 50
@@ -38,8 +39,8 @@ class _Task:
     def __init__(
         self,
         interval_ms: int,
-        keys: Callable[[], Iterable[TopicPartition]],
-        look: Callable[[TopicPartition], object],
+        keys: Callable[[], Iterable[PartitionKey]],
+        look: Callable[[PartitionKey], object],
         end: Callable[[], object] = lambda: None,
         *,
         at_once: int,
@@ -52,7 +53,7 @@ class _Task:
         self._end = end
         self._at_once = at_once
         self._pause_ms = pause_ms
-        self._left: list[TopicPartition] = []  # not reached by the current round
+        self._left: list[PartitionKey] = []  # not reached by the current round
         self._hurried = -1  # the time of a round without pauses
 
     def begin_round(self, now: int) -> None:
@@ -82,13 +83,13 @@ class LogMaintenance:
         config: Callable[[], BrokerConfig],
         clock: Clock,
         directories: list[LogDirectory],
-        where: dict[TopicPartition, LogDirectory],
-        loaded: dict[TopicPartition, PartitionLog],
+        where: dict[PartitionKey, LogDirectory],
+        loaded: dict[PartitionKey, PartitionLog],
         writer: CheckpointWriter,
         *,
         flush: Callable[[PartitionLog, int], None],
-        to_retain: Callable[[], Iterable[TopicPartition]],
-        retain: Callable[[TopicPartition], None],
+        to_retain: Callable[[], Iterable[PartitionKey]],
+        retain: Callable[[PartitionKey], None],
     ) -> None:
         """Make the tasks of the logs in `loaded`; `start` sets the times.
 
@@ -129,7 +130,7 @@ class LogMaintenance:
         """Return a task over all loaded logs."""
         loaded = self._loaded
 
-        def look_at(key: TopicPartition) -> None:
+        def look_at(key: PartitionKey) -> None:
             if (log := loaded.get(key)) is not None:
                 look(key, log)
 
@@ -163,17 +164,17 @@ class LogMaintenance:
         self._expiry.begin_round(now)
         self._due = now
 
-    def _flush_due(self, key: TopicPartition, log: PartitionLog) -> None:
+    def _flush_due(self, key: PartitionKey, log: PartitionLog) -> None:
         now = self._clock.now
         if log.recovery_point < log.log_end_offset and now - log.last_flush_ms >= log.config.flush_ms:
             self._flush(log, now)
 
-    def _expire_producers(self, key: TopicPartition, log: PartitionLog) -> None:
+    def _expire_producers(self, key: PartitionKey, log: PartitionLog) -> None:
         log.producers.expire(self._clock.wall, self._config().producer_id_expiration_ms)
 
     # -- checkpoints
 
-    def _note(self, name: str, key: TopicPartition, log: PartitionLog) -> None:
+    def _note(self, name: str, key: PartitionKey, log: PartitionLog) -> None:
         """Note the log's offset of the checkpoint `name` in the directory of the log."""
         if (directory := self._where.get(key)) is not None:
             offset = _OFFSET_OF[name](log)
@@ -187,7 +188,7 @@ class LogMaintenance:
             if directory.online:
                 self._writer.later(directory.file(name), directory.checkpointed[name].copy())
 
-    def offsets(self, directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
+    def offsets(self, directory: LogDirectory, name: str) -> dict[PartitionKey, int]:
         """Return the content of a checkpoint as of now."""
         if name in _OFFSET_OF:
             for key, log in self._loaded.items():
@@ -200,7 +201,7 @@ class LogMaintenance:
         for name in directory.checkpointed:
             self._writer.now(directory.file(name), self.offsets(directory, name))
 
-    def drop_checkpoints(self, directory: LogDirectory, *keys: TopicPartition) -> None:
+    def drop_checkpoints(self, directory: LogDirectory, *keys: PartitionKey) -> None:
         """Remove partitions from a directory's checkpoints before logs of the same names are made or put aside.
 
         Otherwise, after a crash, offsets of the earlier log would be taken for the new one's.

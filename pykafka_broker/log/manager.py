@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from pykafka_broker.clock import Clock
+from pykafka_broker.clock import Clock, Timed, earliest_deadline
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError, counted
@@ -37,7 +37,6 @@ from pykafka_broker.log.log_directory import (
     METADATA_TOPIC,
     LogDirectory,
     LogDirectoryError,
-    TopicPartition,
     close_directory,
 )
 from pykafka_broker.log.maintenance import LogMaintenance
@@ -47,6 +46,7 @@ from pykafka_broker.log.scan import DamagedLog, remedy
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.uncreated_logs import UncreatedLogs
 from pykafka_broker.platform import open_files_limit
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import ZERO_UUID
 
@@ -60,7 +60,7 @@ _HANDED_OVER = OSError(errno.ESTALE, "another broker has the directory now")
 class LogListener:
     """A listener for logs without a node, without any action; the broker overrides every method."""
 
-    def is_replicated(self, partition: TopicPartition) -> bool:
+    def is_replicated(self, partition: PartitionKey) -> bool:
         """Return whether the partition has other replicas; the log then begins with the checkpointed high watermark."""
         return False
 
@@ -70,17 +70,17 @@ class LogListener:
     def lost(self, log: PartitionLog, offset: int, error: OSError) -> None:
         """Act on the loss of the records from `offset` on, by a truncation or a failed sync."""
 
-    def directory_failed(self, directory: LogDirectory, partitions: list[TopicPartition]) -> None:
+    def directory_failed(self, directory: LogDirectory, partitions: list[PartitionKey]) -> None:
         """Act on a directory gone offline with some partitions."""
 
-    def damaged(self, partition: TopicPartition) -> None:
+    def damaged(self, partition: PartitionKey) -> None:
         """Act on a partition that is out of service because its log is damaged."""
 
-    def moving(self, partition: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
+    def moving(self, partition: PartitionKey, target: LogDirectory, waiter: Waiter) -> None:
         """Announce a coming move of the partition to `target`; call `waiter` when the metadata is synced."""
         waiter(None)
 
-    def moved(self, partition: TopicPartition) -> None:
+    def moved(self, partition: PartitionKey) -> None:
         """Act on a partition's move to another directory."""
 
 
@@ -143,9 +143,9 @@ class LogManager:
         self.metadata_is_elsewhere = False  # other nodes keep the metadata log, so that it can be fetched again
         # Until topics' own settings are known, no records are deleted or compacted: the defaults may keep less.
         self.topics_are_known = True
-        self.loaded: dict[TopicPartition, PartitionLog] = {}
+        self.loaded: dict[PartitionKey, PartitionLog] = {}
         self._refused_ms: dict[LogDirectory, int] = {}  # when the log last told of a directory without room
-        self.damaged: dict[TopicPartition, DamagedLog] = {}  # out of service until the next start
+        self.damaged: dict[PartitionKey, DamagedLog] = {}  # out of service until the next start
         self.directory_map = DirectoryMap(
             self.directories, lambda: [*map(os.path.abspath, self.config.cordoned_dirs)], self.directory_failed
         )
@@ -185,7 +185,7 @@ class LogManager:
             may_clean=lambda: self.topics_are_known,
             is_moving=lambda key: key in self.moves,
         )
-        self._timed = self._flushers, self.maintenance, self._deletions, self._remover, self.cleaner
+        self._timed: tuple[Timed, ...] = self._flushers, self.maintenance, self._deletions, self._remover, self.cleaner
         self.moves = Moves(self)
 
     # -- life
@@ -221,7 +221,7 @@ class LogManager:
         """
         config, files, wall = self.config.topic_defaults, self.files, self.clock.wall
 
-        def recover(partition: TopicPartition) -> None:
+        def recover(partition: PartitionKey) -> None:
             topic, index = partition
             path, offsets = directory.partition_path(partition), directory.offsets(partition)
             try:
@@ -305,7 +305,7 @@ class LogManager:
         log = self.loaded.get(key)
         return log if log is not None else self._load(key)
 
-    def _load(self, key: TopicPartition) -> PartitionLog:
+    def _load(self, key: PartitionKey) -> PartitionLog:
         topic, partition = key
         directory = self._where.get(key)
         if directory is None:
@@ -338,7 +338,7 @@ class LogManager:
             self.must_sync(log)
         return log
 
-    def _out_of_service(self, key: TopicPartition, damage: DamagedLog) -> None:
+    def _out_of_service(self, key: PartitionKey, damage: DamagedLog) -> None:
         """Take a damaged partition out of service and log the damage. Damage of the metadata ends the start, which logs
         it.
         """
@@ -356,10 +356,10 @@ class LogManager:
     def exists(self, topic: str, partition: int) -> bool:
         return self.directory_map.has((topic, partition))
 
-    def directory_of(self, partition: TopicPartition) -> LogDirectory | None:
+    def directory_of(self, partition: PartitionKey) -> LogDirectory | None:
         return self._where.get(partition)
 
-    def size_of(self, partition: TopicPartition) -> int:
+    def size_of(self, partition: PartitionKey) -> int:
         """Return the bytes in a partition's segments, without loading the log. Raises KAFKA_STORAGE_ERROR."""
         log, directory = self.loaded.get(partition), self._where[partition]
         if log is not None:
@@ -369,7 +369,7 @@ class LogManager:
         except OSError as error:
             raise self.directory_failed(directory, error) from error
 
-    def partitions(self) -> Iterable[TopicPartition]:
+    def partitions(self) -> Iterable[PartitionKey]:
         """Return all partitions with a folder."""
         return self._where.keys()
 
@@ -434,7 +434,7 @@ class LogManager:
         self.directory_map.put(key, directory)
         self._uncreated.note(directory.partition_path(key), topic_id)
 
-    def _directory_for(self, key: TopicPartition, directory_id: bytes, new: bool, now: int) -> LogDirectory:
+    def _directory_for(self, key: PartitionKey, directory_id: bytes, new: bool, now: int) -> LogDirectory:
         """Return the directory for a new log, rid of every earlier log of the name.
 
         Raises:
@@ -507,12 +507,12 @@ class LogManager:
             if directory.online:
                 self._deletions.delete(key, directory, log, config.file_delete_delay_ms, now)
 
-    def _to_retain(self) -> list[TopicPartition]:
+    def _to_retain(self) -> list[PartitionKey]:
         if not self.topics_are_known:
             return []
         return [key for key in self.partitions() if key[0] != METADATA_TOPIC and key not in self.damaged]
 
-    def _retain(self, key: TopicPartition) -> None:
+    def _retain(self, key: PartitionKey) -> None:
         """Delete the expired segments of a log.
 
         A log that no request has loaded is loaded for it, since its records expire too; a log that was made since the
@@ -527,12 +527,12 @@ class LogManager:
         except OSError as error:
             self.loaded[key].storage_error(error)
 
-    def copies(self) -> list[tuple[TopicPartition, LogDirectory]]:
+    def copies(self) -> list[tuple[PartitionKey, LogDirectory]]:
         """Return every folder of a partition, as pairs of the partition and the directory."""
         found = list(self._where.items())
         return found + [(key, each) for key, held in self.directory_map.ambiguous.items() for each in held]
 
-    def quarantine(self, key: TopicPartition, directory: LogDirectory) -> None:
+    def quarantine(self, key: PartitionKey, directory: LogDirectory) -> None:
         """Keep a folder under another name which is no longer a log of the node.
 
         Where the disk refuses that, the log is out of service. Only retention may have loaded the log since the start.
@@ -549,7 +549,7 @@ class LogManager:
             logger.warning("%s-%d does not belong to this broker; put aside in %s: %s", *key, directory.path, aside)
             self.directory_map.forget_copy(key, directory)
 
-    def moved(self, key: TopicPartition, old_folder: str, target: LogDirectory) -> PartitionLog:
+    def moved(self, key: PartitionKey, old_folder: str, target: LogDirectory) -> PartitionLog:
         """Note a partition's move to `target`, and have the old folder removed later."""
         log = self.loaded[key]
         self._remover.log_later(self.clock.now + log.config.file_delete_delay_ms, old_folder, log)
@@ -658,12 +658,7 @@ class LogManager:
     # -- time
 
     def next_deadline(self) -> int | None:
-        earliest: int | None = None
-        for each in self._timed:
-            due = each.next_deadline()
-            if due is not None and (earliest is None or due < earliest):
-                earliest = due
-        return earliest
+        return earliest_deadline(self._timed)
 
     def on_deadline(self, now: int) -> None:
         for each in self._timed:

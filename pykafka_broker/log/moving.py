@@ -33,10 +33,11 @@ from pykafka_broker.log.checkpoints import (
 )
 from pykafka_broker.log.filesystem import CachedFile, FileHandle, FileSystem, write_file
 from pykafka_broker.log.jobs import Errand
-from pykafka_broker.log.log_directory import LogDirectory, TopicPartition, aside_name, future_name
+from pykafka_broker.log.log_directory import LogDirectory, aside_name, future_name
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_state import snapshot_name, snapshot_offsets
 from pykafka_broker.log.segment import LogSegment
+from pykafka_broker.protocol.enums import PartitionKey
 
 if TYPE_CHECKING:
     from pykafka_broker.log.flush import Waiter
@@ -132,7 +133,7 @@ def _remove_marker(fs: FileSystem, target: LogDirectory, folder: str) -> None:
 class Move:
     """A move of a partition to `target`."""
 
-    def __init__(self, moves: Moves, key: TopicPartition, log: PartitionLog, target: LogDirectory) -> None:
+    def __init__(self, moves: Moves, key: PartitionKey, log: PartitionLog, target: LogDirectory) -> None:
         manager = moves.manager
         self.fs = manager.fs
         self.key = key
@@ -335,15 +336,15 @@ class Moves:
 
     def __init__(self, manager: LogManager) -> None:
         self.manager = manager
-        self._moves: dict[TopicPartition, Move] = {}
+        self._moves: dict[PartitionKey, Move] = {}
 
-    def __contains__(self, key: TopicPartition) -> bool:
+    def __contains__(self, key: PartitionKey) -> bool:
         return key in self._moves
 
-    def get(self, key: TopicPartition) -> Move | None:
+    def get(self, key: PartitionKey) -> Move | None:
         return self._moves.get(key)
 
-    def start(self, key: TopicPartition, target: LogDirectory) -> None:
+    def start(self, key: PartitionKey, target: LogDirectory) -> None:
         """Move the partition to `target`; the present directory means to give up an unfinished move."""
         self.cancel(key)
         if self.manager.directory_of(key) is target:
@@ -351,7 +352,7 @@ class Moves:
         move = self._moves[key] = Move(self, key, self.manager.get(*key), target)
         move.start()
 
-    def cancel(self, key: TopicPartition) -> None:
+    def cancel(self, key: PartitionKey) -> None:
         move = self._moves.pop(key, None)
         if move is not None:
             move.cancel()

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
+PartitionKey = tuple[str, int]  # topic and index: a plain tuple, made in a tenth of the time; equal to a TopicPartition
 TopicIdPartition = tuple[bytes, int]
 
 # Timestamps of ListOffsets that name an offset rather than a time (Kafka: ListOffsetsRequest, OffsetSpec).

@@ -22,11 +22,14 @@ import sys
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.records.errors import CorruptBatch, GrowsTooLarge
 from pykafka_broker.records.header import Buffer
 from pykafka_broker.steps import at_once
+
+if TYPE_CHECKING:
+    from pykafka_broker.config import TopicConfig
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -72,6 +75,12 @@ def codec_by_name(name: str) -> int:
     if name not in CODEC_NAMES:
         raise ValueError(f"compression type {name!r}")
     return CODEC_NAMES.index(name)
+
+
+def level_of(config: TopicConfig) -> int | None:
+    """Return the level of a topic's `compression.type`, None for a type without levels."""
+    gzip, lz4, zstd = config.compression_gzip_level, config.compression_lz4_level, config.compression_zstd_level
+    return {"gzip": gzip, "lz4": lz4, "zstd": zstd}.get(config.compression_type)
 
 
 def compress(codec: int, data: Buffer, level: int | None = None, *, broken_lz4_checksum: bool = False) -> bytes:

@@ -9,6 +9,7 @@ their values are among the stored messages of `protocol/stored`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import IntEnum
 from struct import Struct
 from struct import error as StructError
 from typing import Any, NamedTuple, Unpack
@@ -18,16 +19,23 @@ from pykafka_broker.records.errors import InvalidRecord
 from pykafka_broker.records.header import BatchHeader, Buffer, read_header
 from pykafka_broker.records.record import BatchRecord, iter_records
 
-ABORT = 0
-COMMIT = 1
-LEADER_CHANGE = 2
-SNAPSHOT_HEADER = 3
-SNAPSHOT_FOOTER = 4
-KRAFT_VERSION = 5
-KRAFT_VOTERS = 6
-
-_KEY = Struct(">hh")
+CONTROL_KEY = Struct(">hh")  # version and type
 _END_TRANSACTION = Struct(">hi")
+
+
+class ControlType(IntEnum):
+    """Types of control records."""
+
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
+ABORT, COMMIT = ControlType.ABORT, ControlType.COMMIT
 
 
 class EndTransactionMarker(NamedTuple):
@@ -43,7 +51,7 @@ def build_control_batch(
     control_type: int, value: bytes, *, offset: int, timestamp: int, **fields: Unpack[BatchFields]
 ) -> bytearray:
     """Build a batch of a single control record."""
-    record = BatchRecord(offset, timestamp, _KEY.pack(0, control_type), value)
+    record = BatchRecord(offset, timestamp, CONTROL_KEY.pack(0, control_type), value)
     fields["control"] = True
     return build_batch((record,), base_offset=offset, **fields)
 
@@ -61,7 +69,7 @@ def build_end_transaction_marker(
 def read_control_type(record: BatchRecord) -> int:
     """Return the type in a control record's key, named in the module or not."""
     try:
-        version, control_type = _KEY.unpack_from(record.key or b"")
+        version, control_type = CONTROL_KEY.unpack_from(record.key or b"")
     except StructError:
         raise InvalidRecord(f"a control record's key of {len(record.key or b'')} bytes") from None
     if version < 0:

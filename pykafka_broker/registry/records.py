@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from hashlib import md5
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
-from pykafka_broker.registry.contracts import metadata_text, rule_set_text, words_of_metadata, words_of_rule_set
+from pykafka_broker.registry.contracts import Json, metadata_text, rule_set_text, words_of_metadata, words_of_rule_set
 from pykafka_broker.registry.kinds import write_json
 
 # -- schemas and versions
@@ -53,7 +53,6 @@ class Version(NamedTuple):
 # -- keys and values
 
 
-Json = dict[str, Any]
 SCHEMA, CONFIG, MODE = "SCHEMA", "CONFIG", "MODE"
 DELETE_SUBJECT, CLEAR_SUBJECT, NOOP = "DELETE_SUBJECT", "CLEAR_SUBJECT", "NOOP"
 NOOP_KEY = b'{"keytype":"NOOP","magic":0}'

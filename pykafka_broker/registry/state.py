@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias, TypeVar
 
 from pykafka_broker.registry import records
-from pykafka_broker.registry.records import Json, Schema, Version, guid_of
+from pykafka_broker.registry.contracts import Json
+from pykafka_broker.registry.records import Schema, Version, guid_of
 from pykafka_broker.registry.subjects import beside, context_of
 
 SubjectVersion = tuple[str, int]

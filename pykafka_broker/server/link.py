@@ -27,6 +27,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from pykafka_broker.addresses import address_text
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.roles import roles_of
 from pykafka_broker.errors import FrameError
@@ -218,7 +219,7 @@ class Link:
         draw: Callable[[], float] = random.random,
         admits: Callable[[], bool] = lambda: True,
     ) -> None:
-        self.peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.peer = address_text(host, port)
         self.state = LinkState.RESTING
         self._turns = turns
         self._clock = turns.clock

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from pykafka_broker import platform
+from pykafka_broker.addresses import address_text
 from pykafka_broker.protocol.runtime import Buffer
 
 READ = 1  # the bits of epoll
@@ -140,7 +141,7 @@ def listening(host: str, port: int, backlog: int, receive_buffer_bytes: int) -> 
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
     except OSError as error:
         sock.close()
-        raise OSError(error.errno, f"{host}:{port}: {error.strerror}") from error
+        raise OSError(error.errno, f"{address_text(host, port)}: {error.strerror}") from error
     return sock
 
 

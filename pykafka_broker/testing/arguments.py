@@ -33,11 +33,6 @@ def security_of(
     return SecuritySpec(protocol, users, acls, mechanisms, client_auth, host)
 
 
-def address_text(host: str, port: int) -> str:
-    """Return an address as clients take it: "127.0.0.1:9092", "[::1]:9092"."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def config_text(value: object) -> str:
     """Return a value of a broker config in Kafka's form."""
     if isinstance(value, bool):

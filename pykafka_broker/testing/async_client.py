@@ -18,6 +18,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 import h11
 
+from pykafka_broker.addresses import address_text
 from pykafka_broker.testing.control_client import DEFAULT_TIMEOUT_S, ControlError, address_of, read_answer, written_call
 from pykafka_broker.testing.data import POLL_S, BrokerError, NotReached, WaitTimeout, check_timeout
 
@@ -64,7 +65,7 @@ class AsyncControlClient:
         reader, writer = await asyncio.open_connection(self._host, self._port)
         try:
             protocol = h11.Connection(h11.CLIENT)
-            told = {**headers, "host": f"{self._host}:{self._port}", "connection": "close"}
+            told = {**headers, "host": address_text(self._host, self._port), "connection": "close"}
             if data is not None:
                 told["content-length"] = str(len(data))
             writer.write(protocol.send(h11.Request(method=method, target=target, headers=list(told.items()))) or b"")

@@ -127,7 +127,7 @@ class AsyncKafkaCluster(AsyncClusterData):
 
     async def __aenter__(self) -> Self:
         __tracebackhide__ = True
-        return self if self.nodes else await self.start()
+        return self if self._cluster._is_started() else await self.start()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -24,6 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from pykafka_broker.addresses import address_text
 from pykafka_broker.cluster.features import METADATA_VERSION, abilities, first_levels
 from pykafka_broker.cluster.formatting import FormatError, FormatRequest, KnownLevels, StorageFormatter, StorageNode
 from pykafka_broker.config import BrokerConfig
@@ -35,7 +36,6 @@ from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.releases.release import is_ahead, release
 from pykafka_broker.testing.answers import RecordingState, Snapshot
 from pykafka_broker.testing.arguments import (
-    address_text,
     check_directory,
     check_known,
     check_release,
@@ -240,6 +240,7 @@ class KafkaCluster(ClusterData):
             check_known(self._common | {name: "" for own in self._own.values() for name in own})
         self._reserved: list[socket.socket] = []
         self._nodes: dict[int, KafkaBroker] = {}
+        self._closed = False
         self._begins_with: Path | None = None  # the image of another cluster
         self._snapshots: Path | None = None
         self._racks = dict(zip(self._ids, racks or (), strict=False))
@@ -254,7 +255,7 @@ class KafkaCluster(ClusterData):
 
     def start(self) -> Self:
         """Start all nodes at once and wait until clients may connect to each."""
-        if self._nodes:
+        if self._is_started():
             raise BrokerError("the cluster was already started")
         try:
             self._make_nodes()
@@ -266,6 +267,11 @@ class KafkaCluster(ClusterData):
             self.close()
             raise
         return self
+
+    def _is_started(self) -> bool:
+        if self._closed:
+            raise BrokerError("the cluster is closed")
+        return bool(self._nodes)
 
     def _check_directory(self, directory: Path) -> None:
         """Check for data of another layout: a new controller would know none of its topics, and what only the brokers
@@ -390,6 +396,7 @@ class KafkaCluster(ClusterData):
 
     def close(self) -> None:
         """Stop all nodes, the controller last, and remove temporary files."""
+        self._closed = True
         with ExitStack() as steps:  # done from the last to the first, each one whatever the others raise
             for reserved in self._reserved:
                 steps.callback(reserved.close)
@@ -629,7 +636,7 @@ class KafkaCluster(ClusterData):
             self.move_leader(topic, state["leader"], index)
 
     def __enter__(self) -> Self:
-        return self if self._nodes else self.start()
+        return self if self._is_started() else self.start()
 
     async def __aenter__(self) -> AsyncKafkaCluster:
         from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster

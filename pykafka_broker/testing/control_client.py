@@ -145,7 +145,7 @@ def in_path(part: str) -> str:
     return quote(part, safe="")
 
 
-def address_of(url: str) -> tuple[str, int | None]:
+def address_of(url: str) -> tuple[str, int]:
     """Return host and port of a control API. Raises ValueError."""
     try:
         parts = urlsplit(url)
@@ -154,7 +154,7 @@ def address_of(url: str) -> tuple[str, int | None]:
         parts, host, port = None, None, None
     if parts is None or parts.scheme != "http" or host is None:
         raise ValueError(f"{url} is no URL of a control API: it must be http://HOST:PORT")
-    return host, port
+    return host, port or 80
 
 
 def written_call(

@@ -10,7 +10,6 @@ each event gets its broker, and leaders move as clients were told.
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple
 
 from pykafka_broker.control.traffic.exchange import is_of_a_broker
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.enums import TopicPartition
+from pykafka_broker.protocol.enums import PartitionKey, TopicPartition
 from pykafka_broker.protocol.runtime import ZERO_UUID, Fields, Message, leaves, uuid_text
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import BatchHeader, iter_batches
@@ -33,7 +32,7 @@ from pykafka_broker.testing.recorded_coordinators import (
     told_coordinators,
 )
 from pykafka_broker.testing.recorded_messages import RecordedMessages
-from pykafka_broker.testing.recording import Placement, Recorded, Recording
+from pykafka_broker.testing.recording import Placement, Recorded, Recording, in_base64
 
 _MOST_EMPTY = 10_000  # records of a partition that nobody has read
 _MOST_EPOCHS = 20  # of a leader that clients were not told of
@@ -57,7 +56,6 @@ _NEWS = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR})  # of leaders and 
 _LOGINS = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 _PARTITIONS = ("partition_index", "partition", "index")
 Address = tuple[str, int]
-PartitionKey = tuple[str, int]  # topic and index
 Visit = Callable[
     [Any, str, PartitionKey], None
 ]  # a struct, the name of a field with an offset or records, its partition
@@ -442,17 +440,17 @@ class _Played:
 
 def _as_given(record: BatchRecord, partition: int) -> dict[str, Any]:
     """Return a record as the control API takes it."""
-    headers = [{"name": name, "value_base64": _base64(value)} for name, value in record.headers]
-    given = {"key_base64": _base64(record.key), "value_base64": _base64(record.value), "timestamp": record.timestamp}
+    headers = [{"name": name, "value_base64": in_base64(value)} for name, value in record.headers]
+    given = {
+        "key_base64": in_base64(record.key),
+        "value_base64": in_base64(record.value),
+        "timestamp": record.timestamp,
+    }
     return {
         "partition": partition,
         "headers": headers,
         **{key: each for key, each in given.items() if each is not None},
     }
-
-
-def _base64(value: bytes | None) -> str | None:
-    return None if value is None else b64encode(value).decode()
 
 
 def forget_epochs(message: Message) -> None:

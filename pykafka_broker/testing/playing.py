@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
+from pykafka_broker.addresses import split_address
 from pykafka_broker.testing.async_client import in_thread
 from pykafka_broker.testing.cluster import KafkaCluster
 from pykafka_broker.testing.cluster_recording import NodeRecording, joined
@@ -212,10 +213,9 @@ class ReplayStage:
         """Return the target of a play, which is empty."""
         if isinstance(self.running, KafkaCluster):
             return ClusterTarget(self.running)
-        host, _, port = self._address.rpartition(":")
+        host, port = split_address(self._address)
         if not port.isdecimal():
             raise BadRecording(f"{self._address}: it must be HOST:PORT")
-        host = host.strip("[]")
         if self.running is None:
             return PlainTarget(host, int(port))
         process = self.running if isinstance(self.running, KafkaBroker) else None

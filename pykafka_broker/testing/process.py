@@ -24,9 +24,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
+from pykafka_broker.addresses import address_text, split_address
 from pykafka_broker.platform import CREATION_FLAGS, KILL, STOP, file_path, memory_directory, resume, suspend
 from pykafka_broker.testing.arguments import (
-    address_text,
     check_directory,
     check_known,
     check_release,
@@ -443,10 +443,10 @@ class KafkaBroker(Controlled):
         self._take_address(self._await_line(output, READY, deadline))
 
     def _take_address(self, told: str) -> None:
-        host, _, port = told.partition(",")[0].rpartition(":")
+        host, port = split_address(told.partition(",")[0])
         self._port = int(port)
-        if host not in ("0.0.0.0", "[::]"):
-            self.host = host.strip("[]")
+        if host not in ("0.0.0.0", "::"):
+            self.host = host
 
     def _await_line(self, output: _Output, begin: str, deadline: float) -> str:
         """Return the rest of the line of standard output that begins so; others may have printed lines before it."""

@@ -149,13 +149,14 @@ def lines_of(recording: Recording) -> Iterator[str]:
         else:
             answered = each.at if each.response is None else each.answered
             entry: dict[str, Any] = {"connection": each.connection, "at": each.at, "answered": answered, **node}
-            entry |= {"request": _in_base64(each.request), "response": _in_base64(each.response)}
+            entry |= {"request": in_base64(each.request), "response": in_base64(each.response)}
             if each.fault is not None:
-                entry |= {"fault": each.fault, "served": _in_base64(each.served)}
+                entry |= {"fault": each.fault, "served": in_base64(each.served)}
             yield json.dumps(entry)
 
 
-def _in_base64(frame: bytes | None) -> str | None:
+def in_base64(frame: bytes | None) -> str | None:
+    """Return bytes as text, None for none."""
     return None if frame is None else b64encode(frame).decode()
 
 

@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl
 
+from pykafka_broker.addresses import address_text
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, KafkaError, check
 from pykafka_broker.client.groups import Committed, commit_offsets, committed_offsets
@@ -37,7 +38,7 @@ from pykafka_broker.protocol.messages.describe_transactions_request import Descr
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponsePartition, MetadataResponseTopic
-from pykafka_broker.testing.arguments import address_text, config_texts
+from pykafka_broker.testing.arguments import config_texts
 from pykafka_broker.testing.cluster_nodes import SESSION, SESSION_MS
 from pykafka_broker.testing.control_client import ControlClient, ControlError
 from pykafka_broker.testing.data import BrokerError, WaitTimeout

@@ -34,6 +34,7 @@ from pykafka_broker.protocol.enums import (
 from pykafka_broker.protocol.stored.access_control_entry_record import AccessControlEntryRecord
 from pykafka_broker.testing.client_settings import OAUTHBEARER, PLAIN, ClientLogin, jaas_line
 from pykafka_broker.testing.control_client import told_to_the_test
+from pykafka_broker.testing.data import BrokerError
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -50,18 +51,14 @@ _BEFORE = datetime.timedelta(days=1)
 _AFTER = datetime.timedelta(days=3650)
 
 
-class NoCryptography(ImportError):
-    """The package for certificates is missing."""
-
-
 class Authority:
-    """A certificate authority. Raises NoCryptography if the package is missing."""
+    """A certificate authority. Raises BrokerError if the package for certificates is missing."""
 
     def __init__(self) -> None:
         try:
             from cryptography.hazmat.primitives.asymmetric import ec
-        except ImportError as error:
-            raise NoCryptography("certificates are made with cryptography: pip install cryptography") from error
+        except ImportError:
+            raise BrokerError("certificates are made with cryptography: pip install cryptography") from None
         self._curve = ec.SECP256R1()
         self._new_key = ec.generate_private_key
         self._key: EllipticCurvePrivateKey = self._new_key(self._curve)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.properties import integer, short
+from pykafka_broker.client.properties import integer
 from pykafka_broker.client.quorum import api_versions, update_features
 from pykafka_broker.cluster.features import METADATA_VERSION, METADATA_VERSIONS, default_levels
-from pykafka_broker.cluster.formatting import FormatError, KnownLevels
+from pykafka_broker.cluster.formatting import FormatError, KnownLevels, feature_level
 from pykafka_broker.protocol.enums import UpgradeType
 from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, ToolUsageError
 
@@ -45,7 +45,9 @@ async def run(tool: Tool) -> int:
         if command == "version-mapping":
             tool.result = _LEVELS.version_mapping(options.release_version)
         elif command == "feature-dependencies":
-            tool.result = [line for text in options.feature for line in _LEVELS.feature_dependencies(*_level_of(text))]
+            tool.result = [
+                line for text in options.feature for line in _LEVELS.feature_dependencies(*feature_level(text))
+            ]
         elif command == "describe":
             await _describe(tool)
         else:
@@ -137,26 +139,14 @@ def _wanted(tool: Tool, command: str) -> dict[str, int]:
         if options.metadata is not None:
             tool.print(" `metadata` flag is deprecated and may be removed in a future release.")
             pairs.append((METADATA_VERSION, _LEVELS.metadata_version(options.metadata)))
-        pairs += [_level_of(text) for text in options.feature]
+        pairs += map(feature_level, options.feature)
     if not pairs:
         raise ToolUsageError(f"You must specify at least one feature to {command}")
     found: dict[str, int] = {}
     for name, level in pairs:
         if name in found:
             raise ToolUsageError(f"Feature {name} was specified more than once.")
+        if level < 0:
+            raise ToolUsageError("Cannot specify a negative version level.")
         found[name] = level
     return found
-
-
-def _level_of(text: str) -> tuple[str, int]:
-    name, equals, number = text.partition("=")
-    if not equals:
-        raise ToolUsageError(f"Can't parse feature=level string {text}: equals sign not found.")
-    try:
-        level = short(number.strip())
-    except ValueError:
-        wrong = f"unable to parse {number.strip()} as a short."
-        raise ToolUsageError(f"Can't parse feature=level string {text}: {wrong}") from None
-    if level < 0:
-        raise ToolUsageError("Cannot specify a negative version level.")
-    return name.strip(), level

@@ -8,6 +8,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from pykafka_broker.addresses import address_text, split_address
 from pykafka_broker.client.errors import ClientError, KafkaError, Unusable
 from pykafka_broker.client.properties import integer, read_properties
 from pykafka_broker.client.quorum import (
@@ -114,8 +115,7 @@ def _listed(nodes: list[dict[str, Any]]) -> str:
 
 
 def _spelt(endpoint: RaftVoterEndpoint) -> str:
-    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-    return f"{endpoint.name}://{host}:{endpoint.port}"
+    return f"{endpoint.name}://{address_text(endpoint.host, endpoint.port)}"
 
 
 def _replication(tool: Tool, quorum: QuorumInfo, wall: int | None) -> None:
@@ -246,7 +246,7 @@ def _endpoints(settings: dict[str, str]) -> list[RaftVoterEndpoint]:
 
 def _endpoint(text: str) -> RaftVoterEndpoint:
     name, scheme, rest = text.partition("://")
-    host, colon, port = rest.rpartition(":")
-    if not scheme or not colon or not port.isascii() or not port.isdigit():
+    host, port = split_address(rest)
+    if not scheme or ":" not in rest or not port.isascii() or not port.isdigit():
         raise Unusable(f"{text} {_ENDPOINT}")
-    return RaftVoterEndpoint(name, host.removeprefix("[").removesuffix("]") or "localhost", int(port))
+    return RaftVoterEndpoint(name, host or "localhost", int(port))

@@ -8,13 +8,17 @@ from typing import Any
 import pytest
 
 from pykafka_broker.client.cluster import BrokerNode, Client
+from pykafka_broker.client.configs import ConfigChange, Resource, alter_configs
+from pykafka_broker.client.consumer import Consumer
 from pykafka_broker.client.errors import AuthenticationFailed, ClientError, KafkaError, TimedOut, Unusable
+from pykafka_broker.client.group_consumer import GroupConsumer
 from pykafka_broker.client.groups import committed_offsets
 from pykafka_broker.client.leaders import list_offsets
 from pykafka_broker.client.quorum import describe_quorum
+from pykafka_broker.client.share_consumer import ACCEPT, ShareConsumer
 from pykafka_broker.client.topics import create_topic, list_topics
 from pykafka_broker.peers import LinkTimeout
-from pykafka_broker.protocol.enums import LATEST, CoordinatorType, TopicPartition
+from pykafka_broker.protocol.enums import LATEST, AlterConfigOp, ConfigResourceType, CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
@@ -298,3 +302,50 @@ def test_no_other_node_answers_for_one_that_is_away() -> None:
 
     with KafkaBroker() as broker, pytest.raises(TimedOut):
         with_client(broker.bootstrap_servers, QUICK, ask)
+
+
+def consumer_of(kind: str, client: Client) -> Any:
+    """Return a consumer of a kind, which reads the topic "t" from the start."""
+    if kind == "share":
+        return ShareConsumer(client, ["t"])
+    if kind != "assigned":
+        return GroupConsumer(client, {"group.protocol": kind}, ["t"])
+    consumer = Consumer(client)
+    consumer.assign([("t", 0)])
+    return consumer
+
+
+@pytest.mark.parametrize("kind", ["assigned", "classic", "consumer", "share"])
+def test_a_consumer_waits_for_its_broker_for_ever(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Kafka's consumers do so: without a broker at the start, and when a broker comes back after any time."""
+    settings = QUICK | {"default.api.timeout.ms": "150", "group.id": "g", "auto.offset.reset": "earliest"}
+    settings |= {"heartbeat.interval.ms": "50", "retry.backoff.max.ms": "50", "reconnect.backoff.max.ms": "50"}
+    silence_of = {"assigned": "Call: metadata", "share": "Call: findCoordinator"}.get(kind, "")
+
+    def silences() -> int:
+        return sum(each.message.endswith("; trying again") and silence_of in each.message for each in caplog.records)
+
+    async def work(broker: KafkaBroker) -> None:
+        async with Client(broker.bootstrap_servers, settings) as client, consumer_of(kind, client) as consumer:
+            for value in ("a", "b"):
+                before = silences()
+                while silences() < before + 2:
+                    assert await consumer.poll(50, 1) == []
+                await asyncio.to_thread(broker.start)
+                await asyncio.to_thread(broker.produce, "t", [value])
+                while not (found := await consumer.poll(1_000, 1)):
+                    pass
+                record = found[0].record if kind == "share" else found[0].records[0]
+                assert record.value == value.encode()
+                if kind == "share":
+                    consumer.acknowledge(found[0], ACCEPT)
+                    await consumer.commit()
+                await asyncio.to_thread(broker.stop)
+
+    with KafkaBroker() as broker:
+        broker.create_topic("t", 1)
+        from_start = [ConfigChange("share.auto.offset.reset", AlterConfigOp.SET, "earliest")]
+        group = Resource(ConfigResourceType.GROUP, "g")
+        with_client(broker.bootstrap_servers, {}, lambda client: alter_configs(client, group, from_start))
+        broker.stop()
+        asyncio.run(asyncio.wait_for(work(broker), 30))

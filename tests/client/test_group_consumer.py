@@ -229,3 +229,21 @@ def test_properties_that_make_no_sense(properties: dict[str, str], says: str) ->
                 GroupConsumer(client, properties, ["t"])
 
     asyncio.run(work())
+
+
+def test_the_last_commit_is_not_waited_for_without_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Kafka's consumer gives up after 30 s where no broker is there, whatever default.api.timeout.ms says."""
+    monkeypatch.setattr("pykafka_broker.client.group_consumer._CLOSE_S", 0)
+
+    async def work(broker: KafkaBroker) -> None:
+        settings = {"group.id": "g", "auto.offset.reset": "earliest"}
+        async with Client(broker.bootstrap_servers) as client, GroupConsumer(client, settings, ["t"]) as consumer:
+            assert await values(consumer, 1) == ["a"]
+            await asyncio.to_thread(broker.stop)
+
+    with KafkaBroker() as broker:
+        broker.produce("t", ["a"])
+        asyncio.run(asyncio.wait_for(work(broker), 20))
+    assert "the positions of group g were not committed in 0 s" in caplog.messages

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from pykafka_broker.client.membership import Subscriber, assign_range, assign_round_robin
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.membership import (
+    ClassicMembership,
+    ConsumerMembership,
+    GroupSettings,
+    Subscriber,
+    assign_range,
+    assign_round_robin,
+)
 from pykafka_broker.protocol.enums import TopicPartition
 
 BOTH = frozenset({"a", "b"})
@@ -27,3 +40,23 @@ def test_one_partition_after_the_other() -> None:
         "m1": ["a-0", "a-2"],
         "m2": ["a-1", "b-0"],
     }
+
+
+class Listener:
+    async def revoke(self, partitions: Iterable[TopicPartition]) -> None: ...
+
+    async def assign(self, partitions: Iterable[TopicPartition]) -> None: ...
+
+    def lose(self) -> None: ...
+
+
+async def no_topics() -> dict[str, int]:
+    return {}
+
+
+@pytest.mark.parametrize("kind", [ClassicMembership, ConsumerMembership])
+def test_a_member_leaves_without_a_look_for_the_coordinator(kind: type[ClassicMembership | ConsumerMembership]) -> None:
+    """Kafka's consumer ends at once where no broker is there; a client without a loop would fail to ask."""
+    member = kind(Client("127.0.0.1:1"), GroupSettings({"group.id": "g"}), no_topics, Listener())
+    member.member_id, member.generation = "member", 1
+    asyncio.run(member.leave())

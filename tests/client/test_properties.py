@@ -10,7 +10,6 @@ from pykafka_broker.client.errors import Unusable
 from pykafka_broker.client.properties import (
     addresses,
     check_resolvable,
-    double,
     integer,
     java_split,
     long,
@@ -142,36 +141,6 @@ def test_how_large_a_number_may_be() -> None:
     assert integer("-2147483648") == -(2**31)
     with pytest.raises(ValueError, match="2147483648"):
         integer("2147483648")
-
-
-@pytest.mark.parametrize(("text", "expected"), [("5", 5), (" 0.5 ", 0.5), ("1e3", 1000), ("5d", 5), (".5F", 0.5)])
-def test_fractions(text: str, expected: float) -> None:
-    assert double(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("0x1p3", 8),
-        ("0x1.8p3", 12),
-        ("-0x.8p1", -1),
-        ("0X1.P+3f", 8),
-        ("0x1p99999", float("inf")),
-        ("-0x1p99999", float("-inf")),
-    ],
-)
-def test_hexadecimal_fractions(text: str, expected: float) -> None:
-    assert double(text) == expected
-
-
-def test_a_fraction_that_is_no_number() -> None:
-    assert [str(double(text)) for text in ("NaN", "-NaN", "+NaN")] == ["nan"] * 3
-
-
-@pytest.mark.parametrize("text", ["", "1_000", "inf", "nan", "1e", "0x1", "0xp3", "0x.p3"])
-def test_what_is_no_fraction(text: str) -> None:
-    with pytest.raises(ValueError, match="For input string"):
-        double(text)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from pykafka_broker.cluster.formatting import (
     KnownLevels,
     StorageFormatter,
     StorageNode,
-    feature_levels,
+    feature_level,
     info,
     initial_voters,
     properties_of,
@@ -69,9 +69,7 @@ def test_each_release_has_its_own_features() -> None:
 
 
 def test_a_feature_may_have_another_level() -> None:
-    levels = KnownLevels().bootstrap(
-        FormatRequest("c", features=feature_levels(["group.version=0", "transaction.version=1"]))
-    )
+    levels = KnownLevels().bootstrap(FormatRequest("c", features={"group.version": 0, "transaction.version": 1}))
     assert levels == {**{name: level for name, level in BOOTSTRAP_LEVELS.items() if name != "group.version"}} | {
         "transaction.version": 1
     }
@@ -80,7 +78,7 @@ def test_a_feature_may_have_another_level() -> None:
 @pytest.mark.parametrize("text", ["group.version", "group.version=", "group.version=one", "group.version=1.0"])
 def test_what_is_no_feature_is_refused(text: str) -> None:
     with pytest.raises(FormatError, match="Can't parse feature=level string"):
-        feature_levels([text])
+        feature_level(text)
 
 
 def test_dynamic_voters_need_kraft_version_1() -> None:
@@ -105,10 +103,11 @@ def test_others_are_refused(text: str) -> None:
 
 
 def test_levels_of_features_are_numbers_of_16_bits_with_blanks_around() -> None:
-    assert feature_levels(["kraft.version = 1", "a=+2", "a=32767"]) == {"kraft.version": 1, "a": 32767}
+    levels = {"kraft.version = 1": 1, "a=+2": 2, "a=00000017": 17, "a=32767": 32767, "a=-1": -1}
+    assert [feature_level(text)[1] for text in levels] == [*levels.values()]
     for level in ("40000", "x", "1.0", ""):
         with pytest.raises(FormatError, match=rf"a={level}: unable to parse {level} as a short"):
-            feature_levels([f"a={level}"])
+            feature_level(f"a={level}")
 
 
 @pytest.mark.parametrize(

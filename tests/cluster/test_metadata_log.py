@@ -19,7 +19,6 @@ from pykafka_broker.cluster.metadata_log import MetadataLog, read_quorum_epoch
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
 from pykafka_broker.cluster.snapshot import (
     BOOTSTRAP_FILE,
-    ControlType,
     MetadataSnapshot,
     Voters,
     control_batch,
@@ -38,6 +37,7 @@ from pykafka_broker.protocol.stored.begin_transaction_record import BeginTransac
 from pykafka_broker.protocol.stored.end_transaction_record import EndTransactionRecord
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
 from pykafka_broker.protocol.stored.kraft_version_record import KRaftVersionRecord
+from pykafka_broker.records.control import ControlType
 from pykafka_broker.records.header import MAGIC_OFFSET, iter_batches
 from pykafka_broker.records.record import iter_records
 

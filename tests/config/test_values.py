@@ -13,7 +13,9 @@ from pykafka_broker.config.values import (
     ConfigError,
     ConfigType,
     format_value,
+    java_double,
     java_integer,
+    parse_type,
     parse_value,
     reset_duration_ms,
 )
@@ -86,10 +88,40 @@ def test_a_number_of_any_length_is_refused_in_kafkas_words(name: str, digits: st
 )
 def test_an_integer_is_read_as_java_does(text: str, number: int | None) -> None:
     if number is None:
-        with pytest.raises(ValueError, match="is not a number of 32 bits"):
+        with pytest.raises(ValueError, match="For input string"):
             java_integer(text)
     else:
         assert java_integer(text) == number
+
+
+@pytest.mark.parametrize(("text", "expected"), [("5", 5), (" 0.5 ", 0.5), ("1e3", 1000), ("5d", 5), (".5F", 0.5)])
+def test_fractions(text: str, expected: float) -> None:
+    assert java_double(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0x1p3", 8),
+        ("0x1.8p3", 12),
+        ("-0x.8p1", -1),
+        ("0X1.P+3f", 8),
+        ("0x1p99999", float("inf")),
+        ("-0x1p99999", float("-inf")),
+    ],
+)
+def test_hexadecimal_fractions(text: str, expected: float) -> None:
+    assert java_double(text) == expected
+
+
+def test_a_fraction_that_is_no_number() -> None:
+    assert [str(java_double(text)) for text in ("NaN", "-NaN", "+NaN")] == ["nan"] * 3
+
+
+@pytest.mark.parametrize("text", ["", "1_000", "inf", "nan", "1e", "0x1", "0xp3", "0x.p3"])
+def test_what_is_no_fraction(text: str) -> None:
+    with pytest.raises(ValueError, match="For input string"):
+        java_double(text)
 
 
 @pytest.mark.parametrize("scope", KEYS)
@@ -105,3 +137,7 @@ def test_defaults_pass_their_own_checks(scope: str) -> None:
 )
 def test_doubles_print_as_java_prints_them(value: float, text: str) -> None:
     assert format_value(value) == text
+
+
+def test_a_config_may_be_a_hexadecimal_fraction() -> None:
+    assert parse_type("log.cleaner.min.cleanable.ratio", " 0x1p-1 ", ConfigType.DOUBLE) == 0.5

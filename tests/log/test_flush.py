@@ -14,9 +14,10 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.jobs import run_inline
-from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
+from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.log.manager import LogListener, LogManager
 from pykafka_broker.log.partition_log import Origin, PartitionLog
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.stored.partition_record import PartitionRecord
 from pykafka_broker.protocol.stored.topic_record import TopicRecord
@@ -46,7 +47,7 @@ class Listener(LogListener):
     def lost(self, log: PartitionLog, offset: int, error: OSError) -> None:
         self.replicas.log_lost(log, offset, error)
 
-    def directory_failed(self, directory: LogDirectory, partitions: list[TopicPartition]) -> None:
+    def directory_failed(self, directory: LogDirectory, partitions: list[PartitionKey]) -> None:
         self.replicas.offline(partitions)
 
 

@@ -12,9 +12,10 @@ import pytest
 from pykafka_broker.log.filesystem import FileHandle
 from pykafka_broker.log.flush import Waiter
 from pykafka_broker.log.jobs import Job, run_inline
-from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
+from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.log.manager import LogListener, LogManager
 from pykafka_broker.log.segment import LogSegment
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.records.header import iter_batches
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, new_log, topic_config
 
@@ -333,7 +334,7 @@ class Metadata(LogListener):
         self.told: list[tuple[str, Waiter]] = []
         logs.listener = self
 
-    def moving(self, partition: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
+    def moving(self, partition: PartitionKey, target: LogDirectory, waiter: Waiter) -> None:
         self.told.append((target.path[-1], waiter))
 
     def answer(self, error: OSError | None = None) -> str:

@@ -12,11 +12,7 @@ from pykafka_broker.log.compaction.latest import marked_spans, records_bytes
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import CODEC_NAMES, NONE, decompress, decompress_in_steps
 from pykafka_broker.records.control import (
-    KRAFT_VERSION,
-    KRAFT_VOTERS,
-    LEADER_CHANGE,
-    SNAPSHOT_FOOTER,
-    SNAPSHOT_HEADER,
+    ControlType,
     EndTransactionMarker,
     build_control_batch,
     build_end_transaction_marker,
@@ -172,11 +168,11 @@ def test_markers_that_end_transactions(commit: bool) -> None:
 @pytest.mark.parametrize(
     ("name", "control_type"),
     [
-        ("leader-change", LEADER_CHANGE),
-        ("snapshot-header", SNAPSHOT_HEADER),
-        ("snapshot-footer", SNAPSHOT_FOOTER),
-        ("kraft-version", KRAFT_VERSION),
-        ("kraft-voters", KRAFT_VOTERS),
+        ("leader-change", ControlType.LEADER_CHANGE),
+        ("snapshot-header", ControlType.SNAPSHOT_HEADER),
+        ("snapshot-footer", ControlType.SNAPSHOT_FOOTER),
+        ("kraft-version", ControlType.KRAFT_VERSION),
+        ("kraft-voters", ControlType.KRAFT_VOTERS),
     ],
 )
 def test_control_batches_of_metadata_logs(name: str, control_type: int) -> None:

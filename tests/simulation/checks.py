@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from tests.simulation.history import Ending, History, TopicPartition, source_of
+from pykafka_broker.protocol.enums import PartitionKey
+from tests.simulation.history import Ending, History, source_of
 
-MayBeGone = Callable[[TopicPartition, int, bytes], bool]
-Found = dict[TopicPartition, dict[int, bytes]]
+MayBeGone = Callable[[PartitionKey, int, bytes], bool]
+Found = dict[PartitionKey, dict[int, bytes]]
 
 
 class Gone:
@@ -28,7 +29,7 @@ class Gone:
         self._history = history
         transactions = [each for each in history.transactions if each.ending is not Ending.COMMITTED]
         self._undecided = {value for each in transactions for value in each.parts}
-        self._latest: dict[tuple[TopicPartition, bytes], int] = {}
+        self._latest: dict[tuple[PartitionKey, bytes], int] = {}
         for partition, records in committed.items():
             for offset, value in records.items():
                 self._note(partition, history.keys.get(value), offset)
@@ -36,21 +37,21 @@ class Gone:
             for key, offset in tombstones.items():
                 self._note(partition, key, offset)
 
-    def _note(self, partition: TopicPartition, key: bytes | None, offset: int) -> None:
+    def _note(self, partition: PartitionKey, key: bytes | None, offset: int) -> None:
         if key is not None:
             self._latest[partition, key] = max(offset, self._latest.get((partition, key), -1))
 
-    def must_be_met(self, partition: TopicPartition, records: dict[int, bytes]) -> set[int]:
+    def must_be_met(self, partition: PartitionKey, records: dict[int, bytes]) -> set[int]:
         """Return the offsets of the records that every read_uncommitted reader gets, whichever replicas lead."""
         return {offset for offset, value in records.items() if not self.may_be_unread(partition, offset, value)}
 
-    def may_be_unread(self, partition: TopicPartition, offset: int, value: bytes) -> bool:
+    def may_be_unread(self, partition: PartitionKey, offset: int, value: bytes) -> bool:
         """Return whether a read_uncommitted reader may miss the record: the cleaner also removes aborted records."""
         if self._history.keeping.keyed and value in self._undecided:
             return True
         return self.may_be(partition, offset, value)
 
-    def may_be(self, partition: TopicPartition, offset: int, value: bytes) -> bool:
+    def may_be(self, partition: PartitionKey, offset: int, value: bytes) -> bool:
         """Return whether the record may be gone; offset: -1 where no answer has told it."""
         history = self._history
         if partition[0] != history.topic:
@@ -59,7 +60,7 @@ class Gone:
             return history.keeping.keyed or history.starts.get(partition, 0) > 0
         return offset < history.starts.get(partition, 0) or self._is_superseded(partition, offset, value)
 
-    def _is_superseded(self, partition: TopicPartition, offset: int, value: bytes) -> bool:
+    def _is_superseded(self, partition: PartitionKey, offset: int, value: bytes) -> bool:
         if not value:  # a tombstone, or a record that nobody has noted
             return self._history.keeping.keyed
         key = self._history.keys.get(value)
@@ -98,7 +99,7 @@ def check_history(history: History, found: Found, committed: Found) -> list[str]
     return [*wrong, *_mistimed(history, found, gone)]
 
 
-def _lost(partition: TopicPartition, values: dict[bytes, int], there: dict[int, bytes], gone: Gone) -> Iterable[str]:
+def _lost(partition: PartitionKey, values: dict[bytes, int], there: dict[int, bytes], gone: Gone) -> Iterable[str]:
     present = set(there.values())
     for value, offset in values.items():
         if value not in present:
@@ -109,14 +110,14 @@ def _lost(partition: TopicPartition, values: dict[bytes, int], there: dict[int, 
 
 
 def _gone(
-    partition: TopicPartition, read: dict[int, bytes], there: dict[int, bytes], may_be_gone: MayBeGone
+    partition: PartitionKey, read: dict[int, bytes], there: dict[int, bytes], may_be_gone: MayBeGone
 ) -> Iterable[str]:
     for offset, value in read.items():
         if there.get(offset) != value and (offset in there or not may_be_gone(partition, offset, value)):
             yield f"{partition} {offset}: {value!r} was read, and now there is {there.get(offset)!r}"
 
 
-def _disordered(producer: str, partition: TopicPartition, sent: list[bytes], there: dict[int, bytes]) -> Iterable[str]:
+def _disordered(producer: str, partition: PartitionKey, sent: list[bytes], there: dict[int, bytes]) -> Iterable[str]:
     mine = set(sent)
     got = [value for _, value in sorted(there.items()) if value in mine]
     present = set(got)
@@ -127,7 +128,7 @@ def _disordered(producer: str, partition: TopicPartition, sent: list[bytes], the
         yield f"{partition}: records of {producer} are not in their order"
 
 
-def _incomplete(partition: TopicPartition, values: list[bytes], there: dict[int, bytes], gone: Gone) -> Iterable[str]:
+def _incomplete(partition: PartitionKey, values: list[bytes], there: dict[int, bytes], gone: Gone) -> Iterable[str]:
     """Find a batch that lacks records which can't be gone, or whose records are not in one piece."""
     offsets = {value: offset for offset, value in there.items() if value in values}
     if not offsets:

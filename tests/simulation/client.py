@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
 from pykafka_broker.peers import Address, LinkError, Versions
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -18,7 +19,7 @@ from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.testing.simulation.link import SimLink
 from pykafka_broker.testing.simulation.network import Network, Place
 from pykafka_broker.testing.simulation.timeline import Host
-from tests.simulation.history import History, TopicPartition
+from tests.simulation.history import History
 
 REQUEST_MS = 3_000
 BACKOFF_MS = 60
@@ -58,12 +59,12 @@ class SimClient(Host):
         self.done = False
         self.bootstrap = bootstrap
         self._nodes: dict[int, Place] = {}
-        self.leaders: dict[TopicPartition, tuple[int, int]] = {}  # with the epoch
+        self.leaders: dict[PartitionKey, tuple[int, int]] = {}  # with the epoch
         self.topic_ids: dict[str, bytes] = {}
         self._links: dict[Place, SimLink] = {}
         self._coordinators: dict[tuple[int, str], Place] = {}
         self.rack = ""  # where a client reads from the closest replica
-        self._preferred: dict[TopicPartition, Place] = {}
+        self._preferred: dict[PartitionKey, Place] = {}
 
     # -- the script
 
@@ -95,7 +96,7 @@ class SimClient(Host):
         """Return the wait before the next try."""
         return Wait(BACKOFF_MS // 2 + self.random.randrange(BACKOFF_MS))
 
-    def leader(self, partition: TopicPartition) -> Generator[Ask | Wait, Any, tuple[Place, int]]:
+    def leader(self, partition: PartitionKey) -> Generator[Ask | Wait, Any, tuple[Place, int]]:
         """Return the address and epoch of the partition's leader, as far as this client knows."""
         while True:
             node, epoch = self.leaders.get(partition, (-1, -1))
@@ -121,19 +122,19 @@ class SimClient(Host):
                 if each.leader_epoch >= self.leaders.get(place, (-1, -1))[1]:  # as clients do: no way back
                     self.leaders[place] = each.leader_id, each.leader_epoch
 
-    def forget_leader(self, partition: TopicPartition) -> None:
+    def forget_leader(self, partition: PartitionKey) -> None:
         """Forget the partition's leader but not its epoch, so that older metadata is not believed."""
         known = self.leaders.get(partition)
         if known is not None:
             self.leaders[partition] = -1, known[1]
 
-    def preferred(self, partition: TopicPartition) -> Place | None:
+    def preferred(self, partition: PartitionKey) -> Place | None:
         """Return the follower that the leader has named; a client looks for a closer one now and then."""
         if partition in self._preferred and self.random.random() < 0.05:
             self.prefer(partition, -1)
         return self._preferred.get(partition)
 
-    def prefer(self, partition: TopicPartition, node: int) -> None:
+    def prefer(self, partition: PartitionKey, node: int) -> None:
         """Read from this follower from now on; -1, or a node that is not known: from the leader."""
         self._preferred.pop(partition, None)
         if node in self._nodes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -18,7 +19,6 @@ from pykafka_broker.protocol.messages.update_features_request import FeatureUpda
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.records.record import iter_records
 from tests.simulation.client import Script, SimClient
-from tests.simulation.history import TopicPartition
 from tests.simulation.operators import SET, ask
 from tests.simulation.readers import fetch
 from tests.simulation.sharers import ACCEPT, GROUP_RESOURCE, Sharer, from_the_beginning
@@ -69,7 +69,7 @@ def rejected(client: SimClient) -> set[Source]:
 class LetterReader:
     """A reader of all letters. found: the number of letters of each record."""
 
-    def __init__(self, client: SimClient, partitions: list[TopicPartition]) -> None:
+    def __init__(self, client: SimClient, partitions: list[PartitionKey]) -> None:
         self.found: Counter[Source] = Counter()
         self._client = client
         self._positions = dict.fromkeys(partitions, 0)
@@ -89,7 +89,7 @@ class LetterReader:
         if strange:
             self._client.history.violation(f"there are letters of records that nobody has rejected: {strange}")
 
-    def _read(self, partition: TopicPartition) -> Script:
+    def _read(self, partition: PartitionKey) -> Script:
         data = yield from fetch(self._client, partition, self._positions[partition], committed=False)
         for header, batch in iter_batches(bytes(data.records or b"") if data is not None else b""):
             for record in iter_records(batch, header):

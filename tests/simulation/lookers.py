@@ -8,6 +8,7 @@ the first record that is not older (which is checked when all that was kept is k
 from __future__ import annotations
 
 from pykafka_broker.peers import LinkError
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
@@ -17,7 +18,7 @@ from pykafka_broker.protocol.messages.delete_records_request import (
 from pykafka_broker.testing.simulation.network import Place
 from pykafka_broker.testing.simulation.node import SimNode
 from tests.simulation.client import Ask, Script, SimClient, Wait
-from tests.simulation.history import TimeAnswer, TopicPartition
+from tests.simulation.history import TimeAnswer
 from tests.simulation.layouts import MIN_INSYNC_REPLICAS
 from tests.simulation.readers import EARLIEST, list_offset
 
@@ -26,7 +27,7 @@ HIGH_WATERMARK = -1
 DELETE_MS = 1_500
 
 
-def looker(client: SimClient, partitions: list[TopicPartition], *, timed: bool) -> Script:
+def looker(client: SimClient, partitions: list[PartitionKey], *, timed: bool) -> Script:
     """Ask for offsets of every kind. timed: the records have the timestamps that their producers gave them."""
     random = client.random
     while not client.stopping:
@@ -39,7 +40,7 @@ def looker(client: SimClient, partitions: list[TopicPartition], *, timed: bool) 
         yield Wait(random.randrange(120))
 
 
-def _look(client: SimClient, partition: TopicPartition, kind: int) -> Script:
+def _look(client: SimClient, partition: PartitionKey, kind: int) -> Script:
     history = client.history
     end, start = history.known_end(partition), history.told_starts.get(partition, 0)
     found = yield from list_offset(client, partition, kind, committed=client.random.random() < 0.3 and kind != LATEST)
@@ -55,7 +56,7 @@ def _look(client: SimClient, partition: TopicPartition, kind: int) -> Script:
         history.violation(f"{partition} has {found.offset} as tiered")
 
 
-def _look_for_time(client: SimClient, partition: TopicPartition) -> Script:
+def _look_for_time(client: SimClient, partition: PartitionKey) -> Script:
     history, clock = client.history, client.clock
     wanted = clock.wall - client.random.randrange(2_500)
     end = history.known_end(partition)
@@ -67,7 +68,7 @@ def _look_for_time(client: SimClient, partition: TopicPartition) -> Script:
         history.by_time.append(TimeAnswer(partition, wanted, found.offset, found.timestamp, end, start_is_known))
 
 
-def _is_newest(client: SimClient, partition: TopicPartition) -> bool:
+def _is_newest(client: SimClient, partition: PartitionKey) -> bool:
     """Return whether the leader that has answered is the newest one.
 
     A replaced leader that has not heard of its replacement does not know what was acknowledged since.
@@ -75,7 +76,7 @@ def _is_newest(client: SimClient, partition: TopicPartition) -> bool:
     return client.leaders[partition][1] == client.history.newest_epoch(client.topic_ids[partition[0]], partition[1])
 
 
-def trimmer(client: SimClient, partitions: list[TopicPartition]) -> Script:
+def trimmer(client: SimClient, partitions: list[PartitionKey]) -> Script:
     """Delete records up to some offset, in the middle of batches or up to the high watermark."""
     random = client.random
     while not client.stopping:
@@ -83,7 +84,7 @@ def trimmer(client: SimClient, partitions: list[TopicPartition]) -> Script:
         yield from _trim(client, random.choice(partitions))
 
 
-def _trim(client: SimClient, partition: TopicPartition) -> Script:
+def _trim(client: SimClient, partition: PartitionKey) -> Script:
     history, random = client.history, client.random
     end = history.known_end(partition)
     start = history.told_starts.get(partition, 0)
@@ -109,7 +110,7 @@ def _trim(client: SimClient, partition: TopicPartition) -> Script:
         yield client.backoff()
 
 
-def _outlives_its_leader(client: SimClient, place: Place, partition: TopicPartition) -> bool:
+def _outlives_its_leader(client: SimClient, place: Place, partition: PartitionKey) -> bool:
     """Return whether enough replicas are in sync for a deletion to outlive the leader.
 
     Below `min.insync.replicas` the leader alone may know of the deletion, and an eligible replica that leads next
@@ -121,9 +122,7 @@ def _outlives_its_leader(client: SimClient, place: Place, partition: TopicPartit
     return state is not None and len(state.isr) >= min(MIN_INSYNC_REPLICAS, len(state.replicas))
 
 
-def _note_deleted(
-    client: SimClient, partition: TopicPartition, offset: int, low_watermark: int, *, lasts: bool
-) -> None:
+def _note_deleted(client: SimClient, partition: PartitionKey, offset: int, low_watermark: int, *, lasts: bool) -> None:
     history = client.history
     history.did["deleted up to there"] += 1
     if low_watermark < offset:

@@ -13,6 +13,7 @@ from typing import Any
 
 from pykafka_broker.coordinators.groups.consumer_protocol import read_assignment
 from pykafka_broker.peers import LinkError, Versions
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import (
     ConsumerGroupHeartbeatRequest,
@@ -26,13 +27,12 @@ from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
 from pykafka_broker.protocol.runtime import Message, uuid_text
 from tests.scenarios.groups.actors import assignment, subscription
 from tests.simulation.client import Ask, Script, SimClient, Wait
-from tests.simulation.history import TopicPartition
 
 GROUP = 0  # the kind of coordinator
 HEARTBEAT_MS = 250
 SESSION_MS = 1_200
 REBALANCE_MS = 1_500
-Revoking = Callable[[set[TopicPartition]], Script]
+Revoking = Callable[[set[PartitionKey]], Script]
 # This member, or what it was in this generation, is no more.
 GONE = (
     ErrorCode.UNKNOWN_MEMBER_ID,
@@ -46,14 +46,14 @@ BEHIND = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCo
 class Membership:
     """A membership in a group. epoch: the generation or the member's epoch, -1 while the client is no member."""
 
-    def __init__(self, client: SimClient, group: str, input: list[TopicPartition], instance: str | None) -> None:
+    def __init__(self, client: SimClient, group: str, input: list[PartitionKey], instance: str | None) -> None:
         self.client = client
         self.group = group
         self.instance = instance
         self.member_id = ""
         self.epoch = -1
-        self.assigned: set[TopicPartition] = set()
-        self.positions: dict[TopicPartition, int] = {}  # of those that it has begun to read, while they are its own
+        self.assigned: set[PartitionKey] = set()
+        self.positions: dict[PartitionKey, int] = {}  # of those that it has begun to read, while they are its own
         self._input = input
         self._first_count = len(input)
         self._due = 0  # the next heartbeat
@@ -78,7 +78,7 @@ class Membership:
         else:
             self._due = 0  # there is news
 
-    def own(self, partitions: set[TopicPartition]) -> None:
+    def own(self, partitions: set[PartitionKey]) -> None:
         """Set the assigned partitions, and drop the positions of all others."""
         added = self._input[self._first_count :]
         self.client.history.rare["member was given an added partition"] += any(each in added for each in partitions)
@@ -209,7 +209,7 @@ class ConsumerMembership(Membership):
             if answer.assignment is not None:
                 yield from self._take(self._named(answer.assignment.topic_partitions), revoking)
 
-    def _take(self, wanted: set[TopicPartition], revoking: Revoking) -> Script:
+    def _take(self, wanted: set[PartitionKey], revoking: Revoking) -> Script:
         gone = self.assigned - wanted
         if wanted != self.assigned:
             self.client.history.did["rebalance"] += 1
@@ -219,7 +219,7 @@ class ConsumerMembership(Membership):
         if self.epoch >= 0:
             self.own(wanted)
 
-    def _named(self, topics: Iterable[Any]) -> set[TopicPartition]:
+    def _named(self, topics: Iterable[Any]) -> set[PartitionKey]:
         names = {id: name for name, id in self.client.topic_ids.items()}
         return {(names[each.topic_id], number) for each in topics for number in each.partitions}
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from pykafka_broker.peers import LinkError, Versions
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -39,7 +40,6 @@ from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.testing.simulation.network import Place
 from tests.simulation.client import Ask, Script, SimClient, Wait
-from tests.simulation.history import TopicPartition
 from tests.simulation.keeping import SETTLED
 from tests.simulation.readers import records_of
 
@@ -100,7 +100,7 @@ class Operator:
             yield Wait(random.randrange(60))
             yield from self._reassign("move given up", partition, None)
 
-    def _reassign(self, what: str, partition: TopicPartition, replicas: list[int] | None) -> Script:
+    def _reassign(self, what: str, partition: PartitionKey, replicas: list[int] | None) -> Script:
         topic = ReassignableTopic(partition[0], [ReassignablePartition(partition[1], replicas)])
         answer = yield from ask(self._client, AlterPartitionReassignmentsRequest(2_000, topics=[topic]), (0, 1))
         self._note(what, answer.error_code or answer.responses[0].partitions[0].error_code)
@@ -183,7 +183,7 @@ class Growth:
     other nodes may not have heard of it by then.
     """
 
-    def __init__(self, client: SimClient, partitions: list[TopicPartition], on_added: Callable[[int], None]) -> None:
+    def __init__(self, client: SimClient, partitions: list[PartitionKey], on_added: Callable[[int], None]) -> None:
         """on_added: called with each new partition."""
         self._client = client
         self._partitions = partitions

@@ -10,6 +10,7 @@ from collections.abc import Generator
 from typing import Any
 
 from pykafka_broker.peers import LinkError
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
@@ -22,11 +23,11 @@ from pykafka_broker.protocol.messages.txn_offset_commit_request import (
 from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.compression import GZIP, NONE
 from tests.simulation.client import Ask, Script, SimClient, Wait
-from tests.simulation.history import Ending, TopicPartition, Transaction
+from tests.simulation.history import Ending, Transaction
 from tests.simulation.memberships import GROUP
 
 TRANSACTION = 1
-OF: TopicPartition = "t", 0  # the partition that offsets are committed for
+OF: PartitionKey = "t", 0  # the partition that offsets are committed for
 PRODUCE_MS = 2_000
 TRANSACTION_MS = 2_000
 LONG_MS = 600_000  # longer than a run
@@ -50,10 +51,10 @@ class Identity:
 
     def __init__(self, id: int, epoch: int) -> None:
         self.id, self.epoch = id, epoch
-        self.sequences: dict[TopicPartition, int] = {}
+        self.sequences: dict[PartitionKey, int] = {}
 
     def batch(
-        self, client: SimClient, partition: TopicPartition, records: list[KeyValue], *, transactional: bool
+        self, client: SimClient, partition: PartitionKey, records: list[KeyValue], *, transactional: bool
     ) -> bytes:
         builder = BatchBuilder(
             producer_id=self.id,
@@ -74,7 +75,7 @@ def codec_of(client: SimClient, records: list[KeyValue]) -> int:
     return GZIP if len(records) > MOST_UNCOMPRESSED and client.random.random() < 0.3 else NONE
 
 
-def keyed(client: SimClient, partition: TopicPartition, values: list[bytes]) -> list[KeyValue]:
+def keyed(client: SimClient, partition: PartitionKey, values: list[bytes]) -> list[KeyValue]:
     """Return the records for these values, with keys where the partition's topic is compacted."""
     history = client.history
     if partition[0] != history.topic or not history.keeping.keyed:
@@ -106,7 +107,7 @@ def identity(
 def produce(
     client: SimClient,
     who: Identity,
-    partition: TopicPartition,
+    partition: PartitionKey,
     records: list[KeyValue],
     transactional_id: str | None = None,
 ) -> Script:
@@ -138,7 +139,7 @@ def _final(client: SimClient, transactional_id: str | None) -> tuple[ErrorCode, 
     return (*ended, *FORGOTTEN) if client.history.keeping.lossy else ended
 
 
-def idempotent(client: SimClient, partitions: list[TopicPartition]) -> Script:
+def idempotent(client: SimClient, partitions: list[PartitionKey]) -> Script:
     """Produce batches of numbered values, each to a random partition."""
     history = client.history
     number = 0
@@ -164,7 +165,7 @@ def idempotent(client: SimClient, partitions: list[TopicPartition]) -> Script:
             return
 
 
-def _bury(client: SimClient, who: Identity, partition: TopicPartition) -> Script:
+def _bury(client: SimClient, who: Identity, partition: PartitionKey) -> Script:
     """Write a tombstone for a random key."""
     history, key = client.history, KEYS[client.random.randrange(len(KEYS))]
     base = yield from produce(client, who, partition, [(key, None)])
@@ -175,7 +176,7 @@ def _bury(client: SimClient, who: Identity, partition: TopicPartition) -> Script
         history.doubtful.add((partition, key))
 
 
-def careless(client: SimClient, partitions: list[TopicPartition]) -> Script:
+def careless(client: SimClient, partitions: list[PartitionKey]) -> Script:
     """Send batches once, with acks=1: they may be lost, but neither come twice nor in another order."""
     history = client.history
     number = 0
@@ -206,7 +207,7 @@ def careless(client: SimClient, partitions: list[TopicPartition]) -> Script:
         yield Wait(client.random.randrange(60))
 
 
-def unheard(client: SimClient, partitions: list[TopicPartition]) -> Script:
+def unheard(client: SimClient, partitions: list[PartitionKey]) -> Script:
     """Send batches with acks=0, which get no answer: each is stored once and whole, or not at all.
 
     Batches of one connection keep their order; those of two connections may overtake each other.
@@ -244,7 +245,7 @@ class Transactional:
     """
 
     def __init__(
-        self, client: SimClient, partitions: list[TopicPartition], *, patient: bool = False, fleeting: bool = False
+        self, client: SimClient, partitions: list[PartitionKey], *, patient: bool = False, fleeting: bool = False
     ) -> None:
         self._client = client
         self._patient = patient

@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from pykafka_broker.peers import LinkError, Versions
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -41,7 +42,6 @@ from pykafka_broker.records.control import read_end_transaction_marker
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.records.record import iter_records
 from tests.simulation.client import Ask, Script, SimClient, Wait
-from tests.simulation.history import TopicPartition
 from tests.simulation.memberships import BEHIND, GONE, GROUP, Membership
 from tests.simulation.producers import OF
 
@@ -59,7 +59,7 @@ class OutOfRange(Exception):
 
 
 def fetch(
-    client: SimClient, partition: TopicPartition, offset: int, *, committed: bool
+    client: SimClient, partition: PartitionKey, offset: int, *, committed: bool
 ) -> Generator[Ask | Wait, Any, PartitionData | None]:
     """Return the records from `offset` on; None: try again. Raises OutOfRange where records may go."""
     topic, number = partition
@@ -90,13 +90,13 @@ def fetch(
     return None
 
 
-def may_be_gone(client: SimClient, partition: TopicPartition) -> bool:
+def may_be_gone(client: SimClient, partition: PartitionKey) -> bool:
     """Return whether a reader may be told that its position is out of range."""
     lossy = partition[0] == client.history.topic and client.history.keeping.lossy
     return client.history.deletes(partition) or lossy
 
 
-def _follow(client: SimClient, partition: TopicPartition, offset: int) -> Script:
+def _follow(client: SimClient, partition: PartitionKey, offset: int) -> Script:
     """Ask the leader for the start of the log; raise OutOfRange with it if `offset` lies below."""
     found = yield from list_offset(client, partition, EARLIEST)
     if found is not None and (found.offset > offset or client.history.keeping.lossy):
@@ -107,7 +107,7 @@ def _follow(client: SimClient, partition: TopicPartition, offset: int) -> Script
 
 
 def list_offset(
-    client: SimClient, partition: TopicPartition, timestamp: int, *, committed: bool = False
+    client: SimClient, partition: PartitionKey, timestamp: int, *, committed: bool = False
 ) -> Generator[Ask | Wait, Any, ListOffsetsPartitionResponse | None]:
     """Ask the leader once; return None without an answer, or after a retriable error."""
     place, epoch = yield from client.leader(partition)
@@ -147,7 +147,7 @@ def _begin(aborted: list[AbortedTransaction], last_offset: int, gone: set[int]) 
         gone.add(aborted.pop(0).producer_id)
 
 
-def reader(client: SimClient, partition: TopicPartition, *, committed: bool) -> Script:
+def reader(client: SimClient, partition: PartitionKey, *, committed: bool) -> Script:
     """Read the partition from its beginning, and go on with new records until the client stops."""
     offset = 0
     while not client.stopping:
@@ -165,7 +165,7 @@ def reader(client: SimClient, partition: TopicPartition, *, committed: bool) -> 
 
 
 def read_whole(
-    client: SimClient, partition: TopicPartition, found: dict[int, bytes], *, committed: bool
+    client: SimClient, partition: PartitionKey, found: dict[int, bytes], *, committed: bool
 ) -> Generator[Ask | Wait, Any, int]:
     """Read everything up to the high watermark, or the last stable offset, and return that bound."""
     offset = 0
@@ -211,7 +211,7 @@ def committer(client: SimClient, group: str, *, asking: float = 0.3) -> Script:
 
 
 def committed_offset(
-    client: SimClient, group: str, partition: TopicPartition, member: Membership | None = None
+    client: SimClient, group: str, partition: PartitionKey, member: Membership | None = None
 ) -> Generator[Ask | Wait, Any, int | None]:
     """Return the group's committed offset, and check its bounds.
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from pykafka_broker.coordinators.share.state import UNINITIALIZED
 from pykafka_broker.peers import LinkError
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_share_group_offsets_request import (
     AlterShareGroupOffsetsRequest,
@@ -41,7 +42,6 @@ from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.testing.simulation.network import Place
 from tests.simulation.client import Ask, Script, SimClient, Wait
 from tests.simulation.history import Place as Key
-from tests.simulation.history import TopicPartition
 from tests.simulation.memberships import GONE, GROUP, HEARTBEAT_MS
 from tests.simulation.operators import SET, ask
 
@@ -84,7 +84,7 @@ class Sharer:
         self.topic = topic
         self.member_id = uuid_text(client.random.randbytes(16))
         self.epoch = 0
-        self._assigned: list[TopicPartition] = []
+        self._assigned: list[PartitionKey] = []
         self._due = 0
         self._sessions: dict[Place, int] = {}  # the epoch of the next request there
         self.left_open: set[Place] = set()  # where a session, and its locks, may be there for a while
@@ -139,7 +139,7 @@ class Sharer:
                 parts = answer.assignment.topic_partitions
                 self._assigned = sorted((self.topic, number) for each in parts for number in each.partitions)
 
-    def _take(self, partition: TopicPartition) -> Script:
+    def _take(self, partition: PartitionKey) -> Script:
         """Fetch records through the session with the partition's leader, and accept them at once."""
         accepted = {key: set(offsets) for key, offsets in self.client.history.accepted.items()}
         place, _ = yield from self.client.leader(partition)
@@ -180,7 +180,7 @@ class Sharer:
         history.did["shared"] += len(given)
 
     def _ask(
-        self, place: Place, partition: TopicPartition, request: ShareFetchRequest | ShareAcknowledgeRequest
+        self, place: Place, partition: PartitionKey, request: ShareFetchRequest | ShareAcknowledgeRequest
     ) -> Generator[Ask | Wait, Any, list[Any]]:
         """Return the answer's partitions; after an error none, and the next request opens a new session."""
         answer = yield Ask(place, request, (1, 1))
@@ -207,7 +207,7 @@ class Rewinding:
     member's session has ended. Then another group takes the place of this one.
     """
 
-    def __init__(self, client: SimClient, partitions: list[TopicPartition]) -> None:
+    def __init__(self, client: SimClient, partitions: list[PartitionKey]) -> None:
         self._client = client
         self._partitions = partitions
         self._number = 0
@@ -249,7 +249,7 @@ class Rewinding:
         history.shared.add(self._group)
         yield from from_the_beginning(self._client, self._group)
 
-    def _rewind(self, partition: TopicPartition) -> Script:
+    def _rewind(self, partition: PartitionKey) -> Script:
         """Set the group's start offset of the partition at random, and check that the group begins there."""
         client, history, key = self._client, self._client.history, (self._group, partition)
         offset = client.random.randrange(history.known_end(partition) + 1)
@@ -285,7 +285,7 @@ class Rewinding:
         yield self._client.backoff()
         return -1
 
-    def _check(self, partition: TopicPartition, offset: int) -> Script:
+    def _check(self, partition: PartitionKey, offset: int) -> Script:
         """Describe the start offset until it is answered, and compare it.
 
         A state that the broker can't read looks like none, as with Kafka; such an answer is asked again a few times.

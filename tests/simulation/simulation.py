@@ -16,6 +16,7 @@ from types import MappingProxyType, TracebackType
 from typing import Self
 
 from pykafka_broker.cluster.image import MetadataDelta
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import (
     CreatableTopic,
@@ -30,7 +31,7 @@ from tests.simulation import dead_letters
 from tests.simulation.checks import Found, Gone, check_history
 from tests.simulation.client import Ask, Script, SimClient, Wait
 from tests.simulation.equality import differences, leftovers, undecided, unsettled
-from tests.simulation.history import History, TopicPartition
+from tests.simulation.history import History
 from tests.simulation.keeping import KEPT, Keeping
 from tests.simulation.lookers import looker, trimmer
 from tests.simulation.memberships import ClassicMembership, ConsumerMembership, Membership
@@ -86,9 +87,9 @@ class Simulation:
         self.watch = Watch(self.network, self.nodes, self.history)
         self.clients: list[SimClient] = []
         self.workers: list[SimClient] = []  # clients that go on until all records are processed
-        self.partitions: list[TopicPartition] = []
-        self.output: list[TopicPartition] = []
-        self.letters: list[TopicPartition] = []
+        self.partitions: list[PartitionKey] = []
+        self.output: list[PartitionKey] = []
+        self.letters: list[PartitionKey] = []
         self._defects = Defects(
             lambda text: self.history.violation(text), lambda: any(node.has_lost_disks for node in self.nodes.values())
         )
@@ -142,7 +143,7 @@ class Simulation:
 
     def _create(
         self, name: str, partitions: int, replicas: int, configs: Mapping[str, str] = MappingProxyType({})
-    ) -> list[TopicPartition]:
+    ) -> list[PartitionKey]:
         def create(client: SimClient) -> Script:
             own = [CreatableTopicConfig(*each) for each in configs.items()]
             request = CreateTopicsRequest([CreatableTopic(name, partitions, replicas, configs=own)], 1000)
@@ -180,7 +181,7 @@ class Simulation:
         if keeping.trimmed:
             self.do("d", lambda client: trimmer(client, partitions))
 
-    def _read(self, partition: TopicPartition) -> None:
+    def _read(self, partition: PartitionKey) -> None:
         self.do(f"r{partition[1]}", partial(reader, partition=partition, committed=bool(partition[1] % 2)))
 
     def near_readers_begin(self) -> None:
@@ -189,7 +190,7 @@ class Simulation:
             for partition in self.partitions if node.is_broker else ():
                 self._read_near(node, partition)
 
-    def _read_near(self, node: SimNode, partition: TopicPartition) -> None:
+    def _read_near(self, node: SimNode, partition: PartitionKey) -> None:
         def near(client: SimClient) -> Script:
             client.rack = node.name
             return reader(client, partition, committed=bool((partition[1] + node.id) % 2))

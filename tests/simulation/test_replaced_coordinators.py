@@ -13,13 +13,13 @@ import pytest
 from pykafka_broker.broker.coordinators.coordinator_log import partition_for
 from pykafka_broker.broker.coordinators.group_host import GroupHost
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.testing.simulation.node import SimNode
 from tests.simulation.client import Ask, Script, SimClient, Wait
-from tests.simulation.history import TopicPartition
 from tests.simulation.layouts import CLUSTER_ID, cluster
 from tests.simulation.memberships import ConsumerMembership
 from tests.simulation.producers import OF
@@ -37,7 +37,7 @@ def old_offsets(simulation: Simulation | None) -> tuple[Message, int]:
     return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(GROUP, topics=None)]), 8
 
 
-def gives_back(partitions: set[TopicPartition]) -> Script:
+def gives_back(partitions: set[PartitionKey]) -> Script:
     yield Wait(0)
 
 

@@ -14,9 +14,10 @@ from unittest.mock import patch
 
 from pykafka_broker.cluster.image import PartitionImage
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.testing.simulation.network import Network
 from pykafka_broker.testing.simulation.node import QUICK_DISK_MS, SimNode
-from tests.simulation.history import History, TopicPartition
+from tests.simulation.history import History
 from tests.simulation.keeping import SEGMENT_BYTES
 
 LOOK_MS = 100
@@ -168,7 +169,7 @@ class Watch:
         elif keeping.retention_ms is None:
             self._violation(f"{key} on {node.name} begins at {start}, and nobody asked for that")
 
-    def _check_age(self, partition: TopicPartition, before: int, start: int, retention_ms: int) -> None:
+    def _check_age(self, partition: PartitionKey, before: int, start: int, retention_ms: int) -> None:
         history, now = self.history, self._network.timeline.now
         young = [
             offset

@@ -12,6 +12,7 @@ from collections.abc import Generator
 from typing import Any
 
 from pykafka_broker.peers import LinkError
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
@@ -24,7 +25,7 @@ from pykafka_broker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestTopic,
 )
 from tests.simulation.client import Ask, Script, SimClient, Wait
-from tests.simulation.history import TopicPartition, Transaction, output_value
+from tests.simulation.history import Transaction, output_value
 from tests.simulation.memberships import BEHIND, GONE, GROUP, Membership
 from tests.simulation.producers import ENDED, Identity, TransactionLost, end_transaction, identity, produce
 from tests.simulation.readers import OutOfRange, committed_offset, fetch, records_of
@@ -73,13 +74,13 @@ class Worker:
     def _over(self) -> bool:
         return self.client.stopping and self.client.history.is_worked_off(self.membership.group)
 
-    def _begin(self, partition: TopicPartition) -> Script:
+    def _begin(self, partition: PartitionKey) -> Script:
         member = self.membership
         offset = yield from committed_offset(self.client, member.group, partition, member)
         if offset is not None:
             self.membership.positions[partition] = max(offset, 0)
 
-    def _read(self, partition: TopicPartition) -> Script:
+    def _read(self, partition: PartitionKey) -> Script:
         offset = self.membership.positions[partition]
         try:
             found = yield from fetch(self.client, partition, offset, committed=True)
@@ -101,15 +102,15 @@ class Worker:
 
     # -- what differs
 
-    def process(self, partition: TopicPartition, records: Read, end: int) -> Generator[Ask | Wait, Any, bool]:
+    def process(self, partition: PartitionKey, records: Read, end: int) -> Generator[Ask | Wait, Any, bool]:
         """Process the records; return whether this succeeded, so that reading goes on at `end`."""
         raise NotImplementedError
 
-    def at_end(self, partition: TopicPartition) -> Script:
+    def at_end(self, partition: PartitionKey) -> Script:
         """Act on having read everything that there is for now."""
         raise NotImplementedError
 
-    def revoking(self, partitions: set[TopicPartition]) -> Script:
+    def revoking(self, partitions: set[PartitionKey]) -> Script:
         """Act on the loss of partitions to other members."""
         raise NotImplementedError
 
@@ -117,7 +118,7 @@ class Worker:
 class AtLeastOnce(Worker):
     """A worker that commits now and then, at the end of a partition, and when it gives a partition back."""
 
-    def process(self, partition: TopicPartition, records: Read, end: int) -> Generator[Ask | Wait, Any, bool]:
+    def process(self, partition: PartitionKey, records: Read, end: int) -> Generator[Ask | Wait, Any, bool]:
         processed = self.client.history.processed[self.membership.group, partition]
         processed.update(offset for offset, _ in records)
         self.client.history.did["processed"] += len(records)
@@ -125,19 +126,19 @@ class AtLeastOnce(Worker):
             yield from self._commit({partition: end})
         return True
 
-    def at_end(self, partition: TopicPartition) -> Script:
+    def at_end(self, partition: PartitionKey) -> Script:
         key = self.membership.group, partition
         if self.client.history.committed_offsets.get(key, 0) < self.membership.positions[partition]:
             yield from self._commit({partition: self.membership.positions[partition]})
 
-    def revoking(self, partitions: set[TopicPartition]) -> Script:
+    def revoking(self, partitions: set[PartitionKey]) -> Script:
         positions = {
             each: self.membership.positions[each] for each in sorted(partitions) if each in self.membership.positions
         }
         if positions:
             yield from self._commit(positions)
 
-    def _commit(self, positions: dict[TopicPartition, int]) -> Script:
+    def _commit(self, positions: dict[PartitionKey, int]) -> Script:
         """Commit the positions until they are acknowledged or refused."""
         client, member = self.client, self.membership
         while member.epoch >= 0:
@@ -166,7 +167,7 @@ class AtLeastOnce(Worker):
 class ExactlyOnce(Worker):
     """A worker that writes one output record for each record, to another topic; the value names the input record."""
 
-    def __init__(self, client: SimClient, membership: Membership, output: list[TopicPartition]) -> None:
+    def __init__(self, client: SimClient, membership: Membership, output: list[PartitionKey]) -> None:
         super().__init__(client, membership)
         self._who = Identity(-1, -1)
         self._output = output
@@ -180,16 +181,16 @@ class ExactlyOnce(Worker):
         yield from super().script()
         yield from identity(self.client, self._id)
 
-    def at_end(self, partition: TopicPartition) -> Script:
+    def at_end(self, partition: PartitionKey) -> Script:
         """Commit a position that lies behind deleted records, if it is not committed yet."""
         position = self.membership.positions[partition]
         if self.client.history.committed_offsets.get((self.membership.group, partition), 0) < position:
             yield from self.process(partition, [], position)
 
-    def revoking(self, partitions: set[TopicPartition]) -> Script:
+    def revoking(self, partitions: set[PartitionKey]) -> Script:
         yield from ()
 
-    def process(self, partition: TopicPartition, records: Read, end: int) -> Generator[Ask | Wait, Any, bool]:
+    def process(self, partition: PartitionKey, records: Read, end: int) -> Generator[Ask | Wait, Any, bool]:
         client = self.client
         transaction = Transaction(self._id)
         client.history.transactions.append(transaction)
@@ -214,11 +215,11 @@ class ExactlyOnce(Worker):
             self.membership.positions.clear()  # what is committed is asked anew
         return fine
 
-    def _output_of(self, partition: TopicPartition, offset: int) -> bytes:
+    def _output_of(self, partition: PartitionKey, offset: int) -> bytes:
         self._number += 1
         return output_value(self.client.name, self._number, self.membership.group, partition, offset)
 
-    def _commit_offset(self, partition: TopicPartition, offset: int) -> Generator[Ask | Wait, Any, bool]:
+    def _commit_offset(self, partition: PartitionKey, offset: int) -> Generator[Ask | Wait, Any, bool]:
         """Commit the offset in the transaction; return whether the group accepts it from this member."""
         client, member, who = self.client, self.membership, self._who
         part = TxnOffsetCommitRequestPartition(partition[1], offset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -15,6 +16,7 @@ import pytest
 
 from pykafka_broker.platform import KILL
 from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, WaitTimeout
+from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
 from pykafka_broker.testing.cluster import cluster_id_in, format_directories, new_cluster_id
 from tests.testing.test_process import wait_until_gone
 
@@ -147,6 +149,17 @@ def test_all_nodes_end_whatever_one_of_them_raises(monkeypatch: pytest.MonkeyPat
         cluster.close()
     assert not controller.running
     assert not any(node._cleanup.alive for node in (broker, controller))
+
+
+def test_a_closed_cluster_says_so_like_a_closed_broker() -> None:
+    cluster = KafkaCluster()
+    cluster._make_nodes()
+    cluster.close()
+    for begin in (cluster.start, cluster.__enter__):
+        with pytest.raises(BrokerError, match="the cluster is closed"):
+            begin()
+    with pytest.raises(BrokerError, match="the cluster is closed"):
+        asyncio.run(AsyncKafkaCluster.of(cluster).__aenter__())
 
 
 def test_a_start_without_its_port_leaves_no_port_reserved() -> None:

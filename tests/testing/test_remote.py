@@ -8,7 +8,7 @@ import pytest
 
 from pykafka_broker.testing import AsyncRemoteBroker, KafkaBroker, RemoteBroker
 from pykafka_broker.testing.async_client import AsyncControlClient
-from pykafka_broker.testing.control_client import ControlClient
+from pykafka_broker.testing.control_client import ControlClient, address_of
 from tests.control.test_other_nodes import answering
 
 
@@ -46,3 +46,7 @@ def test_who_is_not_there_is_named() -> None:
             asyncio.run(AsyncRemoteBroker(url).topics())
     with KafkaBroker() as broker, pytest.raises(ConnectionError, match=f"^http://{broker.bootstrap_servers}: "):
         RemoteBroker(f"http://{broker.bootstrap_servers}").topics()
+
+
+def test_a_url_without_a_port_has_that_of_http() -> None:
+    assert address_of("http://broker.example") == ("broker.example", 80)

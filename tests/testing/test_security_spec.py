@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import ssl
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,10 @@ from kafka import KafkaProducer
 from kafka.errors import TopicAuthorizationFailedError
 
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
-from pykafka_broker.testing import KafkaBroker
+from pykafka_broker.testing import BrokerError, KafkaBroker
+from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.security_spec import (
     Authority,
-    NoCryptography,
     parse_acls,
 )
 
@@ -194,17 +194,14 @@ def test_another_host_and_another_authority_are_refused(contexts: tuple[ssl.SSLC
         shake_hands(ssl.create_default_context(cadata=Authority().pem), contexts[1], "localhost")
 
 
-def test_who_has_no_cryptography_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = builtins.__import__
-
-    def without(name: str, *rest: Any) -> Any:
-        if name.startswith("cryptography"):
-            raise ImportError(name)
-        return plain(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(NoCryptography, match=r"pip install cryptography$"):
-        Authority()
+def test_a_secured_broker_without_cryptography_says_in_one_line_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.asymmetric", None)
+    with pytest.raises(BrokerError, match=r"pip install cryptography$") as caught:
+        KafkaBroker(security="ssl")
+    assert caught.value.__suppress_context__
+    assert told_to_the_test(caught), "pytest shows only the line of the test"
 
 
 NAMES = ("alice", "bob")

@@ -9,8 +9,7 @@ from pykafka_broker.cli.commands import is_tool
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.config.properties import format_properties
 from pykafka_broker.testing import KafkaBroker
-from pykafka_broker.tools.features import _level_of
-from pykafka_broker.tools.frame import ToolUsageError, main
+from pykafka_broker.tools.frame import main
 from pykafka_broker.tools.reassign_partitions import _broker_list
 from tests.tools.asking import Asked
 
@@ -175,13 +174,6 @@ def test_a_file_that_is_of_no_controller(
     arguments = ["--bootstrap-server", "127.0.0.1:1", "--command-config", str(file), "add-controller"]
     assert main("metadata-quorum", arguments) == 1
     assert says in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("text", "level"), [("v=+7", 7), ("v=00000017", 17), ("v= 7", 7)])
-def test_a_level_is_a_short_of_java(text: str, level: int) -> None:
-    assert _level_of(text) == ("v", level)
-    with pytest.raises(ToolUsageError, match="unable to parse 40000 as a short"):
-        _level_of("v=40000")
 
 
 @pytest.mark.parametrize(("text", "taken"), [("+5", True), ("-1", True), ("99999999999", False), (" 5", False)])

@@ -17,7 +17,7 @@ from pykafka_broker.config import TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.common_form import RecordLimits, sound_at_once
-from pykafka_broker.records.compression import ANY_SIZE, NONE, ZSTD, codec_by_name
+from pykafka_broker.records.compression import ANY_SIZE, NONE, ZSTD, codec_by_name, level_of
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, TruncatedBatch, UnsupportedCompression
 from pykafka_broker.records.header import (
     CODEC_MASK,
@@ -169,7 +169,7 @@ class BatchCheck:
         if self._codec != self._header.codec:
             if self._header.has_producer_id and self._header.producer_epoch < 0:
                 raise RefusedByLog(ErrorCode.UNKNOWN_SERVER_ERROR, "A new batch can't have a negative producer epoch")
-            level, renumber = _level(self._config, self._codec), self._records.misnumbered
+            level, renumber = level_of(self._config), self._records.misnumbered
             from pykafka_broker.records.conversion import with_codec
 
             self._own = yield from with_codec(self._header, self._records.data, self._codec, level, renumber=renumber)
@@ -340,14 +340,3 @@ def _why(record: RefusedRecord, limits: RecordLimits) -> str:
 def _codec_for(header: BatchHeader, config: TopicConfig) -> int:
     name = config.compression_type
     return header.codec if name == AS_PRODUCED else codec_by_name(name)
-
-
-def _level(config: TopicConfig, codec: int) -> int | None:
-    from pykafka_broker.records.compression import GZIP, LZ4
-
-    levels = {
-        GZIP: config.compression_gzip_level,
-        LZ4: config.compression_lz4_level,
-        ZSTD: config.compression_zstd_level,
-    }
-    return levels.get(codec)

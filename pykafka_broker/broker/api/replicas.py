@@ -35,7 +35,7 @@ from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.log_directory import LogDirectory, may_move
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.enums import AclOperation, AclResourceType, by_topic
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType, PartitionKey, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
 from pykafka_broker.protocol.messages.alter_partition_reassignments_response import AlterPartitionReassignmentsResponse
@@ -62,7 +62,6 @@ from pykafka_broker.protocol.messages.list_partition_reassignments_response impo
 )
 from pykafka_broker.steps import Pace
 
-TopicPartition = tuple[str, int]
 _DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
@@ -147,7 +146,7 @@ def _described(
                 asked[topic.topic, index] = None
                 if pace.due():
                     yield None
-    by_directory: dict[int, list[TopicPartition]] = {}
+    by_directory: dict[int, list[PartitionKey]] = {}
     for partition in asked:
         directory = services.logs.directory_of(partition)
         if directory is not None:
@@ -160,7 +159,7 @@ def _described(
 
 
 def _described_directory(
-    services: Services, directory: LogDirectory, partitions: list[TopicPartition], asked: Iterable[TopicPartition]
+    services: Services, directory: LogDirectory, partitions: list[PartitionKey], asked: Iterable[PartitionKey]
 ) -> DescribeLogDirsResult:
     """Describe a directory.
 

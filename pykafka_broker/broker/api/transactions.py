@@ -33,10 +33,9 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import DONE, Answer, lost, when_committed
 from pykafka_broker.coordinators.groups.offsets import TXN_TOPIC_IDS_FROM
 from pykafka_broker.coordinators.transactions.coordinator import ProducerReply
-from pykafka_broker.coordinators.transactions.transaction import TopicPartition
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.enums import AclOperation, AclResourceType, by_topic
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType, PartitionKey, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from pykafka_broker.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
@@ -114,20 +113,20 @@ def add_partitions_to_txn(
     return services.transactions.shards.when_committed(response, *claimed)
 
 
-def _is_concurrent(codes: Mapping[TopicPartition, ErrorCode]) -> bool:
+def _is_concurrent(codes: Mapping[PartitionKey, ErrorCode]) -> bool:
     """Return whether a transaction's producer is only told to come back (CONCURRENT_TRANSACTIONS)."""
     return next(iter(codes.values()), ErrorCode.NONE) is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 def _add(
     services: Services, context: RequestContext, transaction: AddPartitionsToTxnTransaction
-) -> tuple[Mapping[TopicPartition, ErrorCode], list[AddPartitionsToTxnTopic]]:
+) -> tuple[Mapping[PartitionKey, ErrorCode], list[AddPartitionsToTxnTopic]]:
     """Add partitions to a transaction, or verify the partitions.
 
     Returns:
         the outcome by partition, and the topics of the answer: where partitions differ, each of them once.
     """
-    codes: dict[TopicPartition, ErrorCode] = {}
+    codes: dict[PartitionKey, ErrorCode] = {}
     is_client = context.api_version < _BATCHED_FROM
     if is_client and not services.allows(
         context, AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, transaction.transactional_id
@@ -159,12 +158,12 @@ def _add(
     return dict.fromkeys(codes, _known_code(code, context.api_version)), transaction.topics
 
 
-def _each_once(partitions: Iterable[TopicPartition]) -> list[AddPartitionsToTxnTopic]:
+def _each_once(partitions: Iterable[PartitionKey]) -> list[AddPartitionsToTxnTopic]:
     return [AddPartitionsToTxnTopic(topic, indexes) for topic, indexes in by_topic(partitions).items()]
 
 
 def _topic_results(
-    topics: list[AddPartitionsToTxnTopic], codes: Mapping[TopicPartition, ErrorCode]
+    topics: list[AddPartitionsToTxnTopic], codes: Mapping[PartitionKey, ErrorCode]
 ) -> list[AddPartitionsToTxnTopicResult]:
     return [
         AddPartitionsToTxnTopicResult(

@@ -18,9 +18,9 @@ from pykafka_broker.broker.channels import RequestBatcher
 from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.waiting.future import Future
-from pykafka_broker.coordinators.transactions.transaction import TopicPartition
 from pykafka_broker.errors import ApiError
 from pykafka_broker.peers import LinkError
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -78,7 +78,7 @@ class PartitionVerification(Future[ErrorCode]):
         super().__init__()
         self.asker = asker
         self.until_ms = until_ms  # it may be asked again
-        self.partition: TopicPartition = (partition.topic, partition.index)
+        self.partition: PartitionKey = (partition.topic, partition.index)
         self._since = _last_end(partition, asker[1])
 
     def holds(self, partition: Partition) -> bool:
@@ -105,7 +105,7 @@ class AddPartitionsToTxnManager(RequestBatcher[PartitionVerification]):
         self,
         node: ServerNode,
         find: Callable[[str], int | None],
-        add_or_verify_here: Callable[[Asker, TopicPartition], LocalVerdict],
+        add_or_verify_here: Callable[[Asker, PartitionKey], LocalVerdict],
     ) -> None:
         super().__init__(node)
         self._find = find
@@ -189,7 +189,7 @@ class AddPartitionsToTxnManager(RequestBatcher[PartitionVerification]):
         return AddPartitionsToTxnRequest(transactions)
 
     def _complete(self, wanted: list[PartitionVerification], answer: Message | LinkError) -> None:
-        verdicts: dict[tuple[str, TopicPartition], ErrorCode] = {}
+        verdicts: dict[tuple[str, PartitionKey], ErrorCode] = {}
         whole = ErrorCode.NETWORK_EXCEPTION
         if isinstance(answer, AddPartitionsToTxnResponse):
             verdicts = dict(_verdicts(answer))
@@ -199,7 +199,7 @@ class AddPartitionsToTxnManager(RequestBatcher[PartitionVerification]):
             self._conclude(verification, verdicts.get((verification.asker[0], verification.partition), whole))
 
 
-def _verdicts(answer: AddPartitionsToTxnResponse) -> Iterable[tuple[tuple[str, TopicPartition], ErrorCode]]:
+def _verdicts(answer: AddPartitionsToTxnResponse) -> Iterable[tuple[tuple[str, PartitionKey], ErrorCode]]:
     for result in answer.results_by_transaction:
         for topic in result.topic_results:
             for one in topic.results_by_partition:

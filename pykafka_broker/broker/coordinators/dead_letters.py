@@ -20,7 +20,6 @@ from pykafka_broker.broker.channels import RequestBatcher
 from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.waiting.future import Future, Steps
 from pykafka_broker.cluster.topic_names import check_topic_name
-from pykafka_broker.config import TopicConfig
 from pykafka_broker.config.group import GroupConfig
 from pykafka_broker.coordinators.share.dead_letters import DeadLetters, Original, letter_batches
 from pykafka_broker.coordinators.share.state import ShareKey
@@ -33,7 +32,7 @@ from pykafka_broker.protocol.messages.create_topics_request import CreatableTopi
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.messages.produce_response import ProduceResponse
 from pykafka_broker.protocol.runtime import Message
-from pykafka_broker.records.compression import GZIP, LZ4, NONE, ZSTD, codec_by_name
+from pykafka_broker.records.compression import NONE, codec_by_name, level_of
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, UnsupportedCompression
 from pykafka_broker.records.header import iter_batches, set_max_timestamp
 from pykafka_broker.records.record import iter_records
@@ -188,7 +187,7 @@ class DeadLetterWriter:
         if settings.errors_deadletterqueue_copy_record_enable:
             originals = _originals(self._node.replicas.leader(source.name, key.partition).log, letters)
         config = self._node.topic_config(topic)
-        codec, level = _codec_for(config)
+        codec = NONE if config.compression_type == "producer" else codec_by_name(config.compression_type)
         batches = letter_batches(
             letters,
             originals,
@@ -198,7 +197,7 @@ class DeadLetterWriter:
             max_bytes=config.max_message_bytes,
             now=self._node.clock.wall,
             codec=codec,
-            level=level,
+            level=level_of(config),
         )
         for number, batch in enumerate(batches):
             if number:
@@ -286,19 +285,6 @@ class DeadLetterWriter:
         self._pauses = [each for each in self._pauses if each[0] > now]
         for pause in over:
             pause.complete(None)
-
-
-def _codec_for(config: TopicConfig) -> tuple[int, int | None]:
-    """Return the codec and the level of a topic's batches."""
-    if config.compression_type in ("producer", "uncompressed"):
-        return NONE, None
-    levels = {
-        GZIP: config.compression_gzip_level,
-        LZ4: config.compression_lz4_level,
-        ZSTD: config.compression_zstd_level,
-    }
-    codec = codec_by_name(config.compression_type)
-    return codec, levels.get(codec)
 
 
 def _refused(why: str) -> ApiError:

@@ -46,8 +46,9 @@ from pykafka_broker.coordinators.transactions.coordinator import (
     TransactionCoordinator,
     TransactionSettings,
 )
-from pykafka_broker.coordinators.transactions.transaction import TopicPartition, TransactionMetadata
+from pykafka_broker.coordinators.transactions.transaction import TransactionMetadata
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.stored_keys import TRANSACTION_RECORDS
 from pykafka_broker.records.record import BatchRecord
@@ -190,7 +191,7 @@ class TransactionHost:
         """Return the transaction of an id, if any; ApiError if the node can't speak for the id."""
         return self._find(transactional_id)[1].transactions.get(transactional_id)
 
-    def unwritten(self, transactional_id: str, transaction: TransactionMetadata) -> frozenset[TopicPartition]:
+    def unwritten(self, transactional_id: str, transaction: TransactionMetadata) -> frozenset[PartitionKey]:
         """Return the partitions still without a marker."""
         return transaction.partitions - self._markers.done(transactional_id)
 
@@ -214,7 +215,7 @@ class TransactionHost:
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
-        partitions: Iterable[TopicPartition],
+        partitions: Iterable[PartitionKey],
         client_version: int,
         now: int,
     ) -> ErrorCode:
@@ -227,8 +228,8 @@ class TransactionHost:
         return self._run(index, coordinator, effects)
 
     def verify_partitions(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, ErrorCode]:
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[PartitionKey]
+    ) -> dict[PartitionKey, ErrorCode]:
         """Return a verdict for each partition; `confirm_by_append` has to follow a final verdict."""
         coordinator = self._find(transactional_id)[1]
         return coordinator.verify_partitions(transactional_id, producer_id, producer_epoch, partitions)
@@ -283,7 +284,7 @@ class TransactionHost:
             return self._verifications.ask_again(asker, partition)
         return local
 
-    def _add_or_verify_here(self, asker: tuple[str, int, int, bool], where: TopicPartition) -> LocalVerdict:
+    def _add_or_verify_here(self, asker: tuple[str, int, int, bool], where: PartitionKey) -> LocalVerdict:
         transactional_id, producer_id, producer_epoch, verify_only = asker
         try:
             if verify_only:

@@ -24,11 +24,10 @@ from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.waiting.future import DONE, Future, all_of
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.coordinators.transactions.coordinator import Markers, TransactionCoordinator
-from pykafka_broker.coordinators.transactions.transaction import TopicPartition
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import Origin
 from pykafka_broker.peers import LinkError
-from pykafka_broker.protocol.enums import by_topic
+from pykafka_broker.protocol.enums import PartitionKey, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.write_txn_markers_request import (
     WritableTxnMarker,
@@ -67,7 +66,7 @@ def write_marker(
     return partition, partition.committed(appended.last_offset + 1)
 
 
-Answered = Callable[[TopicPartition, ErrorCode], None]
+Answered = Callable[[PartitionKey, ErrorCode], None]
 
 
 class MarkerRequest:
@@ -75,12 +74,12 @@ class MarkerRequest:
 
     __slots__ = ("answered", "markers", "partitions")
 
-    def __init__(self, markers: Markers, partitions: Iterable[TopicPartition], answered: Answered) -> None:
+    def __init__(self, markers: Markers, partitions: Iterable[PartitionKey], answered: Answered) -> None:
         self.markers = markers
         self.partitions = set(partitions)  # not answered yet
         self.answered = answered
 
-    def answer(self, partition: TopicPartition, code: ErrorCode) -> None:
+    def answer(self, partition: PartitionKey, code: ErrorCode) -> None:
         if partition in self.partitions:
             self.partitions.discard(partition)
             self.answered(partition, code)
@@ -181,10 +180,10 @@ class PendingCompletion:
         self.index = index  # the partition of the coordinator's log
         self.coordinator = coordinator
         self.markers = markers
-        self.done: set[TopicPartition] = set()  # partitions that have their marker, or need none
+        self.done: set[PartitionKey] = set()  # partitions that have their marker, or need none
         self.written: tuple[tuple[Partition, Future[None]], ...] = ()  # markers in partitions led here, and commits
         self.requests: list[MarkerRequest] = []  # to other brokers
-        self.refused: dict[TopicPartition, str] = {}  # the reasons at this try
+        self.refused: dict[PartitionKey, str] = {}  # the reasons at this try
         self.logged_refusals = ""  # as last logged, so that each text is logged once
         self.busy = False  # a step is under way
         self.given_up = False  # fenced behind the coordinator's back
@@ -220,7 +219,7 @@ class TransactionMarkerManager:
         self._endings: dict[str, PendingCompletion] = {}
         self._elsewhere = MarkerSender(node)
 
-    def done(self, transactional_id: str) -> frozenset[TopicPartition]:
+    def done(self, transactional_id: str) -> frozenset[PartitionKey]:
         """Return the partitions of a transaction that have their marker, or need none."""
         ending = self._endings.get(transactional_id)
         return frozenset() if ending is None else frozenset(ending.done)
@@ -291,7 +290,7 @@ class TransactionMarkerManager:
     def _write(self, ending: PendingCompletion) -> None:
         """Write or send the missing markers. A partition that refuses does not delay the others."""
         ending.refused = {}
-        away: dict[int, list[TopicPartition]] = {}
+        away: dict[int, list[PartitionKey]] = {}
         for each in sorted(ending.markers.partitions - ending.done):
             leader = self._node.other_leader(*each)
             if leader is None:
@@ -305,7 +304,7 @@ class TransactionMarkerManager:
         if not away:
             self._all_answered(ending)
 
-    def _write_here(self, ending: PendingCompletion, partition: TopicPartition) -> None:
+    def _write_here(self, ending: PendingCompletion, partition: PartitionKey) -> None:
         try:
             where = write_marker(self._node, *partition, ending.markers, self._offsets_decided)
             ending.written = (*ending.written, where)
@@ -316,7 +315,7 @@ class TransactionMarkerManager:
             else:
                 self._refuse(ending, partition, error)
 
-    def _answered(self, ending: PendingCompletion, partition: TopicPartition, code: ErrorCode) -> None:
+    def _answered(self, ending: PendingCompletion, partition: PartitionKey, code: ErrorCode) -> None:
         """Note the answer of the leader at another node. Without an error the leader has synced the marker.
 
         UNKNOWN_TOPIC_OR_PARTITION counts as a refusal like any other: the leader may not have heard of the partition
@@ -329,7 +328,7 @@ class TransactionMarkerManager:
         if not any(request.partitions for request in ending.requests):
             self._all_answered(ending)
 
-    def _refuse(self, ending: PendingCompletion, partition: TopicPartition, error: ApiError) -> None:
+    def _refuse(self, ending: PendingCompletion, partition: PartitionKey, error: ApiError) -> None:
         if error.code in _FENCED:
             log.warning("transaction %s stays undecided in %s-%d: %s", ending.name, *partition, error)
             ending.given_up = True

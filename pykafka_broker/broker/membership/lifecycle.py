@@ -31,7 +31,7 @@ from pykafka_broker.cluster.features import METADATA_VERSION, abilities
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.log.checkpoints import PARTITION_METADATA, read_partition_metadata, same_but_damaged
-from pykafka_broker.peers import LinkError, OnReply
+from pykafka_broker.peers import Ask, LinkError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
@@ -45,9 +45,11 @@ if TYPE_CHECKING:
     from pykafka_broker.broker.metadata.assignments import AssignmentsManager
     from pykafka_broker.broker.metadata.metadata_publisher import MetadataPublisher
     from pykafka_broker.broker.node import ServerNode
-    from pykafka_broker.broker.services import BoundEndpoint, Services, Timed
+    from pykafka_broker.broker.services import BoundEndpoint, Services
+    from pykafka_broker.clock import Timed
     from pykafka_broker.config import BrokerConfig
-    from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
+    from pykafka_broker.log.log_directory import LogDirectory
+    from pykafka_broker.protocol.enums import PartitionKey
 
 logger = logging.getLogger(__name__)
 
@@ -78,9 +80,6 @@ class Directories(NamedTuple):
     online: Sequence[bytes]
     offline: Sequence[bytes]
     cordoned: Sequence[bytes]
-
-
-Ask = Callable[[Message, OnReply, int], None]  # the way to the active controller (`MetadataSource.ask`)
 
 
 class Situation(Protocol):
@@ -500,7 +499,7 @@ class BrokerStartup:
 
 def put_strays_aside(node: ServerNode) -> None:
     """Rename strays: logs of no replica of the node. Called before any log of a client's topic is used."""
-    strays: dict[LogDirectory, list[TopicPartition]] = {}
+    strays: dict[LogDirectory, list[PartitionKey]] = {}
     for key, directory in node.logs.copies():
         if key[0] == CLUSTER_METADATA or not directory.online:
             continue
@@ -521,7 +520,7 @@ def put_strays_aside(node: ServerNode) -> None:
                 node.logs.quarantine(key, directory)
 
 
-def _is_own(node: ServerNode, key: TopicPartition, directory: LogDirectory) -> bool:
+def _is_own(node: ServerNode, key: PartitionKey, directory: LogDirectory) -> bool:
     partition = node.image.partition(*key)
     if partition is None or node.id not in partition.replicas:
         return False

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from pykafka_broker.broker.waiting.future import Future
     from pykafka_broker.cluster.image import MetadataDelta, PartitionImage, TopicImage
     from pykafka_broker.log.flush import Waiter
-    from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
+    from pykafka_broker.log.log_directory import LogDirectory
     from pykafka_broker.peers import LinkError
+    from pykafka_broker.protocol.enums import PartitionKey
     from pykafka_broker.protocol.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
     from pykafka_broker.protocol.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
     from pykafka_broker.protocol.runtime import Message
@@ -77,7 +78,7 @@ class AssignmentsManager:
             self._compare(delta.changed_partitions)
         self._tell()
 
-    def assign_directory(self, key: TopicPartition) -> None:
+    def assign_directory(self, key: PartitionKey) -> None:
         """Report the directory of a new or moved log."""
         if not self._started:
             return
@@ -87,7 +88,7 @@ class AssignmentsManager:
             self._compare([(topic, partition)])
             self._tell()
 
-    def prepare_move(self, key: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
+    def prepare_move(self, key: PartitionKey, target: LogDirectory, waiter: Waiter) -> None:
         """Report the coming move of a log to `target`.
 
         Without a report before the move, a log could begin anew: the log moves, the node crashes before the controller

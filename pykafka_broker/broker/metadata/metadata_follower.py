@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from pykafka_broker.broker.metadata.metadata_source import Decide, MetadataSource, Q, Quorum
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.waiting.future import DONE, Answer, Future, R, caught
-from pykafka_broker.clock import Clock
+from pykafka_broker.clock import Clock, earliest_deadline
 from pykafka_broker.cluster.authorizer import INSIDE
 from pykafka_broker.cluster.controller import Controller, Spend, unlimited
 from pykafka_broker.cluster.image import MetadataImage, become
@@ -308,11 +308,7 @@ class MetadataFollower(MetadataSource):
     # -- time
 
     def next_deadline(self) -> int | None:
-        earliest = self._observer.next_deadline()
-        for due in (self._controller.next_deadline(), self.snapshots.next_deadline()):
-            if due is not None and (earliest is None or due < earliest):
-                earliest = due
-        return earliest
+        return earliest_deadline((self._observer, self._controller, self.snapshots))
 
     def on_deadline(self, now: int) -> None:
         for machine in (self._observer, self._controller, self.snapshots):

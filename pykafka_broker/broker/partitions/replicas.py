@@ -26,6 +26,7 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import UNASSIGNED
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import ZERO_UUID
 from pykafka_broker.steps import at_once
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Key = tuple[str, int]
 _DELETED_AT_ONCE = 200  # partitions, in a millisecond or two
 
 
@@ -60,7 +60,7 @@ class Replicating(Replication, Protocol):
     def changed(self, partition: Partition) -> None:
         """Follow a new partition of this node, or a change of its metadata."""
 
-    def gone(self, key: Key) -> None:
+    def gone(self, key: PartitionKey) -> None:
         """Forget a partition that this node does not have any more."""
 
     def synced(self, partition: Partition) -> None:
@@ -89,10 +89,10 @@ class Replicas:
         self._clock = clock
         self._touch = touch
         self.slices = Slices(None) if slices is None else slices
-        self._hosted: dict[Key, Partition] = {}
+        self._hosted: dict[PartitionKey, Partition] = {}
         self._going: dict[str, deque[tuple[int, Partition | None]]] = {}  # partitions of deleted topics, to be deleted
         self._given_up = False
-        self.on_made: Callable[[Key], None] | None = None
+        self.on_made: Callable[[PartitionKey], None] | None = None
         self.replication: Replicating | None = None  # a node that is alone has none
 
     # -- what is here
@@ -156,7 +156,7 @@ class Replicas:
         """Return the open partitions: requested so far, or replicated."""
         return list(self._hosted.values())
 
-    def is_replicated(self, key: Key) -> bool:
+    def is_replicated(self, key: PartitionKey) -> bool:
         """Return whether the metadata names several replicas of the partition."""
         state = self._metadata.image.partition(*key)
         return state is not None and len(state.replicas) > 1
@@ -225,11 +225,11 @@ class Replicas:
         self._clear_up(deleted)
         return self._open_replicated([(topic.name, index) for topic in topics.values() for index in topic.partitions])
 
-    def _open_replicated(self, keys: Sequence[Key]) -> Future[None]:
+    def _open_replicated(self, keys: Sequence[PartitionKey]) -> Future[None]:
         """Open the partitions with several replicas without a request: they follow a leader, or lead followers."""
         return self.slices.unasked(self._opened(keys if self.replication is not None else ()))
 
-    def _opened(self, keys: Sequence[Key]) -> Steps[None]:
+    def _opened(self, keys: Sequence[PartitionKey]) -> Steps[None]:
         """Open the partitions that have several replicas when their turn comes, unless a request was first."""
         for count, key in enumerate(keys, 1):
             if self.is_replicated(key):
@@ -237,7 +237,7 @@ class Replicas:
             if not count % PARTITIONS_A_SLICE:
                 yield None
 
-    def _open_for_replication(self, key: Key) -> None:
+    def _open_for_replication(self, key: PartitionKey) -> None:
         state = self._metadata.image.partition(*key)
         if self._given_up or state is None or self._node_id not in state.replicas:
             return
@@ -280,7 +280,7 @@ class Replicas:
         if strays:
             logger.warning("Not in the metadata and left alone: %s", ", ".join(sorted(strays)))
 
-    def _assigned(self, key: Key) -> bytes | None:
+    def _assigned(self, key: PartitionKey) -> bytes | None:
         """Return the directory that the metadata names, None for an unknown partition."""
         state = self._metadata.image.partition(*key)
         return None if state is None or self._node_id not in state.replicas else state.directory_of(self._node_id)
@@ -366,7 +366,7 @@ class Replicas:
 
     # -- events of the disk
 
-    def offline(self, lost: Iterable[Key]) -> None:
+    def offline(self, lost: Iterable[PartitionKey]) -> None:
         """End the service of partitions in a failed directory."""
         for key in lost:
             self._close(key, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{key[0]}-{key[1]} is offline"))
@@ -381,7 +381,7 @@ class Replicas:
         for key in list(self._hosted):
             self._close(key, NotLeader(NO_LEADER, NO_EPOCH))
 
-    def _close(self, key: Key, error: ApiError) -> None:
+    def _close(self, key: PartitionKey, error: ApiError) -> None:
         partition = self._hosted.pop(key, None)
         if partition is not None:
             self._end(partition, error)

@@ -10,7 +10,6 @@ rack-aware class in `replica.selector.class`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pykafka_broker.broker.partitions.partition import Partition
@@ -21,7 +20,7 @@ from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.problems import RACK_AWARE
-from pykafka_broker.peers import LinkBroken, LinkError, OnReply, deliver
+from pykafka_broker.peers import Ask, LinkBroken, LinkError, OnReply, deliver
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_partition_request import (
@@ -47,8 +46,6 @@ _RECOVERED = 0
 _REFUSED = (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED)  # for certain: nothing has changed
 
 NO_REPLICA = -1
-
-Ask = Callable[[Message, OnReply, int], None]
 
 
 class _Asked(NamedTuple):

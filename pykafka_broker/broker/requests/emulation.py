@@ -18,9 +18,8 @@ from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult
 from pykafka_broker.protocol.runtime import Message, leaves
-from pykafka_broker.releases.release import Release
+from pykafka_broker.releases.release import Release, Versions
 
-Versions = tuple[int, int]
 Handler = Callable[[Any, Any, Any], Any]
 
 # The code that was answered before a code existed. Where the older code is too new as well, its own entry follows.

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
+from pykafka_broker.addresses import address_text
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.metadata_log import (
@@ -494,9 +495,8 @@ class Observer:
             answer = read_fetch(reply, self._listener)
             self._learn(connection, answer)
             if answer.error in _FOREIGN:
-                self._follower.on_refusal(
-                    f"{connection.address.host}:{connection.address.port} answers {answer.error.name}"
-                )
+                where = address_text(connection.address.host, connection.address.port)
+                self._follower.on_refusal(f"{where} answers {answer.error.name}")
                 self._pause(connection)
             elif answer.error is not ErrorCode.NONE:
                 self._refused(connection, answer)

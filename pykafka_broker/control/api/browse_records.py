@@ -36,7 +36,7 @@ _READ_BYTES = 1 << 20
 _LONGEST_STRETCH = 5_000  # offsets
 _MUCH = 1 << 62
 _CODECS = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
-_CONTROL_NAMES = {ABORT: "ABORT", COMMIT: "COMMIT"}
+_CONTROL_NAMES: dict[int, str] = {ABORT: "ABORT", COMMIT: "COMMIT"}
 
 
 @dataclass

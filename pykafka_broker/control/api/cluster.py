@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pykafka_broker.addresses import address_text
 from pykafka_broker.broker.metadata.metadata_source import MetadataLeader
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.image import PartitionImage, TopicImage
@@ -32,7 +33,7 @@ def cluster(control: Control) -> Cluster:
     brokers = [
         Node(
             node_id=each.id,
-            listeners={name: f"{host}:{port}" for name, host, port, _ in each.endpoints},
+            listeners={name: address_text(host, port) for name, host, port, _ in each.endpoints},
             rack=each.rack,
             fenced=each.fenced,
             silent_ms=_silent_ms(services, each.id),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from pykafka_broker import __version__
+from pykafka_broker.addresses import address_text
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.schema import ValueLimits
@@ -45,10 +46,7 @@ def ready(control: Control) -> Health:
 
 def broker(control: Control) -> BrokerInfo:
     """Return the identity of the broker, and the addresses for clients."""
-    addresses = {
-        each.name: f"[{each.host}]:{each.port}" if ":" in each.host else f"{each.host}:{each.port}"
-        for each in control.listeners
-    }
+    addresses = {each.name: address_text(each.host, each.port) for each in control.listeners}
     return BrokerInfo(
         version=__version__,
         cluster_id=control.services.cluster_id,

@@ -18,10 +18,10 @@ from pykafka_broker.control.history.findings import (
     Anomaly,
     Evidence,
     Finding,
-    TopicPartition,
     clock,
     place,
 )
+from pykafka_broker.protocol.enums import PartitionKey
 
 Guarantee = Literal["exactly_once", "at_least_once", "at_most_once"]
 GUARANTEES: tuple[Guarantee, ...] = ("exactly_once", "at_least_once", "at_most_once")
@@ -288,7 +288,7 @@ def _way(evidence: Evidence, record: StoredRecord) -> list[str]:
     ]
 
 
-def _fetches(evidence: Evidence, partition: TopicPartition, offset: int) -> Iterator[Fetched]:
+def _fetches(evidence: Evidence, partition: PartitionKey, offset: int) -> Iterator[Fetched]:
     for fact in evidence.of(Fetched):
         if (fact.topic, fact.partition) == partition and fact.position <= offset:
             first, end = evidence.range_of(fact)
@@ -296,7 +296,7 @@ def _fetches(evidence: Evidence, partition: TopicPartition, offset: int) -> Iter
                 yield fact
 
 
-def _commits(evidence: Evidence, partition: TopicPartition, offset: int) -> list[str]:
+def _commits(evidence: Evidence, partition: PartitionKey, offset: int) -> list[str]:
     """Return a line for each group: when it committed an offset above the record's first."""
     told: dict[str, str] = {}
     for fact in evidence.facts:

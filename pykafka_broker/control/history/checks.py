@@ -32,12 +32,12 @@ from pykafka_broker.control.history.findings import (
     Evidence,
     Finding,
     Forbidden,
-    TopicPartition,
     clock,
     place,
 )
 from pykafka_broker.control.history.groups import group_findings, share_findings
 from pykafka_broker.control.history.outlines import ABORTED, COMMITTED, MARKERS, BatchOutline, Outline
+from pykafka_broker.protocol.enums import PartitionKey
 
 _Producer = tuple[int, int]  # id and epoch
 Dependency = Literal["wrote", "read"]
@@ -67,7 +67,7 @@ def findings(evidence: Evidence, seen_by: str | None = None, forbid: Collection[
 
 def _not_checked(evidence: Evidence) -> Iterator[Finding]:
     """Find partitions that clients used and whose logs could not be read, so that nothing is known of their records."""
-    told: set[TopicPartition] = set()
+    told: set[PartitionKey] = set()
     for fact in evidence.facts:
         if isinstance(fact, Produced | Fetched | OffsetCommitted | RecordsAcquired) and fact.done:
             partition = fact.topic, fact.partition
@@ -100,7 +100,7 @@ def _writes(evidence: Evidence) -> Iterator[Finding]:
 
 def _at_one_offset(evidence: Evidence) -> Iterator[tuple[Produced, Produced]]:
     """Yield pairs of different batches that were acknowledged with the same offsets."""
-    acknowledged: dict[TopicPartition, list[Produced]] = defaultdict(list)
+    acknowledged: dict[PartitionKey, list[Produced]] = defaultdict(list)
     for fact in evidence.of(Produced):
         if fact.done and fact.acks and fact.offset >= 0 and fact.count:
             acknowledged[fact.topic, fact.partition].append(fact)
@@ -210,7 +210,7 @@ def _records(batch: BatchOutline) -> str:
 
 def _out_of_order(evidence: Evidence) -> Iterator[Finding]:
     """Find batches that a producer sent before others, and that are behind these since they were sent again."""
-    sent: dict[TopicPartition, dict[str, list[Produced]]] = defaultdict(lambda: defaultdict(list))
+    sent: dict[PartitionKey, dict[str, list[Produced]]] = defaultdict(lambda: defaultdict(list))
     for fact in evidence.of(Produced):
         if fact.count and fact.producer_id < 0:
             sent[fact.topic, fact.partition][fact.address].append(fact)
@@ -240,7 +240,7 @@ def _out_of_order(evidence: Evidence) -> Iterator[Finding]:
                     break
 
 
-def _told_backwards(partition: TopicPartition, facts: Iterable[Produced]) -> Iterator[Finding]:
+def _told_backwards(partition: PartitionKey, facts: Iterable[Produced]) -> Iterator[Finding]:
     """Find a batch that was told a smaller offset than one that was sent before it on the same connection."""
     highest: Produced | None = None
     for fact in facts:
@@ -312,7 +312,7 @@ def _fenced(evidence: Evidence) -> Iterator[Finding]:
 
 def _dirty_reads(evidence: Evidence) -> Iterator[Finding]:
     """Find records that consumers got of aborted transactions, and of transactions that were still open."""
-    told: set[tuple[str, str, TopicPartition]] = set()
+    told: set[tuple[str, str, PartitionKey]] = set()
     for fact in evidence.of(Fetched):
         partition = fact.topic, fact.partition
         outline = evidence.outlines.get(partition)
@@ -346,7 +346,7 @@ def _dirty(fact: Fetched, batch: BatchOutline) -> Anomaly | None:
 
 def _unacknowledged_reads(evidence: Evidence) -> Iterator[Finding]:
     """Find records that consumers got, and of which no attempt to produce them was acknowledged."""
-    told: set[tuple[TopicPartition, int]] = set()
+    told: set[tuple[PartitionKey, int]] = set()
     for fact, partition, batches in _reads(evidence):
         for batch in batches:
             sent = () if batch.outcome in MARKERS else evidence.attempts(partition, batch)
@@ -359,7 +359,7 @@ def _unacknowledged_reads(evidence: Evidence) -> Iterator[Finding]:
             yield Finding("unacknowledged read", text + _records(batch), *partition, batch.base, _attempt_lines(sent))
 
 
-def _reads(evidence: Evidence) -> Iterator[tuple[Fact, TopicPartition, Iterator[BatchOutline]]]:
+def _reads(evidence: Evidence) -> Iterator[tuple[Fact, PartitionKey, Iterator[BatchOutline]]]:
     """Yield what consumers and members of share groups got: the fact, the partition and its batches."""
     for fact in evidence.facts:
         if not isinstance(fact, Fetched | RecordsAcquired):
@@ -391,7 +391,7 @@ class Edge:
     earlier: Transaction
     later: Transaction
     kind: Dependency
-    partition: TopicPartition
+    partition: PartitionKey
     base: int
     behind: int = -1
 
@@ -413,13 +413,13 @@ class _Transactions:
                 self._ends[fact.producer_id, fact.epoch].append(fact)
         self._known: dict[int, Transaction] = {}
         self._places = {id(fact): index for index, fact in enumerate(evidence.facts)}
-        self.of_batches: dict[TopicPartition, list[tuple[BatchOutline, Transaction]]] = {
+        self.of_batches: dict[PartitionKey, list[tuple[BatchOutline, Transaction]]] = {
             partition: list(self._of_batches(partition, outline.batches))
             for partition, outline in evidence.outlines.items()
         }
 
     def _of_batches(
-        self, partition: TopicPartition, batches: Iterable[BatchOutline]
+        self, partition: PartitionKey, batches: Iterable[BatchOutline]
     ) -> Iterator[tuple[BatchOutline, Transaction]]:
         for batch in batches:
             if batch.outcome == COMMITTED:
@@ -439,7 +439,7 @@ class _Transactions:
         end_of_it = ends[next_at] if next_at < len(ends) else None
         return self.of_end(end_of_it) if end_of_it is not None and end_of_it.commit else None
 
-    def between(self, partition: TopicPartition, first: int, end: int) -> Iterator[tuple[BatchOutline, Transaction]]:
+    def between(self, partition: PartitionKey, first: int, end: int) -> Iterator[tuple[BatchOutline, Transaction]]:
         """Yield the batches with an offset in [first, end), with their transactions."""
         batches = self.of_batches.get(partition, [])
         for index in range(bisect_left(batches, first, key=lambda each: each[0].last), len(batches)):
@@ -474,8 +474,8 @@ def _write_edges(transactions: _Transactions) -> Iterator[Edge]:
 
 
 def _read_edges(evidence: Evidence, transactions: _Transactions) -> Iterator[Edge]:
-    positions: dict[tuple[str, TopicPartition], int] = {}
-    begun: dict[tuple[str, TopicPartition], int] = {}  # by client, where it fetched first
+    positions: dict[tuple[str, PartitionKey], int] = {}
+    begun: dict[tuple[str, PartitionKey], int] = {}  # by client, where it fetched first
     for fact in evidence.facts:
         if isinstance(fact, Fetched):
             begun.setdefault((fact.client, (fact.topic, fact.partition)), max(fact.position, fact.base))
@@ -493,7 +493,7 @@ def _read_edges(evidence: Evidence, transactions: _Transactions) -> Iterator[Edg
 
 
 def _first_fetch(
-    evidence: Evidence, commit: OffsetCommitted, begun: Mapping[tuple[str, TopicPartition], int]
+    evidence: Evidence, commit: OffsetCommitted, begun: Mapping[tuple[str, PartitionKey], int]
 ) -> int | None:
     """Return where the clients of a group began to fetch, before its first commit."""
     partition = commit.topic, commit.partition

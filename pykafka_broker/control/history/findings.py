@@ -21,9 +21,9 @@ from pykafka_broker.control.history.facts import (
     fact_of,
 )
 from pykafka_broker.control.history.outlines import LOG_ROWS, BatchOutline, Outline, outline_of_row
+from pykafka_broker.protocol.enums import PartitionKey
 
 F = TypeVar("F", bound=Fact)
-TopicPartition = tuple[str, int]
 
 Anomaly = Literal[
     "lost write",
@@ -98,7 +98,7 @@ class Evidence:
         *,
         whole: bool,
         in_order: bool = True,
-        unread: Mapping[TopicPartition, str] | None = None,
+        unread: Mapping[PartitionKey, str] | None = None,
     ) -> None:
         self.in_order = in_order
         self.unread = unread or {}
@@ -115,28 +115,28 @@ class Evidence:
         return (each for each in self.facts if isinstance(each, kind))
 
     @cached_property
-    def _batches_sent(self) -> Mapping[TopicPartition, Mapping[int, list[Produced]]]:
+    def _batches_sent(self) -> Mapping[PartitionKey, Mapping[int, list[Produced]]]:
         """The batches that producers sent, by partition and CRC."""
-        found: dict[TopicPartition, dict[int, list[Produced]]] = defaultdict(lambda: defaultdict(list))
+        found: dict[PartitionKey, dict[int, list[Produced]]] = defaultdict(lambda: defaultdict(list))
         for fact in self.of(Produced):
             if fact.count:
                 found[fact.topic, fact.partition][fact.crc].append(fact)
         return found
 
-    def attempts(self, partition: TopicPartition, batch: BatchOutline) -> list[Produced]:
+    def attempts(self, partition: PartitionKey, batch: BatchOutline) -> list[Produced]:
         """Return the requests that sent a batch, in order."""
         sent = self._batches_sent.get(partition, {})
         if batch.is_as_sent and batch.crc in sent:
             return sent[batch.crc]
         return [each for all_of in sent.values() for each in all_of if each.done and each.offset == batch.base]
 
-    def sent(self, partition: TopicPartition, offset: int) -> list[Produced]:
+    def sent(self, partition: PartitionKey, offset: int) -> list[Produced]:
         """Return the requests that sent the batch of a record, in order."""
         outline = self.outlines.get(partition)
         batch = None if outline is None else outline.at(offset)
         return [] if batch is None else self.attempts(partition, batch)
 
-    def written(self, partition: TopicPartition, offset: int) -> str:
+    def written(self, partition: PartitionKey, offset: int) -> str:
         """Return when and by whom a record was produced."""
         sent = self.sent(partition, offset)
         if not sent:
@@ -216,8 +216,8 @@ class _Logs:
     """The logs as several nodes tell them: where the leader of a partition has moved meanwhile, the last leader's."""
 
     def __init__(self) -> None:
-        self.outlines: dict[TopicPartition, Outline] = {}
-        self._unread: dict[TopicPartition, str] = {}
+        self.outlines: dict[PartitionKey, Outline] = {}
+        self._unread: dict[PartitionKey, str] = {}
         self._ids: dict[str, set[str]] = defaultdict(set)  # of topics, in the order of the rows
 
     def take(self, row: dict[str, Any]) -> None:
@@ -240,5 +240,5 @@ class _Logs:
             del self.outlines[partition]
             self._unread[partition] = "the topic was made anew meanwhile"
 
-    def unread(self) -> dict[TopicPartition, str]:
+    def unread(self) -> dict[PartitionKey, str]:
         return {partition: why for partition, why in self._unread.items() if partition not in self.outlines}

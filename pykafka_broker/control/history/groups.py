@@ -24,8 +24,9 @@ from pykafka_broker.control.history.facts import (
     RecordsAcknowledged,
     RecordsAcquired,
 )
-from pykafka_broker.control.history.findings import Anomaly, Evidence, Finding, TopicPartition, clock, place
+from pykafka_broker.control.history.findings import Anomaly, Evidence, Finding, clock, place
 from pykafka_broker.control.history.outlines import ABORTED, MARKERS, Outline
+from pykafka_broker.protocol.enums import PartitionKey
 
 _LATE_MS = 1_000
 
@@ -83,9 +84,9 @@ class GroupProgress:
 def group_findings(evidence: Evidence, seen_by: str | None = None) -> list[Finding]:
     """Return the anomalies of groups. seen_by: a group that must have fetched all records of its topics."""
     found: list[Finding] = []
-    progress: dict[str, dict[TopicPartition, GroupProgress]] = defaultdict(lambda: defaultdict(GroupProgress))
-    fetching: set[tuple[str, TopicPartition]] = set()
-    located: set[tuple[str, TopicPartition, int]] = set()  # by group
+    progress: dict[str, dict[PartitionKey, GroupProgress]] = defaultdict(lambda: defaultdict(GroupProgress))
+    fetching: set[tuple[str, PartitionKey]] = set()
+    located: set[tuple[str, PartitionKey, int]] = set()  # by group
     for fact in evidence.facts:
         if isinstance(fact, Fetched):
             fetching.add((fact.client, (fact.topic, fact.partition)))
@@ -173,7 +174,7 @@ def _commit(
     evidence: Evidence,
     fact: OffsetCommitted,
     state: GroupProgress,
-    located: Collection[tuple[str, TopicPartition, int]],
+    located: Collection[tuple[str, PartitionKey, int]],
 ) -> Iterator[Finding]:
     """Find records that a group passes over. A group that has not committed yet begins where its clients are told."""
     partition, before = (fact.topic, fact.partition), state.committed
@@ -226,7 +227,7 @@ def _span(first: int, end: int) -> str:
     return str(first) if end == first + 1 else f"{first} to {end - 1}"
 
 
-def _unseen(group: str, partition: TopicPartition, outline: Outline, fetched: Ranges) -> Iterable[Finding]:
+def _unseen(group: str, partition: PartitionKey, outline: Outline, fetched: Ranges) -> Iterable[Finding]:
     for low, high in fetched.missing(outline.start, outline.readable_end):
         for offset in _readable(outline, low, high)[:1]:
             text = f"{place(*partition, offset)} and the rest up to {high - 1} were never fetched by group {group}"
@@ -250,7 +251,7 @@ class _SharedPartition:
 
 def share_findings(evidence: Evidence) -> Iterator[Finding]:
     """Yield the anomalies of share groups."""
-    groups: dict[str, dict[TopicPartition, _SharedPartition]] = defaultdict(lambda: defaultdict(_SharedPartition))
+    groups: dict[str, dict[PartitionKey, _SharedPartition]] = defaultdict(lambda: defaultdict(_SharedPartition))
     for fact in evidence.facts:
         if isinstance(fact, GroupReset):
             groups.pop(fact.group, None)

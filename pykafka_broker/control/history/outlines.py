@@ -20,7 +20,6 @@ from pykafka_broker.cluster.image import NO_LEADER
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
 from pykafka_broker.control.reading import outcome_of
 from pykafka_broker.errors import ApiError
-from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.records.control import AbortedBatches, read_end_transaction_marker
 from pykafka_broker.records.errors import CorruptBatch
@@ -186,7 +185,7 @@ async def _outline(services: Callable[[], Services], topic: str, index: int, roo
     """
     partition = services().replicas.leader(topic, index)
     log, end, epoch = partition.log, partition.log.log_end_offset, partition.leader_epoch
-    directory = services().logs.directory_of(TopicPartition(topic, index))
+    directory = services().logs.directory_of((topic, index))
     was_cleaned = directory is not None and (topic, index) in directory.cleaner_offsets
     made = Outline(topic, index, log.log_start_offset, end, was_cleaned or "compact" in log.config.cleanup_policy)
     made.high_watermark, made.leader_epoch = partition.high_watermark, epoch

@@ -19,7 +19,6 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     MemberState,
     Owned,
     ResolvedRegex,
-    Target,
     frozen_target,
     partition_metadata_tombstone,
     regex_record,
@@ -30,6 +29,7 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     LEAVE_STATIC_EPOCH,
     EpochChange,
     EpochProtocol,
+    Target,
     rebalance_key,
 )
 from pykafka_broker.coordinators.groups.group import Caller, GroupTable, invalid_request
@@ -165,8 +165,6 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
             return ConsumerGroupMember(member_id) if member is None else member
         if not claim.is_classic and existing.classic is None and existing.epoch != LEAVE_STATIC_EPOCH:
             raise group.unreleased(member_id, existing)
-        if existing.member_id == member_id:
-            return existing
         return group.in_place_of(existing, member_id, result)
 
     # Leaving

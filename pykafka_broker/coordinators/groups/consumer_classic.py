@@ -39,7 +39,6 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     ConsumerGroup,
     ConsumerGroupMember,
     MemberState,
-    Target,
     group_records,
 )
 from pykafka_broker.coordinators.groups.consumer_protocol import (
@@ -48,13 +47,15 @@ from pykafka_broker.coordinators.groups.consumer_protocol import (
     subscription_version,
     write_assignment,
 )
+from pykafka_broker.coordinators.groups.epoch_group import Target
 from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER, GroupTable, TimerKey
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.coordinators.record import CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import TopicPartitions
-from pykafka_broker.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
+from pykafka_broker.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+from pykafka_broker.protocol.messages.consumer_protocol_assignment import TopicPartition as AssignedTopic
 from pykafka_broker.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
@@ -229,7 +230,7 @@ class Migration:
 def classic_share(topics: ClusterTopics, partitions: Target, metadata: bytes) -> bytes:
     """Return an assignment in the format of the classic protocol, in the version of the member's subscription."""
     assigned = [
-        TopicPartition(topic.name, sorted(indexes))
+        AssignedTopic(topic.name, sorted(indexes))
         for topic_id, indexes in partitions.items()
         if (topic := topics.topics_by_id.get(topic_id)) is not None
     ]

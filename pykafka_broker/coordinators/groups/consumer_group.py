@@ -17,6 +17,7 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     ReconciledGroupMember,
     ReconciliationState,
     Since,
+    Target,
 )
 from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, Caller, GroupTable
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
@@ -36,11 +37,10 @@ from pykafka_broker.protocol.stored.consumer_group_member_metadata_value import 
 from pykafka_broker.protocol.stored.consumer_group_partition_metadata_key import ConsumerGroupPartitionMetadataKey
 from pykafka_broker.protocol.stored.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey
 from pykafka_broker.protocol.stored.consumer_group_regular_expression_value import ConsumerGroupRegularExpressionValue
-from pykafka_broker.protocol.stored.consumer_group_target_assignment_member_value import TopicPartition
+from pykafka_broker.protocol.stored.consumer_group_target_assignment_member_value import TopicPartition as AssignedTopic
 
 UNOWNED = -1
 
-Target = dict[bytes, frozenset[int]]  # topic id -> partitions
 Owned = dict[bytes, dict[int, int]]  # topic id -> partition -> the epoch at which the member got it (KIP-1251)
 
 
@@ -213,7 +213,7 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
         return self.partition_epochs.get(topic_id, {}).get(partition, UNOWNED)
 
     def stored_target(self, target: Target) -> Iterable[object]:
-        yield [TopicPartition(topic_id, sorted(partitions)) for topic_id, partitions in target.items()]
+        yield [AssignedTopic(topic_id, sorted(partitions)) for topic_id, partitions in target.items()]
 
     # Hard state, by replay alone
 

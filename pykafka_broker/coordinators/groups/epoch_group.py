@@ -26,6 +26,7 @@ FIRST_GROUP_EPOCH = 1
 COMMIT_VERSION = 9  # the first OffsetCommit with member epochs
 
 Since = Callable[[bytes, int], int | None]  # (topic id, partition) -> the epoch since which a member has it
+Target = dict[bytes, frozenset[int]]  # topic id -> partitions
 _RECORD_TYPES = {spec.key_name: spec for spec in GROUP_RECORDS.values()}
 
 
@@ -396,7 +397,9 @@ class ReconciledGroup(EpochGroup[R, T]):
         )
 
     def in_place_of(self, existing: R, member_id: str, result: CoordinatorResult[Any]) -> R:
-        """Return a static member that comes back under another id, and record that the new id has all of the old."""
+        """Return a static member that comes back; under another id, record that the new id has all of the old."""
+        if existing.member_id == member_id:
+            return existing
         member = existing.copy()
         member.member_id = member_id
         member.epoch = member.previous_epoch = 0

@@ -16,6 +16,7 @@ from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTabl
 from pykafka_broker.coordinators.groups.topics import ClusterTopic
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
@@ -51,7 +52,6 @@ from pykafka_broker.protocol.stored.offset_commit_value import OffsetCommitValue
 from pykafka_broker.records.record import wrap_int64
 
 NO_PRODUCER_ID = -1
-TopicPartition = tuple[str, int]  # topic name and index
 
 
 class CommittedOffset:
@@ -81,7 +81,7 @@ class GroupOffsets:
     def __init__(self) -> None:
         self.committed: dict[str, dict[int, CommittedOffset]] = {}
         # Offsets of open transactions: partition -> producer id -> offset.
-        self.pending: dict[TopicPartition, dict[int, CommittedOffset]] = {}
+        self.pending: dict[PartitionKey, dict[int, CommittedOffset]] = {}
 
 
 class OffsetStore:
@@ -104,7 +104,7 @@ class OffsetStore:
             for partition, offset in partitions.items():
                 yield topic, partition, offset
 
-    def pending(self, group_id: str) -> Mapping[TopicPartition, Mapping[int, CommittedOffset]]:
+    def pending(self, group_id: str) -> Mapping[PartitionKey, Mapping[int, CommittedOffset]]:
         """Return the offsets of a group in open transactions, which may still change. Read only."""
         group = self.groups.get(group_id)
         return {} if group is None else group.pending

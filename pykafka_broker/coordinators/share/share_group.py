@@ -22,6 +22,7 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     EpochProtocol,
     EpochReplay,
     GroupRecords,
+    Target,
 )
 from pykafka_broker.coordinators.groups.group import Caller, GroupTable, invalid_request
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
@@ -48,10 +49,9 @@ from pykafka_broker.protocol.stored.share_group_state_partition_metadata_value i
     TopicInfo,
     TopicPartitionsInfo,
 )
-from pykafka_broker.protocol.stored.share_group_target_assignment_member_value import TopicPartition
+from pykafka_broker.protocol.stored.share_group_target_assignment_member_value import TopicPartition as AssignedTopic
 
 V = TypeVar("V")
-Target = dict[bytes, frozenset[int]]  # topic id -> partitions
 Topics = dict[bytes, tuple[str, frozenset[int]]]  # topic id -> name and partitions
 
 
@@ -147,7 +147,7 @@ class ShareGroup(EpochGroup[ShareGroupMember, Target]):
         return RECORDS.tombstones(self, [CoordinatorRecord(states, None)] if self.has_state_record else [])
 
     def stored_target(self, target: Target) -> Iterable[object]:
-        yield [TopicPartition(topic_id, sorted(partitions)) for topic_id, partitions in target.items()]
+        yield [AssignedTopic(topic_id, sorted(partitions)) for topic_id, partitions in target.items()]
 
     def read_target(self, value: Any) -> Target:
         return {bytes(topic.topic_id): frozenset(topic.partitions) for topic in value.topic_partitions}

@@ -68,9 +68,9 @@ from pykafka_broker.protocol.messages.streams_group_heartbeat_response import (
     EndpointToPartitions,
     Status,
     StreamsGroupHeartbeatResponse,
-    TopicPartition,
 )
 from pykafka_broker.protocol.messages.streams_group_heartbeat_response import TaskIds as AssignedTasks
+from pykafka_broker.protocol.messages.streams_group_heartbeat_response import TopicPartition as TopicRead
 from pykafka_broker.protocol.stored.streams_group_member_metadata_value import Endpoint
 from pykafka_broker.protocol.stored.streams_group_topology_value import StreamsGroupTopologyValue
 
@@ -236,8 +236,6 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
             return group.members.get(member_id) or StreamsGroupMember(member_id)
         if existing.epoch != LEAVE_STATIC_EPOCH:
             raise group.unreleased(member_id, existing)
-        if existing.member_id == member_id:
-            return existing
         return group.in_place_of(existing, member_id, result)
 
     # Leaving
@@ -647,7 +645,7 @@ def partitions_by_endpoint(
     ]
 
 
-def _partitions_read(sources: dict[str, list[str]], tasks: Tasks, topics: ClusterTopics) -> list[TopicPartition]:
+def _partitions_read(sources: dict[str, list[str]], tasks: Tasks, topics: ClusterTopics) -> list[TopicRead]:
     found = []
     for subtopology_id, names in sources.items():
         owned = tasks.get(subtopology_id, frozenset())
@@ -655,5 +653,5 @@ def _partitions_read(sources: dict[str, list[str]], tasks: Tasks, topics: Cluste
             topic = topics.topics.get(name)
             read = sorted(index for index in owned if topic is not None and index in topic.partitions)
             if read:
-                found.append(TopicPartition(name, read))
+                found.append(TopicRead(name, read))
     return found

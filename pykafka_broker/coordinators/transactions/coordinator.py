@@ -17,7 +17,6 @@ from pykafka_broker.coordinators.transactions.transaction import (
     NO_PRODUCER_ID,
     NO_TIMEOUT_MS,
     STATE_BY_TITLE,
-    TopicPartition,
     TransactionMetadata,
     TransactionState,
     check_add,
@@ -30,6 +29,7 @@ from pykafka_broker.coordinators.transactions.transaction import (
     transaction_record,
 )
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 
 
@@ -63,7 +63,7 @@ class Markers(NamedTuple):
     producer_id: int
     producer_epoch: int
     commit: bool
-    partitions: frozenset[TopicPartition]
+    partitions: frozenset[PartitionKey]
     coordinator_epoch: int
     transaction_version: int
 
@@ -252,7 +252,7 @@ class TransactionCoordinator:
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
-        partitions: frozenset[TopicPartition],
+        partitions: frozenset[PartitionKey],
         client_version: int,
         now: int,
     ) -> CoordinatorResult[ErrorCode]:
@@ -271,8 +271,8 @@ class TransactionCoordinator:
         return self._decide(transactional_id, grown, ErrorCode.NONE)
 
     def verify_partitions(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, ErrorCode]:
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[PartitionKey]
+    ) -> dict[PartitionKey, ErrorCode]:
         """Return for each partition whether the transaction has the partition. Nothing changes."""
         if not transactional_id:
             return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)

@@ -11,12 +11,10 @@ from enum import IntEnum
 from typing import Any, NamedTuple, Self
 
 from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.protocol.enums import by_topic
+from pykafka_broker.protocol.enums import PartitionKey, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.stored.transaction_log_key import TransactionLogKey
 from pykafka_broker.protocol.stored.transaction_log_value import PartitionsSchema, TransactionLogValue
-
-TopicPartition = tuple[str, int]
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -94,7 +92,7 @@ class TransactionMetadata(NamedTuple):
     timeout_ms: int
     state: TransactionState
     last_update_ms: int
-    partitions: frozenset[TopicPartition] = frozenset()
+    partitions: frozenset[PartitionKey] = frozenset()
     start_ms: int = NO_TIMESTAMP
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
@@ -130,7 +128,7 @@ class TransactionMetadata(NamedTuple):
         """Hand the transactional id to a producer under a new producer id, since the old id has no epoch left."""
         return self.initialised(timeout_ms, 0, last_epoch, now)._replace(producer_id=producer_id)
 
-    def with_partitions(self, partitions: frozenset[TopicPartition], client_version: int, now: int) -> Self:
+    def with_partitions(self, partitions: frozenset[PartitionKey], client_version: int, now: int) -> Self:
         """Add partitions; the first addition opens the transaction."""
         return self._step(
             TransactionState.ONGOING,
@@ -272,7 +270,7 @@ def next_epoch(transaction: TransactionMetadata, expected_epoch: int | None) -> 
 
 
 def check_add(
-    transaction: TransactionMetadata, producer_id: int, producer_epoch: int, partitions: frozenset[TopicPartition]
+    transaction: TransactionMetadata, producer_id: int, producer_epoch: int, partitions: frozenset[PartitionKey]
 ) -> ErrorCode | None:
     """Check the addition of partitions, or of a group's offsets, to the transaction."""
     error = _check_producer(transaction, producer_id, producer_epoch)
@@ -284,7 +282,7 @@ def check_add(
 
 
 def check_partition(
-    transaction: TransactionMetadata, producer_id: int, producer_epoch: int, partition: TopicPartition
+    transaction: TransactionMetadata, producer_id: int, producer_epoch: int, partition: PartitionKey
 ) -> ErrorCode:
     """Check whether a partition is part of the transaction (KIP-890)."""
     error = _check_producer(transaction, producer_id, producer_epoch)

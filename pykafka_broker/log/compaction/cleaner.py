@@ -20,12 +20,13 @@ from pykafka_broker.log.checkpoints import CLEANER_OFFSETS, CheckpointWriter
 from pykafka_broker.log.compaction.request import CleanRequest, CleanResult, LastBatches, UnpackingLimits
 from pykafka_broker.log.filesystem import FileSystem, is_passing
 from pykafka_broker.log.jobs import Submit
-from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
+from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_state import forget_snapshot
 from pykafka_broker.log.scan import DamagedLog
 from pykafka_broker.log.segment import CLEANED, SWAP, LogSegment
 from pykafka_broker.log.segments import Segments
+from pykafka_broker.protocol.enums import PartitionKey
 
 if TYPE_CHECKING:
     from pykafka_broker.log.compaction.clean import CleaningProcesses
@@ -37,7 +38,7 @@ _NEVER = 0x7FFFFFFFFFFFFFFF
 
 class LogToClean(NamedTuple):
     dirty_ratio: float
-    key: TopicPartition
+    key: PartitionKey
     log: PartitionLog
     first_dirty_offset: int
     upper_offset: int
@@ -63,7 +64,7 @@ def upper_offset(log: PartitionLog, first_dirty: int, wall: int) -> int:
     return upper
 
 
-def candidate(key: TopicPartition, log: PartitionLog, checkpoint: int | None, wall: int) -> LogToClean | None:
+def candidate(key: PartitionKey, log: PartitionLog, checkpoint: int | None, wall: int) -> LogToClean | None:
     """Return the log as a candidate, if a cleaning is due; else None."""
     first_dirty = first_dirty_offset(log, checkpoint)
     upper = upper_offset(log, first_dirty, wall)
@@ -187,12 +188,12 @@ class Cleaner:
         config: Callable[[], BrokerConfig],
         clock: Clock,
         submit: Submit,
-        where: dict[TopicPartition, LogDirectory],
-        loaded: dict[TopicPartition, PartitionLog],
+        where: dict[PartitionKey, LogDirectory],
+        loaded: dict[PartitionKey, PartitionLog],
         writer: CheckpointWriter,
         *,
         may_clean: Callable[[], bool],
-        is_moving: Callable[[TopicPartition], bool],
+        is_moving: Callable[[PartitionKey], bool],
     ) -> None:
         """Make the cleaner of the logs in `loaded`.
 
@@ -216,10 +217,10 @@ class Cleaner:
         self._cancelled = False
         self._due = _NEVER
         # Segments and truncations when each running cleaning began: a move or a truncation makes its result useless.
-        self._running: dict[TopicPartition, tuple[Segments, int]] = {}
+        self._running: dict[PartitionKey, tuple[Segments, int]] = {}
         self._again = False  # a cleaning has ended, another one may be due
-        self._unfinished: dict[TopicPartition, Swap] = {}  # interrupted by a full disk
-        self.uncleanable: dict[TopicPartition, PartitionLog] = {}
+        self._unfinished: dict[PartitionKey, Swap] = {}  # interrupted by a full disk
+        self.uncleanable: dict[PartitionKey, PartitionLog] = {}
 
     def start(self, now: int) -> None:
         if self._config().log_cleaner_enable:
@@ -259,7 +260,7 @@ class Cleaner:
         self.finish_swaps()
         # another log of a deleted log's name may be cleanable
         self.uncleanable = {key: log for key, log in self.uncleanable.items() if self._loaded.get(key) is log}
-        tried: set[TopicPartition] = set()
+        tried: set[PartitionKey] = set()
         while len(self._running) < self._config().log_cleaner_threads:
             found = self._filthiest(tried)
             if found is None:
@@ -267,7 +268,7 @@ class Cleaner:
             tried.add(found.key)
             self._start(found)
 
-    def clean(self, keys: list[TopicPartition]) -> bool:
+    def clean(self, keys: list[PartitionKey]) -> bool:
         """Clean the complete and synced part of the partitions now, however small and young, and return whether a
         cleaning began.
         """
@@ -285,7 +286,7 @@ class Cleaner:
                 begun |= self._start(LogToClean(1.0, key, log, log.log_start_offset, limit))
         return begun
 
-    def is_idle(self, keys: list[TopicPartition]) -> bool:
+    def is_idle(self, keys: list[PartitionKey]) -> bool:
         """Return whether none of the partitions is being cleaned."""
         return not self._running.keys() & {*keys}
 
@@ -302,7 +303,7 @@ class Cleaner:
             self._processes = None
         self._settings = settings
 
-    def _filthiest(self, tried: set[TopicPartition]) -> LogToClean | None:
+    def _filthiest(self, tried: set[PartitionKey]) -> LogToClean | None:
         best: LogToClean | None = None
         excluded = self._running.keys() | self._unfinished.keys() | self.uncleanable.keys() | tried
         for key, log in list(self._loaded.items()):  # a disk that fails takes its logs away
@@ -364,7 +365,7 @@ class Cleaner:
             if self._loaded.get(key) is swap.found.log:
                 self._swap(swap)
 
-    def is_swapping(self, key: TopicPartition) -> bool:
+    def is_swapping(self, key: PartitionKey) -> bool:
         """Return whether files of the log have temporary names of an unfinished swap."""
         return key in self._unfinished
 
@@ -403,6 +404,6 @@ class Cleaner:
         if isinstance(error, OSError):
             log.storage_error(error)
 
-    def _leave_alone(self, key: TopicPartition, log: PartitionLog, error: Exception) -> None:
+    def _leave_alone(self, key: PartitionKey, log: PartitionLog, error: Exception) -> None:
         self.uncleanable[key] = log
         logger.error("%s-%d can't be cleaned and is left as it is: %s", *key, error)

@@ -21,6 +21,7 @@ from pykafka_broker.log.log_directory import METADATA_TOPIC
 from pykafka_broker.log.scan import ScannedBatch, scan
 from pykafka_broker.protocol.runtime import DecodeError, Fields, Message, read_uvarint, uuid_text
 from pykafka_broker.protocol.stored_keys import GROUP_RECORDS, METADATA_RECORDS, SHARE_RECORDS, TRANSACTION_RECORDS
+from pykafka_broker.records.control import CONTROL_KEY
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.record import iter_records
 
@@ -30,7 +31,6 @@ _KEYED = {
     "__share_group_state": SHARE_RECORDS,
 }
 _INT16 = struct.Struct(">h")
-_CONTROL_KEY = struct.Struct(">hh")
 _CONTROL_TYPES = ("ABORT", "COMMIT", "LeaderChange", "SnapshotHeader", "SnapshotFooter", "KRaftVersion", "KRaftVoters")
 _FRAME_VERSION = 1
 _NEVER_REMOVED = "__share_group_state", "ShareUpdate"  # an update is removed with its snapshot, never by a tombstone
@@ -115,9 +115,9 @@ def decode_metadata(value: bytes) -> tuple[Message, int]:
 
 def control_type(key: bytes | None) -> str:
     """Return the name of a control record's type."""
-    if key is None or len(key) < _CONTROL_KEY.size:
+    if key is None or len(key) < CONTROL_KEY.size:
         return "unknown"
-    kind = _CONTROL_KEY.unpack_from(key)[1]
+    kind = CONTROL_KEY.unpack_from(key)[1]
     return _CONTROL_TYPES[kind] if 0 <= kind < len(_CONTROL_TYPES) else str(kind)
 
 

@@ -184,15 +184,16 @@ def break_disk(faults: Trouble, node: SimNode) -> None:
     """Let a directory fail or be full for a while; then the disk is mended and the node started anew."""
     life = node.life
     node.break_disk(faults.random.choice(node.directories), faults.random.choice(DISK_ERRORS))
+    faults.timeline.after(faults.away_ms(), lambda: _mend(faults, node, life))
 
-    def mend() -> None:
-        node.mend_disks()
-        if node.life != life or not node.running:
-            faults.back(node)
-        elif not node.paused:
-            faults.random.choice((kill, stop))(faults, node)
 
-    faults.timeline.after(faults.away_ms(), mend)
+def _mend(faults: Trouble, node: SimNode, life: int) -> None:
+    """Let the disks be sound again, and start the node anew. life: the node's life at the fault."""
+    node.mend_disks()
+    if node.life != life or not node.running:
+        faults.back(node)
+    elif not node.paused:
+        faults.random.choice((kill, stop))(faults, node)
 
 
 def wipe_disk(faults: Trouble, node: SimNode) -> None:
@@ -220,11 +221,7 @@ def fail_once(faults: Trouble, node: SimNode) -> None:
 
     def start_anew() -> None:
         faults.once_failed += path not in node.disk.once
-        node.mend_disks()
-        if node.life != life or not node.running:
-            faults.back(node)
-        elif not node.paused:
-            faults.random.choice((kill, stop))(faults, node)
+        _mend(faults, node, life)
 
     faults.timeline.after(faults.away_ms(), start_anew)
 

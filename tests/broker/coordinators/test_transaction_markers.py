@@ -8,11 +8,11 @@ import pytest
 
 from pykafka_broker.broker.coordinators.transaction_markers import MarkerRequest, MarkerSender
 from pykafka_broker.coordinators.transactions.coordinator import Markers
-from pykafka_broker.coordinators.transactions.transaction import TopicPartition
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 from tests.broker.neighbourhood import Neighbourhood
 
-Heard = list[tuple[str, TopicPartition, ErrorCode]]
+Heard = list[tuple[str, PartitionKey, ErrorCode]]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.raft.observer import FollowedLog, Leader, Observer
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError, encode_record
-from pykafka_broker.cluster.snapshot import ControlType, Voters, control_batch, snapshot_pieces
+from pykafka_broker.cluster.snapshot import Voters, control_batch, snapshot_pieces
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.roles import roles_of
 from pykafka_broker.log.log_directory import LogDirectory
@@ -39,6 +39,7 @@ from pykafka_broker.protocol.stored.leader_change_message import LeaderChangeMes
 from pykafka_broker.protocol.stored.voters_record import Endpoint, VotersRecord
 from pykafka_broker.protocol.stored.voters_record import Voter as KnownVoter
 from pykafka_broker.records.builder import BatchBuilder
+from pykafka_broker.records.control import ControlType
 from tests.broker.api.real_broker import UnsyncedFileSystem
 
 NOW = 1_700_000_000_000

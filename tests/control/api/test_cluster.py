@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pykafka_broker.control.http import HttpAddress
 from pykafka_broker.testing import ControlError, KafkaBroker
 
 
@@ -14,6 +15,12 @@ def test_a_node_alone_is_a_cluster_of_one(broker: KafkaBroker) -> None:
     assert cluster["brokers"][0]["listeners"] == broker.listeners
     assert cluster["brokers"][0]["fenced"] is False
     assert cluster["brokers"][0]["silent_ms"] is None
+
+
+def test_an_address_of_version_6_has_brackets() -> None:
+    with KafkaBroker(host="::1", in_process=True) as broker:
+        assert broker.cluster()["brokers"][0]["listeners"] == broker.listeners == {"PLAINTEXT": f"[::1]:{broker.port}"}
+    assert repr(HttpAddress("::1", 9644, None)) == "[::1]:9644"
 
 
 def test_a_node_alone_coordinates_everything(broker: KafkaBroker) -> None:

@@ -15,13 +15,14 @@ from pykafka_broker.coordinators.transactions.coordinator import (
     TransactionCoordinator,
     TransactionSettings,
 )
-from pykafka_broker.coordinators.transactions.transaction import TopicPartition, TransactionMetadata
+from pykafka_broker.coordinators.transactions.transaction import TransactionMetadata
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.stored_keys import TRANSACTION_RECORDS
 from tests.coordinators.stored import reread
 
 SECOND = 1_000
-A: TopicPartition = ("a", 0)
+A: PartitionKey = ("a", 0)
 
 
 class Driver:
@@ -69,7 +70,7 @@ class Driver:
         return reply
 
     def add(
-        self, pid: int, epoch: int, partitions: Iterable[TopicPartition] = (A,), name: str = "t", version: int = 2
+        self, pid: int, epoch: int, partitions: Iterable[PartitionKey] = (A,), name: str = "t", version: int = 2
     ) -> ErrorCode:
         reply = self.run(self.coordinator.add_partitions(name, pid, epoch, frozenset(partitions), version, self.now))
         assert isinstance(reply, ErrorCode)
