@@ -143,7 +143,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--short",
         action="store_true",
-        help="as `make test`: no test marked `whole`, a quarter of the simulation's runs and of generated examples",
+        help="as `make test`: no test marked `whole`, a third of the simulation's runs and of generated examples",
     )
 
 

@@ -1,4 +1,4 @@
-"""The number of runs: a quarter of them with --short, 150 times as many with --slow. `soak.py` runs other seeds."""
+"""The number of runs: a third of them with --short, 150 times as many with --slow. `soak.py` runs other seeds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.keeping import Keeping, form_of, is_busy
 
 TIMES_WITH_SLOW = 150
-FEWER_WITH_SHORT, LEAST = 4, 2
+FEWER_WITH_SHORT, LEAST = 3, 2
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
