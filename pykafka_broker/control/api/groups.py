@@ -6,7 +6,7 @@ Every change is a request of a client.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -122,26 +122,27 @@ def _partitions(group: AnyGroup, member: Any) -> dict[str, list[int]]:
 
 def committed(services: Services, group_id: str) -> list[CommittedPartition]:
     """Return the group's commits for every partition of all topics with commits."""
+    return [*each_committed(services, group_id)]
+
+
+def each_committed(services: Services, group_id: str) -> Iterator[CommittedPartition]:
+    """Yield what `committed` returns; each step may open the log of a partition."""
     if CONSUMER_OFFSETS not in services.image.topics:
-        return []
-    found = []
+        return
     for topic, offsets in sorted(services.groups.coordinator.offsets.committed(group_id).items()):
         image = services.image.topics.get(topic)
         for index in sorted(image.partitions) if image is not None else ():
             stored = offsets.get(index)
             start, end = _bounds(services, topic, index) or (0, None)
             position = start if stored is None else stored.offset
-            found.append(
-                CommittedPartition(
-                    topic=topic,
-                    partition=index,
-                    committed=None if stored is None else stored.offset,
-                    end=end,
-                    lag=None if end is None else max(0, end - position),
-                    metadata=None if stored is None else stored.metadata,
-                )
+            yield CommittedPartition(
+                topic=topic,
+                partition=index,
+                committed=None if stored is None else stored.offset,
+                end=end,
+                lag=None if end is None else max(0, end - position),
+                metadata=None if stored is None else stored.metadata,
             )
-    return found
 
 
 def _bounds(services: Services, topic: str, index: int) -> tuple[int, int] | None:

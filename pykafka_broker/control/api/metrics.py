@@ -14,24 +14,28 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pykafka_broker.cluster.image import NO_LEADER
-from pykafka_broker.control.api.groups import all_groups, committed, summary
+from pykafka_broker.control.api.groups import all_groups, each_committed, summary
 from pykafka_broker.control.api.telemetry import families_of_clients, of_telemetry
-from pykafka_broker.control.control import Control
+from pykafka_broker.control.control import Control, in_pauses
 from pykafka_broker.control.operations import Text
 from pykafka_broker.control.traffic.request_log import RequestCounts
 from pykafka_broker.server.event_loop import seconds
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
+    from prometheus_client.registry import Collector
 
     from pykafka_broker.broker.node import ServerNode
     from pykafka_broker.broker.replication.node_replication import NodeReplication
     from pykafka_broker.cluster.image import PartitionImage
 
 
+_READ_AT_ONCE = 100  # offsets of groups
+_WRITTEN_AT_ONCE = 1_000  # samples
 _MANAGER = "kafka_server_replicamanager_"
 _CONTROLLER = "kafka_controller_kafkacontroller_"
 
@@ -121,39 +125,51 @@ async def metrics(control: Control) -> Text:
     """Return counters and gauges in Prometheus' text format: traffic by topic and API, connections, groups and the
     lag, logs, requests that wait, the cleaner, and the delay of the broker's event loop.
     """
-    from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+    from prometheus_client import CONTENT_TYPE_LATEST
 
     begun = seconds()
     await asyncio.sleep(0)
     delay_s = seconds() - begun
-    await control.counted()
-    registry = CollectorRegistry()
-    registry.register(_Collected(control, delay_s, await families_of_clients(control.services.client_metrics)))
-    return Text(CONTENT_TYPE_LATEST, generate_latest(registry).decode())
+    counts = await control.counted()
+    client_metrics = control.services.client_metrics
+    text = []
+    for families in (
+        _of_topics(counts),
+        _of_requests(counts),
+        _of_ways(control),
+        _of_connections(control),
+        await _of_groups(control),
+        _of_logs(control),
+        of_cluster(control.broker.node),
+        of_telemetry(client_metrics),
+        await families_of_clients(client_metrics),
+        [_gauge("pykafka_broker_event_loop_delay_seconds", "How long the loop let this request wait", delay_s)],
+    ):
+        # What a group of families reads is read in one turn: a log may be closed in the next one.
+        async for lines in in_pauses(chain.from_iterable(map(_written, list(families))), 1):
+            text.append(lines)
+    return Text(CONTENT_TYPE_LATEST, "".join(text))
 
 
-class _Collected:
-    """The collector of metrics for `prometheus_client`."""
+def _written(family: Metric) -> Iterator[str]:
+    """Yield the lines of a metric, those of `_WRITTEN_AT_ONCE` samples at once."""
+    from prometheus_client import generate_latest
+    from prometheus_client.core import Metric as Family
 
-    def __init__(self, control: Control, delay_s: float, of_clients: list[Metric]) -> None:
-        self._control = control
-        self._delay_s = delay_s
-        self._of_clients = of_clients
+    for first in range(0, max(len(family.samples), 1), _WRITTEN_AT_ONCE):
+        part = Family(family.name, family.documentation, family.type)
+        part.samples = family.samples[first : first + _WRITTEN_AT_ONCE]
+        lines = generate_latest(cast("Collector", _Collected(part))).decode().splitlines(keepends=True)
+        yield "".join([line for line in lines if not first or not line.startswith("#")])
 
-    def collect(self) -> Iterator[Metric]:
-        counts = self._control.observing.counts
-        yield from _of_topics(counts)
-        yield from _of_requests(counts)
-        yield from _of_ways(self._control)
-        yield from _of_connections(self._control)
-        yield from _of_groups(self._control)
-        yield from _of_logs(self._control)
-        yield from of_cluster(self._control.broker.node)
-        yield from of_telemetry(self._control.services.client_metrics)
-        yield from self._of_clients
-        yield _gauge(
-            "pykafka_broker_event_loop_delay_seconds", "How long the loop let this request wait", self._delay_s
-        )
+
+class _Collected(NamedTuple):
+    """A metric, as `prometheus_client` collects it."""
+
+    family: Metric
+
+    def collect(self) -> list[Metric]:
+        return [self.family]
 
 
 def _of_topics(counts: RequestCounts) -> Iterator[Metric]:
@@ -206,24 +222,29 @@ def _of_connections(control: Control) -> Iterator[Metric]:
     yield _gauge("kafka_server_socket_server_metrics_connection_count", "Connections of clients", found, "listener")
 
 
-def _of_groups(control: Control) -> Iterator[Metric]:
+async def _of_groups(control: Control) -> list[Metric]:
+    """Return the metrics of groups. Their offsets are read in slices: others may be served in between."""
     services = control.services
     groups = [] if services.loading() else [summary(each) for each in all_groups(services)]
-    yield _gauge(_GROUPS + "numgroups", "Groups", len(groups))
     states = {(each,): n for each, n in Counter(each["state"] for each in groups).items()}
-    yield _gauge(_GROUPS + "groups", "Groups in that state", states, "state")
     members = {(each["group_id"],): each["members"] for each in groups}
-    yield _gauge("kafka_consumergroup_members", "Members of a group", members, "consumergroup")
-    offsets = {
-        (each["group_id"], place["topic"], str(place["partition"])): place
-        for each in groups
-        for place in committed(services, each["group_id"])
-    }
     labels = "consumergroup", "topic", "partition"
-    lags = {key: place["lag"] for key, place in offsets.items() if place["lag"] is not None}
-    yield _gauge("kafka_consumergroup_lag", "Records that a group has still to read", lags, *labels)
-    current = {key: place["committed"] for key, place in offsets.items() if place["committed"] is not None}
-    yield _gauge("kafka_consumergroup_current_offset", "What a group has committed", current, *labels)
+    lags: Any = _gauge("kafka_consumergroup_lag", "Records that a group has still to read", {}, *labels)
+    current: Any = _gauge("kafka_consumergroup_current_offset", "What a group has committed", {}, *labels)
+    places = ((each["group_id"], place) for each in groups for place in each_committed(services, each["group_id"]))
+    async for group_id, place in in_pauses(places, _READ_AT_ONCE):
+        key = group_id, place["topic"], str(place["partition"])
+        if place["lag"] is not None:
+            lags.add_metric(key, place["lag"])
+        if place["committed"] is not None:
+            current.add_metric(key, place["committed"])
+    return [
+        _gauge(_GROUPS + "numgroups", "Groups", len(groups)),
+        _gauge(_GROUPS + "groups", "Groups in that state", states, "state"),
+        _gauge("kafka_consumergroup_members", "Members of a group", members, "consumergroup"),
+        lags,
+        current,
+    ]
 
 
 def _of_logs(control: Control) -> Iterator[Metric]:

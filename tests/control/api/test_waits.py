@@ -15,8 +15,14 @@ from confluent_kafka import Producer
 
 from interop.raw import RawClient
 from pykafka_broker.control import control
-from pykafka_broker.control.api import traffic, waits
+from pykafka_broker.control.api import metrics, traffic, waits
+from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
+from pykafka_broker.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from pykafka_broker.testing import ANY, ControlError, KafkaBroker, NewRecord, RecordsDiffer, WaitTimeout
 from tests.control.leaderless import leaderless
 
@@ -403,3 +409,21 @@ def test_clients_are_served_while_much_is_looked_at(
         with contextlib.suppress(WaitTimeout, RecordsDiffer):
             call(broker)
     assert counted.pauses >= 20  # for its records, and for those that it does not see
+
+
+def test_clients_are_served_while_lags_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = CountedPauses()
+    monkeypatch.setattr(control, "asyncio", counted)
+    monkeypatch.setattr(metrics, "_READ_AT_ONCE", 10)
+    monkeypatch.setattr(metrics, "_WRITTEN_AT_ONCE", 10)
+    with KafkaBroker(in_process=True) as broker:
+        broker.create_topic("many", partitions=100)
+        at = [OffsetCommitRequestPartition(index, 0, committed_metadata="") for index in range(100)]
+        with RawClient(broker.bootstrap_servers) as client:
+            client.call(FindCoordinatorRequest(coordinator_keys=["readers"]))
+            client.call(OffsetCommitRequest("readers", topics=[OffsetCommitRequestTopic("many", partitions=at)]), 8)
+        counted.pauses = 0
+        told = broker.metrics()
+    assert told.count('kafka_consumergroup_lag{consumergroup="readers"') == 100
+    assert told.count("# HELP kafka_consumergroup_lag ") == 1
+    assert counted.pauses >= 3 * 10  # to read the offsets, and for the lines of both metrics
