@@ -214,8 +214,8 @@ def _validate_regex(tool: Tool) -> int:
     try:
         compile_regex(regex)
     except RegexError as error:
-        tool.print(f"The regular expression `{regex}` is invalid: {error}.")
-        tool.result = {"regex": regex, "valid": False, "error": str(error)}
+        tool.print(f"The regular expression `{regex}` is invalid: {error.message}.")
+        tool.result = {"regex": regex, "valid": False, "error": error.message}
     else:
         tool.print(f"The regular expression `{regex}` is valid.")
         tool.result = {"regex": regex, "valid": True}

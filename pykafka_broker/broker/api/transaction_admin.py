@@ -185,12 +185,9 @@ def list_transactions(
 def _matcher(pattern: str | None) -> Callable[[str], bool] | None:
     if not pattern:
         return None
-    from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex  # nothing else here needs it
+    from pykafka_broker.coordinators.groups.re2 import compile_regex  # nothing else here needs it
 
-    try:
-        return compile_regex(pattern).matches
-    except RegexError as error:
-        raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from None
+    return compile_regex(pattern).matches
 
 
 @handles(ApiKey.DESCRIBE_PRODUCERS)

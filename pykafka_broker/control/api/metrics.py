@@ -159,8 +159,8 @@ def _written(family: Metric) -> Iterator[str]:
     for first in range(0, max(len(family.samples), 1), _WRITTEN_AT_ONCE):
         part = Family(family.name, family.documentation, family.type)
         part.samples = family.samples[first : first + _WRITTEN_AT_ONCE]
-        lines = generate_latest(cast("Collector", _Collected(part))).decode().splitlines(keepends=True)
-        yield "".join([line for line in lines if not first or not line.startswith("#")])
+        lines = generate_latest(cast("Collector", _Collected(part))).decode().split("\n")
+        yield "\n".join([line for line in lines if not first or not line.startswith("#")])
 
 
 class _Collected(NamedTuple):

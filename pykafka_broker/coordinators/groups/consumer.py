@@ -34,7 +34,7 @@ from pykafka_broker.coordinators.groups.epoch_group import (
 )
 from pykafka_broker.coordinators.groups.group import Caller, GroupTable, invalid_request
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
-from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex
+from pykafka_broker.coordinators.groups.re2 import MAX_WORK, RegexError, compile_regex
 from pykafka_broker.coordinators.groups.subscriptions import names_read
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.errors import ApiError
@@ -342,6 +342,8 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
     def _resolve_regexes(self) -> bool:
         """Drop unused patterns, and resolve new patterns and patterns older than the newest topic.
 
+        Of the old ones, those that would take too long now are left to the next heartbeats.
+
         Returns:
             Whether the topics behind a pattern have changed.
         """
@@ -352,19 +354,21 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
         regexes = {pattern: resolved for pattern, resolved in group.regexes.items() if pattern in wanted}
         gone = [pattern for pattern in group.regexes if pattern not in wanted]
         self.records += [regex_record(group.group_id, pattern, None) for pattern in gone]
-        changed = False
+        changed, work = False, 0
         for pattern in sorted(wanted):
             known = regexes.get(pattern)
-            if known is not None and not self._is_old(known):
+            if known is not None and (work >= MAX_WORK or not self._is_old(known)):
                 continue
             try:
                 expression = compile_regex(pattern)
+                topics = frozenset(filter(self._may_see, filter(expression.matches, self._table.topics.topics)))
+                work += expression.work
             except RegexError as error:
-                if known is not None:
-                    continue  # accepted by a release with other rules
-                message = f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}."
-                raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from None
-            topics = frozenset(filter(self._may_see, filter(expression.matches, self._table.topics.topics)))
+                if known is None:
+                    message = f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error.message}."
+                    raise ApiError(error.code, message) from None
+                # Accepted by a release with other rules, or while there were fewer topics.
+                topics, work = known.topics, MAX_WORK
             regexes[pattern] = resolved = ResolvedRegex(topics, self._table.metadata_version, self._now)
             self.records.append(regex_record(group.group_id, pattern, resolved))
             changed |= known is None or known.topics != topics

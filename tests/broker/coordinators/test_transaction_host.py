@@ -5,17 +5,22 @@ and what is left of one whose markers can't be written.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pykafka_broker.broker.api.transaction_admin import list_transactions
 from pykafka_broker.broker.coordinators.coordinator_log import read_batches
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from pykafka_broker.coordinators.groups.re2 import RegexError
 from pykafka_broker.coordinators.transactions.transaction import TransactionState
 from pykafka_broker.log.jobs import run_inline
+from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from pykafka_broker.protocol.messages.list_transactions_request import ListTransactionsRequest
 from tests.broker.support import LightBroker
 from tests.broker.test_synced_answers import SyncedBroker, producing_to
 
@@ -114,3 +119,16 @@ def test_a_load_lets_others_go_first_between_its_transactions_too(tmp_path: Path
     assert len(sizes) == len(batches) + 2
     assert all(sizes)
     assert {name for name, _ in host.transactions()} == {"a", "b"}
+
+
+def test_a_list_by_a_hostile_pattern_is_refused_before_others_notice(tmp_path: Path) -> None:
+    broker = LightBroker(tmp_path)
+    broker.add(TRANSACTION_STATE)
+    broker.transactions.init_producer_id("a" * 249, 20_000, None, broker.now)
+    context = broker.context(ApiKey.LIST_TRANSACTIONS, 2)
+    answer: Any = list_transactions(broker.services, context, ListTransactionsRequest(transactional_id_pattern="a+"))
+    assert len(answer.transaction_states) == 1
+    with pytest.raises(RegexError, match="expression is too large"):
+        list_transactions(
+            broker.services, context, ListTransactionsRequest(transactional_id_pattern="((.?){90}){100}x")
+        )

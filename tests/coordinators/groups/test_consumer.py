@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pykafka_broker.coordinators.groups import consumer, re2
 from pykafka_broker.coordinators.groups.assignors import ASSIGNORS, Assignment, GroupSpec
 from pykafka_broker.coordinators.groups.group import TimerKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -213,6 +214,38 @@ def test_a_broken_pattern_changes_nothing(machine: Any) -> None:
     assert client.beat(subscribed_topic_regex="(") is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert len(machine.log) == written
     assert client.beat() is ErrorCode.NONE
+
+
+def test_patterns_that_take_long_are_left_to_the_next_heartbeats(machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new topic makes all patterns of a group old at once; each heartbeat resolves as many as nobody notices."""
+    machine.topic("logs-a", 1)
+    clients = [Client(machine, name) for name in "pqr"]
+    for client in clients:
+        client.join(regex=f"logs-.|{client.name}")
+    monkeypatch.setattr(consumer, "MAX_WORK", 1)
+    topic = machine.topic("logs-b", 3)
+    for resolved in (1, 2, 3):
+        clients[0].beat()
+        known = machine.coordinator.groups["g"].regexes.values()
+        assert sum("logs-b" in each.topics for each in known) == resolved
+    settle(clients)
+    assert set().union(*(client.partitions for client in clients)) >= {(topic, index) for index in range(3)}
+
+
+def test_a_pattern_that_became_too_large_stands_for_its_former_topics(
+    machine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = machine.topic("logs-a", 1)
+    client = Client(machine, "m")
+    client.join(regex="logs-.")
+    machine.topic("logs-b", 1)
+    monkeypatch.setattr(re2, "MAX_WORK", 1)
+    assert client.beat() is ErrorCode.NONE
+    written = len(machine.log)
+    settle([client])
+    assert client.partitions == {(first, 0)}
+    assert len(machine.log) == written  # it is not tried again and again
+    assert client.beat(subscribed_topic_regex="logs-.*") is ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 def test_names_and_pattern_add_up(machine: Any) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex
+from pykafka_broker.coordinators.groups.re2 import MAX_WORK, RegexError, compile_regex
 
 ATOMS = [
     "a", "b", "c", ".", "[ab]", "[^a]", "[a-c]", r"\d", r"\w", r"\W", r"\S", "^", "$", r"\b", r"\B", r"\.", "[]a]", "-",
@@ -136,8 +136,29 @@ def test_a_large_set_does_not_hold_up_others(size: int, reason: str) -> None:
 
 def test_what_is_remembered_is_limited() -> None:
     regex = compile_regex("(a|b)*a(a|b){14}")
-    names = [format(number, "018b").replace("0", "a").replace("1", "b") for number in range(0, 1 << 18, 97)]
+    names = [format(number, "018b").replace("0", "a").replace("1", "b") for number in range(0, 1 << 18, 601)]
     oracle = re.compile("(a|b)*a(a|b){14}")
     for name in names:
         assert regex.matches(name) == (oracle.fullmatch(name) is not None)
     assert len(regex._remembered) <= 5_000
+
+
+def test_an_expression_whose_matches_take_too_long_is_refused() -> None:
+    regex = compile_regex("((.?){90}){100}x")  # a second of 18,000 states for each of these names
+    with pytest.raises(RegexError, match="expression is too large"):
+        regex.matches("a" * 249)
+    assert sum(len(states) for (states, _), _ in regex._remembered) <= MAX_WORK
+
+
+def test_thousands_of_names_are_no_work_for_a_usual_expression() -> None:
+    regex = compile_regex("(orders|payments|customer-[a-z]+)[.-](v[0-9]+|dlq|retry-[0-9]{1,3})")
+    names = [f"{kind}{mark}v{number}" for kind in ("orders", "customer-x") for mark in ".-" for number in range(2_500)]
+    assert all(map(regex.matches, names))
+    assert regex.work < MAX_WORK / 100
+
+
+def test_a_list_of_thousands_of_names_is_an_expression() -> None:
+    names = [f"topic-{number}" for number in range(1_500)]
+    regex = compile_regex("|".join(names))
+    assert all(map(regex.matches, names))
+    assert not any(regex.matches(f"{first}opic") for first in "abcdefghijklmnopqrstuvwxyz0123456789._-")
