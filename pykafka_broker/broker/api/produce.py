@@ -359,8 +359,8 @@ class UncommittedAppend(NamedTuple):
         if error is not None:
             assert isinstance(error, ApiError)
             self.answer.error_code = error.code
-            self.answer.error_message = error.message
-            self.answer.base_offset = -1
+            if error.code == ErrorCode.KAFKA_STORAGE_ERROR:  # of a sync, which belongs to the append
+                self.answer.base_offset = -1
 
 
 def refusal_of_append(
