@@ -562,6 +562,13 @@ class ReplicaFetcherManager:
         if known is not None:
             known.fetcher.remove(known.followed.key)
 
+    def spread(self) -> None:
+        """Move partitions to other fetchers after a change of `num.replica.fetchers`."""
+        for key, (fetcher, followed) in list(self._following.items()):
+            if self._fetcher_for(fetcher.leader_id, key) is not fetcher:
+                self.unfollow(key)
+                self.follow(followed.partition)
+
     def synced(self, key: tuple[str, int]) -> None:
         """Note that the fetched records of a partition are synced."""
         known = self._following.get(key)

@@ -283,12 +283,13 @@ class NodeReplication:
         self.fetchers.synced((partition.topic, partition.index))
 
     def follow(self, delta: MetadataDelta) -> None:
-        """React to changes of brokers, and of settings for what is committed."""
+        """React to changes of brokers, and of settings for fetchers and for what is committed."""
         for broker_id in delta.brokers:
             self.fetchers.broker_changed(broker_id)
-        if delta.brokers or any(
-            kind in (ConfigResourceType.TOPIC, ConfigResourceType.BROKER) for kind, _ in delta.configs
-        ):
+        kinds = {kind for kind, _ in delta.configs}
+        if ConfigResourceType.BROKER in kinds:
+            self.fetchers.spread()
+        if delta.brokers or kinds & {ConfigResourceType.TOPIC, ConfigResourceType.BROKER}:
             for partition in self._node.replicas.hosted():
                 partition.review_followers(self.clock.now)
 

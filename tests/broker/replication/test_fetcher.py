@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.broker.broker import add_replication
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.replication.fetcher import FetchOutcome, PartitionFetchState, ReplicaFetcher
 from pykafka_broker.broker.replication.node_replication import NodeReplication
 from pykafka_broker.broker.replication.throttles import Throttle
+from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.peers import LinkBroken, LinkFull, OnReply, Peer, Versions
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
@@ -28,6 +31,7 @@ from pykafka_broker.protocol.messages.list_offsets_response import (
     ListOffsetsTopicResponse,
 )
 from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from tests.broker.support import ANOTHER_NODE, NOW, LightBroker, batch
 
 SESSION = 77
@@ -409,3 +413,23 @@ def test_one_whose_disk_fails_at_an_answer_is_followed_no_more(
     assert [topic.partitions for topic in following.last.forgotten_topics_data] == [[1]]
     following.pass_time(BACKOFF_MS)
     assert len(following.fetcher._followed) == 1
+
+
+def test_as_many_fetchers_follow_as_are_configured_now(tmp_path: Path) -> None:
+    broker = LightBroker(tmp_path)
+    add_replication(broker.whole)
+    broker.add("t", 12, replicas=(1, 2), isr=(1, 2), leader=ANOTHER_NODE)
+    replication = broker.services.replicas.replication
+    assert isinstance(replication, NodeReplication)
+
+    def followed() -> dict[ReplicaFetcher, set[int]]:
+        fetchers = replication.fetchers._fetchers.values()
+        found = {fetcher: {each.partition.index for each in fetcher._followed.values()} for fetcher in fetchers}
+        return {fetcher: indexes for fetcher, indexes in found.items() if indexes}
+
+    assert len(followed()) == 1
+    for count in ("3", "2", "1"):
+        record = ConfigRecord(ConfigResourceType.BROKER, "1", "num.replica.fetchers", count)
+        broker.commit_metadata([ApiMessageAndVersion(record, 0)])
+        assert len(followed()) == int(count)
+        assert sorted(index for indexes in followed().values() for index in indexes) == [*range(12)]
