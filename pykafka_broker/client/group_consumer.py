@@ -1,9 +1,9 @@
 """A consumer in a group: reads the partitions that the group assigns, from the committed positions, and commits.
 
 Rule: a position is committed only for records that `poll` returned before its latest call: a caller who polls again has
-dealt with them. With `enable.auto.commit` that happens every `auto.commit.interval.ms`, before partitions are revoked,
-and at the end; such a commit may fail, as with Java's consumer: the failure is logged, and the next one tries again. A
-committed offset that an open transaction may still change is waited for.
+dealt with them. With `enable.auto.commit` that happens every `auto.commit.interval.ms`, while `poll` goes on, before
+partitions are revoked, and at the end; such a commit may fail, as with Java's consumer: the failure is logged, and the
+next one tries again. A committed offset that an open transaction may still change is waited for.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ class GroupConsumer:
         self._running: asyncio.Task[None] | None = None
         self._committed: dict[TopicPartition, int] = {}
         self._commit_at = 0
+        self._committing: asyncio.Task[None] | None = None  # the last commit of `poll`
+        self._turn_to_commit = asyncio.Lock()  # of two commits the older could win
 
     async def __aenter__(self) -> Self:
         self._running = asyncio.create_task(self._member.run())
@@ -80,6 +82,9 @@ class GroupConsumer:
             if kind is None:
                 raise
         finally:
+            if self._committing is not None:
+                self._committing.cancel()
+                await asyncio.gather(self._committing, return_exceptions=True)
             await self.consumer.__aexit__(kind, error, trace)
 
     # -- records
@@ -89,9 +94,8 @@ class GroupConsumer:
         assert self._running is not None
         if self._running.done():
             self._running.result()
-        if self.settings.auto_commit and self._client.deadline(0) >= self._commit_at:
-            await self._commit_by_itself()
-            self._commit_at = self._client.deadline(self.settings.auto_commit_interval_ms)
+        if self.settings.auto_commit:
+            self._commit_if_due()
         polling = asyncio.ensure_future(self.consumer.poll(timeout_ms, max_records))
         try:
             await asyncio.wait({polling, self._running}, return_when=asyncio.FIRST_COMPLETED)
@@ -117,10 +121,20 @@ class GroupConsumer:
         )
         self._committed.update(moved)
 
-    async def _commit_by_itself(self) -> None:
-        """Commit the positions; log a failure. Raises KafkaError if another member has the instance id."""
+    def _commit_if_due(self) -> None:
+        """Begin to commit the positions, unless that is under way. Raises KafkaError as `_commit_by_itself` did."""
+        if self._committing is not None and self._committing.done():
+            self._committing.result()
+            self._committing = None
+        if self._committing is None and self._client.deadline(0) >= self._commit_at:
+            self._commit_at = self._client.deadline(self.settings.auto_commit_interval_ms)
+            self._committing = asyncio.create_task(self._commit_by_itself(self._moved()))
+
+    async def _commit_by_itself(self, moved: Mapping[TopicPartition, int]) -> None:
+        """Commit positions; log a failure. Raises KafkaError if another member has the instance id."""
         try:
-            await self.commit()
+            async with self._turn_to_commit:
+                await self.commit(moved)
         except ClientError as error:
             if isinstance(error, KafkaError) and error.code == ErrorCode.FENCED_INSTANCE_ID:
                 raise
@@ -130,7 +144,7 @@ class GroupConsumer:
         """Commit the positions before the end, which waits for that no longer than Kafka's consumer."""
         try:
             async with asyncio.timeout(_CLOSE_S):
-                await self._commit_by_itself()
+                await self._commit_by_itself(self._moved())
         except TimeoutError:
             logger.warning("the positions of group %s were not committed in %d s", self.settings.group_id, _CLOSE_S)
 
@@ -178,7 +192,7 @@ class GroupConsumer:
         """Commit and stop to read partitions, which the group takes back."""
         gone = list(partitions)
         if self.settings.auto_commit:
-            await self._commit_by_itself()
+            await self._commit_by_itself(self._moved())
         self.consumer.assign([each for each in self.consumer.assignment if each not in gone])
         self._on_revoked(gone)
 

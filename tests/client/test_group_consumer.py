@@ -137,6 +137,36 @@ def test_positions_that_a_group_does_not_take_now_are_committed_later(
     run(work)
 
 
+def test_records_come_while_a_commit_waits(
+    run: Callable[[Work], None], broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit without an answer holds up no `poll`, as with Java's consumer, and a later commit comes after it."""
+
+    async def work(client: Client, _: Client, settings: dict[str, str]) -> None:
+        topic, answered, plain = settings["group.id"], asyncio.Event(), client.ask_group
+        asked: list[int] = []
+
+        async def ask_group(group_id: str, request: Any, *rest: Any, **options: Any) -> Any:
+            if isinstance(request, OffsetCommitRequest):
+                asked.append(request.topics[0].partitions[0].committed_offset)
+                await answered.wait()
+            return await plain(group_id, request, *rest, **options)
+
+        monkeypatch.setattr(client, "ask_group", ask_group)
+        await asyncio.to_thread(broker.produce, topic, ["a", "b", "c"])
+        settings["auto.commit.interval.ms"] = "0"
+        async with GroupConsumer(client, settings, [topic]) as consumer:
+            assert [await values(consumer, 1) for _ in range(3)] == [["a"], ["b"], ["c"]]
+            assert await consumer.poll(0) == []
+            assert asked == [1]
+            answered.set()
+        assert asked == [1, 3]
+        found = await committed_offsets(client, topic)
+        assert [each.offset for each in found.values()] == [3]
+
+    run(work)
+
+
 def test_an_offset_in_an_open_transaction_is_waited_for(run: Callable[[Work], None], broker: KafkaBroker) -> None:
     async def work(client: Client, other: Client, settings: dict[str, str]) -> None:
         topic = settings["group.id"]
