@@ -24,6 +24,7 @@ from pykafka_broker.control.traffic.exchange import Exchange
 from pykafka_broker.control.traffic.faults import Rule
 from pykafka_broker.control.traffic.mentions import mentions_of
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.retention import retain
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 
 AwayMs = Annotated[int, ValueLimits(minimum=0, maximum=60_000, says="milliseconds of the broker's clock")]
@@ -175,7 +176,7 @@ def apply_retention(control: Control, topic: str) -> list[LogSize]:
     """Delete everything beyond retention now. Returns the sizes of the topic's partitions afterwards."""
     logs = _logs(control, topic)
     for log in logs:
-        log.retain(control.turns.clock.wall)
+        retain(log, control.turns.clock.wall)
     return list(map(_size, logs))
 
 
