@@ -61,6 +61,7 @@ class LeaderEpochs:
             self.learn(segments)
             if self.entries and self.entries[0][1] > log_start_offset:  # a cleaning has removed earlier records
                 self.entries[0] = self.entries[0][0], log_start_offset
+            self.current = max(0, self.latest)
         return wrong
 
     def _can_be_of(self, log_start_offset: int, log_end_offset: int, last_epoch: int | None) -> bool:

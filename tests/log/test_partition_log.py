@@ -461,7 +461,7 @@ def test_leader_epochs_are_rebuilt_at_load(tmp_path: Path, content: bytes | None
     file = tmp_path / "t-0/leader-epoch-checkpoint"
     file.unlink() if content is None else file.write_bytes(content)
     log = reopen(log)
-    assert log.epochs.entries == expected
+    assert (log.epochs.entries, log.epochs.current) == (expected, 2)
     assert file.read_bytes() == b"0\n3\n0 0\n1 17\n2 34\n"
 
 
