@@ -102,13 +102,13 @@ class Capacity:
 
     def create_all(self) -> Iterator[Row]:
         log, before = self._node.metadata.log.log, resident_bytes()
-        size, offset = log.size_bytes, log.log_end_offset
+        size, offset = log.segments.size_bytes, log.log_end_offset
         spent = [cpu_ms(lambda n=number: self._create(f"t{n}", n < LED_BY_ONE)) for number in range(self._topics)]  # type: ignore[misc]
         records = log.log_end_offset - offset
         yield "1,000 partitions created, at the controller", sum(spent) / len(spent), "ms"
         yield "the same, the slowest", max(spent), "ms"
         yield "a record of the metadata, at the controller", sum(spent) / records * 1000, "µs"
-        yield "a record of the metadata, in the log", (log.size_bytes - size) / records, "bytes"
+        yield "a record of the metadata, in the log", (log.segments.size_bytes - size) / records, "bytes"
         yield (
             "a partition in the image of the controller",
             (resident_bytes() - before) / (self._topics * OF_A_TOPIC),
@@ -156,12 +156,13 @@ class Capacity:
             node.on_deadline(self._now + passed)
         self.beat(but=1)
         self._now += 9_500
-        before, size, offset = self.snapshot(), log.size_bytes, log.log_end_offset
+        before, size, offset = self.snapshot(), log.segments.size_bytes, log.log_end_offset
         spent = cpu_ms(self.fence)
         assert node.image.brokers[1].fenced
         yield f"a broker fenced that leads {led:,} partitions and has {held:,} in sync", spent, "ms"
         yield "records of that", log.log_end_offset - offset, ""
-        yield "a change of a partition, in the log", (log.size_bytes - size) / (log.log_end_offset - offset), "bytes"
+        size = log.segments.size_bytes - size
+        yield "a change of a partition, in the log", size / (log.log_end_offset - offset), "bytes"
         data = log.read(offset, 1 << 30, log.log_end_offset)
         assert data is not None
         image = MetadataImage()

@@ -34,7 +34,7 @@ def install() -> None:
     _around(PartitionLog, "read", _read)
     _around(PartitionLog, "aborted_transactions", _aborted_transactions)
     _around(PartitionLog, "advance_high_watermark", _advance_high_watermark)
-    for name in ("roll", "synced_to", "delete_records_before", "retain", "truncate_to"):
+    for name in ("roll", "synced_to", "delete_records_before", "delete_oldest", "truncate_to"):
         _around(PartitionLog, name, _changed)
     _around(Partition, "know_committed", _know_committed)
 

@@ -370,7 +370,7 @@ class SnapshotKeeper:
         if self._retention_bytes == _UNLIMITED:
             return False
         kept = sum(snapshot.size for snapshot in self._log.snapshots)
-        return self._log.log.size_bytes + kept > self._retention_bytes
+        return self._log.log.segments.size_bytes + kept > self._retention_bytes
 
     def _too_old(self, snapshot: MetadataSnapshot) -> bool:
         if self._retention_ms == _UNLIMITED:
@@ -381,8 +381,10 @@ class SnapshotKeeper:
             return True  # damaged, and a newer snapshot exists
 
     def _drop_below(self, offset: int) -> None:
+        from pykafka_broker.log.retention import retain  # no start waits for the import
+
         log, wall = self._log.log, self._clock.wall
         log.raise_log_start(offset)
         if log.log_start_offset > log.segments.active.base_offset:
             log.roll(wall)  # otherwise the segment keeps outdated records until it is full
-        log.retain(wall)
+        retain(log, wall)

@@ -197,7 +197,7 @@ class BrokerState:
         """Go back to the state before the first client, except for `keep`."""
         self._require_alone()
         if "faults" not in keep:
-            self.pretend_full(False)  # a full disk is a fault too, and no broker starts on one
+            self.fail_writes(0)  # a full disk is a fault too, and no broker starts on one
         self._require_room()
         self._running.server.serve_received()
         old = self._broker
@@ -208,13 +208,9 @@ class BrokerState:
             clear()
         self._broker.node.led_metadata.commit(records)
 
-    def pretend_full(self, full: bool) -> None:
-        """Let the broker's disks look full, or no longer."""
-        self._tenure.files.pretend_full(full)
-
-    def pretend_broken(self) -> None:
-        """Let the broker's disks look broken, until `pretend_full(False)`."""
-        self._tenure.files.pretend_broken()
+    def fail_writes(self, number: int) -> None:
+        """Let writes to the broker's disks fail with this error; 0: no longer."""
+        self._tenure.files.fail_writes(number)
 
     # -- images
 

@@ -203,14 +203,6 @@ class OsFile:
         platform.sync_data(self._fd)
 
 
-def _no_room(self: OsFile, data: Buffer, position: int) -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def _broken(self: OsFile, data: Buffer, position: int) -> None:
-    raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-
 class OsFileLock(OsFile):
     """An open and locked file."""
 
@@ -292,10 +284,10 @@ class DisposableFiles(OsFileSystem):
 
     def __init__(self) -> None:
         self.hasty = False
-        self.refuses_writes = False  # as `pretend_full` and `pretend_broken` say
+        self.refuses_writes = False  # as `fail_writes` says
         self._revoked = False
 
-        class OwnFile(_File):  # for this broker alone: `pretend_full` exchanges a method
+        class OwnFile(_File):  # for this broker alone: `fail_writes` exchanges a method
             __slots__ = ()
 
         self._new_file: type[_File] = OwnFile
@@ -316,18 +308,17 @@ class DisposableFiles(OsFileSystem):
             self._check()
             return self._new_file(platform.open_file(platform.file_path(path), flags), self)
 
-    def pretend_full(self, full: bool) -> None:
-        """Let all disks look full to the broker, or no longer: every write to a file is refused until then.
+    def fail_writes(self, number: int) -> None:
+        """Let every write to a file fail with this error from now on, as on a full or a broken disk; 0: no longer.
 
         The method itself is exchanged, so that an append asks nothing.
         """
-        self.refuses_writes = full
-        self._new_file.write_at = _no_room if full else OsFile.write_at  # type: ignore[method-assign]
 
-    def pretend_broken(self) -> None:
-        """Let every write to a file fail from now on as a broken disk's does, until `pretend_full(False)`."""
-        self.refuses_writes = True
-        self._new_file.write_at = _broken  # type: ignore[method-assign]
+        def fail(self: OsFile, data: Buffer, position: int) -> None:
+            raise OSError(number, os.strerror(number))
+
+        self.refuses_writes = bool(number)
+        self._new_file.write_at = fail if number else OsFile.write_at  # type: ignore[method-assign]
 
     def rename(self, source: str, target: str) -> None:
         with self._turn:

@@ -28,7 +28,7 @@ class FlushJob:
     def __init__(self, flusher: Flusher, now: int, *, closed: bool = False) -> None:
         self._flusher = flusher
         self._now = now
-        self._fs = flusher.log.files.fs
+        self._fs = flusher.log.segments.files.fs
         self._files = flusher.log.unsynced.collect(flusher.log, closed=closed)
 
     def run(self) -> None:
@@ -152,7 +152,7 @@ class Flusher:
         self._running = self._again = False
         log = self.log
         waiting, self._syncing = self._syncing, []
-        log.sync_failed(error)
+        log.keeper.sync_failed(log, error)
         for one in waiting:
             # a partition that has moved was synced in the other directory
             one.waiter(error if one.offset > log.recovery_point else None)

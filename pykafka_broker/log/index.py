@@ -39,6 +39,7 @@ class SparseIndex:
 
     __slots__ = ("_last", "_page_firsts", "_tail", "_written", "base_offset", "file")
     ENTRY: struct.Struct
+    OFFSET_AT: int  # byte of an entry
 
     def __init__(self, file: CachedFile, base_offset: int, *, fresh: bool) -> None:
         self.file = file
@@ -63,9 +64,8 @@ class SparseIndex:
         self._tail += self.ENTRY.pack(first, second)
         self._last = first, second
         if len(self._tail) >= _PAGE_BYTES:
-            with contextlib.suppress(
-                OSError
-            ):  # the batch is in the log already; sealing tries again, and reports a failure
+            # The batch is in the log already; sealing tries again, and reports a failure.
+            with contextlib.suppress(OSError):
                 self.write_out()
 
     def write_out(self) -> None:
@@ -78,8 +78,9 @@ class SparseIndex:
         elif not written and not self.file.exists():
             self.file.create()
 
-    def truncate_entries(self, count: int) -> None:
-        """Keep the first `count` entries."""
+    def truncate_to(self, offset: int) -> None:
+        """Forget entries with an offset at or above `offset`."""
+        count = self._floor(offset - self.base_offset - 1, _INT32, self.OFFSET_AT)[0] + 1
         self.write_out()
         if count < self._written:
             self.file.handle().truncate(count * self.ENTRY.size)
@@ -94,14 +95,6 @@ class SparseIndex:
         self._written = 0
         if self.file.exists():
             self.file.handle().truncate(0)
-
-    def last_entry(self) -> tuple[int, int] | None:
-        """Return the last entry as stored (with a relative offset), or None."""
-        if self._last is None and self.count:
-            size = self.ENTRY.size  # appended entries are known, so the last one is in the file
-            first, second = self.ENTRY.unpack(self.file.handle().read_at(size, (self._written - 1) * size))
-            self._last = first, second
-        return self._last
 
     def entries(self) -> Iterator[tuple[int, ...]]:
         """Yield every entry as stored."""
@@ -157,7 +150,7 @@ class SparseIndex:
 
 class OffsetIndex(SparseIndex):
     __slots__ = ()
-    ENTRY = _OFFSET_ENTRY
+    ENTRY, OFFSET_AT = _OFFSET_ENTRY, 0
 
     def append(self, offset: int, position: int) -> None:
         self._append(offset - self.base_offset, position)
@@ -173,18 +166,18 @@ class OffsetIndex(SparseIndex):
     def _absolute(self, index: int, entry: tuple[int, int]) -> tuple[int, int] | None:
         return (self.base_offset + entry[0], entry[1]) if index >= 0 else None
 
-    def truncate_to(self, offset: int) -> None:
-        """Forget entries at or above `offset`."""
-        self.truncate_entries(self._floor(offset - self.base_offset - 1, _INT32, 0)[0] + 1)
-
 
 class TimeIndex(SparseIndex):
     __slots__ = ()
-    ENTRY = _TIME_ENTRY
+    ENTRY, OFFSET_AT = _TIME_ENTRY, 8
 
     def last(self) -> tuple[int, int]:
         """Return the greatest timestamp and the last offset of the batch; (-1, base offset) when empty."""
-        last = self.last_entry()
+        if self._last is None and self.count:
+            size = self.ENTRY.size  # appended entries are known, so the last one is in the file
+            timestamp, offset = self.ENTRY.unpack(self.file.handle().read_at(size, (self._written - 1) * size))
+            self._last = timestamp, offset
+        last = self._last
         return (last[0], self.base_offset + last[1]) if last is not None else (NO_TIMESTAMP, self.base_offset)
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
@@ -197,10 +190,6 @@ class TimeIndex(SparseIndex):
         if index < 0:
             return NO_TIMESTAMP, self.base_offset
         return stamp, self.base_offset + offset
-
-    def truncate_to(self, offset: int) -> None:
-        """Forget entries with an offset at or above `offset`."""
-        self.truncate_entries(self._floor(offset - self.base_offset - 1, _INT32, 8)[0] + 1)
 
 
 class AbortedTransaction(NamedTuple):
@@ -229,14 +218,6 @@ class TransactionIndex:
         if self._entries is None:
             self._entries = self._load()
         return self._entries
-
-    def is_sound(self) -> bool:
-        """Return whether the file is missing or has possible entries."""
-        try:
-            self._entries = self.entries
-        except CorruptTransactionIndex:
-            return False
-        return True
 
     def _load(self) -> list[AbortedTransaction]:
         size = self.file.size()

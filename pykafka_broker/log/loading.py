@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from pykafka_broker.clock import Clock
@@ -24,21 +23,21 @@ from pykafka_broker.log.checkpoints import (
     GAP,
     MOVED,
     PARTITION_METADATA,
-    LeaderEpochs,
     read_gap,
     read_partition_metadata,
     write_gap,
     write_partition_metadata,
 )
-from pykafka_broker.log.filesystem import FileCache, FileSystem
+from pykafka_broker.log.filesystem import FileCache
 from pykafka_broker.log.index import AbortedTransaction
+from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.partition_log import LogKeeper, PartitionLog
 from pykafka_broker.log.producer_state import (
     QUICKLY_READ_BYTES,
     ProducerState,
     find_aborted,
     forget_snapshots,
-    rebuild_transactions,
+    mend_transactions,
     remove_strays,
     replay_in,
     restore_producers,
@@ -47,7 +46,7 @@ from pykafka_broker.log.producer_state import (
     take_snapshot,
 )
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
-from pykafka_broker.log.segment import CLEANED, DELETED, SWAP, LogSegment, segment_name
+from pykafka_broker.log.segment import CLEANED, DELETED, MAX_RELATIVE_OFFSET, SWAP, LogSegment, segment_name
 from pykafka_broker.log.segments import Segments
 from pykafka_broker.protocol.runtime import ZERO_UUID
 from pykafka_broker.records.header import NO_PRODUCER_ID
@@ -94,10 +93,8 @@ def create_log(
         topic=topic,
         partition=partition,
         topic_id=topic_id,
-        directory=directory,
         config=config,
-        files=files,
-        segments=Segments([segment]),
+        segments=Segments(files, directory, [segment]),
         producers=ProducerState(f"{topic}-{partition}"),
         epochs=LeaderEpochs(files.fs, f"{directory}/{EPOCHS_FILE}", []),
         keeper=keeper,
@@ -124,7 +121,7 @@ def load_log(
     segments = open_segments(files, directory, names, offsets.log_start_offset, clock.wall)
     log_end_offset = segments.active.end_offset()
     if offsets.log_start_offset > log_end_offset:
-        begin_anew(files, directory, segments, offsets.log_start_offset, clock.wall)
+        begin_anew(segments, offsets.log_start_offset, clock.wall)
         names, log_end_offset = fs.list_directory(directory), offsets.log_start_offset
     log_start_offset = max(offsets.log_start_offset, segments.first.base_offset)
     present, incomplete = {*names}, []
@@ -134,22 +131,22 @@ def load_log(
             segment.rebuild_indexes()
             incomplete.append(segment)
     producers = ProducerState(f"{topic}-{partition}")
-    remove_strays(fs, directory, names, segments)
-    restore_producers(fs, directory, names, producers, segments, log_start_offset, log_end_offset)
+    remove_strays(segments, names)
+    restore_producers(producers, segments, names, log_start_offset, log_end_offset)
     for segment in incomplete:  # where indexes are gone, the transaction index may be too: nothing was aborted then
-        segment.transactions.correct(find_aborted(fs, directory, segments, segment))
-    if not segments.active.transactions.is_sound():  # the next append may write to it
-        rebuild_transactions(fs, directory, segments, segments.active)
+        segment.transactions.correct(find_aborted(segments, segment))
+    mend_transactions(segments, segments.active)  # the next append may write to it
+    epochs = LeaderEpochs.load(fs, f"{directory}/{EPOCHS_FILE}")
+    if epochs.correct(segments, log_start_offset, log_end_offset):
+        epochs.write()
     log = PartitionLog(
         topic=topic,
         partition=partition,
         topic_id=read_partition_metadata(fs, f"{directory}/{PARTITION_METADATA}") or ZERO_UUID,
-        directory=directory,
         config=config,
-        files=files,
         segments=segments,
         producers=producers,
-        epochs=load_epochs(fs, directory, segments, log_start_offset, log_end_offset),
+        epochs=epochs,
         log_start_offset=log_start_offset,
         log_end_offset=log_end_offset,
         recovery_point=min(offsets.recovery_point, log_end_offset),
@@ -163,39 +160,31 @@ def load_log(
     return log
 
 
-def begin_anew(files: FileCache, directory: str, segments: Segments, start: int, wall: int) -> None:
+def begin_anew(segments: Segments, start: int, wall: int) -> None:
     """Replace all segments by an empty segment at `start`, since the rest of the log lies below the start.
 
     If the log went on below its start, the new records there would be lost at the next load. The producers are
     forgotten: the end of an open transaction may be among the lost records (Kafka: UnifiedLog.truncateFullyAndStartAt).
     """
-    logger.warning("%s ends before its log start, and continues at the log start, offset %d", directory, start)
-    fs = files.fs
-    forget_snapshots(fs, directory)
-    old = list(segments)
-    for each in old:
+    logger.warning("%s ends before its log start, and continues at the log start, offset %d", segments.directory, start)
+    forget_snapshots(segments)
+    for each in segments.begin_anew(start, wall):
         each.remove()
-    fs.sync_directory(directory)  # otherwise a power cut brings back the old segments and their producers
-    segment = LogSegment(files, directory, start, size=0, created_ms=wall, fresh=True)
-    segment.log.create()
-    segments.replace(old, [segment])
-    fs.sync_directory(directory)
+    segments.files.fs.sync_directory(segments.directory)
 
 
 def open_segments(files: FileCache, directory: str, names: list[str], log_start_offset: int, wall: int) -> Segments:
     """Return all segments in the folder; without any, a new segment at the log start."""
-    bases = sorted(int(name[:20]) for name in names if _SEGMENT.fullmatch(name))
-    if not bases:
-        segment = LogSegment(files, directory, log_start_offset, size=0, created_ms=wall, fresh=True)
-        segment.log.create()
-        return Segments([segment])
     segments = []
-    for base in bases:
+    for base in sorted(int(name[:20]) for name in names if _SEGMENT.fullmatch(name)):
         status = files.fs.stat(f"{directory}/{base:020d}{_LOG_SUFFIX}")
         segments.append(
             LogSegment(files, directory, base, size=status.size, created_ms=status.modified_ms, fresh=False)
         )
-    return Segments(segments)
+    if not segments:
+        segments.append(LogSegment(files, directory, log_start_offset, size=0, created_ms=wall, fresh=True))
+        segments[0].log.create()
+    return Segments(files, directory, segments)
 
 
 def remove_leftovers(files: FileCache, directory: str, wall: int) -> list[str]:
@@ -240,39 +229,6 @@ def _finish_swap(files: FileCache, directory: str, names: list[str], base: int, 
     swap.change_suffix(SWAP, "")
     for file in swap.files():
         file.close()
-
-
-def load_epochs(
-    fs: FileSystem, directory: str, segments: Segments, log_start_offset: int, log_end_offset: int
-) -> LeaderEpochs:
-    """Return the epochs in the checkpoint; if missing, damaged or of another log, the epochs of the batches."""
-    epochs = LeaderEpochs.load(fs, f"{directory}/{EPOCHS_FILE}")
-    if correct_epochs(epochs, segments, log_start_offset, log_end_offset):
-        epochs.write(sync=False)
-    return epochs
-
-
-def correct_epochs(epochs: LeaderEpochs, segments: Segments, log_start_offset: int, log_end_offset: int) -> bool:
-    """Return whether the entries contradict the start or end of the log; if so, learn them from the batches anew."""
-    if epochs.entries:
-        last_epoch = segments.active.last_epoch() if segments.active.size else None
-        wrong = not epochs.can_be_of(log_start_offset, log_end_offset, last_epoch)
-    else:
-        wrong = segments.size_bytes > 0
-    if wrong:
-        epochs.entries = []
-        learn_epochs(epochs, segments)
-        if epochs.entries and epochs.entries[0][1] > log_start_offset:  # a cleaning has removed earlier records
-            epochs.entries[0] = epochs.entries[0][0], log_start_offset
-    return wrong
-
-
-def learn_epochs(epochs: LeaderEpochs, segments: Iterable[LogSegment]) -> None:
-    for segment in segments:
-        if not segment.size or segment.last_epoch() <= epochs.latest:
-            continue  # epochs only rise, so no epoch begins in this segment
-        for batch in scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=False):
-            epochs.assign(batch.header.partition_leader_epoch, batch.header.base_offset)
 
 
 # -- recovery after a crash
@@ -335,9 +291,9 @@ class FolderRecovery:
             self._mend_rolled(segments[segments.index_of(start) - 1])
         if len(unflushed) == 1 and self._is_whole(unflushed[0], names):
             return Recovered(self._offsets.recovery_point)
-        restore_producers(fs, self._directory, names, self._producers, segments, self._offsets.log_start_offset, start)
+        restore_producers(self._producers, segments, names, self._offsets.log_start_offset, start)
         if not self._epochs.entries:
-            learn_epochs(self._epochs, [segment for segment in segments if segment.base_offset < start])
+            self._epochs.learn(segment for segment in segments if segment.base_offset < start)
         end, gap = start, None
         for index, segment in enumerate(unflushed):
             if segment.base_offset < end and not segment.size:
@@ -356,7 +312,7 @@ class FolderRecovery:
                 # (`PartitionLog.gap`), and a node without a leader to fetch from keeps the rest.
                 gap = lost_from
             end, whole = self._recover_segment(segment)
-            take_snapshot(fs, self._directory, self._producers, end)
+            take_snapshot(segments, self._producers, end)
             if not whole:
                 self._drop(segments, unflushed[index + 1 :])
                 # otherwise a power cut brings the cut bytes back, behind batches appended since
@@ -434,7 +390,7 @@ class FolderRecovery:
         try:
             for batch in scan(segment.log.handle(), segment.log.path, 0, size, verify=True):
                 header = batch.header
-                if header.base_offset < end or not segment.fits(header.last_offset):
+                if header.base_offset < end or header.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
                     raise DamagedLog(segment.log.path, batch.position, f"offset {header.base_offset} after {end - 1}")
                 aborted += self._learn(segment, batch)
                 end = header.next_offset
@@ -472,14 +428,14 @@ class FolderRecovery:
         if end >= start:
             return end
         self._producers.clear(start)
-        begin_anew(self._files, self._directory, segments, start, self._wall)
+        begin_anew(segments, start, self._wall)
         return start
 
     def _finish(self, segments: Segments, end: int) -> None:
         self._epochs.truncate_from_end(end)
-        correct_epochs(self._epochs, segments, max(self._offsets.log_start_offset, segments.first.base_offset), end)
+        self._epochs.correct(segments, max(self._offsets.log_start_offset, segments.first.base_offset), end)
         if self._epochs.entries != self._epochs_on_disk:
-            self._epochs.write(sync=False)
+            self._epochs.write()
         for segment in segments.starting_from(self._offsets.recovery_point):
             segment.close()
 

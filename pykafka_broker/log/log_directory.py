@@ -335,7 +335,8 @@ def _sync_together(directory: LogDirectory, logs: list[PartitionLog], thread_poo
         device = fs.stat(directory.path).device
         for log in logs:
             if fs.stat(log.directory).device == device:  # another disk may be mounted there
-                log.synced_with_all(now)
+                log.unsynced.clear(log)
+                log.synced_to(log.log_end_offset, now)
 
 
 def _seal_one_of_many(log: PartitionLog) -> None:

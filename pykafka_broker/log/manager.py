@@ -363,7 +363,7 @@ class LogManager:
         """Return the bytes in a partition's segments, without loading the log. Raises KAFKA_STORAGE_ERROR."""
         log, directory = self.loaded.get(partition), self._where[partition]
         if log is not None:
-            return log.size_bytes
+            return log.segments.size_bytes
         try:
             return directory.size_of(partition)
         except OSError as error:
@@ -521,7 +521,9 @@ class LogManager:
         try:
             directory = self._where.get(key)
             if directory is not None and directory.online and not self.is_fresh(*key):
-                self.get(*key).retain(self.clock.wall)
+                from pykafka_broker.log.retention import retain  # no start waits for the import
+
+                retain(self.get(*key), self.clock.wall)
         except (ApiError, DamagedLog) as error:
             logger.warning("No retention for %s-%d: %s", *key, error)
         except OSError as error:
@@ -592,6 +594,7 @@ class LogManager:
             self.listener.synced(log)
 
     def sync_failed(self, log: PartitionLog, error: OSError) -> None:
+        self.storage_failed(log, error)
         if not self._is_handed_over:
             self.listener.lost(log, log.durable_end, error)
 
@@ -607,10 +610,8 @@ class LogManager:
         if offset <= log.recovery_point:
             self.checkpoints.now(directory.file(RECOVERY_POINTS), self.maintenance.offsets(directory, RECOVERY_POINTS))
 
-    def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
-        due = self.clock.now + log.config.file_delete_delay_ms
-        for segment in segments:
-            self._remover.later(due, segment.remove)
+    def segment_deleted(self, log: PartitionLog, segment: LogSegment) -> None:
+        self._remover.later(self.clock.now + log.config.file_delete_delay_ms, segment.remove)
 
     def flush(self, log: PartitionLog, now: int, waiter: Waiter | None = None) -> None:
         """Sync the records in the log by now, off the event loop; `waiter` is called at the end."""

@@ -5,10 +5,10 @@ the offsets; a write that fails changes nothing. Leader and follower append thro
 past the offset they name, which the caller takes from `high_watermark` or `last_stable_offset`. Where `flush.messages`
 asks for a sync the high watermark waits for the sync, so that no reader sees records that a power cut could take back.
 
-Segments that leave the log are first taken out of memory, then renamed, and removed only after `file.delete.delay.ms`,
-so that readers that hold their files can finish. The log does its own work and asks nobody: what concerns its
-directory, threads or other logs, its `LogKeeper` is told. `Unsynced` knows what a sync has to bring to disk,
-`expired_segments` what retention takes.
+`Segments` has the files: here is everything that goes with a change of them, producers and their snapshots, leader
+epochs, offsets. The log does its own work and asks nobody: what concerns its directory, threads or other logs, its
+`LogKeeper` is told. Files of segments that leave the log are removed only after `file.delete.delay.ms`, so that readers
+can finish. `Unsynced` knows what a sync has to bring to disk, `retain` what the settings delete.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from typing import Protocol
 
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.checkpoints import EPOCHS_FILE, GAP, PARTITION_METADATA, LeaderEpochs, write_partition_metadata
-from pykafka_broker.log.filesystem import Buffer, FileCache
-from pykafka_broker.log.index import AbortedTransaction, CorruptTransactionIndex
+from pykafka_broker.log.checkpoints import EPOCHS_FILE, GAP, PARTITION_METADATA, write_partition_metadata
+from pykafka_broker.log.filesystem import Buffer
+from pykafka_broker.log.index import AbortedTransaction
+from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.producer_state import (
-    BatchMetadata,
     ProducerState,
     forget_snapshot,
     forget_snapshots,
-    rebuild_transactions,
+    mend_transactions,
     restore_producers,
     take_snapshot,
 )
@@ -42,7 +42,7 @@ from pykafka_broker.log.unsynced import Unsynced
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.control import EndTransactionMarker, read_end_transaction_marker
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord
-from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, check_crc, read_header
+from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, read_header, sound_batch_at
 
 logger = logging.getLogger(__name__)
 
@@ -91,18 +91,15 @@ class LogKeeper(Protocol):
         """Note more durable records in the log."""
 
     def sync_failed(self, log: PartitionLog, error: OSError) -> None:
-        """Note the possible loss of the log's unsynced records."""
+        """Handle a sync refused by the disk: the log's unsynced records may be lost."""
 
     def truncating(self, log: PartitionLog, offset: int) -> None:
         """Prepare for a log ending at `offset`. If `offset` is the `recovery_point` now, write the recovery point to
-        disk, and if the log is clean beyond `offset`, how far it is clean.
-
-        Raises:
-            OSError: one of them could not be written. The log must not be cut.
+        disk, and if the log is clean beyond `offset`, how far it is clean. Raises OSError: the log must not be cut.
         """
 
-    def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
-        """Remove the files of segments later, which are renamed already."""
+    def segment_deleted(self, log: PartitionLog, segment: LogSegment) -> None:
+        """Remove the files of a segment later, which are renamed already."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
@@ -115,7 +112,6 @@ class PartitionLog:
     Attributes:
         high_watermark: records below it are committed (Kafka docs: "replication").
         recovery_point: records below it are synced.
-        leader_epoch: the epoch that an append of the leader writes into its batches.
         sole_replica: whether a record is committed as soon as it is durable here; otherwise the partition advances the
             high watermark.
         truncations: how often the log's end has moved back; syncs and copies compare it.
@@ -126,9 +122,7 @@ class PartitionLog:
     topic: str
     partition: int
     topic_id: bytes
-    directory: str
     config: TopicConfig
-    files: FileCache
     segments: Segments
     producers: ProducerState
     epochs: LeaderEpochs
@@ -142,7 +136,6 @@ class PartitionLog:
     recovery_point: int = 0
     gap: int | None = None
     high_watermark: int = field(init=False)
-    leader_epoch: int = field(init=False)
     sole_replica: bool = field(init=False, default=True)
     truncations: int = field(init=False, default=0)
     unsynced: Unsynced = field(init=False, default_factory=Unsynced)
@@ -153,15 +146,14 @@ class PartitionLog:
         known = end if known_high_watermark is None else min(known_high_watermark, end)
         self.high_watermark = max(self.log_start_offset, min(known, self.durable_end))
         self.producers.on_high_watermark(self.high_watermark)
-        self.leader_epoch = max(0, self.epochs.latest)
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.topic}-{self.partition}, {self.log_start_offset}..{self.log_end_offset})"
 
     @property
-    def size_bytes(self) -> int:
-        """Return the size of all segments in bytes, indexes left out."""
-        return self.segments.size_bytes
+    def directory(self) -> str:
+        """Return the path of the log's folder."""
+        return self.segments.directory
 
     @property
     def overdue(self) -> bool:
@@ -170,9 +162,8 @@ class PartitionLog:
 
     @property
     def durable_end(self) -> int:
-        """Return the offset below which records are durable.
-
-        It is the log's end, or the recovery point while `flush.messages` asks for a sync.
+        """Return the log's end, or the recovery point while `flush.messages` asks for a sync: below, records are
+        durable.
         """
         return self.recovery_point if self.overdue else self.log_end_offset
 
@@ -219,7 +210,7 @@ class PartitionLog:
         else:
             base_offset = self.log_end_offset
             if leader_epoch is None:
-                leader_epoch = self.leader_epoch
+                leader_epoch = self.epochs.current
             _PATCH(batch, 0, base_offset, header.length, leader_epoch)
         marker = None
         if header.producer_id >= 0:
@@ -228,7 +219,8 @@ class PartitionLog:
                 if marker is not None and origin is not Origin.REPLICATION:
                     self.producers.check_marker(marker, transaction_version)
             elif origin is not Origin.REPLICATION:
-                duplicate = self._check_producer(header, base_offset, origin, verified)
+                is_client = origin is Origin.CLIENT
+                duplicate = self.producers.check(header, base_offset, check_sequence=is_client, verified=verified)
                 if duplicate is not None:
                     first = duplicate.first_offset
                     return AppendInfo(first, duplicate.last_offset, duplicate.timestamp, self.log_start_offset, True)
@@ -251,8 +243,8 @@ class PartitionLog:
         view, at = memoryview(data), 0
         if len(view) >= HEADER_SIZE and read_header(view).base_offset < self.log_end_offset:
             self._step_back(view, now, leader_start)
-        while (header := _batch_at(view, at, self.log_end_offset)) is not None:
-            if _is_marker(header):
+        while (header := sound_batch_at(view, at, self.log_end_offset)) is not None:
+            if header.is_control and header.has_producer_id:
                 self.append(view[at : at + header.size], now, header=header, origin=Origin.REPLICATION)
                 at += header.size
             else:
@@ -266,7 +258,7 @@ class PartitionLog:
         leader's start has nothing stored from the base offset on (Kafka: UnexpectedAppendOffsetException). A log that
         lies below the leader's start as a whole is of another history, and ends at that start by chance.
         """
-        header = _batch_at(view, 0, 0)
+        header = sound_batch_at(view, 0, 0)
         if header is None or header.last_offset < self.log_end_offset:
             return
         try:
@@ -276,19 +268,6 @@ class PartitionLog:
                 self.truncate_or_restart(header.base_offset, now)
         except OSError as error:
             raise self.storage_error(error) from error
-
-    def _check_producer(
-        self, header: BatchHeader, base_offset: int, origin: Origin, verified: bool
-    ) -> BatchMetadata | None:
-        if origin is Origin.CLIENT:
-            duplicate = self.producers.find_duplicate(header)
-            if duplicate is not None:
-                return duplicate
-        producer = header.producer_id, header.producer_epoch
-        if not verified and header.is_transactional and not self.producers.has_open_transaction(*producer):
-            raise ApiError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
-        self.producers.check(header, base_offset, check_sequence=origin is Origin.CLIENT)
-        return None
 
     def _write(
         self,
@@ -320,7 +299,7 @@ class PartitionLog:
         try:
             segment = self.segments.active
             if segment.base_offset > base_offset:
-                segment = self._unroll(segment)
+                segment = self._unroll()
             if segment.must_roll(self.config, size, timestamp, last_offset, now):
                 if size > self.config.segment_bytes:
                     raise ApiError(
@@ -330,15 +309,16 @@ class PartitionLog:
                     )
                 segment = self.roll(now, base_offset)
             if leader_epoch > self.epochs.latest:
-                self._assign_epoch(leader_epoch, base_offset)
+                self.epochs.begin(leader_epoch, base_offset)
             if is_run:
-                headers, size = self._run_from(data, first, segment)
+                headers, size = segment.run_in(data, first, self.config)
                 last_offset = headers[-1].last_offset
                 segment.append_run(data[:size], headers, self.config)
             elif marker is None:
                 segment.append(data, last_offset, timestamp, self.config)
             else:
-                self._append_marker(segment, data, marker)
+                aborted = self.producers.aborted_by(marker)
+                segment.append_marker(data, last_offset, timestamp, aborted, self.config)
             segment.written_ms = now
         except (OSError, DamagedLog) as error:
             raise self._storage_or_damage(error) from error
@@ -357,42 +337,6 @@ class PartitionLog:
             self.advance_high_watermark(end)
         return size
 
-    def _run_from(self, data: Buffer, first: BatchHeader, segment: LogSegment) -> tuple[list[BatchHeader], int]:
-        """Return the headers of consecutive batches of the same epoch with room in the segment, and the size of all."""
-        view = memoryview(data)
-        headers, stop = [first], first.size
-        room = self.config.segment_bytes - segment.size
-        while stop < len(view):
-            try:
-                header = _batch_at(view, stop, headers[-1].next_offset)
-            except CorruptBatch:
-                break  # the damage is found again when its turn comes
-            if (
-                header is None
-                or _is_marker(header)
-                or header.partition_leader_epoch != first.partition_leader_epoch
-                or stop + header.size > room
-                or not segment.fits(header.last_offset)
-            ):
-                break
-            headers.append(header)
-            stop += header.size
-        return headers, stop
-
-    def _append_marker(self, segment: LogSegment, batch: bytearray | memoryview, marker: EndTransactionMarker) -> None:
-        """Append a marker; an aborted transaction is indexed before, since the index must not lack the entry of a
-        stored marker.
-        """
-        aborted = self.producers.aborted_by(marker)
-        try:
-            if aborted is not None:
-                segment.transactions.append(aborted)
-            segment.append(batch, marker.offset, marker.timestamp, self.config)
-        except (OSError, DamagedLog):
-            with contextlib.suppress(OSError):
-                segment.transactions.truncate_to(marker.offset)
-            raise
-
     def roll(self, now: int, next_offset: int = 0) -> LogSegment:
         """Start a new segment at the log's end or at `next_offset`, the greater of the two; an empty active segment
         stays.
@@ -403,23 +347,16 @@ class PartitionLog:
         Raises:
             OSError: the active segment stays as it was.
         """
-        active = self.segments.active
         base_offset = max(self.log_end_offset, next_offset)
-        if not active.size and active.base_offset >= base_offset:
-            return active
-        active.seal()
-        take_snapshot(self.files.fs, self.directory, self.producers, base_offset)
-        segment = LogSegment(self.files, self.directory, base_offset, size=0, created_ms=now, fresh=True)
-        segment.log.create()  # from here on nothing may fail: an append that fits would go to the old segment after all
-        if self.config.preallocate:
-            with contextlib.suppress(OSError):
-                segment.preallocate(self.config.segment_bytes)
-        self.unsynced.segment_completed(active)
-        self.segments.add(segment)
-        self.keeper.rolled(self)
-        return segment
+        active = self.segments.active
+        if active.size or active.base_offset < base_offset:
+            take_snapshot(self.segments, self.producers, base_offset)
+            self.segments.roll(base_offset, now, self.config)
+            self.unsynced.segment_completed(active)
+            self.keeper.rolled(self)
+        return self.segments.active
 
-    def _unroll(self, empty: LogSegment) -> LogSegment:
+    def _unroll(self) -> LogSegment:
         """Remove the active segment, whose first batch could not be written behind a gap; return the segment before.
 
         Another leader may have records in the gap: behind a greater base offset they would be lost with a recovery.
@@ -427,35 +364,18 @@ class PartitionLog:
         Raises:
             OSError: the segment stays.
         """
-        assert not empty.size
-        self._delete_segments([empty])
+        assert not self.segments.active.size
+        self._delete(self.segments.active)
         active = self.segments.active
         self.producers.snapshot_offset = min(self.producers.snapshot_offset, active.base_offset)
         return active
-
-    def begin_leader_epoch(self, leader_epoch: int) -> None:
-        """Write the epoch into batches appended from now on."""
-        self.leader_epoch = leader_epoch
-
-    def _assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
-        before = list(self.epochs.entries)
-        if self.epochs.assign(leader_epoch, start_offset):
-            try:
-                self._write_epochs()
-            except OSError:
-                self.epochs.entries = before
-                raise
-
-    def _write_epochs(self) -> None:
-        self.epochs.write(sync=False)
-        self.unsynced.folder_changed()
 
     def forget_gap(self) -> None:
         """Forget the gap of a crash: the records are fetched again, or the log stays unchanged."""
         if self.gap is not None:
             self.gap = None
             with contextlib.suppress(OSError):  # a gap that comes back is fetched once more
-                self.files.fs.remove(f"{self.directory}/{GAP}")
+                self.segments.files.fs.remove(f"{self.directory}/{GAP}")
 
     def set_sole_replica(self, is_sole: bool) -> None:
         """Commit records as soon as durable, or leave the high watermark to the partition."""
@@ -515,12 +435,8 @@ class PartitionLog:
         found: list[AbortedTransaction] = []
         try:
             for segment in self.segments.starting_from(first_offset):
-                try:
-                    here, complete = segment.transactions.collect(first_offset, upper_offset)
-                except CorruptTransactionIndex as error:
-                    logger.warning("Rebuilding a transaction index: %s", error)
-                    rebuild_transactions(self.files.fs, self.directory, self.segments, segment)
-                    here, complete = segment.transactions.collect(first_offset, upper_offset)
+                mend_transactions(self.segments, segment)
+                here, complete = segment.transactions.collect(first_offset, upper_offset)
                 found += here
                 if complete:
                     break
@@ -540,40 +456,18 @@ class PartitionLog:
             logger.error("%s; %s", error, remedy(os.path.dirname(self.directory)))
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
-    def leader_epoch_end(self, epoch: int) -> tuple[int, int]:
-        """Return the largest epoch at or below `epoch` and the epoch's end offset; (-1, -1) if unknown (KIP-101,
-        KIP-279).
-        """
-        if self.leader_epoch > self.epochs.latest:  # an epoch begins with the leadership, not with a record
-            if epoch == self.leader_epoch or (-1 != epoch < self.leader_epoch and not self.epochs.entries):
-                return epoch, self.log_end_offset
-            if self.epochs.latest < epoch < self.leader_epoch:
-                return self.epochs.latest, self.log_end_offset
-        return self.epochs.end_offset_for(epoch, self.log_end_offset)
-
-    @property
-    def has_epoch_without_records(self) -> bool:
-        """Return whether the newest epoch begins at the log's end: the first append of the epoch has failed."""
-        entries = self.epochs.entries
-        return bool(entries) and entries[-1][1] >= self.log_end_offset
-
-    def offset_for_timestamp(self, timestamp: int) -> TimeSteps:
-        """Find the first record at or after `timestamp`, in steps of about a millisecond.
+    def offset_for_timestamp(self, timestamp: int | None) -> TimeSteps:
+        """Find the first record at or after `timestamp`, or with None the one with the greatest timestamp (KIP-734), in
+        steps of about a millisecond.
 
         Raises:
             ApiError: records on the way can't be read, or are larger than `max.decompressed.message.bytes`.
         """
-        limit = self.config.max_decompressed_message_bytes
-        return self._found(self.segments.offset_for_timestamp(timestamp, self.log_start_offset, limit))
-
-    def offset_of_max_timestamp(self) -> TimeSteps:
-        """Find the record with the greatest timestamp (KIP-734); otherwise as `offset_for_timestamp`."""
-        limit = self.config.max_decompressed_message_bytes
-        return self._found(self.segments.offset_of_max_timestamp(self.log_start_offset, limit))
-
-    def _found(self, steps: TimeSteps) -> TimeSteps:
+        where = self.log_start_offset, self.config.max_decompressed_message_bytes
         try:
-            return (yield from steps)
+            if timestamp is None:
+                return (yield from self.segments.offset_of_max_timestamp(*where))
+            return (yield from self.segments.offset_for_timestamp(timestamp, *where))
         except FileNotFoundError as error:  # the segment was deleted between two steps
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         except (OSError, DamagedLog) as error:
@@ -619,64 +513,35 @@ class PartitionLog:
             return
         self.log_start_offset = offset
         if self.epochs.truncate_from_start(offset):
-            self._write_epochs()
+            self.epochs.write()
 
-    def retain(self, now: int) -> None:
-        """Delete the segments beyond retention by time, size or log start offset, oldest first. The active segment is
-        never deleted: if retention keeps nothing of it, it is rolled first.
-
-        Args:
-            now: wall clock in ms.
+    def delete_oldest(self, segments: list[LogSegment]) -> None:
+        """Delete the oldest segments, and move the log's start up to what is left.
 
         Raises:
             OSError: the caller calls `storage_error`. Segments deleted before stay deleted.
         """
-        from pykafka_broker.log.retention import expired_segments  # no start waits for the import
-
-        reasons = expired_segments(self, now)
-        deletable = list(reasons)
-        older = [segment for segment in deletable if segment is not self.segments.active]
-        if older:
-            self._delete_first(older, reasons)
-        if len(older) < len(deletable):
-            self.roll(now)  # a full disk may refuse; the older segments are gone by then
-            self._delete_first(deletable[-1:], reasons)
-
-    def _delete_first(self, segments: list[LogSegment], reasons: dict[LogSegment, str]) -> None:
-        try:
-            self._delete_segments(segments)
-        finally:
-            begin = self.segments.first.base_offset
-            by = ", ".join(sorted({reasons[segment] for segment in segments if segment.base_offset < begin}))
-            if by:
-                logger.info(
-                    "%s-%d: the records before offset %d are deleted: %s", self.topic, self.partition, begin, by
-                )
-            self.raise_log_start(begin)
-
-    def _delete_segments(self, segments: list[LogSegment], kept_snapshot: int | None = None) -> None:
-        """Take segments out of the log, in the given order. Segments stay in the log if the disk refuses to rename
-        their files.
-
-        Args:
-            kept_snapshot: the offset of a producer snapshot to keep; those of the segments' base offsets go.
-        """
-        gone: list[LogSegment] = []
         try:
             for segment in segments:
-                segment.mark_deleted()
-                gone.append(segment)
-                if segment.base_offset != kept_snapshot:
-                    forget_snapshot(self.files.fs, self.directory, segment.base_offset)
+                self._delete(segment)
         finally:
-            if gone:
-                self.segments.replace(gone, [])
-                self.segments_deleted(gone)
+            self.raise_log_start(self.segments.first.base_offset)
 
-    def segments_deleted(self, segments: list[LogSegment]) -> None:
-        """Have the renamed files of segments outside the log removed later."""
+    def _delete(self, segment: LogSegment, kept_snapshot: int | None = None) -> None:
+        """Take a segment out of the log. The segment stays if the disk refuses to rename its files.
+
+        Args:
+            kept_snapshot: the offset of a producer snapshot to keep; the one of the segment's base offset goes.
+        """
+        self.segments.delete(segment)
+        self.segment_deleted(segment)
+        if segment.base_offset != kept_snapshot:
+            forget_snapshot(self.segments, segment.base_offset)
+
+    def segment_deleted(self, segment: LogSegment) -> None:
+        """Have the renamed files of a segment outside the log removed later."""
         self.unsynced.folder_changed()
-        self.keeper.segments_deleted(self, segments)
+        self.keeper.segment_deleted(self, segment)
 
     # -- cut, from the end (another leader's history)
 
@@ -693,26 +558,23 @@ class PartitionLog:
         """
         if offset >= self.log_end_offset:
             if self.epochs.truncate_from_end(self.log_end_offset):
-                self._write_epochs()
+                self.epochs.write()
             return
-        cut = self.segments.floor(offset - 1)
+        cut, *later = self.segments.starting_from(offset - 1)
         end = min(offset, max(cut.end_offset(cut.position_of(offset)), self.log_start_offset))
         self.truncations += 1
         self.recovery_point = min(self.recovery_point, end)
         self.keeper.truncating(self, end)
-        later = [segment for segment in self.segments if segment.base_offset >= offset]
-        if len(later) == len(self.segments):
-            later.pop(0)
         for segment in reversed(later):  # a crash in between leaves no gap
             # What Kafka's cleaner took of the producers below the new end is known to the snapshot there alone.
-            self._delete_segments([segment], kept_snapshot=end)
-        self.segments.active.truncate_to(offset)
-        self.segments.active.log.handle().sync()
+            self._delete(segment, kept_snapshot=end)
+        cut.truncate_to(offset)
+        cut.log.handle().sync()
         self.log_start_offset, self.log_end_offset = min(self.log_start_offset, offset), end
         if self.epochs.truncate_from_end(self.log_end_offset):
-            self._write_epochs()
-        fs, directory, start = self.files.fs, self.directory, self.log_start_offset
-        restore_producers(fs, directory, fs.list_directory(directory), self.producers, self.segments, start, end)
+            self.epochs.write()
+        fs, names = self.segments.files.fs, self.segments.files.fs.list_directory(self.directory)
+        restore_producers(self.producers, self.segments, names, self.log_start_offset, end)
         fs.sync_directory(self.directory)
         self.advance_high_watermark(min(self.high_watermark, self.log_end_offset))
 
@@ -742,7 +604,6 @@ class PartitionLog:
         if offset < self.log_end_offset:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the end of {self}")
         self.truncations += 1
-        fs, last = self.files.fs, self.segments.active
         synced, self.recovery_point = self.recovery_point, 0
         if synced:
             try:
@@ -750,22 +611,17 @@ class PartitionLog:
             except OSError:
                 self.recovery_point = synced  # as the disk still has it, and the next call has to try again
                 raise
-        forget_snapshots(fs, self.directory)
+        forget_snapshots(self.segments)
         # The start moves up before a segment goes: if the disk fails in between, the log starts in a segment it has.
-        self.log_start_offset = max(self.log_start_offset, min(last.base_offset, self.log_end_offset))
+        self.log_start_offset = max(self.log_start_offset, min(self.segments.active.base_offset, self.log_end_offset))
         self.advance_high_watermark(max(self.high_watermark, self.log_start_offset))
-        self._delete_segments([segment for segment in self.segments if segment is not last])
-        last.mark_deleted()
-        fs.sync_directory(self.directory)
-        segment = LogSegment(self.files, self.directory, offset, size=0, created_ms=now, fresh=True)
-        segment.log.create()
-        self.segments.replace([last], [segment])
-        self.segments_deleted([last])
+        for segment in self.segments.begin_anew(offset, now):
+            self.segment_deleted(segment)
         self.producers.clear(offset)
         self.epochs.clear()
         self.log_end_offset = self.log_start_offset = offset
         self.advance_high_watermark(offset)
-        self._write_epochs()
+        self.epochs.write()
         self.forget_gap()
 
     # -- sync (called by `flush`)
@@ -790,11 +646,6 @@ class PartitionLog:
             or self.unsynced.has_segments
         )
 
-    def sync_failed(self, error: OSError) -> None:
-        """Tell the keeper of the possible loss of unsynced records."""
-        self.keeper.storage_failed(self, error)
-        self.keeper.sync_failed(self, error)
-
     def synced_to(self, offset: int, now: int) -> None:
         """Let records below `offset` be read, which are durable from now on.
 
@@ -807,11 +658,6 @@ class PartitionLog:
             self.advance_high_watermark(self.durable_end)
         self.keeper.synced(self)
 
-    def synced_with_all(self, now: int) -> None:
-        """Count a sealed log as synced, after a sync of the whole file system."""
-        self.unsynced.clear(self)
-        self.synced_to(self.log_end_offset, now)
-
     # -- folder and end of life
 
     def assign_topic_id(self, topic_id: bytes) -> None:
@@ -820,16 +666,14 @@ class PartitionLog:
         Raises:
             OSError: the log keeps the id it had.
         """
-        write_partition_metadata(self.files.fs, f"{self.directory}/{PARTITION_METADATA}", topic_id)
+        write_partition_metadata(self.segments.files.fs, f"{self.directory}/{PARTITION_METADATA}", topic_id)
         self.topic_id = topic_id
         self.unsynced.folder_changed()  # a running sync may have synced the old file already
 
     def folder_renamed(self, directory: str) -> None:
         """Go by the folder's new name. Readers keep the open files."""
-        self.directory = directory
         self.epochs.rename(f"{directory}/{EPOCHS_FILE}")
-        for segment in self.segments:
-            segment.move_to(directory)
+        self.segments.move_to(directory)
 
     def continue_in(self, directory: str, now: int) -> None:
         """Use the synced copy in another folder as the log from now on. Readers keep the old files.
@@ -837,15 +681,14 @@ class PartitionLog:
         Args:
             now: steady time in ms.
         """
-        self.directory = directory
         self.epochs.rename(f"{directory}/{EPOCHS_FILE}")
-        self.segments = Segments([segment.copied_to(self.files, directory) for segment in self.segments])
+        self.segments = self.segments.copied_to(directory)
         self.unsynced = Unsynced()
         self.synced_to(self.log_end_offset, now)
 
     def seal(self) -> None:
         """Complete the index files and the producer snapshot."""
-        take_snapshot(self.files.fs, self.directory, self.producers, self.log_end_offset)
+        take_snapshot(self.segments, self.producers, self.log_end_offset)
         self.segments.active.seal()
         self.unsynced.folder_changed()
 
@@ -854,25 +697,3 @@ class PartitionLog:
         self.seal()
         for segment in self.segments:
             segment.close()
-
-
-def _batch_at(view: memoryview, at: int, next_offset: int) -> BatchHeader | None:
-    """Return the header of a sound batch at position `at`; None if the batch is not whole.
-
-    Raises:
-        CorruptBatch: the batch is damaged, or begins below `next_offset`.
-    """
-    left = len(view) - at
-    if left < HEADER_SIZE:
-        return None
-    header = read_header(view, at)
-    if header.size > left:
-        return None
-    check_crc(view, header, at)
-    if header.base_offset < next_offset or header.last_offset_delta < 0:
-        raise CorruptBatch(f"a batch from {header.base_offset} to {header.last_offset} where {next_offset} is expected")
-    return header
-
-
-def _is_marker(header: BatchHeader) -> bool:
-    return header.is_control and header.producer_id >= 0

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import FileSystem, read_file, write_file
-from pykafka_broker.log.index import AbortedTransaction
+from pykafka_broker.log.index import AbortedTransaction, CorruptTransactionIndex
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.segments import Segments
@@ -141,19 +141,32 @@ class ProducerState:
                 return known
         return None
 
-    def check(self, batch: BatchHeader, base_offset: int, *, check_sequence: bool) -> None:
-        """Check whether a batch may follow the producer's earlier batches at `base_offset`.
+    def check(
+        self, batch: BatchHeader, base_offset: int, *, check_sequence: bool, verified: bool
+    ) -> BatchMetadata | None:
+        """Check whether a batch may follow the producer's earlier batches at `base_offset`. Return the earlier batch if
+        the producer repeats it.
+
+        Args:
+            verified: False if the batch may only continue a transaction which is open here (KIP-890).
 
         Raises:
             ApiError: it may not.
         """
+        if check_sequence:
+            duplicate = self.find_duplicate(batch)
+            if duplicate is not None:
+                return duplicate
+        producer = batch.producer_id, batch.producer_epoch
+        if not verified and batch.is_transactional and not self.has_open_transaction(*producer):
+            raise ApiError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
         entry = self.entries.get(batch.producer_id)
         if entry is not None and batch.producer_epoch < entry.epoch:
             raise self._old_epoch(batch.producer_id, batch.producer_epoch, base_offset, entry.epoch)
         if check_sequence and self._tried:
             self._check_tried(batch, entry is None)
         if entry is None:
-            return
+            return None
         if check_sequence:
             self._check_sequence(batch, base_offset, entry)
         if entry.txn_first_offset != NO_OFFSET and not batch.is_transactional:
@@ -162,6 +175,7 @@ class ProducerState:
                 f"Expected transactional write from producer {batch.producer_id} at offset {base_offset} "
                 f"in {self.partition}",
             )
+        return None
 
     def _check_tried(self, batch: BatchHeader, is_new: bool) -> None:
         """Refuse a batch behind a sequence tried before.
@@ -355,10 +369,11 @@ def decode_snapshot(data: bytes) -> list[ProducerEntry]:
     return entries
 
 
-def take_snapshot(fs: FileSystem, directory: str, producers: ProducerState, offset: int) -> None:
+def take_snapshot(segments: Segments, producers: ProducerState, offset: int) -> None:
     """Write the state as of `offset`, the log's end, into the log's folder."""
     if offset > producers.snapshot_offset:
-        write_file(fs, f"{directory}/{snapshot_name(offset)}", encode_snapshot(producers), sync=False)
+        path = f"{segments.directory}/{snapshot_name(offset)}"
+        write_file(segments.files.fs, path, encode_snapshot(producers), sync=False)
         producers.snapshot_offset = offset
 
 
@@ -367,16 +382,16 @@ def snapshot_offsets(names: list[str]) -> list[int]:
     return sorted(int(name[:20]) for name in names if _SNAPSHOT_NAME.fullmatch(name))
 
 
-def forget_snapshots(fs: FileSystem, directory: str) -> None:
-    """Remove every snapshot in a folder: nothing is known of the producers any more."""
-    for offset in snapshot_offsets(fs.list_directory(directory)):
-        forget_snapshot(fs, directory, offset)
+def forget_snapshots(segments: Segments) -> None:
+    """Remove every snapshot in a log's folder: nothing is known of the producers any more."""
+    for offset in snapshot_offsets(segments.files.fs.list_directory(segments.directory)):
+        forget_snapshot(segments, offset)
 
 
-def forget_snapshot(fs: FileSystem, directory: str, offset: int) -> None:
+def forget_snapshot(segments: Segments, offset: int) -> None:
     """Remove the snapshot of an offset, if any."""
     with contextlib.suppress(FileNotFoundError):
-        fs.remove(f"{directory}/{snapshot_name(offset)}")
+        segments.files.fs.remove(f"{segments.directory}/{snapshot_name(offset)}")
 
 
 def read_snapshot(fs: FileSystem, path: str) -> list[ProducerEntry]:
@@ -386,7 +401,7 @@ def read_snapshot(fs: FileSystem, path: str) -> list[ProducerEntry]:
 # -- the state of a log that is opened
 
 
-def remove_strays(fs: FileSystem, directory: str, names: list[str], segments: Segments) -> None:
+def remove_strays(segments: Segments, names: list[str]) -> None:
     """Remove the snapshots of earlier shutdowns, at no segment's base offset.
 
     The newest of them stays if it lies beyond the last segment's base (Kafka:
@@ -396,27 +411,21 @@ def remove_strays(fs: FileSystem, directory: str, names: list[str], segments: Se
     if strays and max(strays) > segments.active.base_offset:
         strays.remove(max(strays))
     for offset in sorted(strays):
-        forget_snapshot(fs, directory, offset)
+        forget_snapshot(segments, offset)
         names.remove(snapshot_name(offset))
 
 
 def restore_producers(
-    fs: FileSystem,
-    directory: str,
-    names: list[str],
-    producers: ProducerState,
-    segments: Segments,
-    log_start_offset: int,
-    end_offset: int,
+    producers: ProducerState, segments: Segments, names: list[str], log_start_offset: int, end_offset: int
 ) -> None:
     """Restore `producers` as of `end_offset`, from the newest sound snapshot and the batches after the snapshot."""
     start = log_start_offset
     producers.clear(0)
     for offset in reversed(snapshot_offsets(names)):
         if offset > end_offset:
-            forget_snapshot(fs, directory, offset)
+            forget_snapshot(segments, offset)
             continue
-        entries = _read_or_remove(fs, directory, offset)
+        entries = _read_or_remove(segments, offset)
         if entries is None:
             continue
         producers.restore(entries)
@@ -443,22 +452,21 @@ def replay_producers(producers: ProducerState, segments: Segments, start: int, e
                 replay_in(segment, producers, batch)
 
 
-def rebuild_transactions(fs: FileSystem, directory: str, segments: Segments, segment: LogSegment) -> None:
-    """Rebuild the transaction index of a segment."""
-    segment.transactions.replace(find_aborted(fs, directory, segments, segment))
+def mend_transactions(segments: Segments, segment: LogSegment) -> None:
+    """Rebuild the transaction index of a segment if the file has impossible entries."""
+    try:
+        _ = segment.transactions.entries
+    except CorruptTransactionIndex as error:
+        logger.warning("Rebuilding a transaction index: %s", error)
+        segment.transactions.replace(find_aborted(segments, segment))
 
 
-def find_aborted(fs: FileSystem, directory: str, segments: Segments, segment: LogSegment) -> list[AbortedTransaction]:
+def find_aborted(segments: Segments, segment: LogSegment) -> list[AbortedTransaction]:
     """Return the entries of a segment's transaction index, by the transactions open at the base and the batches."""
-    producers = ProducerState(directory)
-    start = segments.first.base_offset
-    for offset in reversed(snapshot_offsets(fs.list_directory(directory))):
-        if offset <= segment.base_offset:
-            with contextlib.suppress(CorruptSnapshot):
-                producers.restore(read_snapshot(fs, f"{directory}/{snapshot_name(offset)}"))
-                start = offset
-                break
-    replay_producers(producers, segments, start, segment.base_offset)
+    producers = ProducerState(segments.directory)
+    names, last = segments.files.fs.list_directory(segments.directory), snapshot_name(segment.base_offset)
+    earlier = [name for name in names if name <= last]
+    restore_producers(producers, segments, earlier, segments.first.base_offset, segment.base_offset)
     found = []
     for batch in scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=False):
         aborted = replay_in(segment, producers, batch)
@@ -491,11 +499,11 @@ def replay_in(segment: LogSegment, producers: ProducerState, batch: ScannedBatch
         raise DamagedLog(segment.log.path, batch.position, str(error)) from error
 
 
-def _read_or_remove(fs: FileSystem, directory: str, offset: int) -> list[ProducerEntry] | None:
+def _read_or_remove(segments: Segments, offset: int) -> list[ProducerEntry] | None:
     """Return the entries of a snapshot as of `offset`; a damaged file is removed."""
-    path = f"{directory}/{snapshot_name(offset)}"
+    path = f"{segments.directory}/{snapshot_name(offset)}"
     try:
-        entries = read_snapshot(fs, path)
+        entries = read_snapshot(segments.files.fs, path)
         if any(
             entry.txn_first_offset >= offset or (entry.batches and entry.batches[-1].last_offset >= offset)
             for entry in entries
@@ -504,5 +512,5 @@ def _read_or_remove(fs: FileSystem, directory: str, offset: int) -> list[Produce
         return entries
     except CorruptSnapshot as error:
         logger.warning("Removed %s: %s", path, error)
-        forget_snapshot(fs, directory, offset)
+        forget_snapshot(segments, offset)
         return None

@@ -1,17 +1,17 @@
-"""The choice of the segments that a log no longer needs (Kafka: UnifiedLog.deleteOldSegments).
+"""The deletion of the segments that a log no longer needs (Kafka: UnifiedLog.deleteOldSegments).
 
-Rule: a decision from the log's settings, offsets and timestamps, which changes nothing; `PartitionLog.retain` acts on
-it. Segments expire from the oldest on, and a segment that stays keeps all later ones.
+Rule: which segments expire is a decision from the log's settings, offsets and timestamps, which changes nothing.
+Segments expire from the oldest on, and a segment that stays keeps all later ones.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
 
+from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.segment import LogSegment
 
-if TYPE_CHECKING:
-    from pykafka_broker.log.partition_log import PartitionLog
+logger = logging.getLogger(__name__)
 
 _UNLIMITED = -1
 
@@ -42,3 +42,31 @@ def expired_segments(log: PartitionLog, now: int) -> dict[LogSegment, str]:
             break
         excess -= segment.size
     return expired
+
+
+def retain(log: PartitionLog, now: int) -> None:
+    """Delete the segments beyond retention by time, size or log start offset, oldest first. The active segment is never
+    deleted: if retention keeps nothing of it, it is rolled first.
+
+    Args:
+        now: wall clock in ms.
+
+    Raises:
+        OSError: the caller calls `storage_error`. Segments deleted before stay deleted.
+    """
+    reasons, active = expired_segments(log, now), log.segments.active
+    older = [segment for segment in reasons if segment is not active]
+    _delete(log, older, reasons)
+    if len(older) < len(reasons):
+        log.roll(now)  # a full disk may refuse; the older segments are gone by then
+        _delete(log, [active], reasons)
+
+
+def _delete(log: PartitionLog, segments: list[LogSegment], reasons: dict[LogSegment, str]) -> None:
+    try:
+        log.delete_oldest(segments)
+    finally:
+        begin = log.segments.first.base_offset
+        by = ", ".join(sorted({reasons[segment] for segment in segments if segment.base_offset < begin}))
+        if by:
+            logger.info("%s-%d: the records before offset %d are deleted: %s", log.topic, log.partition, begin, by)

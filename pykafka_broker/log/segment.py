@@ -19,11 +19,11 @@ from typing import NamedTuple, Protocol
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import Buffer, CachedFile, FileCache, FileHandle, FileSlice
-from pykafka_broker.log.index import NO_TIMESTAMP, OffsetIndex, TimeIndex, TransactionIndex
+from pykafka_broker.log.index import NO_TIMESTAMP, AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
 from pykafka_broker.log.scan import DamagedLog, scan
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.errors import CorruptBatch
-from pykafka_broker.records.header import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, read_header
+from pykafka_broker.records.header import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, read_header, sound_batch_at
 
 logger = logging.getLogger(__name__)
 
@@ -246,6 +246,44 @@ class LogSegment:
         if self.index(len(batch), last_offset, timestamp, config.index_interval_bytes):
             self.note_index_size(config)
 
+    def append_marker(
+        self, batch: Buffer, last_offset: int, timestamp: int, aborted: AbortedTransaction | None, config: TopicConfig
+    ) -> None:
+        """Append the marker of a transaction's end. An aborted transaction is indexed before, since the index must not
+        lack the entry of a stored marker.
+        """
+        try:
+            if aborted is not None:
+                self.transactions.append(aborted)
+            self.append(batch, last_offset, timestamp, config)
+        except (OSError, DamagedLog):
+            with contextlib.suppress(OSError):
+                self.transactions.truncate_to(last_offset)
+            raise
+
+    def run_in(self, data: Buffer, first: BatchHeader, config: TopicConfig) -> tuple[list[BatchHeader], int]:
+        """Return the headers of the batches in `data` that one write may append, and the size of all: `first`, and the
+        batches of the same epoch behind it for which there is room, up to a marker.
+        """
+        view = memoryview(data)
+        headers, stop, room = [first], first.size, config.segment_bytes - self.size
+        while stop < len(view):
+            try:
+                header = sound_batch_at(view, stop, headers[-1].next_offset)
+            except CorruptBatch:
+                break  # the damage is found again when its turn comes
+            if (
+                header is None
+                or (header.is_control and header.has_producer_id)
+                or header.partition_leader_epoch != first.partition_leader_epoch
+                or stop + header.size > room
+                or header.last_offset - self.base_offset > MAX_RELATIVE_OFFSET
+            ):
+                break
+            headers.append(header)
+            stop += header.size
+        return headers, stop
+
     def append_run(self, batches: Buffer, headers: list[BatchHeader], config: IndexLimits) -> None:
         """Write many batches at the end, all or none."""
         self._write(batches)
@@ -406,9 +444,6 @@ class LogSegment:
             if batch.header.max_timestamp > timestamp:
                 timestamp, offset = batch.header.max_timestamp, batch.header.last_offset
         return timestamp, offset
-
-    def fits(self, last_offset: int) -> bool:
-        return last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
 
     def must_roll(self, config: TopicConfig, size: int, timestamp: int, last_offset: int, now: int) -> bool:
         """Return whether a batch of the given size, greatest timestamp and last offset needs a new segment.

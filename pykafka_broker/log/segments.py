@@ -1,8 +1,12 @@
-"""The segments of one partition, in order of their base offsets (Kafka: LogSegments).
+"""The segments of one partition in their folder, in order of their base offsets (Kafka: LocalLog, LogSegments).
 
-Rule: there is always at least one segment, and only the last one, `active`, is written to. A read returns whole batches
-of one segment by their position in the file, and never looks at records. A look-up by time starts where the time index
-says; the records give the answer: the first one, in the order of offsets, whose timestamp is at least the given one.
+Rule: there is always at least one segment, and only the last one, `active`, is written to. What is here knows segments
+and files alone: producers, leader epochs and the log's offsets are the business of `PartitionLog`. A segment leaves the
+log with a rename of its files; the caller has the files removed later, when readers have finished.
+
+A read returns whole batches of one segment by their position in the file, and never looks at records. A look-up by time
+starts where the time index says; the records give the answer: the first one, in the order of offsets, whose timestamp
+is at least the given one.
 """
 
 from __future__ import annotations
@@ -12,7 +16,8 @@ from bisect import bisect_right
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
-from pykafka_broker.log.filesystem import FileSlice
+from pykafka_broker.config.topic import TopicConfig
+from pykafka_broker.log.filesystem import FileCache, FileSlice
 from pykafka_broker.log.index import NO_TIMESTAMP
 from pykafka_broker.log.scan import DamagedLog, scan
 from pykafka_broker.log.segment import LogSegment
@@ -43,11 +48,13 @@ TimeSteps = Generator[None, None, TimestampOffset | None]
 
 
 class Segments:
-    """A partition's segments, found by offset or by time."""
+    """A partition's segments, begun, deleted and replaced together, and found by offset or by time."""
 
-    __slots__ = ("_all", "_bases", "_sealed_bytes", "active", "untimed")
+    __slots__ = ("_all", "_bases", "_sealed_bytes", "active", "directory", "files", "untimed")
 
-    def __init__(self, segments: list[LogSegment]) -> None:
+    def __init__(self, files: FileCache, directory: str, segments: list[LogSegment]) -> None:
+        self.files = files
+        self.directory = directory
         self._set(segments)
 
     def _set(self, segments: list[LogSegment]) -> None:
@@ -73,6 +80,7 @@ class Segments:
 
     @property
     def size_bytes(self) -> int:
+        """Return the size of all segments in bytes, indexes left out."""
         return self._sealed_bytes + self.active.size
 
     def index_of(self, offset: int) -> int:
@@ -101,18 +109,67 @@ class Segments:
 
     # -- change
 
-    def add(self, segment: LogSegment) -> None:
-        """Make `segment` the active segment."""
+    def roll(self, base_offset: int, now: int, config: TopicConfig) -> None:
+        """Complete the active segment, and begin another one at `base_offset`.
+
+        Args:
+            now: wall clock in ms.
+
+        Raises:
+            OSError: the active segment stays as it was.
+        """
+        self.active.seal()
+        segment = self._begin(base_offset, now)  # from here on nothing may fail: the old segment would be written to
+        if config.preallocate:
+            with contextlib.suppress(OSError):
+                segment.preallocate(config.segment_bytes)
         self._sealed_bytes += self.active.size
         self._all.append(segment)
-        self._bases.append(segment.base_offset)
+        self._bases.append(base_offset)
         self.active = segment
+
+    def _begin(self, base_offset: int, now: int) -> LogSegment:
+        segment = LogSegment(self.files, self.directory, base_offset, size=0, created_ms=now, fresh=True)
+        segment.log.create()
+        return segment
+
+    def delete(self, segment: LogSegment) -> None:
+        """Take a segment out and rename its files; another segment must be left. Raises OSError: it stays."""
+        segment.mark_deleted()
+        index = self.index_of(segment.base_offset)
+        self._all = self._all[:index] + self._all[index + 1 :]  # a walk over the old list goes on
+        del self._bases[index]
+        self.active = self._all[-1]
+        self._sealed_bytes -= self.active.size if index == len(self._all) else segment.size
+
+    def begin_anew(self, base_offset: int, now: int) -> list[LogSegment]:
+        """Put an empty segment in the place of all, and return the old segments, with renamed files.
+
+        Raises:
+            OSError: all are still here, some under their new names perhaps. The call may be repeated.
+        """
+        old = self._all
+        for segment in old:
+            segment.mark_deleted()
+        self.files.fs.sync_directory(self.directory)
+        self._set([self._begin(base_offset, now)])
+        return old
 
     def replace(self, old: list[LogSegment], new: list[LogSegment]) -> None:
         """Put `new` in the place of `old`; at least a single segment must be left."""
         gone = set(map(id, old))
         kept = [segment for segment in self._all if id(segment) not in gone]
         self._set(sorted(kept + new, key=lambda segment: segment.base_offset))
+
+    def move_to(self, directory: str) -> None:
+        """Go by the folder's new name. Readers keep the open files."""
+        self.directory = directory
+        for segment in self._all:
+            segment.move_to(directory)
+
+    def copied_to(self, directory: str) -> Segments:
+        """Return the copies of the segments in another folder."""
+        return Segments(self.files, directory, [segment.copied_to(self.files, directory) for segment in self._all])
 
     # -- read
 

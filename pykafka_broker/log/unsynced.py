@@ -63,6 +63,7 @@ class Unsynced:
         Args:
             closed: whether to add what a clean shutdown promises: the active segment's indexes and the snapshot.
         """
+        self._folder_has_changed |= log.epochs.unsynced
         handles, paths = self._handles_and_paths(log, closed)
         directories = [log.directory, os.path.dirname(log.directory)] if self._folder_has_changed else []
         files = UnsyncedFiles(log.log_end_offset, log.truncations, handles, paths, self._segments, directories)
@@ -77,7 +78,7 @@ class Unsynced:
     def clear(self, log: PartitionLog) -> None:
         """Count all files of the log as synced."""
         self._segments = []
-        self._folder_has_changed = log.segments.active.transactions.unsynced = False
+        self._folder_has_changed = log.epochs.unsynced = log.segments.active.transactions.unsynced = False
 
     def _handles_and_paths(self, log: PartitionLog, closed: bool) -> tuple[list[FileHandle], list[str]]:
         """Return the handles of segments and indexes, and the paths of the small files."""

@@ -209,6 +209,24 @@ def iter_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
         offset = stop
 
 
+def sound_batch_at(view: memoryview, at: int, next_offset: int) -> BatchHeader | None:
+    """Return the header of the batch at position `at`; None if the batch is not whole.
+
+    Raises:
+        CorruptBatch: the batch is damaged, or begins below `next_offset`.
+    """
+    left = len(view) - at
+    if left < HEADER_SIZE:
+        return None
+    header = read_header(view, at)
+    if header.size > left:
+        return None
+    check_crc(view, header, at)
+    if header.base_offset < next_offset or header.last_offset_delta < 0:
+        raise CorruptBatch(f"a batch from {header.base_offset} to {header.last_offset} where {next_offset} is expected")
+    return header
+
+
 def require_whole(buffer: Buffer, header: BatchHeader, offset: int = 0) -> int:
     """Return the end of the batch at `offset`.
 

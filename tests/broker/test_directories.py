@@ -407,7 +407,7 @@ def test_sizes_are_told_of_logs_that_nobody_has_asked_for(node: Node, monkeypatc
     node.create("t", 2)
     for number in range(2):
         node.write(number)
-    sizes = [node.broker.partition_log("t", number).size_bytes for number in range(2)]
+    sizes = [node.broker.partition_log("t", number).segments.size_bytes for number in range(2)]
     node.restart()
     shutil.rmtree(node.path / node.homes()[1] / "t-1")
 

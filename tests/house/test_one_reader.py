@@ -38,7 +38,7 @@ REASONS = {
         broker.api.replica_fetch broker.coordinators.dead_letters broker.replication.fetcher
         control.history.groups control.traffic.answers coordinators.groups.consumer_classic
         coordinators.streams.sticky_assignor log.compaction.clean log.directory_map log.maintenance log.moving
-        log.retention log.tool.repair log.tool.verify log.unsynced server.accepting server.dial testing.fixtures
+        log.tool.repair log.tool.verify log.unsynced server.accepting server.dial testing.fixtures
         testing.simulation.faults testing.simulation.layout testing.simulation.serving
     """,
     "runs in a thread of its own, its reader on the loop": "zookeeper.controller",

@@ -122,8 +122,8 @@ class Keeper:
     def truncating(self, log: PartitionLog, offset: int) -> None:
         self.truncations += 1
 
-    def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
-        self.deleted += segments
+    def segment_deleted(self, log: PartitionLog, segment: LogSegment) -> None:
+        self.deleted.append(segment)
 
 
 def new_log(path: Path, fs: FileSystem | None = None, **overrides: object) -> PartitionLog:
@@ -135,7 +135,7 @@ def reopen(log: PartitionLog) -> PartitionLog:
     """Close a log and load it again as after a clean shutdown."""
     offsets = Offsets(log.log_start_offset, log.log_end_offset)
     log.close()
-    files = FileCache(log.files.fs)
+    files = FileCache(log.segments.files.fs)
     return load_log(files, log.directory, log.topic, log.partition, log.config, offsets, Clock(NOW), Keeper())
 
 

@@ -69,12 +69,12 @@ def test_in_haste_nothing_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_full_disk_is_one_broker_s(tmp_path: Path) -> None:
     fs, other = DisposableFiles(), DisposableFiles()
     file = fs.open(str(tmp_path / "file"), create=True)
-    fs.pretend_full(True)
+    fs.fail_writes(errno.ENOSPC)
     with pytest.raises(OSError, match="No space") as refused:
         file.write_at(b"1", 0)
     assert refused.value.errno == errno.ENOSPC
     other.open(str(tmp_path / "file")).write_at(b"2", 0)
-    fs.pretend_full(False)
+    fs.fail_writes(0)
     file.write_at(b"3", 1)
     assert file.read_at(2, 0) == b"23"
 
@@ -82,10 +82,10 @@ def test_a_full_disk_is_one_broker_s(tmp_path: Path) -> None:
 def test_a_broken_disk_fails_every_write(tmp_path: Path) -> None:
     fs = DisposableFiles()
     file = fs.open(str(tmp_path / "file"), create=True)
-    fs.pretend_broken()
+    fs.fail_writes(errno.EIO)
     with pytest.raises(OSError, match="Input/output") as failed:
         file.write_at(b"1", 0)
     assert failed.value.errno == errno.EIO
     assert fs.refuses_writes
-    fs.pretend_full(False)
+    fs.fail_writes(0)
     file.write_at(b"1", 0)

@@ -17,6 +17,7 @@ from pykafka_broker.log.jobs import run_inline
 from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.log.manager import LogListener, LogManager
 from pykafka_broker.log.partition_log import Origin, PartitionLog
+from pykafka_broker.log.retention import retain
 from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.stored.partition_record import PartitionRecord
@@ -158,7 +159,7 @@ def test_records_are_deleted_up_to_the_high_watermark_only(tmp_path: Path) -> No
     with pytest.raises(ApiError) as caught:
         disk.log.delete_records_before(2)
     assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
-    disk.log.retain(NOW + 1_000_000)
+    retain(disk.log, NOW + 1_000_000)
     assert disk.log.log_start_offset <= disk.log.high_watermark == 1
     disk.log.delete_records_before(1)
     while disk.jobs.run():

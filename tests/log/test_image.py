@@ -11,6 +11,7 @@ import pytest
 from pykafka_broker.log.checkpoints import CLEAN_SHUTDOWN
 from pykafka_broker.log.image import aside_in, lay_image, put_back, set_aside, take_image
 from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.retention import retain
 from pykafka_broker.records.header import iter_batches
 from tests.log.support import NOW, TOPIC_ID, batch, manager, marker
 
@@ -138,7 +139,7 @@ def test_what_waits_for_its_removal_is_left_out(tmp_path: Path) -> None:
     log.roll(NOW)
     log.append(batch(), NOW)
     log.delete_records_before(1)
-    log.retain(NOW)
+    retain(log, NOW)
     logs.create("gone", 0, TOPIC_ID, NOW)
     logs.delete("gone", 0, NOW)
     assert [name for name in os.listdir(log.directory) if name.endswith(".deleted")]

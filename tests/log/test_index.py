@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.log.filesystem import CachedFile, FileCache, OsFileSystem
-from pykafka_broker.log.index import AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
+from pykafka_broker.log.index import (
+    AbortedTransaction,
+    CorruptTransactionIndex,
+    OffsetIndex,
+    TimeIndex,
+    TransactionIndex,
+)
 from tests.log.support import FailingFileSystem
 
 BASE = 1000
@@ -122,6 +128,7 @@ def test_what_is_right_in_a_transaction_index_is_not_written_again(tmp_path: Pat
     assert [call.split()[0] for call in fs.calls] == ["read"]
     (tmp_path / "index").write_bytes(b"torn")
     index = TransactionIndex(cached, fresh=False)
-    assert not index.is_sound()
+    with pytest.raises(CorruptTransactionIndex):
+        _ = index.entries
     index.correct(rows[:1])
     assert TransactionIndex(cached, fresh=False).entries == rows[:1]

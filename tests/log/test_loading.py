@@ -282,7 +282,7 @@ def test_indexes_and_snapshots_are_rebuilt(tmp_path: Path, suffix: str, content:
     for offset in range(60):
         assert log.read(offset, 1, 62) is not None
     assert [aborted.first_offset for aborted in log.aborted_transactions(0, 62)] == [60]
-    best = at_once(log.offset_of_max_timestamp())
+    best = at_once(log.offset_for_timestamp(None))
     assert best is not None
     assert best.offset == 59
 
@@ -445,7 +445,7 @@ def test_a_time_index_that_lost_its_end_is_made_anew(tmp_path: Path, left: int) 
     log = start(tmp_path).get("t", 0)
     found = [at_once(log.offset_for_timestamp(NOW + number)) for number in range(30)]
     assert [each and each.offset for each in found] == [0, *range(1, 59, 2)]
-    best = at_once(log.offset_of_max_timestamp())
+    best = at_once(log.offset_for_timestamp(None))
     assert best is not None
     assert best.offset == 59
 

@@ -416,7 +416,7 @@ def test_a_marker_that_is_damaged_takes_its_partition_out_of_service(tmp_path: P
     logs = started(tmp_path)
     log = logs.create("t", 0, TOPIC_ID, NOW)
     log.append(batch(producer_id=7, epoch=0, sequence=0, transactional=True), NOW)
-    at = log.size_bytes
+    at = log.segments.size_bytes
     log.append(marker(7, 0, commit=True), NOW)
     log.append(batch(), NOW)
     logs.shutdown(NOW)

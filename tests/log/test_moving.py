@@ -14,6 +14,7 @@ from pykafka_broker.log.flush import Waiter
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.log.manager import LogListener, LogManager
+from pykafka_broker.log.retention import retain
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.records.header import iter_batches
@@ -65,7 +66,7 @@ def test_a_move_while_producers_and_consumers_go_on(tmp_path: Path) -> None:
             log.append(batch(2, 2000, producer_id=1, epoch=0, sequence=sequence + number * 2), NOW)
         if rounds == 2:
             log.delete_records_before(60)
-            log.retain(NOW)
+            retain(log, NOW)
         run_jobs(jobs)
         rounds += 1
     assert rounds > 3
@@ -179,7 +180,7 @@ def test_an_expired_log_goes_on_where_it_ended(tmp_path: Path) -> None:
     fill(logs)
     logs.flush(logs.get("t", 0), NOW)
     logs.get("t", 0).config = topic_config(retention_ms=1000)
-    logs.get("t", 0).retain(NOW + 10_000)
+    retain(logs.get("t", 0), NOW + 10_000)
     logs.moves.start(("t", 0), logs.directories[1])
     assert [file.name for file in tmp_path.glob("b/t-0/*.log")] == [f"{200:020d}.log"]
     logs.shutdown(NOW)
@@ -194,7 +195,9 @@ def test_a_log_that_cleaning_left_an_empty_segment_of(tmp_path: Path) -> None:
     first = log.segments.first
     for file in first.files():
         file.handle().truncate(0) if file.exists() else None
-    log.segments.replace([first], [LogSegment(log.files, log.directory, 0, size=0, created_ms=NOW, fresh=False)])
+    log.segments.replace(
+        [first], [LogSegment(log.segments.files, log.directory, 0, size=0, created_ms=NOW, fresh=False)]
+    )
     logs.moves.start(("t", 0), logs.directories[1])
     assert (tmp_path / f"b/t-0/{0:020d}.log").exists()
     log.segments.first.log.handle()

@@ -14,6 +14,7 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import FileCache
 from pykafka_broker.log.loading import Offsets, load_log
 from pykafka_broker.log.partition_log import Origin, PartitionLog
+from pykafka_broker.log.retention import retain
 from pykafka_broker.log.scan import DamagedLog
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.header import MAGIC_OFFSET, check_crc, iter_batches, read_header
@@ -49,11 +50,11 @@ def test_an_append_assigns_offsets_and_leader_epoch_and_keeps_the_crc(tmp_path: 
         headers.append((header.base_offset, header.partition_leader_epoch))
     assert headers == [(0, 0), (3, 7)]
     assert (log.log_start_offset, log.last_stable_offset, log.high_watermark, log.log_end_offset) == (0, 5, 5, 5)
-    assert log.leader_epoch_end(0) == (0, 3)
-    assert log.leader_epoch_end(7) == (7, 5)
-    log.leader_epoch = 9
-    assert log.leader_epoch_end(8) == (7, 5), "of an epoch between, nothing is here (KIP-279)"
-    assert log.leader_epoch_end(9) == (9, 5)
+    assert log.epochs.led_end_offset_for(0, 5) == (0, 3)
+    assert log.epochs.led_end_offset_for(7, 5) == (7, 5)
+    log.epochs.current = 9
+    assert log.epochs.led_end_offset_for(8, 5) == (7, 5), "of an epoch between, nothing is here (KIP-279)"
+    assert log.epochs.led_end_offset_for(9, 5) == (9, 5)
     assert log.epochs.epoch_at(4) == 7
 
 
@@ -285,7 +286,7 @@ def test_a_slice_outlives_the_deletion_of_its_segment(tmp_path: Path) -> None:
     read = log.read(0, 1 << 20, 5)
     assert read is not None
     before = read.records.read()
-    log.retain(NOW)
+    retain(log, NOW)
     assert log.log_start_offset > 0
     for segment in heard_by(log).deleted:
         segment.remove()
@@ -305,7 +306,7 @@ def test_offsets_of_times(tmp_path: Path) -> None:
             found = at_once(log_.offset_for_timestamp(wanted))
             assert (found.offset if found else None) == expected
             assert found is None or found.timestamp == stamps[found.offset]
-        best = at_once(log_.offset_of_max_timestamp())
+        best = at_once(log_.offset_for_timestamp(None))
         assert best is not None
         assert (best.timestamp, best.offset) == (901, 7)
     log.delete_records_before(8)
@@ -317,7 +318,7 @@ def test_offsets_of_times(tmp_path: Path) -> None:
 def test_an_empty_log_has_no_times(tmp_path: Path) -> None:
     log = new_log(tmp_path)
     assert at_once(log.offset_for_timestamp(0)) is None
-    assert at_once(log.offset_of_max_timestamp()) is None
+    assert at_once(log.offset_for_timestamp(None)) is None
 
 
 def test_delete_records_moves_the_start_and_frees_whole_segments(tmp_path: Path) -> None:
@@ -326,7 +327,7 @@ def test_delete_records_moves_the_start_and_frees_whole_segments(tmp_path: Path)
         log.append(batch(1, 100), NOW)
     log.delete_records_before(5)
     assert log.log_start_offset == 5
-    log.retain(NOW)
+    retain(log, NOW)
     assert log.segments.first.base_offset == 4
     with pytest.raises(ApiError) as caught:
         log.read(4, 100, 10)
@@ -348,7 +349,7 @@ def test_truncation_forgets_offsets_indexes_epochs_and_producers(tmp_path: Path)
     assert (log.log_end_offset, log.high_watermark) == (8, 8)
     assert log.epochs.entries == [(0, 0), (1, 5)]
     assert log.producers.entries[1].last_sequence == 7
-    best = at_once(log.offset_of_max_timestamp())
+    best = at_once(log.offset_for_timestamp(None))
     assert best is not None
     assert best.offset == 7
     log.append(batch(1, 50, producer_id=1, epoch=0, sequence=8), NOW, leader_epoch=1)
@@ -393,7 +394,7 @@ def test_a_lying_index_is_noticed_and_rebuilt(tmp_path: Path, kind: str, suffix:
         found = at_once(log.offset_for_timestamp(NOW + number * 10))
         assert found is not None
         assert found.offset == number * 2
-    best = at_once(log.offset_of_max_timestamp())
+    best = at_once(log.offset_for_timestamp(None))
     assert best is not None
     assert best.offset == 199
     assert read_all(log, max_bytes=500) == [(number, number + 1) for number in range(0, 200, 2)]
@@ -460,7 +461,7 @@ def test_leader_epochs_are_rebuilt_at_load(tmp_path: Path, content: bytes | None
     file = tmp_path / "t-0/leader-epoch-checkpoint"
     file.unlink() if content is None else file.write_bytes(content)
     log = reopen(log)
-    assert log.epochs.entries == expected
+    assert (log.epochs.entries, log.epochs.current) == (expected, 2)
     assert file.read_bytes() == b"0\n3\n0 0\n1 17\n2 34\n"
 
 
@@ -472,7 +473,7 @@ def test_a_transaction_that_ended_before_the_log_was_loaded_is_stable(tmp_path: 
     log.close()
     (tmp_path / "t-0" / f"{3:020d}.snapshot").unlink()
     offsets = Offsets(0, 3)
-    again = load_log(FileCache(log.files.fs), log.directory, "t", 0, log.config, offsets, Clock(NOW), Keeper())
+    again = load_log(FileCache(log.segments.files.fs), log.directory, "t", 0, log.config, offsets, Clock(NOW), Keeper())
     assert again.last_stable_offset == again.high_watermark == 3
 
 
@@ -502,7 +503,7 @@ def damaged_log(path: Path, damaged: int, retention_ms: int = 604_800_000) -> Pa
     log = new_log(path, index_interval_bytes=1, retention_ms=retention_ms)
     for number in range(3):
         log.append(batch(timestamp=NOW + 9 * (number == 1)), NOW)
-    size = log.size_bytes
+    size = log.segments.size_bytes
     log.close()
     with open(log.segments.first.log.path, "r+b") as file:
         file.seek(damaged * size // 3 + MAGIC_OFFSET)
@@ -514,7 +515,7 @@ def damaged_log(path: Path, damaged: int, retention_ms: int = 604_800_000) -> Pa
 def test_an_append_that_meets_damage_is_an_error_of_the_disk(tmp_path: Path, damaged: int) -> None:
     """The first append after a start asks for the first and the greatest timestamp, and so for their batches."""
     log = damaged_log(tmp_path, damaged)
-    size = log.size_bytes
+    size = log.segments.size_bytes
     with pytest.raises(ApiError, match="is damaged at byte") as caught:
         log.append(batch(), NOW)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -531,16 +532,16 @@ def test_what_stands_around_damage_is_served(tmp_path: Path) -> None:
         assert read_all(log, 2) == [(2, 2)]
     before = log.read(0, 100, 3)
     assert before is not None
-    assert (len(before.records), before.end_offset) == (log.size_bytes // 3, 1)
+    assert (len(before.records), before.end_offset) == (log.segments.size_bytes // 3, 1)
 
 
 def test_records_behind_damage_stay_for_as_long_as_others(tmp_path: Path) -> None:
     log = damaged_log(tmp_path, 1, retention_ms=5)
     with pytest.raises(DamagedLog):
-        log.retain(NOW + 10)
-    log.retain(NOW + 10)
+        retain(log, NOW + 10)
+    retain(log, NOW + 10)
     assert log.log_start_offset == 0, "the index says that there is a record of NOW + 9"
-    log.retain(NOW + 15)
+    retain(log, NOW + 15)
     assert log.log_start_offset == 3
 
 

@@ -47,7 +47,7 @@ def test_the_segment_before_the_recovery_point_is_completed(tmp_path: Path, lost
         file.write_bytes(file.read_bytes()[:-12])
     log = started(tmp_path).get("t", 0)
     assert first.stat().st_size == size
-    best = at_once(log.offset_of_max_timestamp())
+    best = at_once(log.offset_for_timestamp(None))
     assert best is not None
     assert (best.offset, log.segments.first.max_timestamp) == (7, NOW + 7)
     assert log.append(batch(), NOW).base_offset == 8
@@ -95,7 +95,7 @@ def test_epochs_of_synced_segments_are_learned_again(tmp_path: Path) -> None:
     logs = started(tmp_path)
     log = logs.create("t", 0, TOPIC_ID, NOW)
     for epoch in range(4):
-        log.leader_epoch = epoch
+        log.epochs.current = epoch
         for _ in range(5):
             log.append(batch(1, 200), NOW)
     logs.on_deadline(NOW + MINUTE)

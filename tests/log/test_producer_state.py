@@ -295,5 +295,5 @@ def test_the_batch_that_holds_the_start_counts_after_a_cut(tmp_path: Path) -> No
 def reopen_as_it_is(log: PartitionLog) -> PartitionLog:
     """Load the folder once more, without writing anything to it before."""
     offsets = Offsets(log.log_start_offset, log.log_end_offset)
-    files = FileCache(log.files.fs)
+    files = FileCache(log.segments.files.fs)
     return load_log(files, log.directory, log.topic, log.partition, log.config, offsets, Clock(NOW), Keeper())

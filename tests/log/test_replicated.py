@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.checkpoints import EPOCHS_FILE, LeaderEpochs
+from pykafka_broker.log.checkpoints import EPOCHS_FILE
 from pykafka_broker.log.filesystem import FileCache, write_file
+from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.loading import Offsets, load_log, recover_folder
 from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.log.manager import LogManager
@@ -212,11 +213,11 @@ def test_an_epoch_whose_first_append_has_failed_is_forgotten_with_a_cut_at_the_e
     with pytest.raises(ApiError):
         catch_up(follower, leader)
     fs.failures = {}
-    assert follower.has_epoch_without_records
+    assert follower.epochs.begins_at(follower.log_end_offset)
     follower.truncate_to(2)
     assert (follower.epochs.latest, follower.log_end_offset) == (0, 2)
     assert LeaderEpochs.load(fs, f"{follower.directory}/{EPOCHS_FILE}").entries == [(0, 0)]
-    assert not follower.has_epoch_without_records
+    assert not follower.epochs.begins_at(follower.log_end_offset)
 
 
 def test_a_log_begins_anew_where_the_leader_begins(leader: PartitionLog, follower: PartitionLog) -> None:
@@ -230,7 +231,14 @@ def test_a_log_begins_anew_where_the_leader_begins(leader: PartitionLog, followe
     offsets = Offsets(follower.log_start_offset, follower.log_end_offset)
     follower.close()
     again = load_log(
-        FileCache(follower.files.fs), follower.directory, "t", 0, follower.config, offsets, Clock(NOW), Keeper()
+        FileCache(follower.segments.files.fs),
+        follower.directory,
+        "t",
+        0,
+        follower.config,
+        offsets,
+        Clock(NOW),
+        Keeper(),
     )
     assert (again.log_start_offset, again.log_end_offset, again.producers.entries) == (100, 101, {})
 
@@ -375,7 +383,7 @@ def snapshots(log: PartitionLog) -> list[int]:
 def recovered(log: PartitionLog) -> PartitionLog:
     """Load a log as after a kill of the process."""
     offsets = Offsets(log.log_start_offset, 0)
-    files = FileCache(log.files.fs)
+    files = FileCache(log.segments.files.fs)
     found = recover_folder(files, log.directory, "t-0", log.config, offsets, NOW)
     offsets = Offsets(offsets.log_start_offset, found.log_end_offset)
     return load_log(files, log.directory, "t", 0, log.config, offsets, Clock(NOW), Keeper())
@@ -392,7 +400,7 @@ def reloaded(log: PartitionLog) -> PartitionLog:
     """Return the log as it is after a stop and a start."""
     offsets = Offsets(log.log_start_offset, log.log_end_offset)
     log.close()
-    return load_log(FileCache(log.files.fs), log.directory, "t", 0, log.config, offsets, Clock(NOW), Keeper())
+    return load_log(FileCache(log.segments.files.fs), log.directory, "t", 0, log.config, offsets, Clock(NOW), Keeper())
 
 
 def bounds(log: PartitionLog) -> tuple[int, int]:
@@ -531,7 +539,9 @@ def test_a_log_that_is_cut_at_a_segment_keeps_what_its_snapshot_knows(
     catch_up(follower, leader)
     cleaned = ProducerState("t-0")
     cleaned.apply(read_header(memoryview(batch(3, producer_id=7, epoch=0, sequence=0)), 0), 3)
-    write_file(follower.files.fs, f"{follower.directory}/{snapshot_name(6)}", encode_snapshot(cleaned), sync=False)
+    write_file(
+        follower.segments.files.fs, f"{follower.directory}/{snapshot_name(6)}", encode_snapshot(cleaned), sync=False
+    )
     follower.truncate_to(offset)
     for log in (follower, reloaded(follower)):
         assert log.log_end_offset == offset
@@ -560,7 +570,7 @@ def test_what_was_known_of_the_high_watermark_is_where_it_begins(leader: Partiti
     for known, expected in ((2, 2), (100, end), (None, end)):
         leader.close()
         log = load_log(
-            FileCache(leader.files.fs),
+            FileCache(leader.segments.files.fs),
             leader.directory,
             "t",
             0,

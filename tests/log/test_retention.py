@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.retention import retain
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, new_log, topic_config
 
 MINUTE = 60_000
@@ -21,7 +22,7 @@ def started(path: Path, **keys: Any) -> LogManager:
 
 
 def test_retention_by_time_and_size(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", logger="pykafka_broker.log.partition_log")
+    caplog.set_level("INFO", logger="pykafka_broker.log.retention")
     logs = started(tmp_path)
     logs.topic_config = lambda topic: topic_config(segment_bytes=500, retention_ms=7 * 24 * 60 * MINUTE)
     log = logs.create("t", 0, TOPIC_ID, NOW)
@@ -54,8 +55,8 @@ def test_retention_by_time_counts_towards_that_by_size(tmp_path: Path) -> None:
     for _ in range(4):
         log.roll(NOW)
         log.append(batch(1, 100), NOW)
-    log.config = topic_config(retention_ms=50, retention_bytes=log.size_bytes - 300)
-    log.retain(NOW)
+    log.config = topic_config(retention_ms=50, retention_bytes=log.segments.size_bytes - 300)
+    retain(log, NOW)
     assert log.log_start_offset == 1
 
 

@@ -57,7 +57,7 @@ def test_a_time_is_found_with_one_batch_read(tmp_path: Path, reads: list[int]) -
 
 def test_what_one_read_may_take_beside_large_batches(tmp_path: Path) -> None:
     log = filled(tmp_path, 5000)
-    size = log.size_bytes // BATCHES
+    size = log.segments.size_bytes // BATCHES
     for allowed, wanted in ((1, 1), (size - 1, 1), (size, 1), (size + 1, 1), (2 * size - 1, 1), (2 * size, 2)):
         found = log.read(300, allowed, log.high_watermark)
         assert found is not None

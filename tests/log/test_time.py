@@ -12,6 +12,7 @@ from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.retention import retain
 from tests.log.support import NOW, TOPIC_ID, batch, new_log, reopen, topic_config
 
 MINUTE = 60_000
@@ -110,7 +111,7 @@ def test_without_timestamps_it_is_the_time_that_the_file_had_when_it_was_loaded(
         os.utime(segment.log.path, (1, 1))
     assert log.segment_starts() == [(0, NOW + MINUTE), (1, NOW + MINUTE)]
     log.config = topic_config(segment_bytes=500, retention_ms=MINUTE)
-    log.retain(NOW + 2 * MINUTE)
+    retain(log, NOW + 2 * MINUTE)
     assert log.log_start_offset == 0
-    log.retain(NOW + 2 * MINUTE + 1)
+    retain(log, NOW + 2 * MINUTE + 1)
     assert log.log_start_offset == 2

@@ -162,8 +162,8 @@ class Watch:
             return
         history.rare["log start raised by retention"] += 1
         if keeping.retention_bytes is not None:
-            if log.size_bytes + SEGMENT_BYTES < keeping.retention_bytes:
-                self._violation(f"{key} on {node.name} begins at {start}, and {log.size_bytes} bytes are left")
+            if log.segments.size_bytes + SEGMENT_BYTES < keeping.retention_bytes:
+                self._violation(f"{key} on {node.name} begins at {start}, and {log.segments.size_bytes} bytes are left")
         elif keeping.retention_ms is not None and not self._drifts:
             self._check_age(key, before, start, keeping.retention_ms)
         elif keeping.retention_ms is None:

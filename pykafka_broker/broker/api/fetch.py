@@ -246,7 +246,7 @@ def diverging_epoch(log: PartitionLog, last_fetched_epoch: int, fetch_offset: in
 
     Raises OFFSET_OUT_OF_RANGE.
     """
-    epoch, end_offset = log.leader_epoch_end(last_fetched_epoch)
+    epoch, end_offset = log.epochs.led_end_offset_for(last_fetched_epoch, log.log_end_offset)
     if epoch < 0:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
     if epoch < last_fetched_epoch or end_offset < fetch_offset:

@@ -152,7 +152,7 @@ class StartsAndEnds(EncodedReply):
             if not is_end:
                 values += (before, *_start(log))
             elif partition.knows_committed:
-                values += (before, log.last_stable_offset if committed else log.high_watermark, log.leader_epoch)
+                values += (before, log.last_stable_offset if committed else log.high_watermark, log.epochs.current)
             else:
                 return None
         self.body = self._pack(*values, self._rest)
@@ -252,7 +252,7 @@ class _Search:
                 elif timestamp == LATEST:
                     if unknown is not None:
                         raise unknown
-                    epoch = log.leader_epoch if version >= _LEADER_EPOCHS_FROM else _NONE
+                    epoch = log.epochs.current if version >= _LEADER_EPOCHS_FROM else _NONE
                     answers.append(ListOffsetsPartitionResponse(index, 0, _NO_OFFSETS, _NONE, end, epoch))
                 else:
                     answers.append(_answer(log, wanted, version))
@@ -352,7 +352,7 @@ def _answer(log: PartitionLog, wanted: ListOffsetsPartition, version: int) -> Li
 def _start(log: PartitionLog) -> tuple[int, int]:
     """Return the first offset of a log, and its leader epoch."""
     offset = log.log_start_offset
-    return offset, log.leader_epoch if offset == log.log_end_offset else log.epochs.epoch_at(offset)
+    return offset, log.epochs.current if offset == log.log_end_offset else log.epochs.epoch_at(offset)
 
 
 def _timed_answer(
@@ -369,10 +369,7 @@ def _timed_answer(
     timestamp = wanted.timestamp
     if version == 0:
         return ListOffsetsPartitionResponse(wanted.partition_index, 0, _old_style_offsets(log, wanted, end))
-    if timestamp == MAX_TIMESTAMP:
-        found = yield from log.offset_of_max_timestamp()
-    else:
-        found = yield from log.offset_for_timestamp(timestamp)
+    found = yield from log.offset_for_timestamp(None if timestamp == MAX_TIMESTAMP else timestamp)
     if found is None or found.offset >= end:
         if beyond is not None:
             raise beyond
@@ -424,7 +421,7 @@ def _end_offset(
         if not is_follower:
             services.authorise(context, AclOperation.DESCRIBE, AclResourceType.TOPIC, topic)
         log = services.replicas.leader(topic, wanted.partition, wanted.current_leader_epoch).log
-        answer.leader_epoch, answer.end_offset = log.leader_epoch_end(wanted.leader_epoch)
+        answer.leader_epoch, answer.end_offset = log.epochs.led_end_offset_for(wanted.leader_epoch, log.log_end_offset)
     except ApiError as error:
         answer.error_code = error.code
     return answer

@@ -340,7 +340,7 @@ class SharePartitions:
 
     def _store(self, key: ShareKey, partition: SharePartition, now: int) -> Callable[[Change], None]:
         def store(change: Change) -> None:
-            epoch = self.log_of(key).leader_epoch
+            epoch = self.log_of(key).epochs.current
             try:
                 writing = self._host.write(key, partition.state_epoch, epoch, change, now)
             except StateFenced as error:

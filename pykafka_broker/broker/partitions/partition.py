@@ -339,7 +339,7 @@ class Partition:
             self.fail(NotLeader(state.leader, state.leader_epoch))
             return
         if begins:
-            self.log.begin_leader_epoch(state.leader_epoch)
+            self.log.epochs.lead(state.leader_epoch)
             self.epoch_start = self.log.log_end_offset
             self.log.forget_gap()  # the leader's log is the partition
         if len(state.replicas) > 1:

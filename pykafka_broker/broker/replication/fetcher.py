@@ -201,7 +201,7 @@ class PartitionFetchState:
 
     def _truncate(self, offset: int, wall: int) -> FetchOutcome:
         log = self.log
-        if offset == log.log_end_offset and log.has_epoch_without_records:
+        if offset == log.log_end_offset and log.epochs.begins_at(offset):
             log.truncate_to(offset)
             return FetchOutcome.DONE
         if not 0 <= offset < log.log_end_offset:

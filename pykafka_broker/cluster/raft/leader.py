@@ -146,7 +146,7 @@ class RaftLeader:
             return True
         if offset == 0 and epoch <= 0:
             return False
-        known, end = log.leader_epoch_end(epoch)
+        known, end = log.epochs.led_end_offset_for(epoch, log.log_end_offset)
         if known == epoch and offset <= end:
             return False
         answer.diverging_epoch = EpochEndOffset(known, end)

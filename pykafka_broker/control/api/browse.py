@@ -114,7 +114,7 @@ async def browse_topics(
     orders: dict[str, Callable[[TopicImage], int]] = {
         "partitions": lambda topic: len(topic.partitions),
         "records": lambda topic: _records(control, topic),
-        "bytes": lambda topic: sum(each.size_bytes for each in _logs(control, topic)),
+        "bytes": lambda topic: sum(each.segments.size_bytes for each in _logs(control, topic)),
     }
     fitting.sort(key=lambda topic: topic.name, reverse=descending and sort == "name")
     if sort in orders:
@@ -154,7 +154,7 @@ def _row(control: Control, topic: TopicImage) -> TopicRow:
         max((len(each.replicas) for each in partitions), default=0),
         sum(len(each.isr) < len(each.replicas) for each in partitions),
         _records(control, topic),
-        sum(each.size_bytes for each in _logs(control, topic)),
+        sum(each.segments.size_bytes for each in _logs(control, topic)),
         sums.messages_in if sums else 0,
         sums.bytes_in if sums else 0,
         sums.bytes_out if sums else 0,
@@ -173,7 +173,7 @@ def _partition(control: Control, topic: TopicImage, state: PartitionImage) -> Pa
     log = control.broker.node.logs.loaded.get((topic.name, state.partition))
     if log is not None:
         row.start, row.stable, row.end = log.log_start_offset, log.last_stable_offset, log.high_watermark
-        row.bytes, row.segments = log.size_bytes, len(log.segments)
+        row.bytes, row.segments = log.segments.size_bytes, len(log.segments)
     return row
 
 
@@ -257,7 +257,7 @@ async def browse_overview(control: Control) -> Overview:
         sum(len(each.partitions) for each in topics),
         0 if services.loading() else len(all_groups(services)),
         control.server.connection_count,
-        sum(log.size_bytes for log in control.broker.node.logs.loaded.values()),
+        sum(log.segments.size_bytes for log in control.broker.node.logs.loaded.values()),
         sum(each.messages_in for each in sums),
         sum(each.bytes_in for each in sums),
         sum(each.bytes_out for each in sums),

@@ -5,6 +5,7 @@ Rule: an incident takes the same way through the broker as a real one, with the 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from pykafka_broker.control.traffic.exchange import Exchange
 from pykafka_broker.control.traffic.faults import Rule
 from pykafka_broker.control.traffic.mentions import mentions_of
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.retention import retain
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 
 AwayMs = Annotated[int, ValueLimits(minimum=0, maximum=60_000, says="milliseconds of the broker's clock")]
@@ -175,7 +177,7 @@ def apply_retention(control: Control, topic: str) -> list[LogSize]:
     """Delete everything beyond retention now. Returns the sizes of the topic's partitions afterwards."""
     logs = _logs(control, topic)
     for log in logs:
-        log.retain(control.turns.clock.wall)
+        retain(log, control.turns.clock.wall)
     return list(map(_size, logs))
 
 
@@ -196,19 +198,19 @@ def _size(log: PartitionLog) -> LogSize:
 
 def fill_disk(control: Control) -> None:
     """Refuse all writes to disks, as if full: appends fail, reads go on. `free_disk` ends the state."""
-    control.state.pretend_full(True)
+    control.state.fail_writes(errno.ENOSPC)
 
 
 def free_disk(control: Control) -> None:
     """Let the disks have room again."""
-    control.state.pretend_full(False)
+    control.state.fail_writes(0)
 
 
 def break_disk(control: Control) -> None:
     """Fail all writes to disks with an I/O error. As with a real one, the directory of the next write goes offline, and
     a broker without another directory ends. What is offline comes back when the process is started again.
     """
-    control.state.pretend_broken()
+    control.state.fail_writes(errno.EIO)
 
 
 def pause(control: Control) -> None:

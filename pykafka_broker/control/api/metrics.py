@@ -252,7 +252,7 @@ def _of_logs(control: Control) -> Iterator[Metric]:
     image, cleaner = node.metadata.image, node.logs.cleaner
     logs = {(topic, str(index)): log for (topic, index), log in sorted(node.logs.loaded.items())}
     for name, says, value in (
-        ("size", "Bytes of a log", lambda log: log.size_bytes),
+        ("size", "Bytes of a log", lambda log: log.segments.size_bytes),
         ("logstartoffset", "Where a log begins", lambda log: log.log_start_offset),
         ("logendoffset", "Where a log ends", lambda log: log.log_end_offset),
         ("numlogsegments", "Segments of a log", lambda log: len(log.segments)),

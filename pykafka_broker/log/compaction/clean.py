@@ -130,7 +130,7 @@ class PartitionCleaner:
             try:
                 aborted = segment.transactions.entries
             except CorruptTransactionIndex:  # not used since the start; a cleaning replaces the file
-                aborted = find_aborted(self._files.fs, self._request.directory, Segments(self._segments), segment)
+                aborted = find_aborted(Segments(self._files, self._request.directory, self._segments), segment)
             yield from (transaction for transaction in aborted if transaction.last_offset >= offset)
         yield from self._request.aborted_later
 

@@ -135,7 +135,9 @@ class Swap:
         present = {segment.base_offset: segment for segment in log.segments}
         made = []
         for base, size, replaced in result.segments:
-            new = LogSegment(log.files, log.directory, base, size=size, created_ms=wall, fresh=False, suffix=CLEANED)
+            new = LogSegment(
+                log.segments.files, log.directory, base, size=size, created_ms=wall, fresh=False, suffix=CLEANED
+            )
             made.append((new, replaced))
         self.possible = all(new.log.exists() and present.keys() >= {*replaced} for new, replaced in made)
         self.is_whole = True
@@ -174,9 +176,10 @@ class Swap:
         for segment in old:
             segment.mark_deleted()
             if segment.base_offset != new.base_offset:
-                forget_snapshot(log.files.fs, log.directory, segment.base_offset)
+                forget_snapshot(log.segments, segment.base_offset)
         new.change_suffix(SWAP, "")
-        log.segments_deleted(old)
+        for segment in old:
+            log.segment_deleted(segment)
 
 
 class Cleaner:

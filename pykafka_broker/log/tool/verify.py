@@ -18,12 +18,12 @@ from pykafka_broker.log.checkpoints import (
     LOCK,
     METADATA_TOPIC_ID,
     PARTITION_METADATA,
-    LeaderEpochs,
     read_partition_metadata,
     same_but_damaged,
 )
 from pykafka_broker.log.filesystem import CachedFile, FileCache, FileSystem
 from pykafka_broker.log.index import AbortedTransaction, OffsetIndex, SparseIndex, TimeIndex, TransactionIndex
+from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.producer_state import (
     CorruptSnapshot,
     ProducerState,

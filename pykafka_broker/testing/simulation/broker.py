@@ -99,14 +99,11 @@ class _State(BrokerState):
         super().__init__(running, tenure)
         self._node = node
 
-    def pretend_full(self, full: bool) -> None:
-        if full:
-            self._node.break_disk(_DISK, errno.ENOSPC)
+    def fail_writes(self, number: int) -> None:
+        if number:
+            self._node.break_disk(_DISK, number)
         else:
             self._node.mend_disks()
-
-    def pretend_broken(self) -> None:
-        self._node.break_disk(_DISK, errno.EIO)
 
     def reset(self, keep: Collection[str]) -> None:
         self._refuse()

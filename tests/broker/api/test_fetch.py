@@ -338,5 +338,5 @@ def test_old_clients_get_old_message_formats(broker: LightBroker, version: int, 
 def test_an_epoch_before_all_ends_where_an_empty_log_begins(broker: LightBroker) -> None:
     broker.add("t")
     log = broker.partition_log("t", 0)
-    assert log.leader_epoch_end(-2) == (-2, 0)
-    assert log.leader_epoch_end(-1) == (-1, -1)
+    assert log.epochs.led_end_offset_for(-2, log.log_end_offset) == (-2, 0)
+    assert log.epochs.led_end_offset_for(-1, log.log_end_offset) == (-1, -1)

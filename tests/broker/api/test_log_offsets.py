@@ -85,8 +85,8 @@ def damage(log: PartitionLog) -> None:
         file.seek(MAGIC_OFFSET)
         file.write(b"\x7f")
     os.truncate(f"{path.removesuffix('.log')}.timeindex", 0)
-    loaded = LogSegment(log.files, log.directory, 0, size=log.size_bytes, created_ms=NOW, fresh=False)
-    log.segments = Segments([loaded])
+    loaded = LogSegment(log.segments.files, log.directory, 0, size=log.segments.size_bytes, created_ms=NOW, fresh=False)
+    log.segments = Segments(log.segments.files, log.directory, [loaded])
 
 
 @pytest.mark.parametrize("version", range(1, 12))

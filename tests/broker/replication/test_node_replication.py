@@ -11,6 +11,7 @@ from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import UNASSIGNED
+from pykafka_broker.log.retention import retain
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
@@ -189,7 +190,7 @@ def test_a_follower_without_what_the_leader_begins_with_begins_there_too(cluster
     end = cluster.produce(count=4)
     cluster.partition_log(1).delete_records_before(end)
     cluster.partition_log(1).roll(cluster.now)
-    cluster.partition_log(1).retain(cluster.now)
+    retain(cluster.partition_log(1), cluster.now)
     last = cluster.produce()
     cluster.network.silent = set()
     cluster.wait(1_000)

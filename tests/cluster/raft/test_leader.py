@@ -49,7 +49,7 @@ def test_another_epoch_is_told_the_leader(node: ControllerNode) -> None:
 def test_every_version_is_given_records(node: ControllerNode, version: int) -> None:
     answer = fetch(node, 0, last_epoch=0, epoch=1, version=version)
     assert (answer.error_code, answer.high_watermark) == (0, node.metadata.applied_offset + 1)
-    assert len(answer.records) == node.metadata.log.log.size_bytes
+    assert len(answer.records) == node.metadata.log.log.segments.size_bytes
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from pykafka_broker.log.compaction.request import CleanResult
 from pykafka_broker.log.filesystem import FileCache, OsFileSystem
 from pykafka_broker.log.loading import Offsets, load_log
 from pykafka_broker.log.partition_log import Origin, PartitionLog
+from pykafka_broker.log.retention import retain
 from pykafka_broker.log.scan import scan
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import LZ4, NONE
@@ -44,7 +45,7 @@ def clean(log: PartitionLog, first_dirty: int = 0, now: int = NOW, map_bytes: in
     log.recovery_point = log.log_end_offset
     upper = log.segments.active.base_offset
     request = make_request(LogToClean(1.0, ("t", 0), log, first_dirty, upper), now, map_bytes, 1e300)
-    result = PartitionCleaner(log.files.fs, request, lambda count: None).run()
+    result = PartitionCleaner(log.segments.files.fs, request, lambda count: None).run()
     assert swap_in(log, result, now)
     return result
 
@@ -351,7 +352,7 @@ def test_a_marker_some_segments_later_is_found(tmp_path: Path) -> None:
     upper = log.segments[1].base_offset
     request = make_request(LogToClean(1.0, ("t", 0), log, 0, upper), NOW, 1 << 20, 1e300)
     assert [aborted.producer_id for aborted in request.aborted_later] == [1]
-    assert swap_in(log, PartitionCleaner(log.files.fs, request, lambda count: None).run(), NOW)
+    assert swap_in(log, PartitionCleaner(log.segments.files.fs, request, lambda count: None).run(), NOW)
     assert log.segments[0] is not first
     kept = [(offset, key, value) for offset, key, value in records(log) if offset < upper]
     assert kept == [(0, "a", "0"), (2, "b", "1")]
@@ -428,7 +429,7 @@ def test_a_log_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
     assert found is not None
     result = PartitionCleaner(FS, make_request(found, NOW, 1 << 20, 1e300), lambda count: None).run()
     log.delete_records_before(30)
-    log.retain(NOW)
+    retain(log, NOW)
     before = records(log)
     assert not swap_in(log, result, NOW)
     assert records(log) == before

@@ -504,7 +504,7 @@ def test_a_cleaning_whose_transaction_index_cannot_be_read_is_tried_again(tmp_pa
     log = logs.get("t", 0)
     log.segments.active.transactions._entries = None
     fs.failures = {"open .txnindex": errno.EMFILE}
-    log.files.forget_all()
+    log.segments.files.forget_all()
     for segment in log.segments:
         segment.close()
     logs.on_deadline(NOW + BACKOFF)

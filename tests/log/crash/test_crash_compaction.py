@@ -80,10 +80,10 @@ class Workload:
         self.logs.flush(self.log, self.now, done)
 
     def clean(self) -> None:
-        before = self.log.size_bytes
+        before = self.log.segments.size_bytes
         self.logs.cleaner.on_deadline(self.now + 20_000)
         self.now += 20_000
-        self.cleaned += self.log.size_bytes < before
+        self.cleaned += self.log.segments.size_bytes < before
 
     def wait(self) -> None:
         self.now += 61_000

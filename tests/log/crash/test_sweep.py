@@ -28,6 +28,7 @@ from pykafka_broker.log.jobs import run_inline
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import Origin
+from pykafka_broker.log.retention import retain
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
 from pykafka_broker.records.header import check_crc, iter_batches
 from pykafka_broker.records.record import iter_records
@@ -300,11 +301,11 @@ class Retention(Scenario):
 
     def act(self, story: Story) -> None:
         try:
-            story.log.retain(NOW)
+            retain(story.log, NOW)
         except OSError as error:
             story.log.storage_error(error)
             story.still_online()
-            story.log.retain(NOW)
+            retain(story.log, NOW)
         self._is_sound(story)
         story.pass_time(70_000)
         story.produce(5)

@@ -14,6 +14,7 @@ from pykafka_broker.log.flush import Waiter
 from pykafka_broker.log.jobs import Job
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import Origin, PartitionLog
+from pykafka_broker.log.retention import retain
 from pykafka_broker.testing.simulation.disk import CrashFileSystem
 from tests.log.support import NOW, ClockedLogs, batch, marker, topic_config
 
@@ -171,7 +172,7 @@ class Workload:
         # known before it is written: a crash in the middle of the append may leave it whole
         expected = bytearray(data)
         expected[0:8] = log.log_end_offset.to_bytes(8, "big")
-        expected[12:16] = log.leader_epoch.to_bytes(4, "big")
+        expected[12:16] = log.epochs.current.to_bytes(4, "big")
         self.promises.appended.setdefault(key, {})[log.log_end_offset] = bytes(expected)
         log.append(data, self.now, origin=origin)
         if log.config.flush_messages == 1:
@@ -195,7 +196,7 @@ class Workload:
 
     def new_epoch(self) -> None:
         _, log = self.log()
-        log.leader_epoch += 1
+        log.epochs.current += 1
 
     def flush(self) -> None:
         key, log = self.log()
@@ -237,7 +238,7 @@ class Workload:
         start = self.promises.start.get(key, 0)
         if log.config.retention_bytes > 0:
             self.promises.start[key] = log.high_watermark  # in the middle of it
-        log.retain(self.now)
+        retain(log, self.now)
         self.promises.start[key] = max(start, log.log_start_offset)
 
     def truncate(self) -> None:

@@ -275,7 +275,7 @@ def test_epochs_from_the_logs_start_on_are_enough(tmp_path: Path) -> None:
     logs.start(NOW)
     log = logs.create("t", 0, bytes(range(16)), NOW)
     for epoch in range(4):
-        log.leader_epoch = epoch
+        log.epochs.current = epoch
         log.append(batch(5), NOW)
     log.delete_records_before(12)
     assert log.epochs.entries == [(2, 12), (3, 15)]
