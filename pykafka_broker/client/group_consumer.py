@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
 from typing import Self
 
 from pykafka_broker.client.cluster import Client, check_topic
@@ -65,9 +64,7 @@ class GroupConsumer:
         self._commit_at = self._client.deadline(self.settings.auto_commit_interval_ms)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         assert self._running is not None
         self._running.cancel()
         await asyncio.gather(self._running, return_exceptions=True)
@@ -80,7 +77,7 @@ class GroupConsumer:
             if kind is None:
                 raise
         finally:
-            await self.consumer.__aexit__(kind, error, trace)
+            await self.consumer.__aexit__()
 
     # -- records
 

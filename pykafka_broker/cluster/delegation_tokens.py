@@ -30,7 +30,6 @@ def token_hmac(secret_key: str, token_id: str) -> bytes:
 
 
 def is_expired(token: DelegationTokenRecord, wall: int) -> bool:
-    """Return whether the token has expired."""
     return min(token.max_timestamp, token.expiration_timestamp) < wall
 
 

@@ -269,7 +269,6 @@ class MetadataImage:
         return broker is None or broker.fenced or not broker.has_online(partition.directory_of(replica))
 
     def is_registered(self, broker_id: int, epoch: int) -> bool:
-        """Return whether a broker is registered with the epoch."""
         broker = self.brokers.get(broker_id)
         return broker is not None and broker.epoch == epoch
 

@@ -74,7 +74,6 @@ class PageFile(NamedTuple):
 
 @cache
 def page_files() -> dict[str, PageFile]:
-    """Return all files, by name."""
     found = {}
     for each in (files("pykafka_broker.control") / "bundle").iterdir():
         content_type = _TYPES.get(each.name.rpartition(".")[2])

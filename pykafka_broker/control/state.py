@@ -253,7 +253,6 @@ class BrokerState:
             step()
 
     def names(self) -> list[str]:
-        """Return the names of all snapshots."""
         folder = file_path(f"{self._directories[0]}/{SNAPSHOTS}")
         names = os.listdir(folder) if os.path.isdir(folder) else []
         return sorted(name for name in names if not name.startswith(_UNFINISHED))

@@ -618,8 +618,6 @@ def _is_multiple(number: float, of: float) -> bool:
 
 
 class JsonSchema(Parsed):
-    """A schema with the referenced schemas."""
-
     def __init__(self, found: Json, library: Library) -> None:
         self._found = found
         self.root = SchemaDocument("", found, library)

@@ -11,7 +11,6 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self
 
 from pykafka_broker.testing.aio.controlled import AsyncControlled
@@ -174,10 +173,8 @@ class AsyncKafkaBroker(AsyncControlled):
         __tracebackhide__ = True
         return self if self.running else await self.start()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await in_thread(lambda: self._broker.__exit__(kind, error, trace))
+    async def __aexit__(self, *failure: Any) -> None:
+        await in_thread(lambda: self._broker.__exit__(*failure))
 
 
 def _loop_of_broker() -> asyncio.AbstractEventLoop | None:

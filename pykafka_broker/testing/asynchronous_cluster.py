@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import Any, Self
 
 from pykafka_broker.testing.aio.cluster_data import AsyncClusterData
@@ -129,7 +128,5 @@ class AsyncKafkaCluster(AsyncClusterData):
         __tracebackhide__ = True
         return self if self._cluster._is_started() else await self.start()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await in_thread(lambda: self._cluster.__exit__(kind, error, trace))
+    async def __aexit__(self, *failure: Any) -> None:
+        await in_thread(lambda: self._cluster.__exit__(*failure))

@@ -171,7 +171,6 @@ def late(facts: Iterable[Mapping[str, Any]], logs: Sequence[Mapping[str, Any]]) 
 
 
 def rows_of(lines: str) -> list[dict[str, Any]]:
-    """Return the rows of a history."""
     return [json.loads(line) for line in lines.split("\n") if line]
 
 

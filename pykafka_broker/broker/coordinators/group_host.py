@@ -209,7 +209,6 @@ class GroupHost:
         return Caller(context.api_version, context.client_id or "", f"/{context.connection.client_host}", may_see)
 
     def heard(self, context: RequestContext, group_id: str, member_id: str) -> None:
-        """Note the connection of a member."""
         self.coordinator.disconnected.note_contact(context.connection.id, group_id, member_id)
 
     def connection_closed(self, connection: ConnectionContext) -> None:

@@ -344,7 +344,6 @@ class CoordinatorShards:
             self._host.unload(known)
 
     def drop_all(self) -> None:
-        """Drop all shards."""
         self._drop(*self._shards.values())
         self._count = 0
 

@@ -279,7 +279,6 @@ class NodeReplication:
         self.fetchers.unfollow(key)
 
     def synced(self, partition: Partition) -> None:
-        """Note that the records of a partition are synced."""
         self.fetchers.synced((partition.topic, partition.index))
 
     def follow(self, delta: MetadataDelta) -> None:

@@ -164,7 +164,6 @@ def fail_share_fetch(response: Any, places: list[tuple[str | bytes, int]], code:
 
 
 def with_records(response: Any, wanted: Wanted, known: Known) -> list[Any]:
-    """Return the wanted partitions with records in an answer."""
     return [
         partition
         for topic in getattr(response, "responses", ())

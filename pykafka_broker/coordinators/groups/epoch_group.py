@@ -367,7 +367,6 @@ class ReconciledGroup(EpochGroup[R, T]):
     # Static members
 
     def static_member(self, instance_id: str | None) -> R | None:
-        """Return the member with the instance id, if any."""
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 

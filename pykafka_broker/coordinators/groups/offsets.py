@@ -85,8 +85,6 @@ class GroupOffsets:
 
 
 class OffsetStore:
-    """The offsets of all groups."""
-
     def __init__(self) -> None:
         self.groups: dict[str, GroupOffsets] = {}
         self._transactions: dict[int, set[str]] = {}  # producer id -> groups with pending offsets of the producer
@@ -307,7 +305,6 @@ class OffsetRequests:
     def _existing_partitions(
         self, request: OffsetCommitRequest | TxnOffsetCommitRequest, by_ids: bool
     ) -> list[tuple[bytes, int]]:
-        """Return the existing partitions of a request."""
         return [
             (image.id, partition.partition_index)
             for topic in request.topics

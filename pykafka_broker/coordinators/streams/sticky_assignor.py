@@ -110,8 +110,6 @@ class _Quota:
 
 
 class _Assignment:
-    """An assignment in the making."""
-
     def __init__(self, members: Mapping[str, TaskMemberSpec]) -> None:
         ids = in_hash_order(members)
         process_ids = in_order_of_absent_keys([members[member_id].process_id for member_id in ids], len(ids))

@@ -163,7 +163,6 @@ class SimServer:
     # -- connections
 
     def listen(self, listener: Listener) -> SimDoor:
-        """Return the door of a listener."""
         self._makers[listener.name] = self._maker_for(listener)
         return SimDoor(self._node, self, listener)
 
