@@ -188,7 +188,6 @@ class Services:
 
     @property
     def config(self) -> BrokerConfig:
-        """The present settings."""
         return self.node.config
 
     @property

@@ -244,7 +244,6 @@ Acls = Sequence[AccessControlEntryRecord]
 
 
 def matching(acls: Acls, wanted: Filter) -> list[AccessControlEntryRecord]:
-    """Return the ACLs matching the filter, in order."""
     return list(filter(wanted.matches, acls))
 
 

@@ -245,7 +245,6 @@ class MetadataImage:
         }
 
     def apply(self, record: Any, delta: MetadataDelta) -> None:
-        """Change the image by a metadata record, and note the changes in `delta`."""
         applier = self._appliers.get(record.API_KEY)
         if applier is None:
             raise MetadataError(f"a record of type {record.API_KEY} can't be applied to the metadata image")

@@ -142,7 +142,6 @@ class ControlDoor:
         await self._listener.open(self._address, "control")
 
     async def close(self) -> None:
-        """Close the listener and the connections."""
         await self._listener.close()
 
     # -- one request

@@ -86,7 +86,6 @@ class DataDirLease:
         return Errand(unless_over(job.run), unless_over(job.failed), unless_over(job.apply))
 
     def next(self) -> DataDirLease:
-        """Return a lease for the next broker."""
         return DataDirLease(self._submit, syncs=self.syncs)
 
     def end(self) -> None:

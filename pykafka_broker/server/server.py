@@ -252,7 +252,6 @@ class Server:
 
     @property
     def connection_count(self) -> int:
-        """Return how many clients are connected."""
         return len(self._connections)
 
     @property
@@ -260,7 +259,6 @@ class Server:
         return self._connections.values()
 
     def connection(self, id: int) -> ClientConnection | None:
-        """Return a connected client by number, or None."""
         return self._connections.get(id)
 
     @property

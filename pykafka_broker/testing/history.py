@@ -88,7 +88,6 @@ class Checks(Data):
         return History(self.control)
 
     def _histories(self) -> list[list[dict[str, Any]]]:
-        """Return the history of each broker."""
         return [self._rows("all")]
 
     def _rows(self, part: str) -> list[dict[str, Any]]:

@@ -119,7 +119,6 @@ class GroupHost:
         return now + self._node.clock.wall - self._node.clock.now
 
     def settings(self, group_id: str) -> GroupConfig:
-        """Return the group's settings over the broker's."""
         return self.coordinator.table.group_settings(group_id)
 
     # -- shards

@@ -154,7 +154,6 @@ class CoordinatorShards:
 
     @property
     def loading(self) -> bool:
-        """Whether some shard is still being read."""
         return bool(self._loading)
 
     def partition(self, index: int) -> Partition:

@@ -214,7 +214,6 @@ class NodeReplication:
 
     @property
     def broker_epoch(self) -> int:
-        """The epoch of the node's registration."""
         return self._node.broker_epoch
 
     def epoch_of(self, broker_id: int) -> int:

@@ -423,11 +423,9 @@ class Observer:
             self._close_connection(connection)
 
     def next_deadline(self) -> int | None:
-        """Return the time of the next request."""
         return self._due
 
     def on_deadline(self, now: int) -> None:
-        """Send due requests."""
         self._send_due()
 
     # -- asking

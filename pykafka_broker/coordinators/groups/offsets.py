@@ -97,7 +97,6 @@ class OffsetStore:
         return {} if group is None else group.committed
 
     def partitions(self, group_id: str) -> Iterator[tuple[str, int, CommittedOffset]]:
-        """Yield all committed offsets of a group."""
         for topic, partitions in self.committed(group_id).items():
             for partition, offset in partitions.items():
                 yield topic, partition, offset

@@ -76,7 +76,6 @@ class _Process:
 
     @property
     def load(self) -> float:
-        """Return the tasks for each thread."""
         return len(self.held) / len(self.members)
 
     def give(self, task: Task, role: set[Task]) -> None:

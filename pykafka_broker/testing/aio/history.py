@@ -49,7 +49,6 @@ class AsyncChecks(AsyncData):
         return AsyncHistory(self.control)
 
     async def _histories(self) -> list[list[dict[str, Any]]]:
-        """Return the history of each broker."""
         return [await self._rows("all")]
 
     async def _rows(self, part: str) -> list[dict[str, Any]]:
