@@ -515,16 +515,18 @@ def _chaos_of(item: pytest.Item) -> ChaosSpec | str | None:
         return "a unittest.TestCase can't be run again by pytest: make it a function"
     if not {"kafka_broker", "kafka_cluster"}.intersection(item.fixturenames):
         return "the test has neither kafka_broker nor kafka_cluster"
-    if unknown := _unknown(marker, list(signature(ChaosSpec.of).parameters)):
+    if unknown := _unknown(marker, list(signature(ChaosSpec).parameters)):
         return unknown
     try:
-        spec = ChaosSpec.of(*marker.args, **marker.kwargs)
+        spec = ChaosSpec(*marker.args, **marker.kwargs)
     except (TypeError, ValueError) as error:
         return str(error)
     if spec.trouble and "kafka_cluster" not in item.fixturenames:
         return "trouble is for the brokers of a kafka_cluster"
     count = item.config.getoption("--kafka-chaos-seeds")
-    return spec._replace(seeds=range(1, count + 1)) if count else spec
+    if count:
+        spec.seeds = range(1, count + 1)
+    return spec
 
 
 class _Between(pytest.Item):

@@ -93,7 +93,6 @@ class Broker:
 
     @property
     def config(self) -> BrokerConfig:
-        """The present settings."""
         return self.node.config
 
     # -- life

@@ -47,7 +47,6 @@ class BrokerChannels:
         return peer
 
     def close(self) -> None:
-        """Close all channels."""
         for _, peer in self._open.values():
             peer.close()
         self._open.clear()

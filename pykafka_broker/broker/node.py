@@ -114,7 +114,6 @@ class ServerNode:
 
     @property
     def image(self) -> MetadataImage:
-        """The present metadata."""
         return self.metadata.image
 
     @property
@@ -129,7 +128,6 @@ class ServerNode:
 
     @cached_property
     def broker_channels(self) -> BrokerChannels:
-        """The channels to the other brokers."""
         from pykafka_broker.broker.channels import BrokerChannels
 
         return BrokerChannels(self)

@@ -40,8 +40,6 @@ NodeAddress = tuple[int, str, int, str | None]  # id, host, port, rack
 
 
 class BoundEndpoint(Protocol):
-    """A bound listener."""
-
     name: str
     host: str
     port: int
@@ -126,7 +124,6 @@ class Services:
 
     @cached_property
     def groups(self) -> GroupHost:
-        """Return the host of groups and their offsets."""
         from pykafka_broker.broker.coordinators.group_host import GroupHost
 
         return self._add(CONSUMER_OFFSETS, GroupHost(self.node, lambda step: self.at_end_of_turn(step)))
@@ -191,12 +188,10 @@ class Services:
 
     @property
     def config(self) -> BrokerConfig:
-        """The present settings."""
         return self.node.config
 
     @property
     def image(self) -> MetadataImage:
-        """The present metadata."""
         return self.node.metadata.image
 
     @property

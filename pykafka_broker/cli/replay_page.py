@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -63,9 +62,7 @@ class ReplayPage:
         await self._listener.open(HttpAddress("127.0.0.1", 0, None), "the page")
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._listener.close()
         if self._player is not None:
             await self._player.end()

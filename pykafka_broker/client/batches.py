@@ -102,8 +102,6 @@ class ProducerBatch:
 
 
 class Queue:
-    """The batches of a partition."""
-
     def __init__(self, target: TopicPartition) -> None:
         self.target = target
         self.waiting: deque[ProducerBatch] = deque()

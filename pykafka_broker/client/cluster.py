@@ -14,7 +14,6 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, NamedTuple, Self, TypedDict, TypeVar, Unpack
 
 from pykafka_broker.client.errors import AuthenticationFailed, ClientError, KafkaError, TimedOut, check
@@ -133,9 +132,7 @@ class Client:
         self._turns = EventLoop(asyncio.get_running_loop(), self.clock)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for link in self._links.values():
             link.close()
         await asyncio.sleep(0)
@@ -404,7 +401,6 @@ class Client:
     async def ask_group(
         self, group_id: str, request: Message, part: Callable[[Any], Any] = lambda answer: answer, **options: Any
     ) -> Any:
-        """Ask the coordinator of a group, as `ask_coordinator`."""
         return await self.ask_coordinator(CoordinatorType.GROUP, group_id, request, part, **options)
 
     async def while_transient(

@@ -66,8 +66,6 @@ class ConfigValueSource(IntEnum):
 
 
 class ConfigChange(NamedTuple):
-    """A change of a config key."""
-
     name: str
     operation: AlterConfigOp
     value: str | None = None

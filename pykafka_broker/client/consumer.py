@@ -13,7 +13,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import dropwhile, islice
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from pykafka_broker.client.cluster import LEADER_ERRORS, NOBODY, Backoff, Client, Leaders, check_topic, wait_for
@@ -208,9 +207,7 @@ class Consumer:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         tasks = [task for task in (*self._fetches.values(), self._looking) if task is not None]
         for task in tasks:
             task.cancel()

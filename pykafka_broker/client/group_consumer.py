@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
 from typing import Self
 
 from pykafka_broker.client.cluster import Client, check_topic
@@ -67,9 +66,7 @@ class GroupConsumer:
         self._commit_at = self._client.deadline(self.settings.auto_commit_interval_ms)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         assert self._running is not None
         self._running.cancel()
         await asyncio.gather(self._running, return_exceptions=True)
@@ -85,7 +82,7 @@ class GroupConsumer:
             if self._committing is not None:
                 self._committing.cancel()
                 await asyncio.gather(self._committing, return_exceptions=True)
-            await self.consumer.__aexit__(kind, error, trace)
+            await self.consumer.__aexit__()
 
     # -- records
 

@@ -144,7 +144,6 @@ async def _described(client: Client, group_id: str) -> GroupView | ClientError:
 
 
 async def coordinator_of(client: Client, group_id: str) -> BrokerNode:
-    """Return the coordinator of the group."""
     return client.nodes[await client.coordinator(CoordinatorType.GROUP, group_id)]
 
 

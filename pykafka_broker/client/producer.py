@@ -12,7 +12,6 @@ import asyncio
 import random
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from types import TracebackType
 from typing import Any, Self
 
 from pykafka_broker.client.batches import Batches, Delivery, OnDelivery, ProducerBatch, ProducerIdentity, size_of
@@ -155,7 +154,6 @@ class ProducerId:
         self.identity = ProducerIdentity(answer.producer_id, answer.producer_epoch, self.identity.transactional_id)
 
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
-        """Add partitions to the transaction."""
         wanted = set(partitions)
         topics = [AddPartitionsToTxnTopic(*each) for each in by_topic(sorted(wanted)).items()]
         request = AddPartitionsToTxnRequest(
@@ -233,9 +231,7 @@ class Producer:
         self._sender.add_done_callback(self._ended)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         assert self._sender is not None
         try:
             if kind is None:

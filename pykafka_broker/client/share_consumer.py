@@ -12,7 +12,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from pykafka_broker.client.cluster import LEADER_ERRORS, NOBODY, Backoff, Client, Leaders, check_topic, wait_for
@@ -117,9 +116,7 @@ class ShareConsumer:
         self._running.add_done_callback(lambda _: self._arrived.set())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         assert self._running is not None
         for task in (self._running, *self._fetches.values()):
             task.cancel()

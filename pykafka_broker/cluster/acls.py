@@ -149,12 +149,10 @@ def create_acls(controller: Controller, request: CreateAclsRequest) -> Decision[
 
 
 def refused_creations(request: CreateAclsRequest, error: ApiError) -> CreateAclsResponse:
-    """Refuse each creation with the same error."""
     return CreateAclsResponse(results=[AclCreationResult(error.code, error.message) for _ in request.creations])
 
 
 def refused_filters(request: DeleteAclsRequest, error: ApiError) -> DeleteAclsResponse:
-    """Refuse each filter with the same error."""
     return DeleteAclsResponse(
         filter_results=[DeleteAclsFilterResult(error.code, error.message) for _ in request.filters]
     )
@@ -246,7 +244,6 @@ Acls = Sequence[AccessControlEntryRecord]
 
 
 def matching(acls: Acls, wanted: Filter) -> list[AccessControlEntryRecord]:
-    """Return the ACLs matching the filter, in order."""
     return list(filter(wanted.matches, acls))
 
 

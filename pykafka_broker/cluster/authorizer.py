@@ -180,15 +180,18 @@ def authorise(
     operation: AclOperation,
     resource: AclResourceType,
     name: str = CLUSTER_NAME,
+    *,
+    log: bool = True,
 ) -> None:
-    """Check a right of a request's sender.
+    """Check a right of a request's sender; `log`: see `Rights`.
 
     Raises:
         ApiError: the denial of the resource's kind: TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED and so on.
     """
     client = asking.connection
     if not authorizer.allows(client.principal, client.client_host, operation, resource, name):
-        log_denial(authorizer, asking, operation, resource, name)
+        if log:
+            log_denial(authorizer, asking, operation, resource, name)
         raise denial(resource)
 
 
@@ -206,24 +209,18 @@ class Rights:
     way.
     """
 
-    __slots__ = ("_asking", "_authorizer", "allow")
+    __slots__ = ("_asking", "_authorizer", "allow", "require")
 
     def __init__(self, authorizer: Authorizer, asking: AuthorizableRequest) -> None:
         self._authorizer = authorizer
         self._asking = asking
         self.allow = partial(allows, authorizer, asking)
+        self.require = partial(authorise, authorizer, asking)
 
     def allow_some(self, operation: AclOperation, resource: AclResourceType) -> bool:
         """Return whether the operation is allowed for any name."""
         client = self._asking.connection
         return self._authorizer.allows_some(client.principal, client.client_host, operation, resource)
-
-    def require(
-        self, operation: AclOperation, resource: AclResourceType, name: str = CLUSTER_NAME, *, log: bool = True
-    ) -> None:
-        """Check a right. Raises ApiError: the denial of the resource's kind."""
-        if not allows(self._authorizer, self._asking, operation, resource, name, log=log):
-            raise denial(resource)
 
     def require_config(self, operation: AclOperation, kind: int, name: str) -> None:
         """Check a right on configs; `kind` is a `ConfigResourceType`.

@@ -107,8 +107,6 @@ def anybody() -> None:
 
 
 class ConfigOp(NamedTuple):
-    """A change of a key."""
-
     key: str
     operation: int
     value: str | None

@@ -30,7 +30,6 @@ def token_hmac(secret_key: str, token_id: str) -> bytes:
 
 
 def is_expired(token: DelegationTokenRecord, wall: int) -> bool:
-    """Return whether the token has expired."""
     return min(token.max_timestamp, token.expiration_timestamp) < wall
 
 
@@ -42,7 +41,6 @@ def has_part(token: DelegationTokenRecord, principal: str) -> bool:
 def create_token(
     controller: Controller, owner: str, requester: str, renewers: list[str], lifetime_ms: int, wall: int
 ) -> Decision[tuple[DelegationTokenRecord, bytes]]:
-    """Create a token, and return token and Hmac."""
     secret_key = _enabled(controller)
     config = controller.config
     most = config.delegation_token_max_lifetime_ms

@@ -33,7 +33,6 @@ _NO_RESULTS_FROM = 2
 def update_features(
     controller: Controller, request: UpdateFeaturesRequest, version: int
 ) -> Decision[UpdateFeaturesResponse]:
-    """Decide on UpdateFeatures, all versions."""
     records: list[ApiMessageAndVersion] = []
     results = []
     kraft_version = 0

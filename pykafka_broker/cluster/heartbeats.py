@@ -84,7 +84,6 @@ class Sessions:
                 self._watched[broker_id] = self._of(broker_id, broker.epoch, now)
 
     def contact(self, broker_id: int, epoch: int, metadata_offset: int, now: int) -> Session:
-        """Record a heartbeat, and return the session."""
         session = self._of(broker_id, epoch, now)
         session.last_contact = session.silent_since = now
         session.metadata_offset = metadata_offset

@@ -245,7 +245,6 @@ class MetadataImage:
         }
 
     def apply(self, record: Any, delta: MetadataDelta) -> None:
-        """Change the image by a metadata record, and note the changes in `delta`."""
         applier = self._appliers.get(record.API_KEY)
         if applier is None:
             raise MetadataError(f"a record of type {record.API_KEY} can't be applied to the metadata image")
@@ -269,7 +268,6 @@ class MetadataImage:
         return broker is None or broker.fenced or not broker.has_online(partition.directory_of(replica))
 
     def is_registered(self, broker_id: int, epoch: int) -> bool:
-        """Return whether a broker is registered with the epoch."""
         broker = self.brokers.get(broker_id)
         return broker is not None and broker.epoch == epoch
 

@@ -206,8 +206,6 @@ _UNLIMITED = -1
 
 
 class _Encoding(NamedTuple):
-    """A snapshot being encoded."""
-
     snapshot: MetadataSnapshot
     coming: Iterator[Buffer]
     pieces: list[Buffer]

@@ -115,7 +115,6 @@ class ExpectedMatcher:
         return self.key.named + self.value.named + sum(each is not None for each in others)
 
     def fits(self, record: RecordAnswer) -> bool:
-        """Return whether a record is as expected."""
         return self.fits_seen(_Seen(record))
 
     def fits_seen(self, seen: _Seen) -> bool:

@@ -74,7 +74,6 @@ class PageFile(NamedTuple):
 
 @cache
 def page_files() -> dict[str, PageFile]:
-    """Return all files, by name."""
     found = {}
     for each in (files("pykafka_broker.control") / "bundle").iterdir():
         content_type = _TYPES.get(each.name.rpartition(".")[2])
@@ -143,7 +142,6 @@ class ControlDoor:
         await self._listener.open(self._address, "control")
 
     async def close(self) -> None:
-        """Close the listener and the connections."""
         await self._listener.close()
 
     # -- one request

@@ -149,7 +149,6 @@ class TopicWatch:
 
     @property
     def exists(self) -> bool:
-        """Return whether the topic exists now."""
         return self.topic in self._control.services.image.topics
 
     def ends(self) -> dict[int, int]:

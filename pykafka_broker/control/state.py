@@ -86,7 +86,6 @@ class DataDirLease:
         return Errand(unless_over(job.run), unless_over(job.failed), unless_over(job.apply))
 
     def next(self) -> DataDirLease:
-        """Return a lease for the next broker."""
         return DataDirLease(self._submit, syncs=self.syncs)
 
     def end(self) -> None:
@@ -249,7 +248,6 @@ class BrokerState:
             step()
 
     def names(self) -> list[str]:
-        """Return the names of all snapshots."""
         folder = file_path(f"{self._directories[0]}/{SNAPSHOTS}")
         names = os.listdir(folder) if os.path.isdir(folder) else []
         return sorted(name for name in names if not name.startswith(_UNFINISHED))

@@ -125,7 +125,6 @@ class CoordinatorResult(Generic[R]):
         self.take_back: Callable[[], None] | None = None
 
     def complete(self, token: Token, reply: Any) -> None:
-        """Answer a waiting request."""
         self.completions.append((token, reply))
 
     def __repr__(self) -> str:

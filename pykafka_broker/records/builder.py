@@ -136,7 +136,6 @@ class BatchBuilder:
         self._base_timestamp = base_timestamp
 
     def build(self) -> bytearray:
-        """Return the batch."""
         batch = self._buffer
         if self.codec != NONE and self.count:
             batch = bytearray(HEADER_SIZE)

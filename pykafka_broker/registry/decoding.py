@@ -45,8 +45,6 @@ class SchemaText(NamedTuple):
 
 
 class Schemas(Protocol):
-    """The schemas of a registry."""
-
     async def find(self, name: int | UUID) -> SchemaText | None:
         """Return the schema of an id or a GUID. Raises ValueError if the registry can't be asked."""
 

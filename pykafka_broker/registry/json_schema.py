@@ -40,7 +40,6 @@ class Subschema(NamedTuple):
     document: SchemaDocument
 
     def at(self, schema: Json) -> Subschema:
-        """Return another schema of the same document."""
         return Subschema(schema, self.document)
 
     def rest(self, word: str) -> Subschema:
@@ -51,7 +50,6 @@ class Subschema(NamedTuple):
         return self.at(self.schema.get(word, True))
 
     def listed(self, word: str) -> list[Subschema]:
-        """Return the schemas in the list under a keyword."""
         return [self.at(each) for each in self.schema.get(word, ())]
 
     def named(self, word: str) -> dict[str, Subschema]:
@@ -618,8 +616,6 @@ def _is_multiple(number: float, of: float) -> bool:
 
 
 class JsonSchema(Parsed):
-    """A schema with the referenced schemas."""
-
     def __init__(self, found: Json, library: Library) -> None:
         self._found = found
         self.root = SchemaDocument("", found, library)

@@ -43,7 +43,6 @@ class RegistryState:
         return sorted(self._subjects)
 
     def versions(self, subject: str, deleted: bool = False) -> list[Version]:
-        """Return the versions of a subject in order."""
         found = self._subjects.get(subject, {})
         return [found[number] for number in sorted(found) if deleted or not found[number].deleted]
 
@@ -71,12 +70,10 @@ class RegistryState:
         return sorted({".", *map(context_of, self._subjects)})
 
     def uses(self, context: str, schema_id: int) -> Iterator[Version]:
-        """Yield the versions of an id."""
         for subject, number in sorted(self._uses.get((context, schema_id), ())):
             yield self._subjects[subject][number]
 
     def referrers(self, subject: str, number: int, deleted: bool = False) -> list[Version]:
-        """Return the versions with a reference to the version."""
         found = (self._subjects[name][version] for name, version in self._referrers.get((subject, number), ()))
         return [each for each in found if deleted or not each.deleted]
 

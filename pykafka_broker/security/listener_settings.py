@@ -39,7 +39,6 @@ class ListenerSettings:
 
     @property
     def release(self) -> Release | None:
-        """Return the emulated release of Kafka, or None."""
         return self._config.own.release
 
     @property

@@ -271,7 +271,6 @@ class Accepting:
 
     @property
     def listeners(self) -> list[Listener]:
-        """Return the bound listeners."""
         return [acceptor.listener for acceptor in self._acceptors]
 
     def go_on(self) -> None:

@@ -76,8 +76,6 @@ class _SharedEpoll(selectors.EpollSelector):
 
 
 class EpollReadiness:
-    """Readiness by the epoll of the loop."""
-
     def __init__(self, loop: EpollLoop, selector: _SharedEpoll) -> None:
         self._loop = loop
         self._selector = selector

@@ -173,8 +173,6 @@ class _Exchange:
 
 
 class _Wire(Channel):
-    """The connection of a link."""
-
     __slots__ = ("_ended_by", "_link")
 
     def __init__(self, link: Link, turns: EventLoop, transport: Transport, max_bytes: int) -> None:
@@ -591,7 +589,6 @@ class LinkPeers:
                 self._security_of(listener.upper())
 
     def open(self, address: Address, client_id: str) -> Peer:
-        """Return a new link to an address."""
         settings = LinkSettings(client_id=client_id)
         security = self._security_of(address.listener)
         link = Link(

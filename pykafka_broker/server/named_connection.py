@@ -218,7 +218,6 @@ class NamedConnections:
         self._built = BuiltPrincipals(ListenerSettings(server.broker.config, listener))
 
     def new_connection(self, server: Serving, transport: Transport, context: ConnectionContext) -> ClientConnection:
-        """Return the connection of a new client."""
         return NamedConnection(server, transport, context, self)
 
     def name(self, context: ConnectionContext) -> None:

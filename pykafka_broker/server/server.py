@@ -86,7 +86,6 @@ class Muting:
             self._queue = sorted((until, id) for id, (until, _) in self._muted.items())
 
     def forget(self, id: int) -> None:
-        """Forget a closed connection."""
         self._muted.pop(id, None)
 
     @property
@@ -128,7 +127,6 @@ class ListenerSecurity(NamedTuple):
     checks: tuple[CheckListener, ...] = ()  # of settings altered at run time
 
     def connect(self, sock: socket.socket, context: ConnectionContext) -> ClientConnection:
-        """Return the connection of a new client."""
         return self.new_connection(self.server, self.new_transport(sock), context)
 
 
@@ -254,21 +252,17 @@ class Server:
 
     @property
     def connection_count(self) -> int:
-        """Return how many clients are connected."""
         return len(self._connections)
 
     @property
     def connections(self) -> Iterable[ClientConnection]:
-        """Return all connected clients."""
         return self._connections.values()
 
     def connection(self, id: int) -> ClientConnection | None:
-        """Return a connected client by number, or None."""
         return self._connections.get(id)
 
     @property
     def listeners(self) -> list[Listener]:
-        """Return the bound listeners."""
         return self._accepting.listeners
 
     def mute(self, id: int, until_ms: int) -> None:
@@ -309,7 +303,6 @@ class Server:
         self._accepting.add(sock, listener)
 
     def _serving(self, listener: Listener) -> Serving:
-        """Return the server of requests to a listener."""
         if not listener.for_controllers:
             return self
         if self._controllers is None:

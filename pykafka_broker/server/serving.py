@@ -159,7 +159,6 @@ class JobRunner:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether every job was applied."""
         return not self._left
 
     async def all_done(self) -> None:
@@ -418,7 +417,6 @@ def peers_of(turns: EventLoop, config: BrokerConfig) -> LinkPeers | None:
 
 
 def start_broker(broker: Broker, listeners: list[Listener]) -> None:
-    """Start a broker on bound listeners."""
     broker.start(
         {each.name: each for each in listeners if not each.for_controllers},
         [each for each in listeners if each.for_controllers],

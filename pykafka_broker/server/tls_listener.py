@@ -187,7 +187,6 @@ class TlsListener:
         self._made = _Made(ListenerSettings(self._seen, name))
 
     def new_transport(self, sock: socket.socket) -> TlsTransport:
-        """Return the transport of a new client."""
         if self._server.broker.config is not self._seen:
             self._follow(self._server.broker.config)
         return TlsTransport(sock, self._made.context, self._handshakes)

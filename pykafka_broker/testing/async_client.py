@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable,
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from functools import wraps
-from types import TracebackType
 from typing import Any, Generic, ParamSpec, TypeVar
 
 import h11
@@ -183,10 +182,8 @@ class Entered(Generic[Context]):
         await self._entered.__aenter__()
         return self._entered
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._entered.__aexit__(kind, error, trace)
+    async def __aexit__(self, *failure: Any) -> None:
+        await self._entered.__aexit__(*failure)
 
 
 def entered(function: Callable[P, Coroutine[Any, Any, Context]]) -> Callable[P, Entered[Context]]:

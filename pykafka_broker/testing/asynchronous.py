@@ -11,8 +11,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from pykafka_broker.testing.aio.controlled import AsyncControlled
 from pykafka_broker.testing.answers import RecordingState
@@ -23,14 +22,15 @@ from pykafka_broker.testing.remote import RemoteBroker
 
 __tracebackhide__ = told_to_the_test
 P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def made_as(
-    maker: Callable[Concatenate[Any, P], None],
-) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
-    """Give an `__init__` the parameters of another, for type checkers, editors and `help`."""
+    maker: Callable[Concatenate[Any, P], object],
+) -> Callable[[Callable[..., R]], Callable[Concatenate[Any, P], R]]:
+    """Give a method the parameters of another, for type checkers, editors and `help`."""
 
-    def dressed(function: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
+    def dressed(function: Callable[..., R]) -> Callable[Concatenate[Any, P], R]:
         function.__wrapped__ = maker  # type: ignore[attr-defined]  # where inspect.signature looks
         return function
 
@@ -174,10 +174,8 @@ class AsyncKafkaBroker(AsyncControlled):
         __tracebackhide__ = True
         return self if self.running else await self.start()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await in_thread(lambda: self._broker.__exit__(kind, error, trace))
+    async def __aexit__(self, *failure: Any) -> None:
+        await in_thread(lambda: self._broker.__exit__(*failure))
 
 
 def _loop_of_broker() -> asyncio.AbstractEventLoop | None:

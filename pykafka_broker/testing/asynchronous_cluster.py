@@ -7,8 +7,6 @@ Rule: as in `asynchronous`: processes and settings are those of a `KafkaCluster`
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import Any, Self
 
 from pykafka_broker.testing.aio.cluster_data import AsyncClusterData
@@ -16,7 +14,7 @@ from pykafka_broker.testing.answers import RecordingState, Snapshot
 from pykafka_broker.testing.async_client import entered, in_thread
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker, made_as
 from pykafka_broker.testing.cluster import KafkaCluster
-from pykafka_broker.testing.trouble import DEFAULT_MEAN_MS, ClusterTrouble
+from pykafka_broker.testing.trouble import ClusterTrouble
 
 
 class AsyncKafkaCluster(AsyncClusterData):
@@ -64,27 +62,15 @@ class AsyncKafkaCluster(AsyncClusterData):
         await in_thread(self._cluster.start, undo=self._cluster.close)
         return self
 
-    def trouble(
-        self, kinds: Iterable[str] = ("kill",), seed: int = 0, mean_ms: int = DEFAULT_MEAN_MS, most_down: int = 1
-    ) -> ClusterTrouble:
+    @made_as(KafkaCluster.trouble)
+    def trouble(self, *args: Any, **kwargs: Any) -> ClusterTrouble:
         """Let trouble come at times of a seed, as of `KafkaCluster.trouble`."""
-        return self._cluster.trouble(kinds, seed, mean_ms, most_down)
+        return self._cluster.trouble(*args, **kwargs)
 
-    def befall(
-        self,
-        kind: str,
-        broker: int,
-        *,
-        after_ms: int = 0,
-        for_ms: int = 1000,
-        topic: str | None = None,
-        partition: int = 0,
-        group: str | None = None,
-        at: Mapping[str, object] | None = None,
-    ) -> ClusterTrouble:
+    @made_as(KafkaCluster.befall)
+    def befall(self, *args: Any, **kwargs: Any) -> ClusterTrouble:
         """Let one trouble come to a broker, as of `KafkaCluster.befall`."""
-        times: dict[str, Any] = {"after_ms": after_ms, "for_ms": for_ms, "at": at}
-        return self._cluster.befall(kind, broker, **times, topic=topic, partition=partition, group=group)
+        return self._cluster.befall(*args, **kwargs)
 
     async def calm(self) -> None:
         """End all trouble, start all nodes, and wait until all replicas are in sync."""
@@ -129,7 +115,5 @@ class AsyncKafkaCluster(AsyncClusterData):
         __tracebackhide__ = True
         return self if self._cluster._is_started() else await self.start()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await in_thread(lambda: self._cluster.__exit__(kind, error, trace))
+    async def __aexit__(self, *failure: Any) -> None:
+        await in_thread(lambda: self._cluster.__exit__(*failure))

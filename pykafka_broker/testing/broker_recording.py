@@ -46,7 +46,6 @@ class ProcessEvent(NamedTuple):
     how: str
 
     def event(self, began_ns: int) -> Recorded:
-        """Return the event of a recording."""
         at = max(0, (self.at_ns - began_ns) // 1000)
         return Recorded(at, at, 0, b"", None, (PROCESS, f"/{self.how}", ""), node=self.node)
 

@@ -8,8 +8,9 @@ passes without any one of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from pykafka_broker.testing.control_client import ControlError
@@ -30,19 +31,21 @@ DEFAULT_RUNS = 60
 _MOST_LINES = 20
 
 
-class ChaosSpec(NamedTuple):
-    """The chaos of a marked test.
+@dataclass
+class ChaosSpec:
+    """The chaos of a marked test. Raises ValueError for an argument that makes no sense.
 
+    seeds: the seeds, or how many there are from 1 on.
     trouble, mean_ms, most_down: of the processes of a cluster, as of `KafkaCluster.trouble`.
     api, client_id, topic, group: limits of the chaos, as of `faults.chaos`.
     shrink_runs: the most runs for cutting a failure down; 0 leaves it as it is.
     """
 
-    seeds: Sequence[int]
+    seeds: Any = 20  # a number, or an iterable of numbers; a list afterwards
     rate: float = DEFAULT_RATE
     events: bool = False
     shrink_runs: int = DEFAULT_RUNS
-    trouble: Sequence[str] = ()
+    trouble: Any = ()
     mean_ms: int = DEFAULT_MEAN_MS
     most_down: int = 1
     api: str | Sequence[str] | None = None
@@ -50,46 +53,23 @@ class ChaosSpec(NamedTuple):
     topic: str | None = None
     group: str | None = None
 
+    def __post_init__(self) -> None:
+        self.seeds = list(range(1, self.seeds + 1)) if isinstance(self.seeds, int) else list(self.seeds)
+        if not self.seeds or not all(isinstance(each, int) and each >= 0 for each in self.seeds):
+            raise ValueError("seeds must be a number from 1 on, or a list of numbers from 0 on")
+        self.trouble = check_kinds(self.trouble) if self.trouble else []
+        if not 0 <= self.rate <= 1 or not (self.rate or self.trouble):
+            raise ValueError("rate is a share of all requests: more than 0, at most 1, and 0 with trouble alone")
+        if self.mean_ms < 1 or self.most_down < 1:
+            raise ValueError("mean_ms and most_down must be at least 1")
+        if self.limits and not self.rate:
+            raise ValueError("api, client_id, topic and group limit the faults of a rate; trouble is of processes")
+
     @property
     def limits(self) -> dict[str, Any]:
         """The limits that are set."""
         named = {"api": self.api, "client_id": self.client_id, "topic": self.topic, "group": self.group}
         return {name: value for name, value in named.items() if value is not None}
-
-    @classmethod
-    def of(
-        cls,
-        seeds: int | Iterable[int] = 20,
-        rate: float = DEFAULT_RATE,
-        events: bool = False,
-        shrink_runs: int = DEFAULT_RUNS,
-        trouble: Iterable[str] = (),
-        mean_ms: int = DEFAULT_MEAN_MS,
-        most_down: int = 1,
-        api: str | Sequence[str] | None = None,
-        client_id: str | None = None,
-        topic: str | None = None,
-        group: str | None = None,
-    ) -> ChaosSpec:
-        """Return the chaos of a marker with these arguments. `seeds`: the seeds, or how many there are from 1 on.
-
-        Raises:
-            ValueError: an argument makes no sense.
-        """
-        chosen = list(range(1, seeds + 1)) if isinstance(seeds, int) else list(seeds)
-        if not chosen or not all(isinstance(each, int) and each >= 0 for each in chosen):
-            raise ValueError("seeds must be a number from 1 on, or a list of numbers from 0 on")
-        kinds = check_kinds(trouble) if trouble else []
-        if not 0 <= rate <= 1 or not (rate or kinds):
-            raise ValueError("rate is a share of all requests: more than 0, at most 1, and 0 with trouble alone")
-        if mean_ms < 1 or most_down < 1:
-            raise ValueError("mean_ms and most_down must be at least 1")
-        found = cls(
-            *(chosen, float(rate), events, shrink_runs, kinds, mean_ms, most_down), *(api, client_id, topic, group)
-        )
-        if found.limits and not rate:
-            raise ValueError("api, client_id, topic and group limit the faults of a rate; trouble is of processes")
-        return found
 
 
 class ChaosRun:

@@ -21,7 +21,6 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from pykafka_broker.addresses import address_text
@@ -643,17 +642,13 @@ class KafkaCluster(ClusterData):
 
         return await AsyncKafkaCluster.of(self).__aenter__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *failure: Any) -> None:
         from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
 
-        await AsyncKafkaCluster.of(self).__aexit__(kind, error, trace)
+        await AsyncKafkaCluster.of(self).__aexit__(*failure)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is not None and hasattr(error, "add_note"):
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
             for node_id, node in self._nodes.items():
                 error.add_note(f"log of node {node_id}:\n{node.log}")
         self.close()

@@ -521,31 +521,10 @@ class ClusterFaults(Faults):
         for node in self._nodes.values():
             node.faults.clear()
 
-    def chaos(
-        self,
-        seed: int,
-        rate: float = 0.05,
-        *,
-        events: bool = False,
-        api: str | Sequence[str] | None = None,
-        client_id: str | None = None,
-        topic: str | None = None,
-        group: str | None = None,
-    ) -> ChaosState:
-        """Disturb a share of all requests at random, on all brokers.
-
-        Args:
-            seed: the same seed gives the same faults.
-            rate: the share of all requests, 0 to 1; 0 ends the chaos.
-            events: refused: leaders of a cluster are moved by `move_leader`.
-            api, client_id, topic, group: only requests that match all of them, as of `add`; only that topic fails.
-        """
+    def _set_chaos(self, body: Mapping[str, Any]) -> ChaosState:
         if not self._nodes:
             raise BrokerError("no broker of the cluster is running")
-        limits: dict[str, Any] = {"api": api, "client_id": client_id, "topic": topic, "group": group}
-        for node in self._nodes.values():
-            state = node.faults.chaos(seed, rate, events=events, **limits)
-        return state
+        return [node.faults._set_chaos(body) for node in self._nodes.values()][-1]
 
     def chaos_state(self) -> ChaosState:
         """Return the present or the last chaos; the `node_id` of a fault is where it was drawn."""

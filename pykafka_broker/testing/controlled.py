@@ -13,8 +13,8 @@ from typing import Any
 
 from pykafka_broker.testing.answers import ClusterState, LogSize, PartitionState, Snapshot
 from pykafka_broker.testing.client_settings import client_settings
-from pykafka_broker.testing.control_client import ControlClient, in_path, told_to_the_test
-from pykafka_broker.testing.data import Data, Handle, Waits
+from pykafka_broker.testing.control_client import in_path, told_to_the_test
+from pykafka_broker.testing.data import BrokerPart, Data, Handle, Waits
 from pykafka_broker.testing.history import Checks
 from pykafka_broker.testing.traffic import Traffic
 
@@ -26,15 +26,8 @@ __tracebackhide__ = told_to_the_test
 _LONG_S = 600.0
 
 
-class BrokerClock(Handle):
+class BrokerClock(BrokerPart):
     """The broker's clock. Everything timed in the broker follows the clock."""
-
-    def __init__(self, control: ControlClient) -> None:
-        self._control = control
-
-    @property
-    def control(self) -> ControlClient:
-        return self._control
 
     def __repr__(self) -> str:
         return f"<Clock of {self._control.url}>"

@@ -62,6 +62,17 @@ class Handle:
         return answer
 
 
+class BrokerPart(Handle):
+    """A part of a broker, with the broker's control API."""
+
+    def __init__(self, control: ControlClient) -> None:
+        self._control = control
+
+    @property
+    def control(self) -> ControlClient:
+        return self._control
+
+
 # -- topics, records and groups
 
 

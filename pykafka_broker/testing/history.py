@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
-from pykafka_broker.testing.control_client import ControlClient, told_to_the_test
-from pykafka_broker.testing.data import Data
+from pykafka_broker.testing.control_client import told_to_the_test
+from pykafka_broker.testing.data import BrokerPart, Data
 from pykafka_broker.testing.record import Record
 
 if TYPE_CHECKING:
@@ -36,11 +36,8 @@ class AnomaliesFound(AssertionError):
         self.findings = findings
 
 
-class History:
+class History(BrokerPart):
     """The history that a broker writes of its clients' requests: `broker.history.start()`."""
-
-    def __init__(self, control: ControlClient) -> None:
-        self._control = control
 
     def start(self, most_bytes: int | None = None) -> None:
         """Write down from now on what clients produce, fetch and commit; does nothing if that is done already.
@@ -91,7 +88,6 @@ class Checks(Data):
         return History(self.control)
 
     def _histories(self) -> list[list[dict[str, Any]]]:
-        """Return the history of each broker."""
         return [self._rows("all")]
 
     def _rows(self, part: str) -> list[dict[str, Any]]:
@@ -174,7 +170,6 @@ def late(facts: Iterable[Mapping[str, Any]], logs: Sequence[Mapping[str, Any]]) 
 
 
 def rows_of(lines: str) -> list[dict[str, Any]]:
-    """Return the rows of a history."""
     return [json.loads(line) for line in lines.split("\n") if line]
 
 

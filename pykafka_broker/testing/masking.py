@@ -59,7 +59,6 @@ class Mask:
         self._counts: dict[str, int] = {}
 
     def recording(self, recording: Recording) -> Recording:
-        """Return a recording masked."""
         events = [each for event in recording.events if (each := self._event(event)) is not None]
         return recording._replace(state=list(map(self._line, recording.state)), events=events)
 

@@ -21,7 +21,6 @@ import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
 from pykafka_broker.addresses import address_text, split_address
@@ -619,10 +618,8 @@ class KafkaBroker(Controlled):
         __tracebackhide__ = True
         return self if self.running else self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is not None and hasattr(error, "add_note"):
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
             error.add_note(f"log of the broker at {self._address}:\n{self.log}")
         self.close()
 
@@ -633,12 +630,10 @@ class KafkaBroker(Controlled):
 
         return await AsyncKafkaBroker.of(self).__aenter__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *failure: Any) -> None:
         from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 
-        await AsyncKafkaBroker.of(self).__aexit__(kind, error, trace)
+        await AsyncKafkaBroker.of(self).__aexit__(*failure)
 
 
 def _remove(directory: str, owner: int) -> None:

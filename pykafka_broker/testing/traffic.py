@@ -12,16 +12,16 @@ from typing import Any
 
 from pykafka_broker.testing.answers import Advice, ChaosState, Connection, FaultState, RecordingState, SeenRequest
 from pykafka_broker.testing.control_client import ControlClient, told_to_the_test
-from pykafka_broker.testing.data import Handle, check_positive, wait
+from pykafka_broker.testing.data import BrokerPart, Handle, check_positive, wait
 
 __tracebackhide__ = told_to_the_test
 
 
-class Fault:
+class Fault(BrokerPart):
     """A fault on a broker."""
 
     def __init__(self, control: ControlClient, id: int) -> None:
-        self._control = control
+        super().__init__(control)
         self.id = id
 
     def __repr__(self) -> str:
@@ -29,8 +29,7 @@ class Fault:
 
     def describe(self) -> FaultState:
         """Return the fault's arguments and hits."""
-        found: FaultState = self._control.call("GET", f"/faults/{self.id}")
-        return found
+        return self._answer(FaultState, "GET", f"/faults/{self.id}")
 
     @property
     def hits(self) -> int:
@@ -61,11 +60,8 @@ class Fault:
         self.remove()
 
 
-class Faults:
+class Faults(BrokerPart):
     """The faults of a broker: `broker.faults`."""
-
-    def __init__(self, control: ControlClient) -> None:
-        self._control = control
 
     def add(
         self,
@@ -110,8 +106,7 @@ class Faults:
 
     def all(self) -> list[FaultState]:
         """Return all faults in the order of addition."""
-        found: list[FaultState] = self._control.call("GET", "/faults")
-        return found
+        return self._answer(list[FaultState], "GET", "/faults")
 
     def clear(self) -> None:
         """End all faults, chaos included."""
@@ -133,14 +128,17 @@ class Faults:
         Args:
             seed: the same seed gives the same faults.
             rate: the share of all requests, 0 to 1; 0 ends the chaos.
-            events: leaders and coordinators move and sessions end, too.
+            events: leaders and coordinators move and sessions end, too. A cluster refuses: `move_leader` moves its
+                leaders.
             api, client_id, topic, group: only requests that match all of them, as of `add`; only that topic fails.
         """
         body: dict[str, Any] = {"seed": seed, "rate": float(rate), "events": events}
         body |= {"client_id": client_id, "topic": topic, "group": group}
         body["api"] = api if api is None or isinstance(api, str) else list(api)
-        found: ChaosState = self._control.call("POST", "/chaos", body)
-        return found
+        return self._set_chaos(body)
+
+    def _set_chaos(self, body: Mapping[str, Any]) -> ChaosState:
+        return self._answer(ChaosState, "POST", "/chaos", body)
 
     def chaos_state(self) -> ChaosState:
         """Return the present or the last chaos, with the faults that it has drawn, each as arguments of `add`.
@@ -148,8 +146,7 @@ class Faults:
         Raises:
             ControlError: there was no chaos since the last reset.
         """
-        found: ChaosState = self._control.call("GET", "/chaos")
-        return found
+        return self._answer(ChaosState, "GET", "/chaos")
 
 
 class Traffic(Handle):
@@ -177,8 +174,7 @@ class Traffic(Handle):
 
     def start_recording(self) -> RecordingState:
         """Record all requests and answers from now on, whole, after the topics, records and offsets that are there."""
-        found: RecordingState = self.control.call("POST", "/recording")
-        return found
+        return self._answer(RecordingState, "POST", "/recording")
 
     def save_recording(self, path: str | os.PathLike[str]) -> RecordingState:
         """Write the recording into a file for `pykafka-broker replay`, and stop recording.
@@ -189,8 +185,7 @@ class Traffic(Handle):
         text = self.control.call("GET", "/recording")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-        found: RecordingState = self.control.call("DELETE", "/recording")
-        return found
+        return self._answer(RecordingState, "DELETE", "/recording")
 
     def connections(self, client_id: str | None = None) -> list[Connection]:
         """Return the connections of clients: connection, client_id, principal, software, client, listener.

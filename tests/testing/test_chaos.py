@@ -56,7 +56,7 @@ def test_a_fault_of_a_broker_that_was_started_again_is_added_after_that_start() 
     first: Any = {**hit(7, drop="after"), "node_id": 3}
     elsewhere: Any = {**hit(9, drop="after"), "node_id": 1, "start": 1}
     cluster: Any = RecordedFaults()
-    run = ChaosRun(ChaosSpec.of(trouble=["kill"]), 1, [first, later, elsewhere])
+    run = ChaosRun(ChaosSpec(trouble=["kill"]), 1, [first, later, elsewhere])
     run.begin("kafka_cluster", cluster, cluster)
     assert cluster.added == [(3, 7)]
     run._count_start(3)
@@ -122,11 +122,11 @@ def test_runs_have_an_end_and_what_is_left_fails() -> None:
 )
 def test_a_chaos_that_makes_no_sense_is_refused(given: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        ChaosSpec.of(**given)
+        ChaosSpec(**given)
 
 
 def test_what_is_known_of_a_failure_is_told() -> None:
-    run = ChaosRun(ChaosSpec.of(seeds=[9], events=True), 9)
+    run = ChaosRun(ChaosSpec(seeds=[9], events=True), 9)
     assert "is not known" in Verdict(run, 0, None).text()
     run.met = []
     assert "no request met a fault" in Verdict(run, 0, None).text()
@@ -141,7 +141,7 @@ def test_what_is_known_of_a_failure_is_told() -> None:
 
 
 def test_the_limits_of_a_chaos_are_in_its_marker() -> None:
-    run = ChaosRun(ChaosSpec.of(seeds=[9], api=["Produce", "Fetch"], client_id="shop", topic="orders", group=None), 9)
+    run = ChaosRun(ChaosSpec(seeds=[9], api=["Produce", "Fetch"], client_id="shop", topic="orders", group=None), 9)
     run.met = HITS
     marker = '(seeds=[9], rate=0.05, api=["Produce", "Fetch"], client_id="shop", topic="orders")'
     assert Verdict(run, 1, None).text().endswith(marker)

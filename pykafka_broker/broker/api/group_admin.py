@@ -73,7 +73,6 @@ def list_groups(services: Services, context: RequestContext, request: ListGroups
 
 
 def _filter_word(state: str) -> str:
-    """Return the word for a state in a filter."""
     return "not_ready" if state == "NotReady" else state.lower()
 
 

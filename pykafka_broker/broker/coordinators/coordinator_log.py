@@ -56,7 +56,6 @@ _REFUSALS = {
 
 
 def coordinator_error(error: ApiError) -> ApiError:
-    """Return a coordinator's error for an error of its log."""
     return ApiError(_REFUSALS.get(error.code, error.code), error.message)
 
 

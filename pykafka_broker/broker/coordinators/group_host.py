@@ -119,7 +119,6 @@ class GroupHost:
         return now + self._node.clock.wall - self._node.clock.now
 
     def settings(self, group_id: str) -> GroupConfig:
-        """Return the group's settings over the broker's."""
         return self.coordinator.table.group_settings(group_id)
 
     # -- shards
@@ -209,7 +208,6 @@ class GroupHost:
         return Caller(context.api_version, context.client_id or "", f"/{context.connection.client_host}", may_see)
 
     def heard(self, context: RequestContext, group_id: str, member_id: str) -> None:
-        """Note the connection of a member."""
         self.coordinator.disconnected.note_contact(context.connection.id, group_id, member_id)
 
     def connection_closed(self, connection: ConnectionContext) -> None:

@@ -154,7 +154,6 @@ class CoordinatorShards:
 
     @property
     def loading(self) -> bool:
-        """Whether some shard is still being read."""
         return bool(self._loading)
 
     def partition(self, index: int) -> Partition:
@@ -344,7 +343,6 @@ class CoordinatorShards:
             self._host.unload(known)
 
     def drop_all(self) -> None:
-        """Drop all shards."""
         self._drop(*self._shards.values())
         self._count = 0
 

@@ -68,7 +68,6 @@ class ReadBatches:
         return len(self._data)
 
     def between(self, first: int, last: int) -> memoryview:
-        """Return the batches with offsets from `first` to `last`."""
         start, end = 0, 0
         for batch, ends in zip(self.batches, self._ends, strict=True):
             if batch.last < first:
@@ -216,7 +215,6 @@ class SharePartitions:
         return self._node.replicas.leader(topic.name, key.partition)
 
     def log_of(self, key: ShareKey) -> PartitionLog:
-        """Return the partition's log."""
         return self.partition_of(key).log
 
     def limits(self, group_id: str) -> SharePartitionLimits:

@@ -198,7 +198,6 @@ class TransactionHost:
     # -- what handlers ask
 
     def new_producer_id(self) -> int:
-        """Return an unused producer id."""
         return self._node.producer_ids.next_id()
 
     def init_producer_id(

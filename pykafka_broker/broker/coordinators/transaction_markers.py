@@ -254,7 +254,6 @@ class TransactionMarkerManager:
             self._wake(self._node.clock.now)
 
     def write_due(self, index: int, coordinator: TransactionCoordinator) -> None:
-        """Write due markers."""
         for markers in coordinator.markers_due():
             name = markers.transactional_id
             ending = self._endings.get(name)

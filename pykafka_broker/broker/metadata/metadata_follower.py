@@ -211,7 +211,6 @@ class MetadataFollower(MetadataSource):
         return FollowedLog(log, self._fs, self._config.node, directory_id, list(self._roles.voters))
 
     def _begin(self, directory: str) -> None:
-        """Begin to observe."""
         self._observer = Observer(self.log, self._peers, self._clock, self._config, self._roles, self._logs.cluster_id)
         self._observes = True
         self._observer.start(self)

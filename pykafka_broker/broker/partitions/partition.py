@@ -317,7 +317,6 @@ class Partition:
 
     @property
     def isr(self) -> tuple[int, ...]:
-        """Return the node ids of the replicas in sync."""
         return self.state.isr
 
     def update(self, state: PartitionImage, now: int) -> None:

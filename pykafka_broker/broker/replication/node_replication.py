@@ -214,7 +214,6 @@ class NodeReplication:
 
     @property
     def broker_epoch(self) -> int:
-        """The epoch of the node's registration."""
         return self._node.broker_epoch
 
     def epoch_of(self, broker_id: int) -> int:
@@ -279,7 +278,6 @@ class NodeReplication:
         self.fetchers.unfollow(key)
 
     def synced(self, partition: Partition) -> None:
-        """Note that the records of a partition are synced."""
         self.fetchers.synced((partition.topic, partition.index))
 
     def follow(self, delta: MetadataDelta) -> None:

@@ -90,7 +90,6 @@ class Emulation:
         return not self.release.features
 
     def handler(self, api_key: ApiKey, handler: Handler) -> Handler:
-        """Return the handler of an API as the release has it."""
         if self.has_zookeeper and api_key in _RESULTS:
             return partial(_without_a_deadline, handler, _RESULTS[api_key])
         return handler

@@ -527,7 +527,6 @@ class EmulatedRouter(Router):
         self._between_brokers.serve(services)
 
     def dispatch(self, connection: ConnectionContext, frame: memoryview | bytes) -> Pieces | PendingReply | None:
-        """Serve a frame, as `Router.dispatch` does."""
         if self._services.emulation_for(connection) is None:
             return self._between_brokers.dispatch(connection, frame)
         return super().dispatch(connection, frame)

@@ -194,7 +194,6 @@ def caught(error: Exception) -> Exception:
 
 
 def completed(result: R) -> Future[R]:
-    """Return a future with a result."""
     future: Future[R] = Future()
     future.complete(result)
     return future
@@ -429,7 +428,6 @@ class Work(Future[R]):
             self.fail(error)
 
     def step(self) -> None:
-        """Do one slice."""
         if not self.done:
             awaits, self._awaits = self._awaits, None
             self._run(awaits)
@@ -530,7 +528,6 @@ class Slices:
             self._later(self._go_on)
 
     def _go_on(self) -> None:
-        """Do the slices of a turn."""
         self._will_go_on = False
         works = self._works
         for _ in range(min(SLICES_A_TURN, len(works))):

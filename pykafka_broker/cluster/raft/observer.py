@@ -265,8 +265,6 @@ class SnapshotPart(NamedTuple):
 
 
 class Requests:
-    """The requests of a node."""
-
     def __init__(self, log: FollowedLog, config: BrokerConfig, cluster_id: str) -> None:
         self._log = log
         self._node_id = config.node
@@ -362,8 +360,6 @@ class Leader(NamedTuple):
 
 
 class ObserverListener(Protocol):
-    """The owner of an observer."""
-
     def on_leader(self, leader: Leader | None) -> None:
         """Act on a new leader, or None for an unknown leader."""
 
@@ -427,11 +423,9 @@ class Observer:
             self._close_connection(connection)
 
     def next_deadline(self) -> int | None:
-        """Return the time of the next request."""
         return self._due
 
     def on_deadline(self, now: int) -> None:
-        """Send due requests."""
         self._send_due()
 
     # -- asking

@@ -130,7 +130,6 @@ class HistoryFile:
 
     @property
     def size_bytes(self) -> int:
-        """Return the bytes of all entries."""
         return self._end
 
     # -- writing

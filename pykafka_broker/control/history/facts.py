@@ -234,7 +234,6 @@ def _name(topic: Any, topic_name: TopicName) -> str:
 
 
 def _parts(topics: Iterable[Any], partitions: str, index: str, topic_name: TopicName) -> dict[tuple[str, int], Any]:
-    """Return the parts of an answer by topic and partition."""
     return {
         (_name(topic, topic_name), getattr(each, index)): each
         for topic in topics

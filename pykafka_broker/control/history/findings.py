@@ -111,7 +111,6 @@ class Evidence:
             self.facts.append(fact)
 
     def of(self, kind: type[F]) -> Iterator[F]:
-        """Yield the facts of a kind."""
         return (each for each in self.facts if isinstance(each, kind))
 
     @cached_property

@@ -136,7 +136,6 @@ class Histories:
 
     @property
     def running(self) -> bool:
-        """Return whether a history is written."""
         return self._file is not None
 
     def start(self, path: str | None = None, most_bytes: int = MOST_BYTES, *, whole: bool = False) -> None:

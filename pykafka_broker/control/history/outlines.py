@@ -103,7 +103,6 @@ class Outline:
         return index if index >= 0 and self.batches[index].last >= offset else None
 
     def at(self, offset: int) -> BatchOutline | None:
-        """Return the batch with an offset."""
         index = self.index_of(offset)
         return None if index is None else self.batches[index]
 

@@ -28,7 +28,7 @@ from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, PartitionData
 from pykafka_broker.protocol.messages.share_fetch_response import PartitionData as SharePartitionData
-from pykafka_broker.protocol.messages.share_fetch_response import ShareFetchableTopicResponse
+from pykafka_broker.protocol.messages.share_fetch_response import ShareFetchableTopicResponse, ShareFetchResponse
 from pykafka_broker.protocol.runtime import Fields, Message, Pieces, leaves
 from pykafka_broker.protocol.specs import ApiSpec
 
@@ -139,32 +139,26 @@ def fail_metadata(response: Any, code: int, meets: Wanted, whole_topic: bool, kn
 
 
 def fail_fetch(response: Any, places: list[tuple[str | bytes, int]], code: int) -> None:
-    """Put the error into an answer to Fetch; `places` are topics, by name or id as in the answer, and partitions."""
+    """Put the error into an answer to Fetch or ShareFetch.
+
+    places: topics, by name or id as in the answer, with partitions.
+    """
+    new_topic: Callable[[], Any] = FetchableTopicResponse
+    new_partition: Callable[..., Any] = partial(PartitionData, high_watermark=-1)
+    if isinstance(response, ShareFetchResponse):
+        new_topic, new_partition = ShareFetchableTopicResponse, SharePartitionData
     for topic, index in places:
         field = "topic" if isinstance(topic, str) else "topic_id"
         of_topic = next((each for each in response.responses if getattr(each, field) == topic), None)
         if of_topic is None:
-            of_topic = FetchableTopicResponse()
+            of_topic = new_topic()
             setattr(of_topic, field, topic)
             response.responses.append(of_topic)
         of_topic.partitions = [each for each in of_topic.partitions if each.partition_index != index]
-        failed = PartitionData(partition_index=index, error_code=code, high_watermark=-1, records=b"")
-        of_topic.partitions.append(failed)
-
-
-def fail_share_fetch(response: Any, places: list[tuple[str | bytes, int]], code: int) -> None:
-    """Put the error into an answer to ShareFetch; `places` are topics by id, and partitions."""
-    for topic_id, index in places:
-        of_topic = next((each for each in response.responses if each.topic_id == topic_id), None)
-        if of_topic is None:
-            of_topic = ShareFetchableTopicResponse(topic_id=bytes(topic_id) if isinstance(topic_id, bytes) else b"")
-            response.responses.append(of_topic)
-        of_topic.partitions = [each for each in of_topic.partitions if each.partition_index != index]
-        of_topic.partitions.append(SharePartitionData(partition_index=index, error_code=code, records=b""))
+        of_topic.partitions.append(new_partition(partition_index=index, error_code=code, records=b""))
 
 
 def with_records(response: Any, wanted: Wanted, known: Known) -> list[Any]:
-    """Return the wanted partitions with records in an answer."""
     return [
         partition
         for topic in getattr(response, "responses", ())
@@ -264,7 +258,7 @@ def _refusing_share_fetch(exchange: Exchange, places: list[tuple[str | bytes, in
         for each in topic.partitions:
             if (topic.topic_id, each.partition_index) in places:
                 each.acknowledgement_batches = []
-    change = partial(fail_share_fetch, places=places, code=code)
+    change = partial(fail_fetch, places=places, code=code)
     return Refusing(encoded_request(exchange.frame, spec, exchange.version, request), change, [])
 
 
@@ -344,10 +338,9 @@ def _applied(exchange: Exchange, rule: Rule, code: int, known: Known) -> Change:
     request = exchange.request
     if exchange.api_key == ApiKey.METADATA:
         return _metadata_change(rule, code, known)
-    if exchange.api_key == ApiKey.FETCH:
+    of_places = rule.match.names_places or code in OF_PARTITIONS
+    if exchange.api_key == ApiKey.FETCH or (exchange.api_key == ApiKey.SHARE_FETCH and of_places):
         return partial(fail_fetch, places=fetched_places(request, rule, known), code=code)
-    if exchange.api_key == ApiKey.SHARE_FETCH and (rule.match.names_places or code in OF_PARTITIONS):
-        return partial(fail_share_fetch, places=fetched_places(request, rule, known), code=code)
     if rule.match.names_places:
         keep(request, rule.meets, known)
         return partial(fail_wanted, refused=request, code=code, wanted=rule.meets, known=known)

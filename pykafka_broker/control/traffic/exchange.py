@@ -194,7 +194,6 @@ class Exchange:
 
 
 def client_id_of(frame: bytes) -> str | None:
-    """Return the client id of a request."""
     length = int.from_bytes(frame[8:10], "big", signed=True)
     return str(frame[10 : 10 + length], "utf-8", "replace") if length >= 0 else None
 

@@ -104,7 +104,6 @@ class Recorder:
         self._began_ns = perf_counter_ns()
 
     def add_state(self, line: str) -> None:
-        """Add a line of the state before."""
         self._add_line(f'{{"state":{line}}}')
 
     def add_call(self, method: str, target: str, body: str) -> None:
@@ -260,7 +259,6 @@ class Recorder:
         answer: Kept | None,
         met: _Met,
     ) -> str:
-        """Return the line of an exchange."""
         request = self._whole(request)
         at, answered = (came_ns - self._began_ns) // 1000, (answered_ns - self._began_ns) // 1000
         response = None if answer is None else self._whole(answer)[_PREFIX_BYTES:]

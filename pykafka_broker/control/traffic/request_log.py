@@ -112,7 +112,6 @@ class RequestLog:
 
     @property
     def last_number(self) -> int:
-        """Return the number of the last entry."""
         return self._gone + len(self)
 
     def weigh(self, answer_bytes: int) -> None:

@@ -244,7 +244,6 @@ class Join:
         self.rebalance_timeout_ms = request.session_timeout_ms if caller.version == 0 else request.rebalance_timeout_ms
 
     def refuse(self, error: ErrorCode, member_id: str) -> None:
-        """Answer with an error."""
         self.result.reply = join_refusal(error, member_id)
 
 

@@ -30,7 +30,6 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     EpochChange,
     EpochProtocol,
     Target,
-    rebalance_key,
 )
 from pykafka_broker.coordinators.groups.group import Caller, GroupTable, invalid_request
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
@@ -179,12 +178,8 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
         if request.instance_id is None or epoch != LEAVE_STATIC_EPOCH:
             self.fence(group, [member], result, now)
             return
-        away = member.copy()
-        away.epoch = LEAVE_STATIC_EPOCH
-        away.assigned = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()}
-        away.revoking = {}
-        result.records.append(group.assignment_record(away))
-        self._timers.cancel(rebalance_key(group, member.member_id))
+        assigned = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()}
+        self.put_away(group, member, assigned, result)
 
     def fence(
         self, group: ConsumerGroup, leaving: list[ConsumerGroupMember], result: CoordinatorResult[Any], now: int
@@ -320,7 +315,7 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
             return False
         default = config.group_consumer_assignors[0]
         chosen = group.preferred_assignor(group.members.values()) or default
-        return chosen != (group.preferred_assignor(self._members()) or default)
+        return chosen != (group.preferred_assignor(self.members()) or default)
 
     def _update_metadata(self, bump: bool) -> None:
         group = self._group
@@ -333,9 +328,6 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
             group.metadata_stale = False  # else stale until the new hash is replayed: the log may refuse the record
         if group.has_partition_metadata:
             self.records.append(partition_metadata_tombstone(group.group_id))
-
-    def _members(self) -> list[ConsumerGroupMember]:
-        return self._group.with_change(self.member, self._group.static_member(self.member.instance_id))
 
     # Patterns
 
@@ -388,7 +380,7 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
         interval_ms = self._table.group_settings(group.group_id).consumer_assignment_interval_ms
         if self.group_epoch > group.assignment_epoch and group.may_retarget(interval_ms, self._now):
             targets = next_target(
-                self._table, group, self.regexes, self._members(), self.group_epoch, self._now, self.records
+                self._table, group, self.regexes, self.members(), self.group_epoch, self._now, self.records
             )
             self.target_epoch = self.group_epoch
             return targets[self.member.member_id]
@@ -402,8 +394,7 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
         before = member.current()
         ids = self._table.read.ids(names_read(member, self.regexes))
         Reconciliation(self._group, member, ids, self.target_epoch, target, self.subscription_changed, owned).step()
-        if member.current() != before:
-            self.records.append(self._group.assignment_record(member))
+        self.record_step(before)
 
 
 def next_target(

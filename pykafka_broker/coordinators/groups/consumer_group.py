@@ -57,8 +57,6 @@ class MemberState(ReconciliationState):
 
 
 class ConsumerGroupMember(ReconciledGroupMember):
-    """A member of a consumer group."""
-
     __slots__ = ("classic", "server_assignor", "topic_names", "topic_regex")
     STABLE = MemberState.STABLE
     UNREVOKED = MemberState.UNREVOKED_PARTITIONS

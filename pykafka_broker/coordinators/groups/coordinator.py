@@ -169,7 +169,6 @@ class GroupCoordinator:
 
     @property
     def groups(self) -> Mapping[str, AnyGroup]:
-        """Return all groups of the node by id."""
         return self.table.groups
 
     # Members
@@ -376,7 +375,6 @@ class GroupCoordinator:
     # Time
 
     def next_deadline(self) -> int | None:
-        """Return when `on_deadline` has to be called next."""
         return self.table.timers.next_deadline()
 
     def on_deadline(self, now: int) -> CoordinatorResult[None]:

@@ -367,7 +367,6 @@ class ReconciledGroup(EpochGroup[R, T]):
     # Static members
 
     def static_member(self, instance_id: str | None) -> R | None:
-        """Return the member with the instance id, if any."""
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
@@ -512,15 +511,16 @@ class ReconciledGroup(EpochGroup[R, T]):
 # A change on its way
 
 G = TypeVar("G", bound=EpochGroup[Any, Any])
+C = TypeVar("C", bound=ReconciledGroup[Any, Any])
 
 
-class EpochChange(Generic[G, M]):
+class EpochChange(Generic[C, R]):
     """A change of a member by a request. The member is a copy, and the outcome stands in `records`.
 
     A subclass for each kind of group says how; none touches the group's hard state.
     """
 
-    def __init__(self, table: GroupTable, group: G, before: M, result: CoordinatorResult[Any], now: int) -> None:
+    def __init__(self, table: GroupTable, group: C, before: R, result: CoordinatorResult[Any], now: int) -> None:
         self._table = table
         self._group = group
         self._now = now
@@ -528,6 +528,15 @@ class EpochChange(Generic[G, M]):
         self.member = before.copy()
         self.records: list[CoordinatorRecord] = result.records
         self.group_epoch = group.epoch  # as of after the change
+
+    def members(self) -> list[R]:
+        """Return the members after the change; a static member that has come back is in its predecessor's place."""
+        return self._group.with_change(self.member, self._group.static_member(self.member.instance_id))
+
+    def record_step(self, before: tuple[object, ...]) -> None:
+        """Record the assignment if a step of the reconciliation has changed it. before: `current` of the member."""
+        if self.member.current() != before:
+            self.records.append(self._group.assignment_record(self.member))
 
 
 # Requests and deadlines
@@ -566,6 +575,14 @@ class EpochProtocol(ABC, Generic[G]):
         if self._table.config.is_of_4_4 and len(leaving) == len(group.members):
             # Without members the next epoch has its target already, which a release before 4.4 leaves open.
             result.records.append(group.records.target_epoch(group.group_id, group.epoch + 1, 0))
+
+    def put_away(self, group: Any, member: R, assigned: Any, result: CoordinatorResult[Any]) -> None:
+        """Keep the place of a static member for a session. assigned: what the member had, of no epoch any more."""
+        away = member.copy()
+        away.epoch = LEAVE_STATIC_EPOCH
+        away.assigned, away.revoking = assigned, member.NOTHING
+        result.records.append(group.assignment_record(away))
+        self._timers.cancel(rebalance_key(group, member.member_id))
 
     def follow_state(
         self, group: EpochGroup[Any, Any], before: ReconciledGroupMember, member: ReconciledGroupMember, now: int

@@ -246,7 +246,6 @@ class Timers:
             self.cancel(key)
 
     def next_deadline(self) -> int | None:
-        """Return the earliest deadline of all."""
         heap = self._heap
         while heap:
             queued, key = heap[0]

@@ -85,8 +85,6 @@ class GroupOffsets:
 
 
 class OffsetStore:
-    """The offsets of all groups."""
-
     def __init__(self) -> None:
         self.groups: dict[str, GroupOffsets] = {}
         self._transactions: dict[int, set[str]] = {}  # producer id -> groups with pending offsets of the producer
@@ -99,7 +97,6 @@ class OffsetStore:
         return {} if group is None else group.committed
 
     def partitions(self, group_id: str) -> Iterator[tuple[str, int, CommittedOffset]]:
-        """Yield all committed offsets of a group."""
         for topic, partitions in self.committed(group_id).items():
             for partition, offset in partitions.items():
                 yield topic, partition, offset
@@ -307,7 +304,6 @@ class OffsetRequests:
     def _existing_partitions(
         self, request: OffsetCommitRequest | TxnOffsetCommitRequest, by_ids: bool
     ) -> list[tuple[bytes, int]]:
-        """Return the existing partitions of a request."""
         return [
             (image.id, partition.partition_index)
             for topic in request.topics

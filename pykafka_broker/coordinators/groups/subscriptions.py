@@ -25,8 +25,6 @@ class SubscribedMember(Protocol):
 
 
 class PatternTopics(Protocol):
-    """A pattern's topics."""
-
     @property
     def topics(self) -> frozenset[str]: ...
 
@@ -90,7 +88,6 @@ class Subscriptions:
                 del self._patterns[member.topic_regex]
 
     def has_name(self, topic: str) -> bool:
-        """Return whether a member names the topic."""
         return topic in self._holders
 
     def patterns_after(self, gone: Collection[SubscribedMember], come: Collection[SubscribedMember]) -> set[str]:

@@ -84,11 +84,9 @@ class ShareSessions:
         return [] if session is None else list(session.partitions)
 
     def has_group(self, group_id: str) -> bool:
-        """Return whether a member of the group has a session."""
         return any(member[0] == group_id for member in self._sessions)
 
     def of_connection(self, connection_id: int) -> list[Member]:
-        """Return the members with a session over the connection."""
         return [member for member, session in self._sessions.items() if session.connection_id == connection_id]
 
     def require(self, member: Member) -> ShareSession:

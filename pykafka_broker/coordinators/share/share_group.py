@@ -60,8 +60,6 @@ _STABLE = 0  # the only state of a member
 
 
 class ShareGroupMember(EpochGroupMember):
-    """A member of a share group."""
-
     __slots__ = ("topic_names",)
     assigned: Target
 
@@ -91,8 +89,6 @@ class ShareGroupMember(EpochGroupMember):
 
 
 class ShareGroup(EpochGroup[ShareGroupMember, Target]):
-    """The state of a share group."""
-
     type_name = "share"
     protocol_type = "share"
     member_type = ShareGroupMember

@@ -146,7 +146,6 @@ class InFlight:
         return next(run.first for run in self.batches[0].runs if run.state not in TERMINAL)
 
     def done_count(self, from_offset: int) -> int:
-        """Return the count of done records from `from_offset` on."""
         return sum(
             run.last - max(run.first, from_offset) + 1
             for run in self.runs()

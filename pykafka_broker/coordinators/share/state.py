@@ -145,7 +145,6 @@ def update_record(
 
 
 def runs_of(value: ShareSnapshotValue | ShareUpdateValue) -> list[StateRun]:
-    """Return the runs of a record."""
     return [
         StateRun(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
         for batch in value.state_batches
@@ -164,8 +163,6 @@ Exists = Callable[[bytes, int], bool]  # whether a topic id has a partition
 
 
 class ShareState:
-    """The state of a share partition."""
-
     __slots__ = (
         "complete_count",
         "created",
@@ -192,7 +189,6 @@ class ShareState:
         self.snapshot_log_offset = log_offset  # earlier records of the log are not needed for this share partition
 
     def apply_update(self, update: ShareUpdateValue) -> None:
-        """Apply an update."""
         self.leader_epoch = update.leader_epoch
         self.start_offset = self.start_after(update.start_offset)
         self.complete_count = update.delivery_complete_count

@@ -20,7 +20,6 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     LEAVE_STATIC_EPOCH,
     EpochChange,
     EpochProtocol,
-    rebalance_key,
 )
 from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable, TimerKey, invalid_request
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
@@ -247,12 +246,8 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         if epoch != LEAVE_STATIC_EPOCH:
             self.fence(group, [member], result, now)
             return
-        away = member.copy()
-        away.epoch = LEAVE_STATIC_EPOCH
         active = {name: dict.fromkeys(partitions, 0) for name, partitions in member.assigned.active.items()}
-        away.assigned, away.revoking = member.assigned._replace(active=active), away.NOTHING
-        result.records.append(group.assignment_record(away))
-        self._timers.cancel(rebalance_key(group, member.member_id))
+        self.put_away(group, member, member.assigned._replace(active=active), result)
 
     def next_epoch(self, group: StreamsGroup, leaving: list[StreamsGroupMember]) -> list[CoordinatorRecord]:
         topics = group.metadata_hash, group.validated_topology_epoch
@@ -586,10 +581,6 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
         )
         return self.group_epoch, targets[self.member.member_id]
 
-    def members(self) -> list[StreamsGroupMember]:
-        """Return the members after the change; a static member that has come back is in its predecessor's place."""
-        return self._group.with_change(self.member, self._group.static_member(self.member.instance_id))
-
     def _note_delay(self, what: str) -> None:
         self.statuses.append(Status(ASSIGNMENT_DELAYED, f"Assignment delayed due to the configured {what}."))
 
@@ -605,8 +596,7 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
             )
         before = member.current()
         TaskReconciliation(self._group, member, epoch, target, has, converts=self._table.config.is_of_4_4).step()
-        if member.current() != before:
-            self.records.append(self._group.assignment_record(member))
+        self.record_step(before)
 
 
 # Endpoints, by which interactive queries of Kafka Streams find a task

@@ -76,7 +76,6 @@ class _Process:
 
     @property
     def load(self) -> float:
-        """Return the tasks for each thread."""
         return len(self.held) / len(self.members)
 
     def give(self, task: Task, role: set[Task]) -> None:
@@ -110,8 +109,6 @@ class _Quota:
 
 
 class _Assignment:
-    """An assignment in the making."""
-
     def __init__(self, members: Mapping[str, TaskMemberSpec]) -> None:
         ids = in_hash_order(members)
         process_ids = in_order_of_absent_keys([members[member_id].process_id for member_id in ids], len(ids))

@@ -82,7 +82,6 @@ def source_topics(subtopology: Subtopology) -> list[str]:
 
 
 def topics_read(topology: StreamsGroupTopologyValue) -> dict[str, str]:
-    """Return the reading subtopology of each topic."""
     return {
         topic: subtopology.subtopology_id
         for subtopology in topology.subtopologies

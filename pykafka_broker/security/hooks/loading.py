@@ -83,7 +83,6 @@ def close_hook(hook: object) -> None:
 
 
 def name_of(hook: object) -> str:
-    """Return the name of a hook as in a configuration."""
     return f"{type(hook).__module__}:{type(hook).__qualname__}"
 
 

@@ -58,8 +58,6 @@ class PrincipalBuilder(Protocol):
 
 
 class BuiltPrincipals:
-    """Principals of a listener."""
-
     def __init__(self, settings: ListenerSettings) -> None:
         """Make the hook. Raises ConfigError."""
         text = settings.get("principal.builder.class")

@@ -100,8 +100,6 @@ MOST = 1 << 14
 
 
 class Counter(Protocol):
-    """A counter for an entity."""
-
     def matters(self, now: int) -> bool:
         """Return whether the counter differs from a new counter."""
 
@@ -130,7 +128,6 @@ class Counters(Generic[C]):
         return len(self._young) + len(self._old)
 
     def get(self, name: Hashable, now: int) -> C:
-        """Return the counter of a name."""
         key = hash(name)
         if now >= self._look_at:
             self._look(now)

@@ -44,8 +44,6 @@ class _Sample:
 
 
 class Rate:
-    """The rate of an entity."""
-
     __slots__ = ("_samples", "_windows")
 
     def __init__(self, windows: Windows) -> None:

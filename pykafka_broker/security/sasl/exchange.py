@@ -106,7 +106,6 @@ class SaslListener:
 
     @property
     def mechanisms(self) -> list[str]:
-        """Return the names of the mechanisms."""
         self._follow()
         return list(self._mechanisms)
 

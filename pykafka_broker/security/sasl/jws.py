@@ -62,7 +62,6 @@ def json_of(text: bytes) -> Any:
 
 
 def text_claim(claims: dict[str, Any], name: str) -> str:
-    """Return a required claim."""
     found = claims.get(name)
     if not isinstance(found, str) or not found.strip():
         raise InvalidToken(f"it has no claim {name}")

@@ -50,7 +50,6 @@ class Plain:
         self._hook = hook
 
     def _knows(self, name: str, password: str) -> bool:
-        """Return whether the account has the password."""
         if self._hook is not None:
             try:
                 return bool(call_hook(self._hook, self._hook.authenticate, name, password))

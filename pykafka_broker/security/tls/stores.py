@@ -76,7 +76,6 @@ def blocks_of(text: str) -> list[Block]:
 
 
 def armoured(label: str, der: bytes) -> str:
-    """Return DER as PEM."""
     return _lines(label, base64.b64encode(der).decode())
 
 

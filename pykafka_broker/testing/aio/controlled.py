@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from pykafka_broker.testing.aio.data import AsyncData, AsyncHandle, AsyncWaits
+from pykafka_broker.testing.aio.data import AsyncBrokerPart, AsyncData, AsyncHandle, AsyncWaits
 from pykafka_broker.testing.aio.history import AsyncChecks
 from pykafka_broker.testing.aio.traffic import AsyncTraffic
 from pykafka_broker.testing.answers import ClusterState, LogSize, PartitionState, Snapshot
-from pykafka_broker.testing.async_client import AsyncControlClient
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.control_client import in_path, told_to_the_test
 from pykafka_broker.testing.controlled import _LONG_S, _path, names_to_keep
@@ -24,15 +23,8 @@ from typing import Any
 __tracebackhide__ = told_to_the_test
 
 
-class AsyncBrokerClock(AsyncHandle):
+class AsyncBrokerClock(AsyncBrokerPart):
     """The broker's clock. Everything timed in the broker follows the clock."""
-
-    def __init__(self, control: AsyncControlClient) -> None:
-        self._control = control
-
-    @property
-    def control(self) -> AsyncControlClient:
-        return self._control
 
     def __repr__(self) -> str:
         return f"<Clock of {self._control.url}>"

@@ -36,6 +36,17 @@ class AsyncHandle:
         return answer
 
 
+class AsyncBrokerPart(AsyncHandle):
+    """A part of a broker, with the broker's control API."""
+
+    def __init__(self, control: AsyncControlClient) -> None:
+        self._control = control
+
+    @property
+    def control(self) -> AsyncControlClient:
+        return self._control
+
+
 class AsyncData(AsyncHandle):
     """Topics, records and groups, for a test.
 

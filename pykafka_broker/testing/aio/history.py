@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable
 from pykafka_broker.control.history.application import Guarantee
 from pykafka_broker.control.history.findings import Anomaly, Finding, Forbidden
-from pykafka_broker.testing.aio.data import AsyncData
-from pykafka_broker.testing.async_client import AsyncControlClient
+from pykafka_broker.testing.aio.data import AsyncBrokerPart, AsyncData
 from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.history import Application, _LONG_S, _judged, rows_of
 from pykafka_broker.testing.record import Record
@@ -21,11 +20,8 @@ from typing import Any
 __tracebackhide__ = told_to_the_test
 
 
-class AsyncHistory:
+class AsyncHistory(AsyncBrokerPart):
     """The history that a broker writes of its clients' requests: `broker.history.start()`."""
-
-    def __init__(self, control: AsyncControlClient) -> None:
-        self._control = control
 
     async def start(self, most_bytes: int | None = None) -> None:
         """Write down from now on what clients produce, fetch and commit; does nothing if that is done already.
@@ -53,7 +49,6 @@ class AsyncChecks(AsyncData):
         return AsyncHistory(self.control)
 
     async def _histories(self) -> list[list[dict[str, Any]]]:
-        """Return the history of each broker."""
         return [await self._rows("all")]
 
     async def _rows(self, part: str) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Mapping, Sequence
-from pykafka_broker.testing.aio.data import AsyncHandle, wait
+from pykafka_broker.testing.aio.data import AsyncBrokerPart, AsyncHandle, wait
 from pykafka_broker.testing.answers import Advice, ChaosState, Connection, FaultState, RecordingState, SeenRequest
 from pykafka_broker.testing.async_client import AsyncControlClient, entered
 from pykafka_broker.testing.control_client import told_to_the_test
@@ -21,11 +21,11 @@ from typing import Any
 __tracebackhide__ = told_to_the_test
 
 
-class AsyncFault:
+class AsyncFault(AsyncBrokerPart):
     """A fault on a broker."""
 
     def __init__(self, control: AsyncControlClient, id: int) -> None:
-        self._control = control
+        super().__init__(control)
         self.id = id
 
     def __repr__(self) -> str:
@@ -33,8 +33,7 @@ class AsyncFault:
 
     async def describe(self) -> FaultState:
         """Return the fault's arguments and hits."""
-        found: FaultState = await self._control.call("GET", f"/faults/{self.id}")
-        return found
+        return await self._answer(FaultState, "GET", f"/faults/{self.id}")
 
     @property
     async def hits(self) -> int:
@@ -65,11 +64,8 @@ class AsyncFault:
         await self.remove()
 
 
-class AsyncFaults:
+class AsyncFaults(AsyncBrokerPart):
     """The faults of a broker: `broker.faults`."""
-
-    def __init__(self, control: AsyncControlClient) -> None:
-        self._control = control
 
     @entered
     async def add(
@@ -116,8 +112,7 @@ class AsyncFaults:
 
     async def all(self) -> list[FaultState]:
         """Return all faults in the order of addition."""
-        found: list[FaultState] = await self._control.call("GET", "/faults")
-        return found
+        return await self._answer(list[FaultState], "GET", "/faults")
 
     async def clear(self) -> None:
         """End all faults, chaos included."""
@@ -139,14 +134,17 @@ class AsyncFaults:
         Args:
             seed: the same seed gives the same faults.
             rate: the share of all requests, 0 to 1; 0 ends the chaos.
-            events: leaders and coordinators move and sessions end, too.
+            events: leaders and coordinators move and sessions end, too. A cluster refuses: `move_leader` moves its
+                leaders.
             api, client_id, topic, group: only requests that match all of them, as of `add`; only that topic fails.
         """
         body: dict[str, Any] = {"seed": seed, "rate": float(rate), "events": events}
         body |= {"client_id": client_id, "topic": topic, "group": group}
         body["api"] = api if api is None or isinstance(api, str) else list(api)
-        found: ChaosState = await self._control.call("POST", "/chaos", body)
-        return found
+        return await self._set_chaos(body)
+
+    async def _set_chaos(self, body: Mapping[str, Any]) -> ChaosState:
+        return await self._answer(ChaosState, "POST", "/chaos", body)
 
     async def chaos_state(self) -> ChaosState:
         """Return the present or the last chaos, with the faults that it has drawn, each as arguments of `add`.
@@ -154,8 +152,7 @@ class AsyncFaults:
         Raises:
             ControlError: there was no chaos since the last reset.
         """
-        found: ChaosState = await self._control.call("GET", "/chaos")
-        return found
+        return await self._answer(ChaosState, "GET", "/chaos")
 
 
 class AsyncTraffic(AsyncHandle):
@@ -183,8 +180,7 @@ class AsyncTraffic(AsyncHandle):
 
     async def start_recording(self) -> RecordingState:
         """Record all requests and answers from now on, whole, after the topics, records and offsets that are there."""
-        found: RecordingState = await self.control.call("POST", "/recording")
-        return found
+        return await self._answer(RecordingState, "POST", "/recording")
 
     async def save_recording(self, path: str | os.PathLike[str]) -> RecordingState:
         """Write the recording into a file for `pykafka-broker replay`, and stop recording.
@@ -195,8 +191,7 @@ class AsyncTraffic(AsyncHandle):
         text = await self.control.call("GET", "/recording")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-        found: RecordingState = await self.control.call("DELETE", "/recording")
-        return found
+        return await self._answer(RecordingState, "DELETE", "/recording")
 
     async def connections(self, client_id: str | None = None) -> list[Connection]:
         """Return the connections of clients: connection, client_id, principal, software, client, listener.

@@ -16,7 +16,6 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 from zlib import crc32
 
@@ -178,9 +177,7 @@ class SimulatedCluster(AsyncClusterData):
         history = Path(self._folder.name) / str(id) if self._folder is not None and id in self._ids else None
         self._brokers[id] = SimulatedBroker(node, loop, lambda broker: self._serves(broker.id), history)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         for blow in self._blows:
             blow.end()
         for index, each in enumerate(self._trouble):

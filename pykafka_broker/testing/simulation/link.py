@@ -50,7 +50,7 @@ class _Wire:
         end.ear = self
 
     def send(self, pieces: list[Any]) -> None:
-        self._end.send(flat(pieces))
+        self._end.send(b"".join([piece.read() if isinstance(piece, FileSlice) else bytes(piece) for piece in pieces]))
 
     def close(self, why: str) -> None:
         if self._end.open:
@@ -108,8 +108,3 @@ class SimPeers:
 
     def open(self, address: Address, client_id: str) -> Peer:
         return SimLink(self._network, self._host, address, client_id)
-
-
-def flat(pieces: list[Any]) -> bytes:
-    """Return a frame as bytes on the wire."""
-    return b"".join([piece.read() if isinstance(piece, FileSlice) else bytes(piece) for piece in pieces])

@@ -51,16 +51,12 @@ class _Numbered:
 
 
 class SimulatedFuture(_Numbered, asyncio.Future[Any]):
-    """A future of a simulated loop."""
-
     def __init__(self, loop: SimulatedLoop) -> None:
         self._number = loop.next_number()
         super().__init__(loop=loop)
 
 
 class SimulatedTask(_Numbered, asyncio.Task[Any]):
-    """A task of a simulated loop."""
-
     def __init__(self, coroutine: Any, loop: SimulatedLoop, **options: Any) -> None:
         self._number = loop.next_number()
         super().__init__(coroutine, loop=loop, **options)

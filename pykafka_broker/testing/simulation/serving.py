@@ -1,19 +1,16 @@
 """The connections of a simulated node, and their server.
 
-Rule: requests come as frames to the router, one after the other on each connection, as `server/connection.py` does it;
-the buffer of a request is wiped when its handler has returned. A listener with SASL has the real connections of
-`server/` over a stream of bytes without a socket (`StreamEnd`). So has each listener of a busy node
-(`SimNode.busy_ms`), which serves several connections in one turn: their answers leave together, as in
-`server/event_loop.py`. What the control API needs of a `Server` and its turns is here too, so that it opens on a
-simulated node as on a real one. Apart from `node`, as `server/` is apart from `broker/`: a node starts, ends and has a
-disk; its server knows connections and turns.
+Rule: connections are those of `server/`, over a stream of bytes without a socket (`StreamEnd`); the buffer of a
+request is wiped when its handler has returned. A busy node (`SimNode.busy_ms`) serves several connections in one turn:
+their answers leave together, as in `server/event_loop.py`. What the control API needs of a `Server` and its turns is
+here too, so that it opens on a simulated node as on a real one. Apart from `node`, as `server/` is apart from
+`broker/`: a node starts, ends and has a disk; its server knows connections and turns.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from errno import EPIPE
 from functools import partial
@@ -22,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.controller_routes import ControllerRouter
-from pykafka_broker.broker.requests.router import PendingReply, new_router
-from pykafka_broker.broker.waiting.future import Parked, Purgatory
+from pykafka_broker.broker.requests.router import new_router
+from pykafka_broker.broker.waiting.future import Purgatory
 from pykafka_broker.errors import ClosedOnPurpose, FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.runtime import Buffer
@@ -33,7 +30,6 @@ from pykafka_broker.server.event_loop import FEW, SCRATCH_BYTES, BufferPool, Res
 from pykafka_broker.server.listeners import Listener
 from pykafka_broker.server.server import ControllerServing
 from pykafka_broker.server.transport import READ, WRITE, FilePiece
-from pykafka_broker.testing.simulation.link import flat
 from pykafka_broker.testing.simulation.network import End
 from pykafka_broker.testing.simulation.timeline import Host, Step
 
@@ -163,25 +159,19 @@ class SimServer:
     # -- connections
 
     def listen(self, listener: Listener) -> SimDoor:
-        """Return the door of a listener."""
         self._makers[listener.name] = self._maker_for(listener)
         return SimDoor(self._node, self, listener)
 
     def _maker_for(self, listener: Listener) -> NewConnection:
         serving: Any = self
         if listener.for_controllers:
-            router = ControllerRouter(self.broker.services)
-            if not self._node.busy_ms:
-                return lambda end, context: Served(self._node, self, end, context, router)
-            serving = ControllerServing(serving, router)
+            serving = ControllerServing(serving, ControllerRouter(self.broker.services))
         if listener.has_sasl:
             from pykafka_broker.server.named_connection import sasl_connections
 
             new_connection, check = sasl_connections(listener.name, serving)
             self.broker.check_listeners_by([check])
             return lambda end, context: new_connection(serving, StreamEnd(self.turns, end), context)
-        if not self._node.busy_ms:
-            return lambda end, context: Served(self._node, self, end, context)
         return lambda end, context: SimConnection(serving, StreamEnd(self.turns, end), context)
 
     def serve(self, end: End, context: ConnectionContext) -> None:
@@ -244,115 +234,18 @@ class SimDoor:
             self._server.serve(end, context)
 
 
-class Served:
-    """A connection of a client or of another node. router: of a listener for controllers."""
-
-    def __init__(
-        self,
-        node: SimNode,
-        server: SimServer,
-        end: End,
-        context: ConnectionContext,
-        router: Dispatching | None = None,
-    ) -> None:
-        self.context = context
-        self._node = node
-        self._server = server
-        self._end = end
-        self._own_router = router
-        self._waiting: deque[bytes] = deque()
-        self._parked: PendingReply | None = None
-        end.ear = self
-
-    def on_frame(self, frame: bytes) -> None:
-        self._waiting.append(frame)
-        self._serve()
-
-    def on_end(self, why: str) -> None:
-        self._waiting.clear()
-        if self._parked is not None:
-            pending, self._parked = self._parked, None
-            self._server.purgatory.cancel(pending.future)
-        self._server.forget(self, why)
-
-    def hurry(self) -> None:
-        """Answer a fetch that waits with the records at hand."""
-        if self._parked is not None and self._parked.yields and isinstance(self._parked.future, Parked):
-            self._server.purgatory.hurry(self._parked.future, self._node.clock.now)
-
-    def _serve(self) -> None:
-        while self._waiting and self._end.open:
-            if self._server.turns.rests:
-                self._server.turns.serve_later(self._serve)
-                return
-            if self._parked is not None:
-                self.hurry()
-                if self._parked is not None:
-                    return
-            self._dispatch(self._waiting.popleft())
-
-    def _dispatch(self, frame: bytes) -> None:
-        buffer = bytearray(frame)
-        router = self._own_router or self._server.router
-        try:
-            result = router.dispatch(self.context, memoryview(buffer)[4:])
-        except FrameError as error:
-            self._refuse(error)
-            return
-        finally:
-            buffer[:] = bytes(len(buffer))
-        if isinstance(result, PendingReply):
-            self._parked = result
-            result.future.add_done_callback(self._on_reply)
-        elif result is not None:
-            self.send(result)
-
-    def _on_reply(self, _: object) -> None:
-        pending, self._parked = self._parked, None
-        if pending is None or not self._end.open:
-            return
-        try:
-            pieces = pending.pieces()
-        except FrameError as error:
-            self._refuse(error)
-            return
-        if pieces:
-            self.send(pieces)
-        self._node.soon(self._serve)
-
-    def send(self, pieces: list[Any]) -> None:
-        """Send a frame, or the part of one that a fault leaves."""
-        try:
-            self._end.send(flat(pieces))
-        except OSError as error:  # of the disk that records come from
-            self.close(str(error))
-
-    def close(self, why: str) -> None:
-        """Close the connection."""
-        self._end.close()
-        self.on_end(why)
-
-    def _refuse(self, error: FrameError) -> None:
-        _note_refusal(self._end, error)
-        self.close(str(error))
-
-
 class SimConnection(ClientConnection):
-    """The connection of `server/`, which tells of frames that are refused."""
+    """The connection of `server/`, which notes frames that make no sense, or can't be answered."""
 
     __slots__ = ()
     _transport: StreamEnd
 
     def refuse(self, error: FrameError) -> None:
-        _note_refusal(self._transport.end, error)
+        if not isinstance(error, ClosedOnPurpose):  # its client asked for that
+            end = self._transport.end
+            node: Any = end.host
+            node.violations.append(f"{node.name} refused a frame of {end.far.host.name}: {error}")
         super().refuse(error)
-
-
-def _note_refusal(end: End, error: FrameError) -> None:
-    """Note a frame that makes no sense, or can't be answered, unless its client asked for that."""
-    node: Any = end.host
-    if not isinstance(error, ClosedOnPurpose):
-        node.violations.append(f"{node.name} refused a frame of {end.far.host.name}: {error}")
 
 
 class StreamEnd:
@@ -433,4 +326,4 @@ class StreamEnd:
         self.end.close()
 
 
-__all__ = ["SimDoor", "Served", "SimServer", "SimTurns", "StreamEnd"]
+__all__ = ["SimDoor", "SimServer", "SimTurns", "StreamEnd"]
