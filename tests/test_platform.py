@@ -256,3 +256,24 @@ class _Shutil:
 
     def disk_usage(self, path: str) -> _Shutil:
         return self
+
+
+def test_a_client_that_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for flag in (platform._GONE, 0):
+        monkeypatch.setattr(platform, "_GONE", flag)
+        here, there = socket.socketpair()
+        here.setblocking(False)
+        assert not platform.has_gone(here)
+        there.close()
+        assert platform.has_gone(here)
+        here.close()
+
+
+@pytest.mark.linux("other systems do not tell")
+def test_unread_bytes_do_not_hide_that_a_client_has_gone() -> None:
+    here, there = socket.socketpair()
+    there.send(b"a request")
+    assert not platform.has_gone(here)
+    there.close()
+    assert platform.has_gone(here)
+    here.close()

@@ -37,6 +37,7 @@ from pykafka_broker.control.traffic.recorder import ProducedBatches
 from pykafka_broker.control.traffic.request_log import FULL, RequestCounts, RequestLog
 from pykafka_broker.errors import ClosedOnPurpose, FrameError
 from pykafka_broker.log.filesystem import FileSlice
+from pykafka_broker.platform import has_gone
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.runtime import Pieces
 from pykafka_broker.server.connection import Dispatching
@@ -460,6 +461,7 @@ def _mark(request_bytes: int) -> Mark | None:
     return Mark(request_bytes, None) if request_bytes >= KEPT_REQUEST_BYTES else None
 
 
+_LOOK_S = 1  # between two looks at held connections
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing resets the connection
 
 
@@ -500,6 +502,7 @@ class TrafficObserver:
         self.faults.on_added = self._meet_who_waits
         self.on_event: Callable[[Exchange, Rule], None] | None = None  # None: nothing can befall, as in a proxy
         self.follow()
+        self._hanging: list[tuple[Rule, socket.socket, ConnectionContext]] = []  # connections that faults hold
         server.admit = self._admit
 
     @cached_property
@@ -574,7 +577,28 @@ class TrafficObserver:
             return True
         if rule.action.connect == "hang":
             rule.held[id(sock)] = lambda: self._server.serve(sock, context)
+            if not self._hanging:
+                self._look_later()
+            self._hanging.append((rule, sock, context))
         else:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             self._server.turn_away(sock, context)
         return False
+
+    def _look_later(self) -> None:
+        turns = self._server.turns
+        turns.loop.call_later(_LOOK_S, turns.run, self._close_gone)
+
+    def _close_gone(self) -> None:
+        """Close held connections whose clients have gone, which nobody reads from."""
+        held, self._hanging = self._hanging, []
+        for rule, sock, context in held:
+            if id(sock) not in rule.held:
+                continue
+            if has_gone(sock):
+                del rule.held[id(sock)]
+                self._server.turn_away(sock, context)
+            else:
+                self._hanging.append((rule, sock, context))
+        if self._hanging:
+            self._look_later()

@@ -13,9 +13,15 @@ from pykafka_broker.broker.waiting.future import Slices
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponse
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -146,3 +152,22 @@ def test_nor_has_one_that_is_made_anew_twice(tmp_path: Path) -> None:
     while node.next:
         node.counted_turn()
     assert sum(name == "many" for name, _ in node.broker.services.logs.partitions()) == 1000
+
+
+def test_a_transaction_in_very_many_partitions_ends_in_slices(tmp_path: Path) -> None:
+    node = broker(tmp_path)
+    node.call(FindCoordinatorRequest("x", 1), 2)
+    longest = []
+    for count in (100, 800):
+        name = f"x{count}"
+        node.answered(CreateTopicsRequest([CreatableTopic(name, count, 1)], 1000), 7)
+        owned = node.answered(InitProducerIdRequest(name, 60_000), 1)
+        producer = name, owned.producer_id, owned.producer_epoch
+        node.answered(AddPartitionsToTxnRequest([], *producer, [AddPartitionsToTxnTopic(name, [*range(count)])]), 3)
+        turns = node.calls(EndTxnRequest(*producer, True), 3)
+        assert not node.reply.error_code
+        logs = node.broker.services.logs
+        ends = [logs.get(name, index).log_end_offset for index in range(count)]
+        assert ends == [1] * count, "the answer comes when all have their marker"
+        longest.append(max(turns))
+    assert longest[1] < 3 * longest[0]

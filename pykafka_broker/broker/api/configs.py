@@ -27,6 +27,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.encoded_reply import EncodedReply, Portions
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Steps, then
@@ -66,7 +67,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages import alter_configs_response as replaced
 from pykafka_broker.protocol.messages import incremental_alter_configs_response as changed
 from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsRequest
-from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest
+from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from pykafka_broker.protocol.messages.describe_configs_response import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
@@ -79,7 +80,6 @@ from pykafka_broker.protocol.messages.list_config_resources_response import (
     ConfigResource,
     ListConfigResourcesResponse,
 )
-from pykafka_broker.steps import Pace
 
 ROOT = "root"
 PACKAGE = "pykafka_broker"
@@ -92,7 +92,7 @@ LEVELS = {
     "FATAL": logging.CRITICAL,
 }
 _SOURCES_FROM = 1
-_LIKE_ITEMS = 100  # all configs of a topic take as long as so many items of `Pace`
+_LIKE_ITEMS = 60  # configs that are found take as long as so many items of `Pace`, and as two more each
 _SCOPES: Mapping[int, str] = {
     ConfigResourceType.TOPIC: "topic",
     ConfigResourceType.BROKER: "broker",
@@ -173,7 +173,7 @@ def check_level(name: str, level: str | None) -> None:
 @handles(ApiKey.DESCRIBE_CONFIGS)
 def describe_configs(
     services: Services, context: RequestContext, request: DescribeConfigsRequest
-) -> Answer[DescribeConfigsResponse]:
+) -> Answer[DescribeConfigsResponse | EncodedReply]:
     if any(resource.resource_type not in _LISTED for resource in request.resources):
         raise ApiError(ErrorCode.INVALID_REQUEST, MALFORMED)
     return services.slices.reply(_described(services, context, request))
@@ -181,27 +181,31 @@ def describe_configs(
 
 def _described(
     services: Services, context: RequestContext, request: DescribeConfigsRequest
-) -> Steps[DescribeConfigsResponse]:
-    results = []
-    pace = Pace()
+) -> Steps[DescribeConfigsResponse | EncodedReply]:
+    results = Portions(DescribeConfigsResponse, "results", context.api_version)
     for resource in request.resources:
-        if pace.due(_LIKE_ITEMS):
+        result = _description(services, context, request, resource)
+        if results.add(result, 2 if result.error_code else _LIKE_ITEMS + 2 * len(result.configs)):
             yield None
-        kind, name = resource.resource_type, resource.resource_name
-        try:
-            services.rights(context).require_config(AclOperation.DESCRIBE_CONFIGS, kind, name)
-            entries = _entries(services, kind, name)
-        except ApiError as error:
-            results.append(DescribeConfigsResult(error.code, error.message or "", kind, name))
-            continue
-        keys = set(resource.configuration_keys or ())
-        configs = [
-            _result(entry, request, _documentation(entry, kind, request), context.api_version)
-            for entry in entries
-            if not keys or entry.name in keys
-        ]
-        results.append(DescribeConfigsResult(0, "", kind, name, configs))
-    return DescribeConfigsResponse(results=results)
+    return results.response()
+
+
+def _description(
+    services: Services, context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+) -> DescribeConfigsResult:
+    kind, name = resource.resource_type, resource.resource_name
+    try:
+        services.rights(context).require_config(AclOperation.DESCRIBE_CONFIGS, kind, name)
+        entries = _entries(services, kind, name)
+    except ApiError as error:
+        return DescribeConfigsResult(error.code, error.message or "", kind, name)
+    keys = set(resource.configuration_keys or ())
+    configs = [
+        _result(entry, request, _documentation(entry, kind, request), context.api_version)
+        for entry in entries
+        if not keys or entry.name in keys
+    ]
+    return DescribeConfigsResult(0, "", kind, name, configs)
 
 
 def _entries(services: Services, kind: int, name: str) -> Iterable[ConfigEntry]:

@@ -25,9 +25,10 @@ from typing import Any
 from pykafka_broker.broker.api.consumer_group_heartbeat import offers
 from pykafka_broker.broker.coordinators.share_host import is_enabled
 from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.encoded_reply import EncodedReply, M, Portions
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, R, Steps, all_of, when_committed
+from pykafka_broker.broker.waiting.future import Answer, Steps, all_of, when_committed
 from pykafka_broker.cluster.authorizer import NOT_ASKED
 from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
 from pykafka_broker.coordinators.share.state import ShareKey
@@ -52,6 +53,7 @@ _NOT_FOUND_FROM = 6
 _ASSIGNOR_NAMES_FROM = 1  # of StreamsGroupDescribe
 # The states of a topology's description. No plug-in keeps descriptions here, as in a Kafka without a plug-in.
 _NOT_WANTED, _NOT_STORED = 0, 1
+_GROUP, _MEMBER, _CLASSIC_MEMBER = 3, 3, 1  # each takes as long as so many items of `Pace`
 _HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
 
 
@@ -79,15 +81,22 @@ def _filter_word(state: str) -> str:
 @handles(ApiKey.DESCRIBE_GROUPS)
 def describe_groups(
     services: Services, context: RequestContext, request: DescribeGroupsRequest
-) -> Answer[DescribeGroupsResponse]:
-    groups = []
+) -> Answer[DescribeGroupsResponse | EncodedReply]:
+    return services.slices.reply(_classic_groups(services, context, request))
+
+
+def _classic_groups(
+    services: Services, context: RequestContext, request: DescribeGroupsRequest
+) -> Steps[Answer[DescribeGroupsResponse | EncodedReply]]:
+    groups = Portions(DescribeGroupsResponse, "groups", context.api_version)
     for group_id in request.groups:
         described = _classic_group(services, context, group_id)
         described.authorized_operations = NOT_ASKED
         if described.error_code == ErrorCode.NONE and request.include_authorized_operations:
             described.authorized_operations = services.rights(context).operations(AclResourceType.GROUP, group_id)
-        groups.append(described)
-    return services.groups.shards.when_committed(DescribeGroupsResponse(groups=groups), *request.groups)
+        if groups.add(described, _GROUP + _CLASSIC_MEMBER * len(described.members)):
+            yield None
+    return services.groups.shards.when_committed(groups.response(), *request.groups)
 
 
 def _classic_group(services: Services, context: RequestContext, group_id: str) -> DescribedGroup:
@@ -107,32 +116,34 @@ def _classic_group(services: Services, context: RequestContext, group_id: str) -
 @handles(ApiKey.CONSUMER_GROUP_DESCRIBE)
 def consumer_group_describe(
     services: Services, context: RequestContext, request: ConsumerGroupDescribeRequest
-) -> Answer[consumer.ConsumerGroupDescribeResponse]:
+) -> Answer[consumer.ConsumerGroupDescribeResponse | EncodedReply]:
     def described(group_id: str) -> tuple[consumer.DescribedGroup, Iterable[str]]:
         group = services.groups.coordinator.describe_consumer(group_id)
         assignments = (each for member in group.members for each in (member.assignment, member.target_assignment))
         return group, (each.topic_name for assignment in assignments for each in assignment.topic_partitions)
 
     enabled, response = offers(services, "consumer"), consumer.ConsumerGroupDescribeResponse
-    return _describe_each(services, context, request, enabled, described, consumer.DescribedGroup, response)
+    steps = _describe_each(services, context, request, enabled, described, consumer.DescribedGroup, response)
+    return services.slices.reply(steps)
 
 
 @handles(ApiKey.SHARE_GROUP_DESCRIBE)
 def share_group_describe(
     services: Services, context: RequestContext, request: ShareGroupDescribeRequest
-) -> Answer[share.ShareGroupDescribeResponse]:
+) -> Answer[share.ShareGroupDescribeResponse | EncodedReply]:
     def described(group_id: str) -> tuple[share.DescribedGroup, Iterable[str]]:
         group = services.groups.coordinator.describe_share(group_id)
         return group, (each.topic_name for member in group.members for each in member.assignment.topic_partitions)
 
     enabled, response = is_enabled(services.image.features), share.ShareGroupDescribeResponse
-    return _describe_each(services, context, request, enabled, described, share.DescribedGroup, response)
+    steps = _describe_each(services, context, request, enabled, described, share.DescribedGroup, response)
+    return services.slices.reply(steps)
 
 
 @handles(ApiKey.STREAMS_GROUP_DESCRIBE)
 def streams_group_describe(
     services: Services, context: RequestContext, request: StreamsGroupDescribeRequest
-) -> Answer[streams.StreamsGroupDescribeResponse]:
+) -> Answer[streams.StreamsGroupDescribeResponse | EncodedReply]:
     def described(group_id: str) -> tuple[streams.DescribedGroup, Iterable[str]]:
         group = services.groups.coordinator.describe_streams(group_id)
         topics: list[str] = []
@@ -145,7 +156,8 @@ def streams_group_describe(
         return group, topics
 
     enabled, response = offers(services, "streams"), streams.StreamsGroupDescribeResponse
-    return _describe_each(services, context, request, enabled, described, streams.DescribedGroup, response)
+    steps = _describe_each(services, context, request, enabled, described, streams.DescribedGroup, response)
+    return services.slices.reply(steps)
 
 
 def _describe_each(
@@ -155,15 +167,15 @@ def _describe_each(
     enabled: bool,
     described: Callable[[str], tuple[Any, Iterable[str]]],
     kind: type[Any],
-    response: Callable[..., R],
-) -> Answer[R]:
+    response: type[M],
+) -> Steps[Answer[M | EncodedReply]]:
     """Answer with a description or an error for each group.
 
     Args:
         described: returns a group's description, and the topics that a client must have the right to describe.
         kind: the class of a description, whose first fields are error code, error message and group id.
     """
-    groups = []
+    groups = Portions(response, "groups", context.api_version)
     for group_id in request.group_ids:
         try:
             if not enabled:
@@ -172,7 +184,8 @@ def _describe_each(
             if not group_id:
                 raise ApiError(ErrorCode.INVALID_GROUP_ID)
             services.groups.require(group_id)
-            group, topics = described(group_id)
+            group, named = described(group_id)
+            topics = list(named)
             if not all(
                 services.allows(context, AclOperation.DESCRIBE, AclResourceType.TOPIC, topic)
                 for topic in dict.fromkeys(topics)
@@ -182,9 +195,10 @@ def _describe_each(
             if request.include_authorized_operations:
                 group.authorized_operations = services.rights(context).operations(AclResourceType.GROUP, group_id)
         except ApiError as error:
-            group = kind(error.code, error.message, group_id)
-        groups.append(group)
-    return services.groups.shards.when_committed(response(groups=groups), *request.group_ids)
+            group, topics = kind(error.code, error.message, group_id), []
+        if groups.add(group, _GROUP + _MEMBER * len(group.members) + len(topics)):
+            yield None
+    return services.groups.shards.when_committed(groups.response(), *request.group_ids)
 
 
 @handles(ApiKey.DELETE_GROUPS)

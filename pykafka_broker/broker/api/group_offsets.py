@@ -25,9 +25,10 @@ from typing import Any
 
 from pykafka_broker.broker.api.consumer_group_heartbeat import may_lack_groups
 from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.encoded_reply import EncodedReply, Portions
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, then
+from pykafka_broker.broker.waiting.future import Answer, Steps, then
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -63,6 +64,7 @@ _ZOOKEEPER = 0  # version
 _WHOLE_ERROR_FROM = 2
 _GROUPS_FROM = 8
 _TOPIC_IDS_FROM = 10
+_GROUP, _OFFSETS_AN_ITEM = 3, 2  # a group takes as long as so many items of `Pace`, and so do so many offsets
 _READ_GROUP = (AclOperation.READ, AclResourceType.GROUP)
 _READ_TOPIC = (AclOperation.READ, AclResourceType.TOPIC)
 _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -137,15 +139,31 @@ def _failed_commit(topic: OffsetCommitRequestTopic, code: ErrorCode) -> OffsetCo
 @handles(ApiKey.OFFSET_FETCH)
 def offset_fetch(
     services: Services, context: RequestContext, request: OffsetFetchRequest
-) -> Answer[OffsetFetchResponse]:
-    asked = request.groups if context.api_version >= _GROUPS_FROM else [_only_group(request)]
-    groups = [_fetch(services, context, group, request) for group in asked]
-    # A client without the right to a group must not have records appended for the group.
-    allowed = [group.group_id for group in groups if group.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED]
+) -> Answer[OffsetFetchResponse | EncodedReply]:
+    if context.api_version >= _GROUPS_FROM:
+        return services.slices.reply(_fetched(services, context, request))
+    group = _fetch(services, context, _only_group(request), request)
+    allowed = _readable_groups([group])
     services.groups.confirm_offsets_by_append(*allowed)
-    is_old = context.api_version < _GROUPS_FROM
-    response = _old_response(groups[0], request, context) if is_old else OffsetFetchResponse(groups=groups)
-    return services.groups.shards.when_committed(response, *allowed)
+    return services.groups.shards.when_committed(_old_response(group, request, context), *allowed)
+
+
+def _fetched(
+    services: Services, context: RequestContext, request: OffsetFetchRequest
+) -> Steps[Answer[OffsetFetchResponse | EncodedReply]]:
+    answer, allowed = Portions(OffsetFetchResponse, "groups", context.api_version), list[str]()
+    for asked in request.groups:
+        group = _fetch(services, context, asked, request)
+        allowed += _readable_groups([group])
+        if answer.add(group, _GROUP + sum(len(topic.partitions) for topic in group.topics) // _OFFSETS_AN_ITEM):
+            yield None
+    services.groups.confirm_offsets_by_append(*allowed)
+    return services.groups.shards.when_committed(answer.response(), *allowed)
+
+
+def _readable_groups(groups: list[OffsetFetchResponseGroup]) -> list[str]:
+    """Return the ids without those that the client has no right to, for which no record may be appended."""
+    return [group.group_id for group in groups if group.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED]
 
 
 def _only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:

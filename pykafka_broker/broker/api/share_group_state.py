@@ -13,9 +13,10 @@ from typing import Any
 
 from pykafka_broker.broker.coordinators.share_host import is_enabled
 from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.encoded_reply import EncodedReply, M, Portions
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, R, when_committed
+from pykafka_broker.broker.waiting.future import Answer, Steps, when_committed
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.coordinators.share.state import ShareKey, StateRun
 from pykafka_broker.errors import NOT_HOSTED, ApiError
@@ -32,6 +33,7 @@ from pykafka_broker.protocol.messages.initialize_share_group_state_request impor
 from pykafka_broker.protocol.messages.read_share_group_state_request import ReadShareGroupStateRequest
 from pykafka_broker.protocol.messages.read_share_group_state_summary_request import ReadShareGroupStateSummaryRequest
 from pykafka_broker.protocol.messages.write_share_group_state_request import WriteShareGroupStateRequest
+from pykafka_broker.steps import Pace
 
 StateRequest = (
     InitializeShareGroupStateRequest
@@ -40,6 +42,8 @@ StateRequest = (
     | DeleteShareGroupStateRequest
     | ReadShareGroupStateSummaryRequest
 )
+_STATE = 4  # a share partition takes as long as so many items of `Pace`
+_MOST_OF_A_TOPIC = 50_000  # items; of more the topic is in the answer several times
 _STATE_BATCH_BYTES = 20
 _SMALL_BYTES = 4096  # always fit into a record
 _TOO_LARGE = (
@@ -60,8 +64,8 @@ def _answer(
     act: Callable[[ShareKey, Any], Any],
     partition_result: Callable[..., Any],
     topic_result: Callable[[bytes, list[Any]], Any],
-    response: Callable[[list[Any]], R],
-) -> Answer[R]:
+    response: type[M],
+) -> Answer[M | EncodedReply]:
     """Answer a broker's request share partition by share partition; a request without a group gets no results.
 
     Args:
@@ -84,22 +88,37 @@ def _answer(
             message = error.message or _MESSAGES.get(error.code)
             return partition_result(partition=key.partition, error_code=error.code, error_message=message)
 
-    keys: list[ShareKey] = []
-    results = []
-    topics: Iterable[Any] = request.topics
-    for topic in topics:
-        topic_id = bytes(topic.topic_id)
-        of_topic = [ShareKey(request.group_id, topic_id, asked.partition) for asked in topic.partitions]
-        keys += of_topic
-        if request.group_id:
-            results.append(topic_result(topic_id, list(map(result, of_topic, topic.partitions))))
-    return when_committed(response(results), services.shares.committed(keys))
+    def steps() -> Steps[Answer[M | EncodedReply]]:
+        keys: list[ShareKey] = []
+        results, pace = Portions(response, "results", context.api_version), Pace()
+        topics: Iterable[Any] = request.topics
+        for topic in topics:
+            topic_id = bytes(topic.topic_id)
+            of_topic = [ShareKey(request.group_id, topic_id, asked.partition) for asked in topic.partitions]
+            keys += of_topic
+            if not request.group_id:
+                continue
+            found, items = list[Any](), 0
+            for key, asked in zip(of_topic, topic.partitions, strict=True):
+                found.append(result(key, asked))
+                of_state = _STATE + len(getattr(found[-1], "state_batches", ()))
+                items += of_state
+                if items > _MOST_OF_A_TOPIC:
+                    results.add(topic_result(topic_id, found), items)
+                    found, items = [], 0
+                if pace.due(of_state):
+                    yield None
+            if (found or not of_topic) and results.add(topic_result(topic_id, found), items):
+                yield None
+        return when_committed(results.response(), services.shares.committed(keys))
+
+    return services.slices.reply(steps(), outlives_client=True)
 
 
 @handles(ApiKey.INITIALIZE_SHARE_GROUP_STATE)
 def initialize_state(
     services: Services, context: RequestContext, request: InitializeShareGroupStateRequest
-) -> Answer[initialized.InitializeShareGroupStateResponse]:
+) -> Answer[initialized.InitializeShareGroupStateResponse | EncodedReply]:
     def act(key: ShareKey, asked: Any) -> initialized.PartitionResult:
         if asked.state_epoch < 0 and services.config.is_of_4_4:
             raise ApiError(ErrorCode.INVALID_REQUEST, "The state epoch cannot be a negative number.")
@@ -113,7 +132,7 @@ def initialize_state(
 @handles(ApiKey.READ_SHARE_GROUP_STATE)
 def read_state(
     services: Services, context: RequestContext, request: ReadShareGroupStateRequest
-) -> Answer[read.ReadShareGroupStateResponse]:
+) -> Answer[read.ReadShareGroupStateResponse | EncodedReply]:
     def act(key: ShareKey, asked: Any) -> read.PartitionResult:
         state = services.shares.read_here(key, asked.leader_epoch)
         batches = [read.StateBatch(*run) for run in state.runs]
@@ -128,7 +147,7 @@ def read_state(
 @handles(ApiKey.WRITE_SHARE_GROUP_STATE)
 def write_state(
     services: Services, context: RequestContext, request: WriteShareGroupStateRequest
-) -> Answer[written.WriteShareGroupStateResponse]:
+) -> Answer[written.WriteShareGroupStateResponse | EncodedReply]:
     def act(key: ShareKey, asked: Any) -> written.PartitionResult:
         size = len(asked.state_batches) * _STATE_BATCH_BYTES
         if size > _SMALL_BYTES and size > services.node.topic_config(SHARE_GROUP_STATE).max_message_bytes:
@@ -156,7 +175,7 @@ def write_state(
 @handles(ApiKey.DELETE_SHARE_GROUP_STATE)
 def delete_state(
     services: Services, context: RequestContext, request: DeleteShareGroupStateRequest
-) -> Answer[deleted.DeleteShareGroupStateResponse]:
+) -> Answer[deleted.DeleteShareGroupStateResponse | EncodedReply]:
     def act(key: ShareKey, asked: Any) -> deleted.PartitionResult:
         services.shares.delete(key)
         return deleted.PartitionResult(key.partition)
@@ -168,7 +187,7 @@ def delete_state(
 @handles(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY)
 def read_summary(
     services: Services, context: RequestContext, request: ReadShareGroupStateSummaryRequest
-) -> Answer[summed_up.ReadShareGroupStateSummaryResponse]:
+) -> Answer[summed_up.ReadShareGroupStateSummaryResponse | EncodedReply]:
     def act(key: ShareKey, asked: Any) -> summed_up.PartitionResult:
         state = services.shares.known(key).summary(key)
         if state is None:

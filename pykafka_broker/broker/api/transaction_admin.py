@@ -24,6 +24,7 @@ from collections.abc import Callable
 
 from pykafka_broker.broker.coordinators.transaction_markers import write_marker
 from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.encoded_reply import EncodedReply, Portions
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Future, Steps, when_committed
@@ -60,6 +61,8 @@ from pykafka_broker.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from pykafka_broker.steps import Pace
 
 _NO_VERSION = -1  # of transactions
+_TRANSACTION, _ENTRIES_AN_ITEM = 2, 2  # items of `Pace` for a transaction, and partitions of it for one item
+_MOST_OF_A_TOPIC = 50_000  # partitions and producers; of more the topic is in the answer several times
 _LIKE_ITEMS = 40  # a marker takes as long as so many items of `Pace`
 
 
@@ -128,11 +131,19 @@ def _senseless(markers: Markers) -> ErrorCode | None:
 @handles(ApiKey.DESCRIBE_TRANSACTIONS)
 def describe_transactions(
     services: Services, context: RequestContext, request: DescribeTransactionsRequest
-) -> Answer[DescribeTransactionsResponse]:
-    response = DescribeTransactionsResponse(
-        transaction_states=[_state(services, context, name) for name in request.transactional_ids]
-    )
-    return services.transactions.shards.when_committed(response, *request.transactional_ids)
+) -> Answer[DescribeTransactionsResponse | EncodedReply]:
+    return services.slices.reply(_states(services, context, request))
+
+
+def _states(
+    services: Services, context: RequestContext, request: DescribeTransactionsRequest
+) -> Steps[Answer[DescribeTransactionsResponse | EncodedReply]]:
+    states = Portions(DescribeTransactionsResponse, "transaction_states", context.api_version)
+    for name in request.transactional_ids:
+        state = _state(services, context, name)
+        if states.add(state, _TRANSACTION + sum(len(topic.partitions) for topic in state.topics) // _ENTRIES_AN_ITEM):
+            yield None
+    return services.transactions.shards.when_committed(states.response(), *request.transactional_ids)
 
 
 def _state(services: Services, context: RequestContext, name: str) -> TransactionState:
@@ -193,16 +204,28 @@ def _matcher(pattern: str | None) -> Callable[[str], bool] | None:
 @handles(ApiKey.DESCRIBE_PRODUCERS)
 def describe_producers(
     services: Services, context: RequestContext, request: DescribeProducersRequest
-) -> DescribeProducersResponse:
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                topic.name,
-                [_partition(services, context, topic.name, partition) for partition in topic.partition_indexes],
-            )
-            for topic in request.topics
-        ]
-    )
+) -> Answer[DescribeProducersResponse | EncodedReply]:
+    return services.slices.reply(_topics(services, context, request))
+
+
+def _topics(
+    services: Services, context: RequestContext, request: DescribeProducersRequest
+) -> Steps[DescribeProducersResponse | EncodedReply]:
+    topics, pace = Portions(DescribeProducersResponse, "topics", context.api_version), Pace()
+    for topic in request.topics:
+        partitions, items = list[PartitionResponse](), 0
+        for index in topic.partition_indexes:
+            partition = _partition(services, context, topic.name, index)
+            partitions.append(partition)
+            items += 1 + len(partition.active_producers)
+            if items > _MOST_OF_A_TOPIC:
+                topics.add(TopicResponse(topic.name, partitions), items)
+                partitions, items = [], 0
+            if pace.due(1 + len(partition.active_producers)):
+                yield None
+        if (partitions or not topic.partition_indexes) and topics.add(TopicResponse(topic.name, partitions), items):
+            yield None
+    return topics.response()
 
 
 def _partition(services: Services, context: RequestContext, topic: str, partition: int) -> PartitionResponse:

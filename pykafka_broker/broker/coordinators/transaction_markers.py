@@ -21,7 +21,7 @@ from pykafka_broker.broker.channels import RequestBatcher
 from pykafka_broker.broker.coordinators.shards import CoordinatorShards
 from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.partition import Partition
-from pykafka_broker.broker.waiting.future import DONE, Future, all_of
+from pykafka_broker.broker.waiting.future import DONE, PARTITIONS_A_SLICE, Future, Steps, all_of
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.coordinators.transactions.coordinator import Markers, TransactionCoordinator
 from pykafka_broker.errors import ApiError
@@ -173,6 +173,7 @@ class PendingCompletion:
         "markers",
         "refused",
         "requests",
+        "writing",
         "written",
     )
 
@@ -181,7 +182,8 @@ class PendingCompletion:
         self.coordinator = coordinator
         self.markers = markers
         self.done: set[PartitionKey] = set()  # partitions that have their marker, or need none
-        self.written: tuple[tuple[Partition, Future[None]], ...] = ()  # markers in partitions led here, and commits
+        self.written: list[tuple[Partition, Future[None]]] = []  # markers in partitions led here, and commits
+        self.writing = DONE  # the work on the markers of this try, which goes on in slices
         self.requests: list[MarkerRequest] = []  # to other brokers
         self.refused: dict[PartitionKey, str] = {}  # the reasons at this try
         self.logged_refusals = ""  # as last logged, so that each text is logged once
@@ -191,6 +193,10 @@ class PendingCompletion:
     @property
     def name(self) -> str:
         return self.markers.transactional_id
+
+    def synced_here(self) -> Future[None]:
+        """Return a future that is done when the markers in partitions with a single replica are committed."""
+        return all_of(*(commit for partition, commit in self.written if partition.followers is None))
 
 
 Step = Callable[[PendingCompletion], None]  # raises ApiError
@@ -237,7 +243,9 @@ class TransactionMarkerManager:
         ending = self._endings.get(transactional_id)
         if ending is None:
             return DONE
-        return all_of(*(commit for partition, commit in ending.written if partition.followers is None))
+        if not ending.writing.done:
+            return ending.writing.then(lambda _: ending.synced_here())
+        return ending.synced_here()
 
     def forget(self, transactional_ids: Iterable[str]) -> None:
         """Forget the ends of transactions that have a new coordinator: it begins again with their markers."""
@@ -279,7 +287,7 @@ class TransactionMarkerManager:
             return
         log.warning("the end of transaction %s can't be committed: %s", ending.name, commits.error)
         ending.done.clear()  # any of the markers may be lost
-        ending.written = ()
+        ending.written = []
         self._retry_later(ending, MARKER_RETRY_MS)
 
     def _retry_later(self, ending: PendingCompletion, delay_ms: int) -> None:
@@ -288,9 +296,17 @@ class TransactionMarkerManager:
 
     def _write(self, ending: PendingCompletion) -> None:
         """Write or send the missing markers. A partition that refuses does not delay the others."""
+        ending.writing = self._node.slices.unasked(self._written(ending))
+
+    def _written(self, ending: PendingCompletion) -> Steps[None]:
+        """Do the same in slices: the first marker of a partition may make the files of its log."""
         ending.refused = {}
         away: dict[int, list[PartitionKey]] = {}
-        for each in sorted(ending.markers.partitions - ending.done):
+        for count, each in enumerate(sorted(ending.markers.partitions - ending.done), 1):
+            if not count % PARTITIONS_A_SLICE:
+                yield None
+                if self._endings.get(ending.name) is not ending:
+                    return  # forgotten: another node is the coordinator
             leader = self._node.other_leader(*each)
             if leader is None:
                 self._write_here(ending, each)
@@ -306,7 +322,7 @@ class TransactionMarkerManager:
     def _write_here(self, ending: PendingCompletion, partition: PartitionKey) -> None:
         try:
             where = write_marker(self._node, *partition, ending.markers, self._offsets_decided)
-            ending.written = (*ending.written, where)
+            ending.written.append(where)
             ending.done.add(partition)
         except ApiError as error:
             if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted meanwhile: no marker is needed

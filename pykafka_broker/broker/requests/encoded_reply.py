@@ -1,16 +1,25 @@
-"""Answers that are asked for again and again. Rule: a cached answer holds until the metadata image changes, not longer.
+"""Answers as bytes: those that are asked for again and again, and those that are too long for one turn.
 
-Spark and the Java clients ask for ApiVersions and Metadata all the time; the bytes of an answer are made once. An
-answer that tells of more than the metadata (ends of logs) fills that in each time (`current`).
+Rule: a cached answer holds until the metadata image changes, not longer. Spark and the Java clients ask for ApiVersions
+and Metadata all the time; the bytes of an answer are made once. An answer that tells of more than the metadata (ends of
+logs) fills that in each time (`current`).
+
+A short request may ask for a very long answer, for instance by naming one large group thousands of times. `Portions`
+encodes such an answer while it grows, and refuses what would be longer than the longest request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from pykafka_broker.cluster.image import MetadataImage
-from pykafka_broker.protocol.runtime import Pieces
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.runtime import Message, Pieces, uvarint
+from pykafka_broker.steps import Pace
+
+MOST_ANSWER_BYTES = 100 << 20  # as many as a request may have, unless `socket.request.max.bytes` says otherwise
 
 
 class EncodedReply:
@@ -84,3 +93,62 @@ class ReplyCache:
         self._replies.clear()
         self._bytes = 0
         self._generation = image.generation
+
+
+M = TypeVar("M", bound=Message)
+
+
+class Portions(Generic[M]):
+    """The elements of an answer, encoded a portion at a time; an answer of one portion stays a message.
+
+    kind: the response, whose last field is the array `field` in this version; its other fields have their defaults.
+    """
+
+    def __init__(self, kind: type[M], field: str, version: int) -> None:
+        self._kind, self._field, self._version = kind, field, version
+        self._elements: list[Any] = []  # not encoded yet
+        self._encoded: list[bytes] = []
+        self._count = self._bytes = 0
+        self._pace = Pace()
+
+    def add(self, element: Any, items: int = 1) -> bool:
+        """Add an element that takes as long as `items` of `Pace`; return whether to yield before the next one.
+
+        Raises:
+            ApiError: the answer would be too long.
+        """
+        self._elements.append(element)
+        if not self._pace.due(items):
+            return False
+        self._encode()
+        return True
+
+    def response(self) -> M | EncodedReply:
+        """Return the answer with all elements."""
+        if not self._encoded:
+            return self._message()
+        self._encode()
+        start, count, end = self._around(self._count)
+        return EncodedReply(b"".join([start, count, *self._encoded, end]))
+
+    def _message(self) -> M:
+        return self._kind(**{self._field: self._elements})
+
+    def _encode(self) -> None:
+        start, count, end = self._around(len(self._elements))
+        whole = self._message().encode(self._version)
+        self._count += len(self._elements)
+        self._elements = []
+        self._encoded.append(whole[len(start) + len(count) : len(whole) - len(end)])
+        self._bytes += len(self._encoded[-1])
+        if self._bytes > MOST_ANSWER_BYTES:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, f"The answer would have more than {MOST_ANSWER_BYTES} bytes: ask for less."
+            )
+
+    def _around(self, count: int) -> tuple[bytes, bytes, bytes]:
+        """Return the bytes before the array, those of its length, and those behind its elements."""
+        empty = self._kind().encode(self._version)
+        if self._kind.FLEXIBLE_FROM is None or self._version < self._kind.FLEXIBLE_FROM:
+            return empty[:-4], count.to_bytes(4, "big"), b""
+        return empty[:-2], uvarint(count + 1), empty[-1:]

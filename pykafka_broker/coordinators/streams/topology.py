@@ -138,6 +138,9 @@ ASSIGNMENT_DELAYED = 5
 MISSING_CLIENT_TAGS = 6  # since version 1 of the request
 
 NAMED_IN_A_STATUS = 3
+# Tasks of a topology. Kafka has no such limit, but can't store the assignment of a few times as many either: a short
+# request that names a wide topic in each of its subtopologies would hold up all clients for minutes.
+MOST_TASKS = 50_000
 
 
 class TopicProblem(Exception):
@@ -211,6 +214,9 @@ class _Configuration:
                 (topic.name for topic in each.state_changelog_topics), self._widest_source(each)
             )
         task_counts = {each.subtopology_id: self._widest_source(each) for each in self._subtopologies}
+        tasks = sum(task_counts.values())
+        if tasks > MOST_TASKS:
+            raise _invalid(f"The topology has {tasks} tasks; {MOST_TASKS} are the most.")
         stateful = [each.subtopology_id for each in self._subtopologies if each.state_changelog_topics]
         missing = self._missing()
         problem = None

@@ -177,6 +177,21 @@ def test_who_connects_is_refused_or_waits(broker: KafkaBroker) -> None:
     assert not is_refused(broker)
 
 
+def test_a_client_that_hangs_and_goes_is_forgotten(broker: KafkaBroker) -> None:
+    fault = broker.faults.add(connect="hang")
+    staying, going = Client(broker, "staying"), Client(broker, "going")
+    going.send(VERSIONS, 3)
+    fault.wait(2)
+    going.close()
+    deadline = time.monotonic() + 10
+    while fault.describe()["held"] > 1 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert fault.describe()["held"] == 1
+    fault.remove()
+    assert staying.ask(VERSIONS, 3) is not None
+    staying.close()
+
+
 def is_refused(broker: KafkaBroker) -> bool:
     """Return whether a new client is refused or gets no answer."""
     try:

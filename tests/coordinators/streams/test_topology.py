@@ -12,6 +12,7 @@ from pykafka_broker.coordinators.streams.topology import (
     INCORRECTLY_PARTITIONED_TOPICS,
     MISSING_INTERNAL_TOPICS,
     MISSING_SOURCE_TOPICS,
+    MOST_TASKS,
     ConfiguredTopology,
     as_stored,
     configure,
@@ -215,3 +216,11 @@ def test_nothing_is_done_for_each_pair_of_parts() -> None:
         sys.settrace(None)
     assert len(found.task_counts) == count
     assert lines < 200 * count
+
+
+def test_a_topology_has_a_bounded_number_of_tasks() -> None:
+    wide = [Subtopology(str(number), ["wide"]) for number in range(MOST_TASKS // 1000)]
+    assert sum(configured(TopicTable(wide=1000), *wide).task_counts.values()) == MOST_TASKS
+    with pytest.raises(ApiError) as refused:
+        configured(TopicTable(wide=1001), *wide)
+    assert refused.value.code is ErrorCode.STREAMS_INVALID_TOPOLOGY
