@@ -249,7 +249,8 @@ class MetadataLeader(MetadataSource):
             self.commit(decision.records)
             reply = decision.reply
         except ApiError as error:
-            reply = SPECS[ApiKey(request.API_KEY)].response_class().failed(request, error.code, error.message)
+            response = SPECS[ApiKey(request.API_KEY)].response_class()
+            reply = response.failed(request, error.code, error.message, response.MAX_VERSION)
         deliver(on_reply, reply)
 
     def decide(self, request: Message) -> Decision[Any]:
