@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Producer
 from kafka import KafkaProducer
 
 from interop.java_tools import JavaTools, Outcome
+from interop.kafka_cluster import OURS, THEIRS, KafkaCluster, Kind
 from interop.quota_requests import (
     VERSIONS,
     Quotas,
@@ -35,6 +36,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
 from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
@@ -42,6 +44,12 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.protocol.messages.streams_group_heartbeat_request import (
+    StreamsGroupHeartbeatRequest,
+    Subtopology,
+    TopicInfo,
+    Topology,
+)
 from pykafka_broker.testing import KafkaBroker
 
 WINDOWS = {"quota.window.num": "3", "controller.quota.window.num": "3"}
@@ -243,6 +251,51 @@ def test_topics_that_are_named_stay_missing_while_there_is_a_debt(quotas: Quotas
         assert answer.throttle_time_ms == 0
     with RawClient(broker.bootstrap_servers) as other:
         eventually(lambda: [name for name in names if name in _topics(other)], names[:2])
+
+
+def test_internal_topics_of_an_application_stay_missing_while_there_is_a_debt(quotas: Quotas, broker: Target) -> None:
+    source, client = quotas.topic(), quotas.client(controller_mutation_rate=0.1)
+    group = str(client.client_id)
+    logs = [TopicInfo(f"{group}-log-{number}") for number in range(4)]
+    topology = Topology(0, [Subtopology("0", [source], state_changelog_topics=logs)])
+    new = StreamsGroupHeartbeatRequest(
+        group, "m" * 22, 0, -1, None, None, 60_000, topology, [], [], [], process_id="p", client_tags=[]
+    )
+    eventually(lambda: client.call(FindCoordinatorRequest(group), 3).error_code, 0)
+    beat = StreamsGroupHeartbeatRequest(group, "m" * 22, 0, -1)
+
+    def told() -> str:
+        answer = client.call(beat if beat.member_epoch else new, 0)
+        beat.member_epoch = answer.member_epoch or beat.member_epoch
+        assert answer.throttle_time_ms == 0
+        return " ".join(status.status_detail for status in answer.status or ())
+
+    eventually(lambda: told().count("(The throttling quota has been exceeded.)") > 0, True)
+    with RawClient(broker.bootstrap_servers) as other:
+        assert 0 < len({topic.name for topic in logs} & {*_topics(other)}) < 4
+
+
+@pytest.mark.parametrize("kinds", [(OURS, OURS), (OURS, THEIRS), (THEIRS, OURS)], ids=str)
+def test_the_quota_counts_where_the_controller_is_another_node(tmp_path: Path, kinds: tuple[Kind, Kind]) -> None:
+    controller, broker = kinds
+    with KafkaCluster(tmp_path, controllers=[controller], brokers=[broker], config=WINDOWS) as cluster:
+        quotas = Quotas(cluster.broker(1).address)
+        client, other = quotas.client(controller_mutation_rate=0.1), RawClient(quotas.bootstrap)
+        time.sleep(1)  # until every node has the quota
+        names = [f"t{number}" for number in range(4)]
+        for name in names:
+            answer = client.call(MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=True), 9)
+            assert answer.throttle_time_ms == 0
+        eventually(lambda: [name for name in names if name in _topics(other)], names[:1])
+        answer = client.call(creating("u"), 5)
+        assert (answer.topics[0].error_code, answer.throttle_time_ms > 3000) == (0, True)
+        began = time.monotonic()
+        assert other.call(creating("v"), 7).topics[0].error_code == 0
+        assert time.monotonic() - began < 2
+        client.socket.settimeout(1)
+        with pytest.raises(TimeoutError):
+            client.call(VERSIONS, 3)
+        quotas.close()
 
 
 def _topics(client: RawClient) -> list[str | None]:

@@ -303,6 +303,21 @@ FOUND: dict[str, list[Step]] = {
     "markers-for-no-partitions": [
         create("§a"), create("§b"), marked(a=[0], b=[]), marked(b=[]), marked(),
     ],
+    "markers-of-several-producers": [
+        sized(a=2, b=2), *(Step("WriteTxnMarkers", 1, {"markers": [{
+            "producer_id": producer_id, "producer_epoch": epoch, "transaction_result": False,
+            "coordinator_epoch": coordinator_epoch,
+            "topics": [{"name": f"§{name}", "partition_indexes": [*indexes]} for name, indexes in topics.items()],
+        } for producer_id, epoch, coordinator_epoch, topics in several]}) for several in (
+            [(5, 0, 0, {}), (6, 0, 0, {"a": [0]})], [(5, 0, 0, {"a": []}), (6, 0, 0, {"b": [0]})],
+            [(5, 0, 0, {"none": [0]}), (6, 0, 0, {"a": [0]})], [(5, 0, 0, {"none": [0]}), (6, 0, 0, {"a": [7]})],
+            [(5, 0, 0, {"a": [0]}), (6, 0, 0, {"none": [0]}), (7, 0, 0, {"b": [1, 0]})],
+            [(5, 0, 0, {"none": [0]}), (6, 0, 0, {})], [(5, 0, 0, {"a": [0, 7], "none": [0], "b": [0]})],
+            [(5, 0, 0, {"a": [0]}), (5, 0, 0, {"b": [0]})], [(5, 0, 0, {"none": [0]}), (5, 0, 0, {"a": [0]})],
+            [(5, 0, 3, {"a": [0]}), (5, 0, 2, {"a": [0]})], [(5, -1, 3, {"a": [0]}), (6, 0, 0, {"a": [0]})],
+            [(6, 0, 0, {"a": [0], "none": [0]}), (5, -1, 0, {"a": [0]})],
+        )),
+    ],
     "markers-of-epochs-and-versions-that-there-are-not": [
         create("§a"), *(Step("WriteTxnMarkers", 2, {"markers": [{
             "producer_id": producer_id, "producer_epoch": epoch, "transaction_result": False, "coordinator_epoch": 0,

@@ -21,17 +21,40 @@ _NAMES: dict[str, tuple[str, ...]] = {
 }
 for _name in (
     "name", "topic", "topic_id", "group_id", "member_id", "transactional_id", "producer_id", "key", "resource_type",
-    "resource_name", "feature", "id",
+    "resource_name", "feature", "id", "entity_type", "entity_name",
 ):  # fmt: skip
     _NAMES[_name] = (_name,)
-# Responses with an error of their own and answers for the items.
-_WITH_BOTH = ("AlterPartitionReassignmentsResponse", "ElectLeadersResponse", "MetadataResponse")
+# Responses with an error of their own and answers for the items, and in which versions.
+_WITH_BOTH = {
+    "AlterPartitionReassignmentsResponse": "",
+    "DescribeUserScramCredentialsResponse": "",
+    "ElectLeadersResponse": "",
+    "FetchResponse": "version < 13",
+    "ListPartitionReassignmentsResponse": "",
+    "MetadataResponse": "",
+}
+# Lists without errors that name what was asked about.
+_NAMED = {"AlterClientQuotasResponse": ("entity",), "ListPartitionReassignmentsResponse": ("topics", "partitions")}
+# Responses that do not name the items.
+_NAMELESS = ("DescribeUserScramCredentialsResponse",)
 # Responses without the topics for which the request names no partitions.
 _WITH_PARTITIONS = ("ProduceResponse", "WriteTxnMarkersResponse")
 _ERRORS = ("error_code", "partition_error_code")
 # Numbers that are -1 beside an error, whatever the schema's default.
 _UNKNOWN = ("base_offset", "high_watermark", "committed_offset", "low_watermark")
 _UNKNOWN_IN = {"FindCoordinatorResponse": ("node_id", "port"), "InitProducerIdResponse": ("producer_epoch",)}
+# What else stands beside the error of the whole response.
+_BESIDE_IT = {
+    "CreateDelegationTokenResponse": (
+        "principal_type='User'", "principal_name='ANONYMOUS'",
+        "token_requester_principal_type='User' if version >= 3 else ''",
+        "token_requester_principal_name='ANONYMOUS' if version >= 3 else ''",
+        "issue_timestamp_ms=-1", "expiry_timestamp_ms=-1", "max_timestamp_ms=-1",
+    ),
+    "DescribeClientQuotasResponse": ("entries=None",),
+    "FetchResponse": ("session_id=request.session_id if request is not None else 0",),
+    "JoinGroupResponse": ("protocol_name=None if version >= 7 else ''",),
+}  # fmt: skip
 _NOTHING_TO_ANSWER = "forgotten_topics_data"  # of Fetch: what the client no longer asks for
 
 
@@ -55,16 +78,18 @@ def failed_methods(response: Message, request: Message, module: ModuleCode) -> l
             *(f"    {line}" for line in items),
         ]
         module.typing.add("Any")
-    if not code.error(response.root):
+    error = code.error(response.root)
+    if not error:
         return items
+    both = ["request is not None", *filter(None, [_WITH_BOTH.get(response.name)])]
     module.typing |= {"Any", "Self"}
     return [
         "",
         "    @classmethod",
-        "    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:",
-        f"        answer = cls({', '.join(code.error(response.root))})",
+        "    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:",
+        f"        answer = cls({', '.join([*error, *_BESIDE_IT.get(response.name, ())])})",
         *(
-            ["        if request is not None:", "            answer.add_failed(request, code, message)"]
+            [f"        if {' and '.join(both)}:", "            answer.add_failed(request, code, message)"]
             if items and response.name in _WITH_BOTH
             else []
         ),
@@ -98,10 +123,11 @@ class _Failures:
         return bool(self.error(answer)) or any(self.answering(answer))
 
     def answering(self, answer: StructType) -> list[tuple[Field, StructType]]:
-        """Return the lists of a struct with errors in the items, or in lists of the items."""
+        """Return the lists of a struct with errors in the items, or in lists of the items, and those that are named."""
         lists = [field for field in answer.fields if field.array and field.is_struct]
         structs = [(field, self.response.structs[field.type]) for field in lists]
-        return [(field, struct) for field, struct in structs if self.holds_errors(struct)]
+        named = _NAMED.get(self.response.name, ())
+        return [(field, struct) for field, struct in structs if field.python in named or self.holds_errors(struct)]
 
     def lists(self, answer: StructType, asked: StructType, target: str, source: str) -> None:
         """Fill the lists of `target` from the lists of `source`."""
@@ -129,7 +155,8 @@ class _Failures:
 
     def identity(self, answer: StructType, asked: Field) -> tuple[str, ...] | None:
         """Return the arguments for the identity of an `item`; None if a needed identity is missing."""
-        wanted = [field for field in answer.fields if field.python in _NAMES]
+        names = {} if self.response.name in _NAMELESS else _NAMES
+        wanted = [field for field in answer.fields if field.python in names]
         found = {field.python: value for field in wanted if (value := self.value(field, asked)) is not None}
         partitions = [field.python for field in wanted if field.python in _PARTITION]
         if (wanted and not found) or any(name not in found for name in partitions):

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 from pykafka_broker.broker.metadata.metadata_source import MetadataLeader, MetadataSource, ProducerIdManager
 from pykafka_broker.broker.partitions.partition import NO_EPOCH
 from pykafka_broker.broker.partitions.replicas import Replicas
+from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.broker.waiting.future import Later, Purgatory, Slices
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.authorizer import AllowAll, Authorizer
-from pykafka_broker.cluster.controller import Spend, unlimited, usable_brokers
+from pykafka_broker.cluster.controller import usable_brokers
 from pykafka_broker.cluster.image import NO_LEADER, MetadataDelta, MetadataImage
 from pykafka_broker.cluster.topic_names import creatable_topic
 from pykafka_broker.config import BrokerConfig, TopicConfig
@@ -141,14 +142,14 @@ class ServerNode:
         """Call `subscriber` with every change of the metadata, after logs and configs have followed the change."""
         self.subscribers.append(subscriber)
 
-    def create_missing_topics(self, names: Iterable[str], spend: Spend = unlimited) -> None:
+    def create_missing_topics(self, names: Iterable[str], context: RequestContext | None = None) -> None:
         """Create topics for a client or a coordinator, if possible now; internal topics get their own settings.
 
-        Names that can't be topics stay missing without an error, and so do topics above the quota that `spend` counts.
+        Names that can't be topics stay missing without an error, and so do topics above the quota of the client.
         """
         brokers = len(usable_brokers(self.image))
         topics = [creatable_topic(name, self.config, brokers) for name in names]
-        results = self.metadata.create_topics(topics, spend)
+        results = self.metadata.create_topics(topics, context)
         refused = [each for each in results if each.error_code == ErrorCode.KAFKA_STORAGE_ERROR]
         if refused:
             all_names, why = ", ".join(each.name for each in refused), refused[0].error_message

@@ -58,21 +58,12 @@ def alter_client_quotas(
                 text = ", ".join(f"{kind}={'<default>' if name is None else name}" for kind, name in entity)
                 raise invalid_request(f"Ignoring duplicate entity ClientQuotaEntity(entries={{{text}}})")
             records += _records(controller, entity, entry.ops)
-            if len(records) > MAX_RECORDS_PER_OPERATION:
-                return Decision([], refusal(request, TooManyRecords()))
         except ApiError as error:
             code, message = error.code, error.message
+        if len(records) > MAX_RECORDS_PER_OPERATION:
+            raise TooManyRecords
         entries.append(altered.EntryData(code, message, [altered.EntityData(*part) for part in entity]))
     return Decision([] if request.validate_only else records, altered.AlterClientQuotasResponse(entries=entries))
-
-
-def refusal(request: wanted.AlterClientQuotasRequest, error: ApiError) -> altered.AlterClientQuotasResponse:
-    """Refuse every entity of a request with the same error."""
-    entries = []
-    for entry in request.entries:
-        shown = [altered.EntityData(part.entity_type, part.entity_name) for part in entry.entity]
-        entries.append(altered.EntryData(error.code, error.message, shown))
-    return altered.AlterClientQuotasResponse(entries=entries)
 
 
 def _records(controller: Controller, entity: QuotaEntity, ops: Sequence[wanted.OpData]) -> list[ApiMessageAndVersion]:

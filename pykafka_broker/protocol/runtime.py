@@ -124,10 +124,12 @@ class Message(Fields):
             raise DecodeError(f"{cls.__name__} version {version}: {error.reason} in a string") from error
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         """Return the response to a request that fails as a whole: with the error in every field for errors.
 
-        request: None where it could not be read; then only the response's own fields can say so.
+        Args:
+            request: None where it could not be read; then only the response's own fields can say so.
+            version: of the response; a few fields depend on it.
         """
         answer = cls()
         if request is not None:

@@ -75,6 +75,7 @@ class TestController(Voter):
         self.told: dict[tuple[bytes, int], bytes] = {}
         self.registration_errors: list[ErrorCode] = []
         self.topics = itertools.count(1)
+        self.throttle_ms = 0  # of creations
         self.next_producer_id = 0
 
     def answer(self, request: Any) -> Message:
@@ -121,7 +122,7 @@ class TestController(Voter):
     def _create(self, request: CreateTopicsRequest) -> Message:
         for topic in request.topics:
             self.create(topic.name)
-        return CreateTopicsResponse(topics=[CreatableTopicResult(topic.name) for topic in request.topics])
+        return CreateTopicsResponse(self.throttle_ms, [CreatableTopicResult(topic.name) for topic in request.topics])
 
     def _replace(self, request: AlterConfigsRequest) -> Message:
         done = [Replaced(0, None, r.resource_type, r.resource_name) for r in request.resources]

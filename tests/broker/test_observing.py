@@ -18,6 +18,7 @@ from pykafka_broker.protocol.messages.alter_configs_request import AlterableConf
 from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsRequest
 from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsResource as AnyConfigs
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -26,6 +27,7 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.protocol.stored.client_quota_record import ClientQuotaRecord, EntityData
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from tests.broker.observed_cluster import NODE, ObservedCluster
 from tests.broker.support import NOW, batch
@@ -108,6 +110,27 @@ def test_settings_that_replace_others_are_looked_at_too(cluster: ObservedCluster
     assert [[each.resource_name for each in asked.resources] for asked in cluster.controller.forwarded] == [["t"]]
     answer = cluster.ask(AlterConfigsRequest([replaced("8", "2")]), 2)
     assert (len(answer.responses), len(cluster.controller.forwarded)) == (1, 1)
+
+
+def test_what_a_client_needs_is_created_in_its_name(cluster: ObservedCluster) -> None:
+    cluster.start()
+    cluster.ask(MetadataRequest([MetadataRequestTopic(name="t")]), 12)
+    cluster.ask(FindCoordinatorRequest("g"), 3)
+    cluster.run()
+    assert {"t", "__consumer_offsets"} <= {*cluster.broker.node.image.topics}
+    [request] = cluster.controller.forwarded  # in an envelope, so that the client's quota counts
+    assert [topic.name for topic in request.topics] == ["t"]
+
+
+def test_a_client_is_held_up_for_as_long_as_the_controller_says(cluster: ObservedCluster) -> None:
+    cluster.start()
+    muted: list[int] = []
+    cluster.broker.services.mute = lambda connection_id, until: muted.append(until - cluster.clock.now)
+    cluster.controller.append(ClientQuotaRecord([EntityData("user", "alice")], "controller_mutation_rate", 9.0))
+    cluster.run()
+    cluster.controller.throttle_ms = 700
+    answer = cluster.ask(CreateTopicsRequest([CreatableTopic("t", 1, 1)], 1000), 7)
+    assert (answer.throttle_time_ms, muted) == (700, [700])
 
 
 def test_what_a_broker_needs_itself_is_there_a_moment_later(cluster: ObservedCluster) -> None:

@@ -50,7 +50,6 @@ from pykafka_broker.protocol.messages.describe_user_scram_credentials_request im
 )
 from pykafka_broker.protocol.messages.describe_user_scram_credentials_response import (
     DescribeUserScramCredentialsResponse,
-    DescribeUserScramCredentialsResult,
 )
 
 
@@ -106,17 +105,14 @@ def _check_rights(controller: Controller, context: RequestContext) -> None:
 def describe_client_quotas(
     services: Services, context: RequestContext, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
-    try:
-        services.authorise(context, AclOperation.DESCRIBE_CONFIGS, AclResourceType.CLUSTER)
-        entries = [
-            EntryData(
-                [EntityData(kind, name) for kind, name in entity],
-                [ValueData(key, value) for key, value in values.items()],
-            )
-            for entity, values in quotas.describe_client_quotas(services.image, request.components, request.strict)
-        ]
-    except ApiError as error:
-        return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
+    services.authorise(context, AclOperation.DESCRIBE_CONFIGS, AclResourceType.CLUSTER)
+    entries = [
+        EntryData(
+            [EntityData(kind, name) for kind, name in entity],
+            [ValueData(key, value) for key, value in values.items()],
+        )
+        for entity, values in quotas.describe_client_quotas(services.image, request.components, request.strict)
+    ]
     return DescribeClientQuotasResponse(entries=entries)
 
 
@@ -124,10 +120,7 @@ def describe_client_quotas(
 def alter_client_quotas(
     controller: Controller, context: RequestContext, request: AlterClientQuotasRequest
 ) -> Decision[AlterClientQuotasResponse]:
-    try:
-        Rights(controller.authorizer, context).require(AclOperation.ALTER_CONFIGS, AclResourceType.CLUSTER)
-    except ApiError as error:
-        return Decision([], quotas.refusal(request, error))
+    Rights(controller.authorizer, context).require(AclOperation.ALTER_CONFIGS, AclResourceType.CLUSTER)
     return quotas.alter_client_quotas(controller, request)
 
 
@@ -135,11 +128,7 @@ def alter_client_quotas(
 def describe_user_scram_credentials(
     services: Services, context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    try:
-        services.authorise(context, AclOperation.DESCRIBE, AclResourceType.CLUSTER)
-    except ApiError as error:
-        results = [DescribeUserScramCredentialsResult("", error.code, error.message) for _ in request.users or ()]
-        return DescribeUserScramCredentialsResponse(0, error.code, error.message, results)
+    services.authorise(context, AclOperation.DESCRIBE, AclResourceType.CLUSTER)
     users = None if request.users is None else [user.name for user in request.users]
     return scram.describe_user_scram_credentials(services.image, users)
 

@@ -269,11 +269,7 @@ def _failure(wanted: FetchedPartition, code: ErrorCode) -> PartitionData:
 @handles(ApiKey.FETCH)
 def fetch(services: Services, context: RequestContext, request: FetchRequest) -> Answer[FetchResponse]:
     if request.isolation_level not in _ISOLATION_LEVELS:
-        stumbled = ErrorCode.UNKNOWN_SERVER_ERROR  # which is what a real broker calls it
-        refusal = FetchResponse(error_code=stumbled, session_id=request.session_id)
-        if context.api_version < TOPIC_IDS_FROM:
-            refusal.add_failed(request, stumbled)
-        return refusal
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # which is what a real broker calls it
     attempts: type[FetchAttempt] = FetchAttempt
     if request.replica_state.replica_id >= 0 or request.replica_id >= 0:
         from pykafka_broker.broker.api.replica_fetch import (

@@ -124,7 +124,7 @@ class _Answer:
             }
         missing = [name for name in missing if name not in self._uncreatable]
         if missing:
-            self._services.node.create_missing_topics(missing, self._context.spending())
+            self._services.node.create_missing_topics(missing, self._context)
             if self._services.own.auto_creation:
                 self._not_yet = {name for name in missing if name in self._services.image.topics}
         return bool(missing)

@@ -37,6 +37,8 @@ from pykafka_broker.protocol.messages.streams_group_topology_description_update_
     StreamsGroupTopologyDescriptionUpdateResponse,
 )
 
+_QUOTA_EXCEEDED = "The throttling quota has been exceeded."
+
 
 @handles(ApiKey.STREAMS_GROUP_HEARTBEAT)
 def streams_group_heartbeat(
@@ -103,8 +105,8 @@ def _create(services: Services, context: RequestContext, topics: list[CreatableT
         if denied:
             return f"Unauthorized to CREATE on topics {', '.join(denied)}"
     failures = [
-        f"{result.name} ({result.error_message or ErrorCode(result.error_code).name})"
-        for result in services.metadata.create_topics(topics)
+        f"{result.name} ({result.error_message or _QUOTA_EXCEEDED})"  # every other error has a message
+        for result in services.metadata.create_topics(topics, context)
         if result.error_code != ErrorCode.NONE
     ]
     return f"Creation failed: {', '.join(failures)}" if failures else ""

@@ -2,8 +2,9 @@
 v0-v2 and DescribeProducers v0 (KIP-664).
 
 WriteTxnMarkers: from other brokers in Kafka; here from admin clients, to end a hanging transaction. Each partition is
-answered by itself. Versions: 2 says which transaction version the marker is of: with 2 its epoch must be above the
-producer's (KIP-1228).
+answered by itself, once for each producer: of several markers the last one counts. A marker that no batch can carry
+fails the whole request, and the markers before it are written. Versions: 2 says which transaction version the marker
+is of: with 2 its epoch must be above the producer's (KIP-1228).
 
 DescribeTransactions: all that the coordinator knows of each transactional id, also when its last transaction is over.
 While markers are being written only the partitions that lack theirs are listed. Topics that the client may not describe
@@ -32,7 +33,7 @@ from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.coordinators.transactions.coordinator import Markers, TransactionFilters, matching_transactions
 from pykafka_broker.errors import NOT_HOSTED, ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.enums import AclOperation, AclResourceType
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType, PartitionKey, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_producers_request import DescribeProducersRequest
 from pykafka_broker.protocol.messages.describe_producers_response import (
@@ -77,18 +78,30 @@ def write_txn_markers(
 
 def _written(services: Services, request: WriteTxnMarkersRequest) -> Steps[Answer[WriteTxnMarkersResponse]]:
     commits: list[Future[None]] = []
-    response = WriteTxnMarkersResponse()
+    results: dict[int, dict[PartitionKey, ErrorCode]] = {}
     pace = Pace()
     for marker in request.markers:
-        result = yield from _result(services, marker, commits, pace)
-        if result.topics:  # Kafka never answers if some markers name no partitions and others do
-            response.markers.append(result)
+        # Kafka never answers if the last marker names no partition that is here, and one before does.
+        yield from _write(services, marker, results.setdefault(marker.producer_id, {}), commits, pace)
+    response = WriteTxnMarkersResponse()
+    for producer_id, codes in results.items():
+        topics = by_topic(
+            (topic, WritableTxnMarkerPartitionResult(index, code)) for (topic, index), code in codes.items()
+        )
+        if topics:
+            named = [WritableTxnMarkerTopicResult(*topic) for topic in topics.items()]
+            response.markers.append(WritableTxnMarkerResult(producer_id, named))
     return when_committed(response, *commits)
 
 
-def _result(
-    services: Services, marker: WritableTxnMarker, commits: list[Future[None]], pace: Pace
-) -> Steps[WritableTxnMarkerResult]:
+def _write(
+    services: Services,
+    marker: WritableTxnMarker,
+    codes: dict[PartitionKey, ErrorCode],
+    commits: list[Future[None]],
+    pace: Pace,
+) -> Steps[None]:
+    """Write a marker to its partitions, and note the outcomes. Raises ApiError for a marker that no batch can carry."""
     markers = Markers(
         "",
         marker.producer_id,
@@ -98,25 +111,23 @@ def _result(
         marker.coordinator_epoch,
         marker.transaction_version,
     )
-    result = WritableTxnMarkerResult(marker.producer_id)
+    wrong = _senseless(markers)
     for topic in marker.topics:
-        partitions: list[WritableTxnMarkerPartitionResult] = []
-        if topic.partition_indexes:
-            result.topics.append(WritableTxnMarkerTopicResult(topic.name, partitions))
         for index in topic.partition_indexes:
             code = ErrorCode.NONE
             try:
-                if (wrong := _senseless(markers)) is not None:
+                if wrong is not None:
                     services.replicas.leader(topic.name, index)
                     raise ApiError(wrong)
                 _, commit = write_marker(services.node, topic.name, index, markers, services.offsets_decided)
                 commits.append(commit)
             except ApiError as error:
+                if error.code is ErrorCode.UNKNOWN_SERVER_ERROR:
+                    raise
                 code = error.code
-            partitions.append(WritableTxnMarkerPartitionResult(index, code))
+            codes[topic.name, index] = code
             if pace.due(1 if code else _LIKE_ITEMS):
                 yield None
-    return result
 
 
 def _senseless(markers: Markers) -> ErrorCode | None:

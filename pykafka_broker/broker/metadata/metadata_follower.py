@@ -25,7 +25,7 @@ from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.waiting.future import DONE, Answer, Future, R, caught
 from pykafka_broker.clock import Clock, earliest_deadline
 from pykafka_broker.cluster.authorizer import INSIDE
-from pykafka_broker.cluster.controller import Controller, Spend, unlimited
+from pykafka_broker.cluster.controller import Controller
 from pykafka_broker.cluster.image import MetadataImage, become
 from pykafka_broker.cluster.raft.observer import FollowedLog, Leader, Observer
 from pykafka_broker.cluster.records import MetadataError
@@ -54,6 +54,7 @@ _CREATION_MS = 30_000
 _RETRY_MS = 50  # of a request whose controller was not there
 _FORWARDED_MS = 30_000  # for a client's request without a timeout of its own
 _PRINCIPAL_VERSION = Struct(">h")
+_NOT_LOGGED = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 _SHARED = {ApiKey.BROKER_REGISTRATION: ApiKey.BROKER_HEARTBEAT}
 
 
@@ -287,8 +288,10 @@ class MetadataFollower(MetadataSource):
         served = self._controller.served(api_key)
         return (lowest, highest) if served is None else (max(lowest, served[0]), min(highest, served[1]))
 
-    def create_topics(self, topics: list[CreatableTopic], spend: Spend = unlimited) -> list[CreatableTopicResult]:
-        """Ask the controller for topics, and return results without errors at once.
+    def create_topics(
+        self, topics: list[CreatableTopic], context: RequestContext | None = None
+    ) -> list[CreatableTopicResult]:
+        """Ask the controller for topics, in the name of the client, and return results without errors at once.
 
         Until the log has the new topics, clients hear that a coordinator is not available, or that a topic is unknown.
         """
@@ -301,8 +304,24 @@ class MetadataFollower(MetadataSource):
             _log_failures(reply)
 
         if wanted:
-            self.ask(CreateTopicsRequest(wanted, _CREATION_MS), created, _CREATION_MS)
+            request = CreateTopicsRequest(wanted, _CREATION_MS)
+            if context is None:
+                self.ask(request, created, _CREATION_MS)
+            else:
+                self._create_for(context, request, created)
         return [CreatableTopicResult(topic.name) for topic in topics]
+
+    def _create_for(self, context: RequestContext, request: CreateTopicsRequest, created: OnReply) -> None:
+        """Ask for topics as the client of another request."""
+        lowest, highest = SPECS[ApiKey.CREATE_TOPICS].min_version, SPECS[ApiKey.CREATE_TOPICS].stable_max_version
+        _, version = self.narrowed(ApiKey.CREATE_TOPICS, lowest, highest)
+        connection, client_id = context.connection, context.client_id
+        creating = RequestContext(
+            ApiKey.CREATE_TOPICS, version, context.correlation_id, client_id, connection, context.now
+        )
+        self.relay(creating, request).add_done_callback(
+            lambda answer: created(answer.result() if answer.error is None else LinkError(str(answer.error)))
+        )
 
     # -- time
 
@@ -322,7 +341,7 @@ def _log_failures(reply: Message | LinkError) -> None:
         return
     assert isinstance(reply, CreateTopicsResponse)
     for topic in reply.topics:
-        if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+        if topic.error_code not in _NOT_LOGGED:
             reason = topic.error_message or ErrorCode(topic.error_code).name
             logger.warning("topic %s was not created: %s", topic.name, reason)
 

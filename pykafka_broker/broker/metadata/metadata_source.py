@@ -26,7 +26,6 @@ from pykafka_broker.cluster import bootstrap
 from pykafka_broker.cluster.controller import (
     Controller,
     Decision,
-    Spend,
     broker_record_version,
     partition_record_version,
     unlimited,
@@ -189,8 +188,13 @@ class MetadataSource(ABC):
         """
 
     @abstractmethod
-    def create_topics(self, topics: list[CreatableTopic], spend: Spend = unlimited) -> list[CreatableTopicResult]:
-        """Create topics for the broker; the image has the topics afterwards, or soon, or a result says why not."""
+    def create_topics(
+        self, topics: list[CreatableTopic], context: RequestContext | None = None
+    ) -> list[CreatableTopicResult]:
+        """Create topics; the image has the topics afterwards, or soon, or a result says why not.
+
+        context: of the client's request that needs the topics, whose quota counts; None for the broker itself.
+        """
 
     @abstractmethod
     def reconfigure(self, config: BrokerConfig) -> None:
@@ -249,7 +253,8 @@ class MetadataLeader(MetadataSource):
             self.commit(decision.records)
             reply = decision.reply
         except ApiError as error:
-            reply = SPECS[ApiKey(request.API_KEY)].response_class().failed(request, error.code, error.message)
+            response = SPECS[ApiKey(request.API_KEY)].response_class()
+            reply = response.failed(request, error.code, error.message, response.MAX_VERSION)
         deliver(on_reply, reply)
 
     def decide(self, request: Message) -> Decision[Any]:
@@ -323,11 +328,14 @@ class MetadataLeader(MetadataSource):
         if not self._appending:
             self._deliver_all()
 
-    def create_topics(self, topics: list[CreatableTopic], spend: Spend = unlimited) -> list[CreatableTopicResult]:
+    def create_topics(
+        self, topics: list[CreatableTopic], context: RequestContext | None = None
+    ) -> list[CreatableTopicResult]:
         from pykafka_broker.cluster.topics import create_topics
         from pykafka_broker.protocol.messages.create_topics_request import CreateTopicsRequest
         from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult
 
+        spend = unlimited if context is None else context.spending()
         decision = create_topics(self.controller, CreateTopicsRequest(topics), 0, spend=spend)
         try:
             self.commit(decision.records)

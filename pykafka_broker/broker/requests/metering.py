@@ -51,9 +51,10 @@ _EXEMPT = frozenset(
     )
 )
 _FETCHES = frozenset((ApiKey.FETCH, ApiKey.SHARE_FETCH))
-# APIs that may change topics, and the first version whose clients know THROTTLING_QUOTA_EXCEEDED. An answer to Metadata
-# says nothing of the quota: topics above the quota stay missing.
-_STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3, ApiKey.METADATA: 0}
+# APIs that may change topics, and the first version whose clients know THROTTLING_QUOTA_EXCEEDED. Where a request for
+# something else creates topics, those above the quota stay missing, and the client is not held up.
+_STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
+_CREATING = {ApiKey.METADATA: 0, ApiKey.STREAMS_GROUP_HEARTBEAT: 0}
 _FIELD = Struct(">i")
 _UNLIKELY = b"\x7f\x12\x34\x56"
 
@@ -119,7 +120,7 @@ class Metering:
             self._services.time_network(connection.id)
         else:
             metered.spent_ns, connection.network_ns = connection.network_ns, 0
-        strict_from = _STRICT_FROM.get(endpoint.api_key)
+        strict_from = _STRICT_FROM.get(endpoint.api_key, _CREATING.get(endpoint.api_key))
         if strict_from is not None:
             strict = context.api_version >= strict_from
             metered.mutations = self.quotas.mutations(*metered.user, context.now, strict=strict)
@@ -140,22 +141,25 @@ class Metering:
         """Return the limit of a fetch."""
         return self.quotas.most_bytes(FETCHED_BYTES, context.connection.principal, context.client_id or "")
 
-    def answered(self, context: MeteredContext, answer_bytes: int) -> int:
-        """Count an answered request; return for how long the client is muted."""
+    def answered(self, context: MeteredContext, answer_bytes: int, told_ms: int = 0) -> int:
+        """Count an answered request; return for how long the client is muted.
+
+        told_ms: the throttle time in the answer of a controller, which mutes nobody: it has the broker's connection.
+        """
         api_key, now, quotas, user = context.api_key, self._clock.now, self.quotas, context.user
         self.rests(context)
         if context.is_replication:
             return 0
-        throttle_ms = quotas.record_time(*user, context.spent_ns, now)
+        throttle_ms = max(told_ms, quotas.record_time(*user, context.spent_ns, now))
         if api_key == ApiKey.PRODUCE:
             throttle_ms = max(throttle_ms, quotas.record(PRODUCED_BYTES, *user, context.bytes, now))
         elif api_key in _FETCHES:
             throttle_ms = max(throttle_ms, quotas.record(FETCHED_BYTES, *user, answer_bytes, now))
             if throttle_ms:
                 quotas.take_back(FETCHED_BYTES, *user, answer_bytes, now)
-        elif context.mutations is not None and api_key != ApiKey.METADATA:
+        elif context.mutations is not None and api_key in _STRICT_FROM:
             throttle_ms = max(throttle_ms, context.mutations.throttle_ms)
-        if throttle_ms:
+        if throttle_ms and not context.connection.forwarded:
             self._services.mute(context.connection.id, now + throttle_ms)
         return throttle_ms
 
@@ -207,8 +211,9 @@ class MeteredEndpoint(Endpoint):
             return self.inner.encode(context, reply)
         self._metering.works(context)
         pieces = self.inner.encode(context, reply)
-        throttle_ms = self._metering.answered(context, sum(map(len, pieces)) - 4)
-        if not throttle_ms:
+        told_ms = getattr(reply, "throttle_time_ms", 0)
+        throttle_ms = self._metering.answered(context, sum(map(len, pieces)) - 4, told_ms)
+        if throttle_ms == told_ms:
             return pieces
         if context.api_key in _FETCHES and not reply.error_code:
             reply = self._metering.withheld(reply)
@@ -227,11 +232,11 @@ def throttled(endpoint: Endpoint, context: RequestContext, reply: Any, pieces: P
     """Return the answer with its throttle time; `pieces` are those of `reply` without."""
     throttle_ms = min(throttle_ms, 0x7FFFFFFF)
     if hasattr(reply, "throttle_time_ms"):
-        reply.throttle_time_ms = throttle_ms
+        told_ms, reply.throttle_time_ms = reply.throttle_time_ms, throttle_ms
         try:
             return endpoint.encode(context, reply)
         finally:
-            reply.throttle_time_ms = 0  # the reply may be given again
+            reply.throttle_time_ms = told_ms  # the reply may be given again
     if isinstance(reply, EncodedReply) and context.api_key == ApiKey.API_VERSIONS:  # the field stands behind a list
         response, _ = endpoint.response_type.read(reply.body, 0, context.api_version)
         return throttled(endpoint, context, response, [], throttle_ms)

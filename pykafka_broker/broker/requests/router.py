@@ -280,7 +280,7 @@ def whole_request_failure(
     Raises:
         FrameError: this version of the response has no room for the error.
     """
-    response = response_type.failed(request, code, message)
+    response = response_type.failed(request, code, message, version)
     if says(response, version, code):
         return response
     if request is not None:  # versions that have no field for the whole may have one for each item

@@ -36,7 +36,7 @@ class AllocateProducerIdsResponse(Message):
         self.producer_id_len = producer_id_len
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code)
         return answer
 

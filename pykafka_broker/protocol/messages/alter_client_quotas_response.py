@@ -67,7 +67,10 @@ class AlterClientQuotasResponse(Message):
 
     def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
         for entry_data in request.entries:
-            self.entries.append(EntryData(error_code=code, error_message=message))
+            answer = EntryData(error_code=code, error_message=message)
+            for entity_data in entry_data.entity:
+                answer.entity.append(EntityData(entity_type=entity_data.entity_type, entity_name=entity_data.entity_name))
+            self.entries.append(answer)
 
 
 def _write_entity_data_v0(m: EntityData, w: Write) -> None:

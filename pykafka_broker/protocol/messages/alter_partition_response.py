@@ -82,7 +82,7 @@ class AlterPartitionResponse(Message):
         self.topics = [] if topics is EMPTY else topics
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code)
         return answer
 

@@ -71,7 +71,7 @@ class AlterShareGroupOffsetsResponse(Message):
         self.responses = [] if responses is EMPTY else responses
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code, error_message=message)
         return answer
 

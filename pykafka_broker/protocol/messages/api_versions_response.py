@@ -103,7 +103,7 @@ class ApiVersionsResponse(Message):
         self.zk_migration_ready = zk_migration_ready
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code)
         return answer
 

@@ -79,7 +79,7 @@ class AssignReplicasToDirsResponse(Message):
         self.directories = [] if directories is EMPTY else directories
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code)
         return answer
 

@@ -38,7 +38,7 @@ class BrokerHeartbeatResponse(Message):
         self.should_shut_down = should_shut_down
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code)
         return answer
 

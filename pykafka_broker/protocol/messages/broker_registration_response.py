@@ -34,7 +34,7 @@ class BrokerRegistrationResponse(Message):
         self.broker_epoch = broker_epoch
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code)
         return answer
 

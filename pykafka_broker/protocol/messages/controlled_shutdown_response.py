@@ -50,7 +50,7 @@ class ControlledShutdownResponse(Message):
         self.remaining_partitions = [] if remaining_partitions is EMPTY else remaining_partitions
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code)
         return answer
 

@@ -55,8 +55,8 @@ class CreateDelegationTokenResponse(Message):
         self.throttle_time_ms = throttle_time_ms
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
-        answer = cls(error_code=code)
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
+        answer = cls(error_code=code, principal_type='User', principal_name='ANONYMOUS', token_requester_principal_type='User' if version >= 3 else '', token_requester_principal_name='ANONYMOUS' if version >= 3 else '', issue_timestamp_ms=-1, expiry_timestamp_ms=-1, max_timestamp_ms=-1)
         return answer
 
 

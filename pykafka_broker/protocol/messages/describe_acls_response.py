@@ -80,7 +80,7 @@ class DescribeAclsResponse(Message):
         self.resources = [] if resources is EMPTY else resources
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code, error_message=message)
         return answer
 

@@ -83,8 +83,8 @@ class DescribeClientQuotasResponse(Message):
         self.entries = [] if entries is EMPTY else entries
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
-        answer = cls(error_code=code, error_message=message)
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
+        answer = cls(error_code=code, error_message=message, entries=None)
         return answer
 
 

@@ -72,7 +72,7 @@ class DescribeClusterResponse(Message):
         self.cluster_authorized_operations = cluster_authorized_operations
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code, error_message=message)
         return answer
 

@@ -100,7 +100,7 @@ class DescribeLogDirsResponse(Message):
         self.results = [] if results is EMPTY else results
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code)
         return answer
 

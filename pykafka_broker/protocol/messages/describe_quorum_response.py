@@ -143,7 +143,7 @@ class DescribeQuorumResponse(Message):
         self.nodes = [] if nodes is EMPTY else nodes
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code, error_message=message)
         return answer
 

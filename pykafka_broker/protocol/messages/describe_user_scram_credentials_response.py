@@ -73,13 +73,15 @@ class DescribeUserScramCredentialsResponse(Message):
         self.results = [] if results is EMPTY else results
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code, error_message=message)
+        if request is not None:
+            answer.add_failed(request, code, message)
         return answer
 
     def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
         for user_name in request.users or ():
-            self.results.append(DescribeUserScramCredentialsResult(user=user_name.name, error_code=code, error_message=message))
+            self.results.append(DescribeUserScramCredentialsResult(error_code=code, error_message=message))
 
 
 def _write_credential_info_v0(m: CredentialInfo, w: Write) -> None:

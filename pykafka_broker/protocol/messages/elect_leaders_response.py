@@ -69,7 +69,7 @@ class ElectLeadersResponse(Message):
         self.replica_election_results = [] if replica_election_results is EMPTY else replica_election_results
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code)
         if request is not None:
             answer.add_failed(request, code, message)

@@ -39,7 +39,7 @@ class EndTxnResponse(Message):
         self.producer_epoch = producer_epoch
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code)
         return answer
 

@@ -35,7 +35,7 @@ class ExpireDelegationTokenResponse(Message):
         self.throttle_time_ms = throttle_time_ms
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code)
         return answer
 

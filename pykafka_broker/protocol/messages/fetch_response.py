@@ -200,8 +200,10 @@ class FetchResponse(Message):
         self.node_endpoints = [] if node_endpoints is EMPTY else node_endpoints
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
-        answer = cls(error_code=code)
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
+        answer = cls(error_code=code, session_id=request.session_id if request is not None else 0)
+        if request is not None and version < 13:
+            answer.add_failed(request, code, message)
         return answer
 
     def add_failed(self, request: Any, code: int, message: str | None = None) -> None:

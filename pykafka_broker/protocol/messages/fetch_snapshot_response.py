@@ -129,7 +129,7 @@ class FetchSnapshotResponse(Message):
         self.node_endpoints = [] if node_endpoints is EMPTY else node_endpoints
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code)
         return answer
 

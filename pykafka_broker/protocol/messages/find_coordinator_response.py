@@ -71,7 +71,7 @@ class FindCoordinatorResponse(Message):
         self.coordinators = [] if coordinators is EMPTY else coordinators
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code, node_id=-1, port=-1, error_message=message)
         return answer
 

@@ -48,7 +48,7 @@ class GetTelemetrySubscriptionsResponse(Message):
         self.requested_metrics = [] if requested_metrics is EMPTY else requested_metrics
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code)
         return answer
 

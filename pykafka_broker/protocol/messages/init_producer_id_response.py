@@ -43,7 +43,7 @@ class InitProducerIdResponse(Message):
         self.ongoing_txn_producer_epoch = ongoing_txn_producer_epoch
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code, producer_epoch=-1)
         return answer
 

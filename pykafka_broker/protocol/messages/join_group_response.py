@@ -70,8 +70,8 @@ class JoinGroupResponse(Message):
         self.members = [] if members is EMPTY else members
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
-        answer = cls(error_code=code)
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
+        answer = cls(error_code=code, protocol_name=None if version >= 7 else '')
         return answer
 
 

@@ -55,7 +55,7 @@ class LeaveGroupResponse(Message):
         self.members = [] if members is EMPTY else members
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code)
         return answer
 

@@ -50,7 +50,7 @@ class ListConfigResourcesResponse(Message):
         self.config_resources = [] if config_resources is EMPTY else config_resources
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code)
         return answer
 

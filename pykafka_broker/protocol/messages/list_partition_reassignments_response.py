@@ -71,9 +71,18 @@ class ListPartitionReassignmentsResponse(Message):
         self.topics = [] if topics is EMPTY else topics
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code, error_message=message)
+        if request is not None:
+            answer.add_failed(request, code, message)
         return answer
+
+    def add_failed(self, request: Any, code: int, message: str | None = None) -> None:
+        for list_partition_reassignments_topics in request.topics or ():
+            answer = OngoingTopicReassignment(name=list_partition_reassignments_topics.name)
+            for partition_indexes_item in list_partition_reassignments_topics.partition_indexes:
+                answer.partitions.append(OngoingPartitionReassignment(partition_index=partition_indexes_item))
+            self.topics.append(answer)
 
 
 def _write_ongoing_partition_reassignment_v0(m: OngoingPartitionReassignment, w: Write) -> None:

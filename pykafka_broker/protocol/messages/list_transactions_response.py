@@ -54,7 +54,7 @@ class ListTransactionsResponse(Message):
         self.transaction_states = [] if transaction_states is EMPTY else transaction_states
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code)
         return answer
 

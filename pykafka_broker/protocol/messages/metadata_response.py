@@ -123,7 +123,7 @@ class MetadataResponse(Message):
         self.error_code = error_code
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code)
         if request is not None:
             answer.add_failed(request, code, message)

@@ -134,7 +134,7 @@ class OffsetFetchResponse(Message):
         self.groups = [] if groups is EMPTY else groups
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code)
         return answer
 

@@ -32,7 +32,7 @@ class SaslHandshakeResponse(Message):
         self.mechanisms = [] if mechanisms is EMPTY else mechanisms
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code)
         return answer
 

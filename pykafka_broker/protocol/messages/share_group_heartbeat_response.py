@@ -73,7 +73,7 @@ class ShareGroupHeartbeatResponse(Message):
         self.assignment = assignment
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code, error_message=message)
         return answer
 

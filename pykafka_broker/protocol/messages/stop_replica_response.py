@@ -52,7 +52,7 @@ class StopReplicaResponse(Message):
         self.partition_errors = [] if partition_errors is EMPTY else partition_errors
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code)
         return answer
 

@@ -145,7 +145,7 @@ class StreamsGroupHeartbeatResponse(Message):
         self.partitions_by_user_endpoint = partitions_by_user_endpoint
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code, error_message=message)
         return answer
 

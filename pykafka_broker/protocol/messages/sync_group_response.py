@@ -41,7 +41,7 @@ class SyncGroupResponse(Message):
         self.assignment = assignment
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code)
         return answer
 

@@ -55,7 +55,7 @@ class UpdateFeaturesResponse(Message):
         self.results = [] if results is EMPTY else results
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code, error_message=message)
         return answer
 

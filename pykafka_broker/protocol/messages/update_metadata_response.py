@@ -31,7 +31,7 @@ class UpdateMetadataResponse(Message):
         self.error_code = error_code
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code)
         return answer
 

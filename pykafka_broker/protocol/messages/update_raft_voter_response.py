@@ -57,7 +57,7 @@ class UpdateRaftVoterResponse(Message):
         self.current_leader = _DEFAULT_CURRENT_LEADER if current_leader is EMPTY else current_leader
 
     @classmethod
-    def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
+    def failed(cls, request: Any, code: int, message: str | None, version: int) -> Self:
         answer = cls(error_code=code)
         return answer
 

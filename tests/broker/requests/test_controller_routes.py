@@ -14,6 +14,12 @@ from pykafka_broker.log.checkpoints import METADATA_TOPIC_ID
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from pykafka_broker.protocol.messages.alter_client_quotas_request import (
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
 from pykafka_broker.protocol.messages.alter_partition_request import AlterPartitionRequest, BrokerState
 from pykafka_broker.protocol.messages.alter_partition_request import PartitionData as AlterPartition
 from pykafka_broker.protocol.messages.alter_partition_request import TopicData as AlterTopic
@@ -142,6 +148,21 @@ def test_producer_ids_go_to_brokers_in_blocks(node: ControllerNode) -> None:
 
 
 # -- Envelope
+
+
+def test_a_client_above_its_quota_holds_up_no_broker(node: ControllerNode) -> None:
+    node.join(1)
+    touched: list[int] = []
+    node.services.mute = lambda connection_id, until: touched.append(connection_id)
+    node.services.time_network = touched.append
+    broker = ConnectionContext(1, "CONTROLLER", ("127.0.0.1", 9093), ("127.0.0.1", 50000))
+    broker.network_ns = 0  # it is timed already
+    quota = EntryData([EntityData("user", "alice")], [OpData("controller_mutation_rate", 0.01)])
+    node.ask(enveloped(AlterClientQuotasRequest([quota]), 1), connection=broker)
+    sealed = node.ask(enveloped(CreateTopicsRequest([CreatableTopic("t", 1, 1)], 1000), 5), connection=broker)
+    answer = CreateTopicsResponse.decode(sealed.response_data[5:], 5)
+    assert (answer.topics[0].error_code, answer.throttle_time_ms > 0) == (0, True)
+    assert touched == []
 
 
 def test_an_envelope_is_served_as_if_its_client_had_come(node: ControllerNode) -> None:

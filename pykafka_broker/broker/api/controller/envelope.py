@@ -73,4 +73,5 @@ def _client_of(broker: ConnectionContext, request: EnvelopeRequest) -> Connectio
     client = ConnectionContext(broker.id, broker.listener, local, (host, _NO_PORT), f"{told.type}:{told.name}")
     client.by_token = told.token_authenticated
     client.forwarded = True
+    client.network_ns = 0  # the socket is the broker's: its time is not the client's
     return client
