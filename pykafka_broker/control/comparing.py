@@ -225,11 +225,10 @@ def _steps(wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen], form: _Form
         elif other is not None and one is None:
             more.append(other)
         else:
-            lines = [form.line(each) for each in more]
-            for number in range(max(len(missing), len(lines))):
-                expected = str(missing[number]) if number < len(missing) else None
-                found = lines[number] if number < len(lines) else None
-                yield from _pair(expected, found)
+            for wish, record in zip_longest(missing, more):
+                yield from _pair(
+                    None if wish is None else str(wish), None if record is None else form.line(record, wish)
+                )
             missing, more = [], []
             if one is not None:
                 yield f"  {_cut(str(one))}"
@@ -441,21 +440,33 @@ class _Form:
         self._value = any(each.value.named for each in wanted) or not self._key
         self._headers = any(each.headers is not None for each in wanted)
         self._timestamp = any(each.expected.timestamp is not None for each in wanted)
-        self._json_key = any(each.key.is_json for each in wanted)
-        self._json_value = any(each.value.is_json for each in wanted)
+        self._json_key = _only_json([each.key for each in wanted])
+        self._json_value = _only_json([each.value for each in wanted])
 
-    def line(self, seen: _Seen) -> str:
-        """Return the record's position and the fields."""
+    def line(self, seen: _Seen, like: ExpectedMatcher | None = None) -> str:
+        """Return the record's position and the fields.
+
+        Args:
+            like: the expected record whose line is above: text and JSON are shown as there.
+        """
         record, parts = seen.record, []
         if self._key:
-            parts.append(f"key {_shown(seen.key.data, self._json_key)}")
+            as_json = like.key.is_json if like is not None and like.key.named else self._json_key
+            parts.append(f"key {_shown(seen.key.data, as_json)}")
         if self._value:
-            parts.append(f"value {_shown(seen.value.data, self._json_value)}")
+            as_json = like.value.is_json if like is not None and like.value.named else self._json_value
+            parts.append(f"value {_shown(seen.value.data, as_json)}")
         if self._headers:
             parts += _shown_headers([_header(each) for each in record.headers])
         if self._timestamp:
             parts.append(f"timestamp {record.timestamp}")
         return f"{record.partition}@{record.offset} {', '.join(parts)}{_mark(record)}"
+
+
+def _only_json(wanted: Sequence[_WantedContent]) -> bool:
+    """Return whether JSON is expected, and no text."""
+    said = [each for each in wanted if each.named and (each.is_json or each.data is not None)]
+    return bool(said) and all(each.is_json for each in said)
 
 
 def _mark(record: RecordAnswer) -> str:

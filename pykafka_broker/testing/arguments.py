@@ -6,7 +6,7 @@ Rule: a mistake is told at once, in the words of the caller's argument, before a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from pykafka_broker.testing.control_client import told_to_the_test
@@ -79,3 +79,19 @@ def check_type(name: str, value: object, kind: type | tuple[type, ...], must_be:
     """Check an argument's type; a boolean is no number. Raises TypeError."""
     if isinstance(value, bool) or not isinstance(value, kind):
         raise TypeError(f"{name} must be {must_be}, not {value!r}")
+
+
+def check_name(name: str, value: object, known: Collection[str]) -> None:
+    """Check an argument that is one of several names. Raises ValueError with similar names."""
+    from pykafka_broker.control.problems import did_you_mean
+
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}{did_you_mean(str(value), known)}")
+
+
+def check_names(name: str, values: object, known: Collection[str]) -> None:
+    """Check an argument that is a list of names. Raises TypeError for a single name, ValueError for an unknown one."""
+    if isinstance(values, str) or not isinstance(values, Collection):
+        raise TypeError(f"{name} must be a list of names: {name}=[{values!r}]")
+    for each in values:
+        check_name(name, each, known)

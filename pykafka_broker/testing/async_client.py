@@ -19,7 +19,14 @@ import h11
 
 from pykafka_broker.addresses import address_text
 from pykafka_broker.testing.control_client import DEFAULT_TIMEOUT_S, ControlError, address_of, read_answer, written_call
-from pykafka_broker.testing.data import POLL_S, BrokerError, NotReached, WaitTimeout, check_timeout
+from pykafka_broker.testing.data import (
+    POLL_S,
+    BrokerError,
+    NotReached,
+    WaitTimeout,
+    check_timeout,
+    problem_that_may_pass,
+)
 
 # -- calls
 
@@ -120,7 +127,7 @@ async def poll(look: Callable[[], Awaitable[T]], unknown: str, timeout: float) -
         except NotReached as error:
             state, problem = str(error) or state, ""
         except (ControlError, BrokerError, OSError) as error:
-            problem = f": {error}"
+            problem = problem_that_may_pass(error)
         if loop.time() > deadline:
             raise WaitTimeout(f"after {timeout} s {state}{problem}")
         await asyncio.sleep(POLL_S)

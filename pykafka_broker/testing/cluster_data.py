@@ -26,7 +26,7 @@ from pykafka_broker.testing.data import (
     RecordsDiffer,
     Step,
     WaitTimeout,
-    check_positive,
+    check_count,
     poll,
     wait,
 )
@@ -166,6 +166,7 @@ class ClusterData(ClusterTraffic):
         self, topic: str, n: int, timeout: float = 10, isolation_level: str = "read_committed"
     ) -> list[Record]:
         """Wait until the topic has `n` records, and return the first `n` records. Raises WaitTimeout."""
+        check_count("n", n, least=0)
 
         def there() -> list[Record]:
             found = self.records(topic, isolation_level=isolation_level, limit=n)
@@ -203,7 +204,7 @@ class ClusterData(ClusterTraffic):
 
     def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_committed") -> None:
         """Assert the end of the topic: no record is added for some time. Raises RecordsDiffer."""
-        check_positive("within_ms", within_ms)
+        check_count("within_ms", within_ms)
         before = {(each.partition, each.offset) for each in self.records(topic, isolation_level=isolation_level)}
 
         def came(found: list[Record]) -> bool:
@@ -211,7 +212,7 @@ class ClusterData(ClusterTraffic):
 
         found = self._found(topic, isolation_level, within_ms / 1000, came)
         if more := [each for each in found if (each.partition, each.offset) not in before]:
-            says = f"topic {topic} got {len(more)} more records within {within_ms} ms{listing(more)}"
+            says = f"topic {topic} got {counted(len(more), 'more record')} within {within_ms} ms{listing(more)}"
             raise RecordsDiffer(says, found=more)
 
     def _found(
@@ -392,6 +393,7 @@ class ClusterData(ClusterTraffic):
 
     def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
         """Wait until the group has committed offsets and at most `lag` records still to read."""
+        check_count("lag", lag, least=0)
 
         def caught_up() -> int:
             offsets = self.group(group)["offsets"]

@@ -33,7 +33,7 @@ from pykafka_broker.testing.answers import (
 )
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import BrokerClock, Controlled
-from pykafka_broker.testing.data import BrokerError, NotReached, Step, WaitTimeout, all_at_once, check_positive, poll
+from pykafka_broker.testing.data import BrokerError, NotReached, Step, WaitTimeout, all_at_once, check_count, poll
 from pykafka_broker.testing.history import History, late, rows_of_file
 from pykafka_broker.testing.traffic import Fault, Faults
 
@@ -469,7 +469,7 @@ class ClusterFault(Fault):
 
     def wait(self, n: int = 1, timeout: float = 10) -> int:
         """Wait until the fault has affected `n` requests; return the hits."""
-        check_positive("n", n)
+        check_count("n", n)
 
         def affected() -> int:
             hits = self.describe()["hits"]
@@ -590,6 +590,7 @@ class ClusterTraffic(ClusterNodes):
 
         Connections of brokers to each other count too, so name a client.
         """
+        check_count("n", n, least=0)
 
         def connected() -> list[Connection]:
             found = self.connections(client_id)

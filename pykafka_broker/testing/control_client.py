@@ -141,7 +141,9 @@ def _is_open(connection: http.client.HTTPConnection) -> bool:
 
 
 def in_path(part: str) -> str:
-    """Quote a name for a path."""
+    """Quote a name for a path. Raises ValueError for an empty name: the path would be that of all."""
+    if not part:
+        raise ValueError("an empty name")
     return quote(part, safe="")
 
 
@@ -152,7 +154,7 @@ def address_of(url: str) -> tuple[str, int]:
         host, port = parts.hostname, parts.port
     except ValueError:  # a port that is no number, or a bracket without its other one
         parts, host, port = None, None, None
-    if parts is None or parts.scheme != "http" or host is None:
+    if parts is None or parts.scheme != "http" or host is None or parts.path.strip("/") or parts.query:
         raise ValueError(f"{url} is no URL of a control API: it must be http://HOST:PORT")
     return host, port or 80
 

@@ -7,6 +7,7 @@ hold, is an AssertionError that tells the state instead.
 from __future__ import annotations
 
 import datetime
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -207,6 +208,8 @@ class Data(Handle):
             limit: the most records to return.
             key: return only the records of this key.
         """
+        if limit is not None:
+            check_count("limit", limit, least=0)
         query = {"isolation_level": isolation_level, **({} if key is None else said("key", key))}
         found: list[Record] = []
         for index in self._indexes(topic, partition):
@@ -360,6 +363,7 @@ def _parts(lines: Iterable[str]) -> Iterator[str]:
 # -- waits
 
 
+_WRONG_ARGUMENT = 400
 _NOT_IN_TIME = 408
 _DOES_NOT_HOLD = 417
 POLL_S = 0.01
@@ -402,6 +406,8 @@ class Waits(Data):
         Raises:
             WaitTimeout: the group was not so in time.
         """
+        if members is not None:
+            check_count("members", members, least=0)
         body = {"group": group, "state": state, "members": members}
         return self._wait_at_coordinator(Group, "waits/group", timeout, body)
 
@@ -423,6 +429,7 @@ class Waits(Data):
             WaitTimeout: the topic had fewer records in time.
         """
         __tracebackhide__ = True
+        check_count("n", n, least=0)
         body = {"topic": topic, "n": n, "isolation_level": isolation_level}
         page = wait(self.control, dict, "waits/records", timeout, body)
         return self._whole(page, topic, n, isolation_level)[:n]
@@ -468,6 +475,7 @@ class Waits(Data):
         Raises:
             WaitTimeout: the lag was larger in time, or nothing was committed.
         """
+        check_count("lag", lag, least=0)
         return int(wait(self.control, dict, "waits/lag", timeout, {"group": group, "lag": lag})["lag"])
 
     def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
@@ -494,6 +502,7 @@ class Waits(Data):
         Raises:
             WaitTimeout: there were too few connections in time, or too many.
         """
+        check_count("n", n, least=0)
         return wait(self.control, list[Connection], "waits/connections", timeout, {"client_id": client_id, "n": n})
 
     def assert_records(
@@ -576,7 +585,7 @@ class Waits(Data):
             ValueError: no time is given, so that the assertion could not fail.
         """
         __tracebackhide__ = True
-        check_positive("within_ms", within_ms)
+        check_count("within_ms", within_ms)
         body = {"topic": topic, "within_ms": within_ms, "isolation_level": isolation_level}
         _call(self.control, "assertions/no-more", body, within_ms / 1000)
 
@@ -602,15 +611,30 @@ def _call(control: ControlClient, path: str, body: Mapping[str, Any], timeout: f
 
 
 def check_timeout(timeout: float) -> None:
-    """Raise TypeError for a timeout which is no number."""
+    """Check a timeout. Raises TypeError, or ValueError for a negative or endless one."""
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
         raise TypeError(f"timeout must be a number of seconds, not {timeout!r}")
+    if not 0 <= timeout < math.inf:
+        raise ValueError(f"timeout must be at least 0 seconds and have an end, not {timeout}")
 
 
-def check_positive(name: str, count: int) -> None:
-    """Raise ValueError for a count below 1: an assertion or a wait would succeed whatever happens."""
-    if count < 1:
-        raise ValueError(f"{name} must be at least 1, not {count}, with which nothing could fail")
+def check_count(name: str, count: int, least: int = 1) -> None:
+    """Check a number of things. Raises TypeError, or ValueError for a number below `least`.
+
+    With 0 where one is the least, an assertion or a wait would succeed whatever happens.
+    """
+    if isinstance(count, bool) or not isinstance(count, int):
+        raise TypeError(f"{name} must be an integer, not {count!r}")
+    if count < least:
+        vain = ", with which nothing could fail" if least == 1 else ""
+        raise ValueError(f"{name} must be at least {least}, not {count}{vain}")
+
+
+def problem_that_may_pass(error: ControlError | BrokerError | OSError) -> str:
+    """Return the end of a sentence about an error while a state is awaited; raise the error for a wrong argument."""
+    if isinstance(error, ControlError) and error.status == _WRONG_ARGUMENT and error.code is None:
+        raise error
+    return f": {error}"
 
 
 class NotReached(Exception):
@@ -626,6 +650,7 @@ def poll(look: Callable[[], T], unknown: str, timeout: float) -> T:
         timeout: in seconds.
 
     Raises:
+        ControlError: a wrong argument, for which waiting is no help.
         WaitTimeout: the state was not there in time; the text has the present state and the last refusal.
     """
     __tracebackhide__ = True
@@ -637,7 +662,7 @@ def poll(look: Callable[[], T], unknown: str, timeout: float) -> T:
         except NotReached as error:
             state, problem = str(error) or state, ""
         except (ControlError, BrokerError, OSError) as error:
-            problem = f": {error}"
+            problem = problem_that_may_pass(error)
         if time.monotonic() > deadline:
             raise WaitTimeout(f"after {timeout} s {state}{problem}")
         time.sleep(POLL_S)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, get_args
 
+from pykafka_broker.testing.arguments import check_name, check_names
 from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.data import BrokerPart, Data
 from pykafka_broker.testing.record import Record
@@ -129,7 +130,8 @@ class Checks(Data):
             AnomaliesFound: there is an anomaly.
             ControlError: no history is written.
             TypeError: an argument would not be used: one of an application without topics, or another beside them.
-            ValueError: the history is full, or an argument is wrong.
+            ValueError: the history is full, an argument is wrong, or nothing could be found: both topics are empty, or
+                no input record has an order.
         """
         if (input is None) != (output is None):
             raise TypeError("input and output are given together")
@@ -141,12 +143,23 @@ class Checks(Data):
             of = "the whole history: leave out input and output"
         for name in (name for name, is_given in unused.items() if is_given):
             raise TypeError(f"{name} is of {of}")
+        _check_names(guarantee, allow, forbid)
         histories = self._histories()
         if input is None or output is None:
             return _judged(histories, allow, raises, seen_by=seen_by, forbid=forbid)
         inputs, outputs = self.records(input), self.records(output)
         application = Application(inputs, outputs, key, guarantee, order)
         return _judged(histories, allow, raises, application)
+
+
+def _check_names(guarantee: object, allow: object, forbid: object) -> None:
+    """Check the names in a check's arguments: with an unknown name the check would look for something else."""
+    from pykafka_broker.control.history.application import GUARANTEES
+    from pykafka_broker.control.history.findings import Anomaly, Forbidden
+
+    check_name("guarantee", guarantee, GUARANTEES)
+    check_names("allow", allow, get_args(Anomaly))
+    check_names("forbid", forbid, get_args(Forbidden))
 
 
 def late(facts: Iterable[Mapping[str, Any]], logs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

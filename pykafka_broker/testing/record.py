@@ -180,8 +180,9 @@ def said(name: str, content: Any) -> dict[str, Any]:
 
 
 def several(where: str, records: Iterable[Any]) -> list[Any]:
-    """Return records as a list. Raises TypeError for a single record."""
-    one = isinstance(records, (str, bytes, bytearray, Mapping, Record, NewRecord))
+    """Return records as a list. Raises TypeError for a single record, also for a pair of key and value alone."""
+    is_pair = isinstance(records, tuple) and len(records) == 2 and isinstance(records[0], str | bytes | None)
+    one = is_pair or isinstance(records, (str, bytes, bytearray, Mapping, Record, NewRecord))
     if one or not isinstance(records, Iterable):
         raise TypeError(f"records must be a list, not a single record: {where}, [...])")
     return list(records)

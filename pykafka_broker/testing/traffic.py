@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pykafka_broker.testing.answers import Advice, ChaosState, Connection, FaultState, RecordingState, SeenRequest
+from pykafka_broker.testing.arguments import check_type
 from pykafka_broker.testing.control_client import ControlClient, told_to_the_test
-from pykafka_broker.testing.data import BrokerPart, Handle, check_positive, wait
+from pykafka_broker.testing.data import BrokerPart, Handle, check_count, wait
 
 __tracebackhide__ = told_to_the_test
 
@@ -46,7 +47,7 @@ class Fault(BrokerPart):
         Raises:
             WaitTimeout: there were fewer hits in time.
         """
-        check_positive("n", n)
+        check_count("n", n)
         return wait(self._control, FaultState, "waits/fault", timeout, {"fault": self.id, "n": n})["hits"]
 
     def remove(self) -> int:
@@ -270,7 +271,7 @@ class Traffic(Handle):
         The other arguments are those of `requests`.
         """
         query = {name: value for name, value in locals().items() if name not in ("self", "n", "timeout")}
-        check_positive("n", n)
+        check_count("n", n)
         return self._wait_for_request(query | {"since": epoch_ms(since)}, n, timeout)
 
     def _wait_for_request(self, query: Mapping[str, Any], n: int, timeout: float) -> list[SeenRequest]:
@@ -278,7 +279,10 @@ class Traffic(Handle):
 
 
 def epoch_ms(time: datetime.datetime | float | None) -> int | None:
-    """Return a time as milliseconds since 1970."""
-    if time is None or isinstance(time, int):
+    """Return a time as milliseconds since 1970. Raises TypeError."""
+    if time is None:
+        return None
+    check_type("since", time, (int, float, datetime.datetime), "a datetime, seconds as a float or milliseconds")
+    if isinstance(time, int):
         return time
     return int((time.timestamp() if isinstance(time, datetime.datetime) else time) * 1000)

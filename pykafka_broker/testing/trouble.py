@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykafka_broker.errors import counted
 from pykafka_broker.testing.control_client import ControlError
-from pykafka_broker.testing.data import BrokerError, WaitTimeout, check_positive
+from pykafka_broker.testing.data import BrokerError, WaitTimeout, check_count
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.answers import ChaosState, FaultState, Topic
@@ -135,7 +135,7 @@ class ClusterTrouble:
         Raises:
             WaitTimeout: they have not come in time.
         """
-        check_positive("n", n)
+        check_count("n", n)
         with self._changed:
             if not self._changed.wait_for(lambda: len(self.came) >= n, timeout):
                 raise WaitTimeout(f"after {timeout:g} s {counted(len(self.came), 'trouble')} came, expected {n}")

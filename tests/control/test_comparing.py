@@ -161,3 +161,17 @@ def test_the_order_within_each_of_several_partitions_counts() -> None:
 def test_the_order_of_many_equal_records_is_found_soon() -> None:
     records = [each for partition in range(6) for each in found(*("same",) * 40, partition=partition)]
     assert difference(records, expected(*("same",) * 240)) == ""
+
+
+def test_a_found_record_has_the_form_of_the_expected_one_above() -> None:
+    there = found("1", '{"b":2,"a":1}', "3")
+    told = difference(there, expected("one", {"a": 0, "b": 2}, 4)).splitlines()[1:]
+    assert told == [
+        "- value 'one'",
+        "+ 0@0 value '1'",
+        '- value {"a": 0, "b": 2}',
+        '+ 0@1 value {"a": 1, "b": 2}',
+        "- value 4",
+        "+ 0@2 value 3",
+    ]
+    assert difference(there, []).splitlines()[2] == """+ 0@1 value '{"b":2,"a":1}'"""

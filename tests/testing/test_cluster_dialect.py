@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -135,7 +136,7 @@ def test_what_comes_while_nothing_should_is_told(cluster: KafkaCluster) -> None:
     cluster.create_topic("quiet")
     producer = Producer(cluster.client_config("confluent") | {"linger.ms": 0})
     producer.produce("quiet", "late")
-    with pytest.raises(RecordsDiffer, match="topic quiet got 1 more records within 5000 ms"):
+    with pytest.raises(RecordsDiffer, match="topic quiet got 1 more record within 5000 ms"):
         cluster.assert_no_more("quiet", within_ms=5000)
     producer.flush()
 
@@ -510,6 +511,53 @@ def test_a_mistake_is_one_clear_line(cluster: KafkaCluster) -> None:
     for mistake, says in mistakes:
         with pytest.raises(TypeError, match=says):
             mistake()
+
+
+@pytest.fixture(params=["alone", "several"])
+def of_any_size(request: pytest.FixtureRequest) -> Iterator[KafkaBroker | KafkaCluster]:
+    if request.param == "several":
+        yield request.getfixturevalue("cluster")
+    else:
+        with KafkaBroker(in_process=True) as broker:
+            yield broker
+
+
+def test_a_wrong_argument_fails_at_once_and_in_the_same_way(of_any_size: Any) -> None:
+    of_any_size.create_topic("orders")
+    mistakes: list[tuple[type[Exception], Callable[[], object], str]] = [
+        (TypeError, lambda: of_any_size.wait_for_records("orders", "2"), "n must be an integer, not '2'"),
+        (ValueError, lambda: of_any_size.wait_for_records("orders", -1), "n must be at least 0, not -1"),
+        (ValueError, lambda: of_any_size.wait_for_lag("g", -1), "lag must be at least 0, not -1"),
+        (ValueError, lambda: of_any_size.wait_for_connections("c", -1), "n must be at least 0, not -1"),
+        (TypeError, lambda: of_any_size.wait_for_group("g", members="2"), "members must be an integer, not '2'"),
+        (ValueError, lambda: of_any_size.records("orders", limit=-1), "limit must be at least 0, not -1"),
+        (TypeError, lambda: of_any_size.assert_no_more("orders", within_ms="5"), "within_ms must be an integer"),
+        (
+            ValueError,
+            lambda: of_any_size.assert_no_more("orders", within_ms=0),
+            "within_ms must be at least 1, not 0",
+        ),
+        (ValueError, lambda: of_any_size.wait_for_request("Produce", n=0), "n must be at least 1, not 0, with which"),
+        (TypeError, lambda: of_any_size.wait_for_request("Produce", n="1"), "n must be an integer"),
+        (TypeError, lambda: of_any_size.requests(since="yesterday"), "since must be a datetime"),
+        (ValueError, lambda: of_any_size.wait_for_records("orders", 1, timeout=-1), "timeout must be at least 0"),
+        (ValueError, lambda: of_any_size.wait_for_records("orders", 1, timeout=math.inf), "timeout .* have an end"),
+        (ControlError, lambda: of_any_size.wait_for_request("Prodcue", timeout=60), "no API Prodcue; did you mean"),
+        (
+            ControlError,
+            lambda: of_any_size.assert_records("orders", ["1"], timeout=60, isolation_level="committed"),
+            "isolation_level must be one of",
+        ),
+        (ValueError, lambda: of_any_size.topic(""), "an empty name"),
+        (ValueError, lambda: of_any_size.group(""), "an empty name"),
+        (TypeError, lambda: of_any_size.produce("orders", ("17", "apples")), "not a single record: produce"),
+        (TypeError, lambda: of_any_size.assert_contains("orders", (None, {})), "not a single record: assert_contains"),
+    ]
+    for kind, mistake, says in mistakes:
+        with pytest.raises(kind, match=says):
+            mistake()
+    of_any_size.produce("orders", (("17", "apples"), ("18", "pears")))
+    of_any_size.assert_records("orders", ["apples", "pears"])
 
 
 def test_a_cluster_is_awaited_too() -> None:

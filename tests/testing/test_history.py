@@ -129,6 +129,24 @@ def test_a_question_that_would_not_be_checked_is_refused(asked: Questions, says:
         RemoteBroker("http://127.0.0.1:1").check(**asked)
 
 
+@pytest.mark.parametrize(
+    ("asked", "kind", "says"),
+    [
+        ({"forbid": ["write cycel"]}, ValueError, "forbid must be one of .*; did you mean write cycle"),
+        ({"allow": ["abortd read"]}, ValueError, "allow must be one of .*; did you mean aborted read"),
+        ({"allow": "unseen"}, TypeError, r"allow must be a list of names: allow=\['unseen'\]"),
+        (
+            {"input": "in", "output": "out", "guarantee": "exactly-once"},
+            ValueError,
+            "guarantee must be one of .*; did you mean exactly_once",
+        ),
+    ],
+)
+def test_a_misspelt_name_is_refused(asked: Any, kind: type[Exception], says: str) -> None:
+    with pytest.raises(kind, match=f"^{says}"):
+        RemoteBroker("http://127.0.0.1:1").check(**asked)
+
+
 def test_a_history_outlives_a_killed_broker(broker: KafkaBroker) -> None:
     broker.create_topic("in")
     produce(broker, "in", "a", "b", "c")

@@ -477,6 +477,10 @@ def test_a_second_run_finds_the_running_broker_empty(pytester: pytest.Pytester) 
     [
         ("http://127.0.0.1:1", "Connection refused"),
         ("127.0.0.1:9644", "127.0.0.1:9644 is no URL of a control API: it must be http://HOST:PORT"),
+        (
+            "http://127.0.0.1:1/topics",
+            "http://127.0.0.1:1/topics is no URL of a control API: it must be http://HOST:PORT",
+        ),
     ],
 )
 def test_a_running_broker_that_is_not_there_is_a_line(pytester: pytest.Pytester, url: str, reason: str) -> None:

@@ -22,7 +22,7 @@ from pykafka_broker.testing.cluster_data import T, _KEEPABLE, _MOVED, _PASSING, 
 from pykafka_broker.testing.cluster_nodes import WAIT_S
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import names_to_keep
-from pykafka_broker.testing.data import AT_ONCE, NotReached, RecordsDiffer, WaitTimeout, check_positive
+from pykafka_broker.testing.data import AT_ONCE, NotReached, RecordsDiffer, WaitTimeout, check_count
 from pykafka_broker.testing.record import NewRecord, Record, RecordLike
 from typing import Any
 
@@ -89,6 +89,7 @@ class AsyncClusterData(AsyncClusterTraffic):
         self, topic: str, n: int, timeout: float = 10, isolation_level: str = "read_committed"
     ) -> list[Record]:
         """Wait until the topic has `n` records, and return the first `n` records. Raises WaitTimeout."""
+        check_count("n", n, least=0)
 
         async def there() -> list[Record]:
             found = await self.records(topic, isolation_level=isolation_level, limit=n)
@@ -126,7 +127,7 @@ class AsyncClusterData(AsyncClusterTraffic):
 
     async def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_committed") -> None:
         """Assert the end of the topic: no record is added for some time. Raises RecordsDiffer."""
-        check_positive("within_ms", within_ms)
+        check_count("within_ms", within_ms)
         before = {(each.partition, each.offset) for each in await self.records(topic, isolation_level=isolation_level)}
 
         def came(found: list[Record]) -> bool:
@@ -134,7 +135,7 @@ class AsyncClusterData(AsyncClusterTraffic):
 
         found = await self._found(topic, isolation_level, within_ms / 1000, came)
         if more := [each for each in found if (each.partition, each.offset) not in before]:
-            says = f"topic {topic} got {len(more)} more records within {within_ms} ms{listing(more)}"
+            says = f"topic {topic} got {counted(len(more), 'more record')} within {within_ms} ms{listing(more)}"
             raise RecordsDiffer(says, found=more)
 
     async def _found(
@@ -315,6 +316,7 @@ class AsyncClusterData(AsyncClusterTraffic):
 
     async def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
         """Wait until the group has committed offsets and at most `lag` records still to read."""
+        check_count("lag", lag, least=0)
 
         async def caught_up() -> int:
             offsets = (await self.group(group))["offsets"]

@@ -23,7 +23,7 @@ from pykafka_broker.testing.async_client import AsyncControlClient, Step, all_at
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 from pykafka_broker.testing.cluster_nodes import FaultHandles, SESSION, SESSION_MS, WAIT_S, _LED_S, _MOST_REQUESTS, _MOST_STEPS, _NO_DUMP, _ONE_BROKER, _SIDES, _refused
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
-from pykafka_broker.testing.data import BrokerError, NotReached, WaitTimeout, check_positive
+from pykafka_broker.testing.data import BrokerError, NotReached, WaitTimeout, check_count
 from pykafka_broker.testing.history import late, rows_of_file
 from typing import Any
 
@@ -425,7 +425,7 @@ class AsyncClusterFault(AsyncFault):
 
     async def wait(self, n: int = 1, timeout: float = 10) -> int:
         """Wait until the fault has affected `n` requests; return the hits."""
-        check_positive("n", n)
+        check_count("n", n)
 
         async def affected() -> int:
             hits = (await self.describe())["hits"]
@@ -544,6 +544,7 @@ class AsyncClusterTraffic(AsyncClusterNodes):
 
         Connections of brokers to each other count too, so name a client.
         """
+        check_count("n", n, least=0)
 
         async def connected() -> list[Connection]:
             found = await self.connections(client_id)

@@ -14,7 +14,7 @@ from functools import partial
 from pykafka_broker.testing.answers import CommittedPartition, ConfigValue, Connection, Group, GroupSummary, Topic, Transaction
 from pykafka_broker.testing.async_client import AsyncControlClient, Step
 from pykafka_broker.testing.control_client import ControlError, in_path, told_to_the_test
-from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, T, WaitTimeout, _DOES_NOT_HOLD, _LONG_S, _NOT_IN_TIME, _SPARE_S, _parts, check_positive, check_timeout
+from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, T, WaitTimeout, _DOES_NOT_HOLD, _LONG_S, _NOT_IN_TIME, _SPARE_S, _parts, check_count, check_timeout
 from pykafka_broker.testing.record import ANY, Headers, NewContent, NewRecord, Record, RecordLike, from_answer, said, several, to_expectation, to_request
 from typing import Any
 
@@ -169,6 +169,8 @@ class AsyncData(AsyncHandle):
             limit: the most records to return.
             key: return only the records of this key.
         """
+        if limit is not None:
+            check_count("limit", limit, least=0)
         query = {"isolation_level": isolation_level, **({} if key is None else said("key", key))}
         found: list[Record] = []
         for index in await self._indexes(topic, partition):
@@ -321,6 +323,8 @@ class AsyncWaits(AsyncData):
         Raises:
             WaitTimeout: the group was not so in time.
         """
+        if members is not None:
+            check_count("members", members, least=0)
         body = {"group": group, "state": state, "members": members}
         return await self._wait_at_coordinator(Group, "waits/group", timeout, body)
 
@@ -342,6 +346,7 @@ class AsyncWaits(AsyncData):
             WaitTimeout: the topic had fewer records in time.
         """
         __tracebackhide__ = True
+        check_count("n", n, least=0)
         body = {"topic": topic, "n": n, "isolation_level": isolation_level}
         page = await wait(self.control, dict, "waits/records", timeout, body)
         return (await self._whole(page, topic, n, isolation_level))[:n]
@@ -387,6 +392,7 @@ class AsyncWaits(AsyncData):
         Raises:
             WaitTimeout: the lag was larger in time, or nothing was committed.
         """
+        check_count("lag", lag, least=0)
         return int((await wait(self.control, dict, "waits/lag", timeout, {"group": group, "lag": lag}))["lag"])
 
     async def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
@@ -413,6 +419,7 @@ class AsyncWaits(AsyncData):
         Raises:
             WaitTimeout: there were too few connections in time, or too many.
         """
+        check_count("n", n, least=0)
         return await wait(self.control, list[Connection], "waits/connections", timeout, {"client_id": client_id, "n": n})
 
     async def assert_records(
@@ -495,7 +502,7 @@ class AsyncWaits(AsyncData):
             ValueError: no time is given, so that the assertion could not fail.
         """
         __tracebackhide__ = True
-        check_positive("within_ms", within_ms)
+        check_count("within_ms", within_ms)
         body = {"topic": topic, "within_ms": within_ms, "isolation_level": isolation_level}
         await _call(self.control, "assertions/no-more", body, within_ms / 1000)
 

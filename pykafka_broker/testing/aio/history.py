@@ -12,7 +12,7 @@ from pykafka_broker.control.history.application import Guarantee
 from pykafka_broker.control.history.findings import Anomaly, Finding, Forbidden
 from pykafka_broker.testing.aio.data import AsyncBrokerPart, AsyncData
 from pykafka_broker.testing.control_client import told_to_the_test
-from pykafka_broker.testing.history import Application, _LONG_S, _judged, rows_of
+from pykafka_broker.testing.history import Application, _LONG_S, _check_names, _judged, rows_of
 from pykafka_broker.testing.record import Record
 from typing import Any
 
@@ -90,7 +90,8 @@ class AsyncChecks(AsyncData):
             AnomaliesFound: there is an anomaly.
             ControlError: no history is written.
             TypeError: an argument would not be used: one of an application without topics, or another beside them.
-            ValueError: the history is full, or an argument is wrong.
+            ValueError: the history is full, an argument is wrong, or nothing could be found: both topics are empty, or
+                no input record has an order.
         """
         if (input is None) != (output is None):
             raise TypeError("input and output are given together")
@@ -102,6 +103,7 @@ class AsyncChecks(AsyncData):
             of = "the whole history: leave out input and output"
         for name in (name for name, is_given in unused.items() if is_given):
             raise TypeError(f"{name} is of {of}")
+        _check_names(guarantee, allow, forbid)
         histories = await self._histories()
         if input is None or output is None:
             return _judged(histories, allow, raises, seen_by=seen_by, forbid=forbid)

@@ -13,7 +13,7 @@ from pykafka_broker.testing.aio.data import AsyncBrokerPart, AsyncHandle, wait
 from pykafka_broker.testing.answers import Advice, ChaosState, Connection, FaultState, RecordingState, SeenRequest
 from pykafka_broker.testing.async_client import AsyncControlClient, entered
 from pykafka_broker.testing.control_client import told_to_the_test
-from pykafka_broker.testing.data import check_positive
+from pykafka_broker.testing.data import check_count
 from pykafka_broker.testing.traffic import epoch_ms
 from typing import Any
 
@@ -50,7 +50,7 @@ class AsyncFault(AsyncBrokerPart):
         Raises:
             WaitTimeout: there were fewer hits in time.
         """
-        check_positive("n", n)
+        check_count("n", n)
         return (await wait(self._control, FaultState, "waits/fault", timeout, {"fault": self.id, "n": n}))["hits"]
 
     async def remove(self) -> int:
@@ -276,7 +276,7 @@ class AsyncTraffic(AsyncHandle):
         The other arguments are those of `requests`.
         """
         query = {name: value for name, value in locals().items() if name not in ("self", "n", "timeout")}
-        check_positive("n", n)
+        check_count("n", n)
         return await self._wait_for_request(query | {"since": epoch_ms(since)}, n, timeout)
 
     async def _wait_for_request(self, query: Mapping[str, Any], n: int, timeout: float) -> list[SeenRequest]:

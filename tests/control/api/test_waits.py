@@ -308,7 +308,7 @@ def test_what_can_not_be_a_record_is_told(broker: KafkaBroker, wrong: Any, says:
 
 
 def test_one_record_is_no_list_of_records(broker: KafkaBroker) -> None:
-    for one in ("text", {"key": "k"}, NewRecord("v"), 3):
+    for one in ("text", {"key": "k"}, NewRecord("v"), 3, ("17", "apples")):
         with pytest.raises(TypeError, match=r"not a single record: assert_records\('any', \[...\]\)"):
             broker.assert_records("any", one)  # type: ignore[arg-type]
 

@@ -50,6 +50,15 @@ def test_an_input_without_id_is_refused_unless_it_wants_no_output() -> None:
     assert judged(records("in", "a"), records("out", "a", None)) == ["invented out@1"]
 
 
+def test_a_question_that_nothing_could_answer_is_refused() -> None:
+    with pytest.raises(ValueError, match="neither topic has records: nothing could be lost"):
+        judged([], [])
+    assert judged([], records("out", "x")) == ["invented out@0"]
+    inputs, outputs, key, order = records("in", "a"), records("out", "a"), identify_by("key"), identify_by("/nope")
+    with pytest.raises(ValueError, match="no input record has an order"):
+        verdict(Story().evidence(), inputs, outputs, key, "exactly_once", order=order)
+
+
 @pytest.mark.parametrize(
     ("expression", "id"),
     [
