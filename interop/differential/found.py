@@ -4,6 +4,7 @@ is written down here in short, so that `recorded/found.json` holds Kafka's answe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from interop.differential.asking import (
@@ -136,6 +137,15 @@ def by_index(api: str, *named: tuple[str, list[int]]) -> Step:
         "OffsetDelete": {"group_id": "§g"},
     }
     return Step(api, {"ListOffsets": 11, "DeleteRecords": 2}.get(api, 0), {"topics": topics, **more[api]})
+
+
+def several(*markers: tuple[int, int, int, Mapping[str, list[int]]]) -> Step:
+    """Write markers of producer id, producer epoch, coordinator epoch, and partitions by topic."""
+    return Step("WriteTxnMarkers", 1, {"markers": [{
+        "producer_id": producer_id, "producer_epoch": epoch, "transaction_result": False,
+        "coordinator_epoch": coordinator_epoch,
+        "topics": [{"name": f"§{name}", "partition_indexes": [*indexes]} for name, indexes in topics.items()],
+    } for producer_id, epoch, coordinator_epoch, topics in markers]})  # fmt: skip
 
 
 def marked(**topics: list[int]) -> Step:
@@ -304,19 +314,19 @@ FOUND: dict[str, list[Step]] = {
         create("§a"), create("§b"), marked(a=[0], b=[]), marked(b=[]), marked(),
     ],
     "markers-of-several-producers": [
-        sized(a=2, b=2), *(Step("WriteTxnMarkers", 1, {"markers": [{
-            "producer_id": producer_id, "producer_epoch": epoch, "transaction_result": False,
-            "coordinator_epoch": coordinator_epoch,
-            "topics": [{"name": f"§{name}", "partition_indexes": [*indexes]} for name, indexes in topics.items()],
-        } for producer_id, epoch, coordinator_epoch, topics in several]}) for several in (
-            [(5, 0, 0, {}), (6, 0, 0, {"a": [0]})], [(5, 0, 0, {"a": []}), (6, 0, 0, {"b": [0]})],
-            [(5, 0, 0, {"none": [0]}), (6, 0, 0, {"a": [0]})], [(5, 0, 0, {"none": [0]}), (6, 0, 0, {"a": [7]})],
-            [(5, 0, 0, {"a": [0]}), (6, 0, 0, {"none": [0]}), (7, 0, 0, {"b": [1, 0]})],
-            [(5, 0, 0, {"none": [0]}), (6, 0, 0, {})], [(5, 0, 0, {"a": [0, 7], "none": [0], "b": [0]})],
-            [(5, 0, 0, {"a": [0]}), (5, 0, 0, {"b": [0]})], [(5, 0, 0, {"none": [0]}), (5, 0, 0, {"a": [0]})],
-            [(5, 0, 3, {"a": [0]}), (5, 0, 2, {"a": [0]})], [(5, -1, 3, {"a": [0]}), (6, 0, 0, {"a": [0]})],
-            [(6, 0, 0, {"a": [0], "none": [0]}), (5, -1, 0, {"a": [0]})],
-        )),
+        sized(a=2, b=2),
+        several((5, 0, 0, {}), (6, 0, 0, {"a": [0]})),
+        several((5, 0, 0, {"a": []}), (6, 0, 0, {"b": [0]})),
+        several((5, 0, 0, {"none": [0]}), (6, 0, 0, {"a": [0]})),
+        several((5, 0, 0, {"none": [0]}), (6, 0, 0, {"a": [7]})),
+        several((5, 0, 0, {"a": [0]}), (6, 0, 0, {"none": [0]}), (7, 0, 0, {"b": [1, 0]})),
+        several((5, 0, 0, {"none": [0]}), (6, 0, 0, {})),
+        several((5, 0, 0, {"a": [0, 7], "none": [0], "b": [0]})),
+        several((5, 0, 0, {"a": [0]}), (5, 0, 0, {"b": [0]})),
+        several((5, 0, 0, {"none": [0]}), (5, 0, 0, {"a": [0]})),
+        several((5, 0, 3, {"a": [0]}), (5, 0, 2, {"a": [0]})),
+        several((5, -1, 3, {"a": [0]}), (6, 0, 0, {"a": [0]})),
+        several((6, 0, 0, {"a": [0], "none": [0]}), (5, -1, 0, {"a": [0]})),
     ],
     "markers-of-epochs-and-versions-that-there-are-not": [
         create("§a"), *(Step("WriteTxnMarkers", 2, {"markers": [{
