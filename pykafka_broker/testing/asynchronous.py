@@ -9,32 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Self
 
 from pykafka_broker.testing.aio.controlled import AsyncControlled
 from pykafka_broker.testing.answers import RecordingState
 from pykafka_broker.testing.async_client import AsyncControlClient, entered, in_thread
 from pykafka_broker.testing.control_client import told_to_the_test
+from pykafka_broker.testing.data import made_as
 from pykafka_broker.testing.process import KafkaBroker
 from pykafka_broker.testing.remote import RemoteBroker
 
 __tracebackhide__ = told_to_the_test
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def made_as(
-    maker: Callable[Concatenate[Any, P], object],
-) -> Callable[[Callable[..., R]], Callable[Concatenate[Any, P], R]]:
-    """Give a method the parameters of another, for type checkers, editors and `help`."""
-
-    def dressed(function: Callable[..., R]) -> Callable[Concatenate[Any, P], R]:
-        function.__wrapped__ = maker  # type: ignore[attr-defined]  # where inspect.signature looks
-        return function
-
-    return dressed
 
 
 class AsyncKafkaBroker(AsyncControlled):

@@ -12,8 +12,9 @@ from typing import Any, Self
 from pykafka_broker.testing.aio.cluster_data import AsyncClusterData
 from pykafka_broker.testing.answers import RecordingState, Snapshot
 from pykafka_broker.testing.async_client import entered, in_thread
-from pykafka_broker.testing.asynchronous import AsyncKafkaBroker, made_as
+from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 from pykafka_broker.testing.cluster import KafkaCluster
+from pykafka_broker.testing.data import made_as
 from pykafka_broker.testing.trouble import ClusterTrouble
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pykafka_broker.testing.answers import (
     CommittedPartition,
@@ -43,6 +43,19 @@ from pykafka_broker.testing.record import (
 
 
 T = TypeVar("T")
+P = ParamSpec("P")
+
+
+def made_as(
+    maker: Callable[Concatenate[Any, P], object],
+) -> Callable[[Callable[..., T]], Callable[Concatenate[Any, P], T]]:
+    """Give a method the parameters of another, for type checkers, editors and `help`."""
+
+    def dressed(function: Callable[..., T]) -> Callable[Concatenate[Any, P], T]:
+        function.__wrapped__ = maker  # type: ignore[attr-defined]  # where inspect.signature looks
+        return function
+
+    return dressed
 
 
 class BrokerError(RuntimeError):

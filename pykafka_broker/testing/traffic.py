@@ -13,7 +13,7 @@ from typing import Any
 from pykafka_broker.testing.answers import Advice, ChaosState, Connection, FaultState, RecordingState, SeenRequest
 from pykafka_broker.testing.arguments import check_type
 from pykafka_broker.testing.control_client import ControlClient, told_to_the_test
-from pykafka_broker.testing.data import BrokerPart, Handle, check_count, wait
+from pykafka_broker.testing.data import BrokerPart, Handle, check_count, made_as, wait
 
 __tracebackhide__ = told_to_the_test
 
@@ -158,20 +158,10 @@ class Traffic(Handle):
         """The faults of the broker."""
         return Faults(self.control)
 
-    def chaos(
-        self,
-        seed: int,
-        rate: float = 0.05,
-        *,
-        events: bool = False,
-        api: str | Sequence[str] | None = None,
-        client_id: str | None = None,
-        topic: str | None = None,
-        group: str | None = None,
-    ) -> ChaosState:
+    @made_as(Faults.chaos)
+    def chaos(self, *args: Any, **kwargs: Any) -> ChaosState:
         """Disturb a share of all requests at random; the arguments are those of `faults.chaos`."""
-        limits: dict[str, Any] = {"api": api, "client_id": client_id, "topic": topic, "group": group}
-        return self.faults.chaos(seed, rate, events=events, **limits)
+        return self.faults.chaos(*args, **kwargs)
 
     def start_recording(self) -> RecordingState:
         """Record all requests and answers from now on, whole, after the topics, records and offsets that are there."""

@@ -13,7 +13,7 @@ from pykafka_broker.testing.aio.data import AsyncBrokerPart, AsyncHandle, wait
 from pykafka_broker.testing.answers import Advice, ChaosState, Connection, FaultState, RecordingState, SeenRequest
 from pykafka_broker.testing.async_client import AsyncControlClient, entered
 from pykafka_broker.testing.control_client import told_to_the_test
-from pykafka_broker.testing.data import check_count
+from pykafka_broker.testing.data import check_count, made_as
 from pykafka_broker.testing.traffic import epoch_ms
 from typing import Any
 
@@ -163,20 +163,10 @@ class AsyncTraffic(AsyncHandle):
         """The faults of the broker."""
         return AsyncFaults(self.control)
 
-    async def chaos(
-        self,
-        seed: int,
-        rate: float = 0.05,
-        *,
-        events: bool = False,
-        api: str | Sequence[str] | None = None,
-        client_id: str | None = None,
-        topic: str | None = None,
-        group: str | None = None,
-    ) -> ChaosState:
+    @made_as(AsyncFaults.chaos)
+    async def chaos(self, *args: Any, **kwargs: Any) -> ChaosState:
         """Disturb a share of all requests at random; the arguments are those of `faults.chaos`."""
-        limits: dict[str, Any] = {"api": api, "client_id": client_id, "topic": topic, "group": group}
-        return await self.faults.chaos(seed, rate, events=events, **limits)
+        return await self.faults.chaos(*args, **kwargs)
 
     async def start_recording(self) -> RecordingState:
         """Record all requests and answers from now on, whole, after the topics, records and offsets that are there."""
