@@ -67,6 +67,12 @@ _SLOW = {
     "ReadShareGroupStateRequest",
     "DeleteShareGroupStateRequest",
     "ReadShareGroupStateSummaryRequest",
+    "OffsetCommitRequest",
+    "TxnOffsetCommitRequest",
+    "OffsetDeleteRequest",
+    "AlterConfigsRequest",
+    "IncrementalAlterConfigsRequest",
+    "DeleteTopicsRequest",
 }
 
 

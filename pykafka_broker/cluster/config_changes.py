@@ -230,9 +230,10 @@ def _records(
             raise invalid_request("Default topic resources are not allowed.")
         check_topic_name(name)
         # An unknown config left by another release is no fault of this request.
-        known = {key.name for key in live_keys(controller.config)}
-        readable = {key: value for key, value in overrides.items() if key in known or key in changed}
-        check_topic(controller.config, readable)
+        if not overrides.keys() <= changed.keys():
+            known = {key.name for key in live_keys(controller.config)}
+            overrides = {key: value for key, value in overrides.items() if key in known or key in changed}
+        check_topic(controller.config, overrides)
         if name not in controller.image.topics:  # the last check: a bad value is reported even for a missing topic
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     elif kind == ConfigResourceType.BROKER:

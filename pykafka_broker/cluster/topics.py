@@ -97,6 +97,7 @@ class _Creation:
         self.spend = spend
         self.records: Records = []
         self._by_lower_case: dict[str, str] | None = None  # existing and new topics, where case is ignored
+        self._default_configs: list[CreatableTopicConfigs] | None = None
 
     def run(self, topics: list[CreatableTopic]) -> list[CreatableTopicResult]:
         if self._requested_partitions(topics) > MAX_PARTITIONS_PER_REQUEST:
@@ -173,8 +174,16 @@ class _Creation:
             error_message=None,
             num_partitions=len(assignments),
             replication_factor=len(assignments[0]),
-            configs=_configs_of(self.controller, overrides) if self.with_configs else [],
+            configs=self._configs_of(overrides) if self.with_configs else [],
         )
+
+    def _configs_of(self, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+        """Return all configs of a new topic; topics without overrides share them."""
+        if overrides:
+            return _described(self.controller, overrides)
+        if self._default_configs is None:
+            self._default_configs = _described(self.controller, {})
+        return self._default_configs
 
     def _assignments(self, topic: CreatableTopic) -> list[list[int]]:
         config = self.controller.config
@@ -218,7 +227,7 @@ class _Creation:
         return [assignments[partition] for partition in range(len(assignments))]
 
 
-def _configs_of(controller: Controller, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+def _described(controller: Controller, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
     """Return all configs of a new topic, with the request's values as the client wrote them."""
     entries = describe_topic(controller.config, overrides)
     return [

@@ -82,6 +82,7 @@ class BrokerConfig(BrokerAttributes):
         self.set_names = set_values.keys()
         self._topic_defaults: TopicConfig | None = None
         self.topic_values: dict[str, Any] | None = None  # of a topic without overrides, by name
+        self.topic_entries: list[Any] | None = None  # the same in an answer, made by `config/describe.py`
         self.topic_cache: dict[frozenset[tuple[str, str]], TopicConfig] = {}  # TopicConfig.resolve's, by overrides
         self.__dict__.update(attributes)
         self.__dict__.update((name.replace(".", "_"), value) for name, value in set_values.items())

@@ -61,11 +61,23 @@ class ConfigEntry(NamedTuple):
 
 
 def describe_topic(broker: BrokerConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+    """Return all configs of a topic. Those that are not overridden are the same for all topics, and made once."""
     values = topic_values(broker, overrides)
+    if broker.topic_entries is None:
+        defaults = values if not overrides else topic_values(broker, {})
+        broker.topic_entries = [
+            _entry(key, defaults[key.name], _inherited_synonyms(broker, key))
+            for key in live_keys(broker)
+            if not key.internal
+        ]
+    if not overrides:
+        return broker.topic_entries
+    keys = {key.name: key for key in live_keys(broker) if key.name in overrides}
     return [
-        _entry(key, values[key.name], _own(key, overrides, ConfigSource.TOPIC) + _inherited_synonyms(broker, key))
-        for key in live_keys(broker)
-        if not key.internal
+        entry
+        if (key := keys.get(entry.name)) is None
+        else _entry(key, values[key.name], _own(key, overrides, ConfigSource.TOPIC) + entry.synonyms)
+        for entry in broker.topic_entries
     ]
 
 

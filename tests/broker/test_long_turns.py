@@ -22,7 +22,7 @@ from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsR
 from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
-from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponse
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.support import batch
@@ -171,3 +171,24 @@ def test_a_transaction_in_very_many_partitions_ends_in_slices(tmp_path: Path) ->
         assert ends == [1] * count, "the answer comes when all have their marker"
         longest.append(max(turns))
     assert longest[1] < 3 * longest[0]
+
+
+def test_names_that_are_too_many_to_create_are_not_tried(tmp_path: Path) -> None:
+    node = broker(tmp_path)
+    counts = []
+    for allow in (False, True):
+        asked = MetadataRequest([MetadataRequestTopic(name=name) for name in names("n", 11_000)], allow)
+        counts.append(sum(node.calls(asked, 9)))
+        assert {topic.error_code for topic in node.reply.topics} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert counts[1] < 1.3 * counts[0]
+
+
+def test_topics_of_one_request_share_the_configs_that_they_do_not_override(tmp_path: Path) -> None:
+    node = broker(tmp_path)
+    counts = []
+    for count in (100, 1100):
+        topics = [CreatableTopic(name, 1, 1) for name in names(f"c{count}-", count)]
+        counts.append(sum(node.calls(CreateTopicsRequest(topics, 1000, True), 4)))
+        counts.append(sum(node.calls(CreateTopicsRequest(topics, 1000, True), 5)))
+    without, with_configs = counts[2] - counts[0], counts[3] - counts[1]
+    assert with_configs < 8 * without, "they are encoded, and that is all"

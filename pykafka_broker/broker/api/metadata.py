@@ -19,6 +19,7 @@ from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Steps, when_committed
 from pykafka_broker.cluster.authorizer import NOT_ASKED
+from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION
 from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, INTERNAL_TOPICS, name_problem
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -123,6 +124,8 @@ class _Answer:
                 name for name in missing if not self._rights.allow(AclOperation.CREATE, AclResourceType.TOPIC, name)
             }
         missing = [name for name in missing if name not in self._uncreatable]
+        if len(missing) > MAX_RECORDS_PER_OPERATION:
+            return False  # the controller would refuse to create that many, and each costs an error
         if missing:
             self._services.node.create_missing_topics(missing, self._context)
             if self._services.own.auto_creation:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, Write, ZERO_UUID, classic_string,
+    Buffer, EMPTY, FEWER_ELEMENTS, Fields, Message, MessageReader, Write, ZERO_UUID, classic_string,
     compact_nullable_string, compact_string, new, refuse_field, uvarint,
 )
 
@@ -62,7 +62,7 @@ def _write_v0(m: DeleteTopicsRequest, w: Write) -> None:  # versions 0-3
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteTopicsRequest, int]:  # versions 0-3
-    r = MessageReader(buffer, at, MOST_ELEMENTS)
+    r = MessageReader(buffer, at, FEWER_ELEMENTS)
     m = new(DeleteTopicsRequest)
     m.topics = []
     m.topic_names = r.classic_strings(r.length(), 'topic_names')
@@ -81,7 +81,7 @@ def _write_v4(m: DeleteTopicsRequest, w: Write) -> None:  # versions 4-5, flexib
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[DeleteTopicsRequest, int]:  # versions 4-5, flexible
-    r = MessageReader(buffer, at, MOST_ELEMENTS)
+    r = MessageReader(buffer, at, FEWER_ELEMENTS)
     m = new(DeleteTopicsRequest)
     m.topics = []
     m.topic_names = r.compact_strings(r.compact_length(), 'topic_names')
@@ -112,7 +112,7 @@ def _write_v6(m: DeleteTopicsRequest, w: Write) -> None:  # version 6, flexible
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[DeleteTopicsRequest, int]:  # version 6, flexible
-    r = MessageReader(buffer, at, MOST_ELEMENTS)
+    r = MessageReader(buffer, at, FEWER_ELEMENTS)
     m = new(DeleteTopicsRequest)
     m.topic_names = []
     m.topics = r.structs(r.compact_length(), 'topics', 18, _read_delete_topic_state_v6)

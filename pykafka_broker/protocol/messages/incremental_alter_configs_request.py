@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_nullable_string,
+    Buffer, EMPTY, FEWER_ELEMENTS, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string,
     classic_string, compact_nullable_string, compact_string, new, uvarint,
 )
 
@@ -106,7 +106,7 @@ def _write_v0(m: IncrementalAlterConfigsRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsRequest, int]:  # version 0
-    r = MessageReader(buffer, at, MOST_ELEMENTS)
+    r = MessageReader(buffer, at, FEWER_ELEMENTS)
     m = new(IncrementalAlterConfigsRequest)
     m.resources = r.structs(r.length(), 'resources', 7, _read_alter_configs_resource_v0)
     (m.validate_only,) = r.fixed(_STRUCT_o)
@@ -155,7 +155,7 @@ def _write_v1(m: IncrementalAlterConfigsRequest, w: Write) -> None:  # version 1
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[IncrementalAlterConfigsRequest, int]:  # version 1, flexible
-    r = MessageReader(buffer, at, MOST_ELEMENTS)
+    r = MessageReader(buffer, at, FEWER_ELEMENTS)
     m = new(IncrementalAlterConfigsRequest)
     m.resources = r.structs(r.compact_length(), 'resources', 4, _read_alter_configs_resource_v1)
     (m.validate_only,) = r.fixed(_STRUCT_o)

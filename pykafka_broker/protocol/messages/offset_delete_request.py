@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, Write, classic_string, new,
+    Buffer, EMPTY, FEWER_ELEMENTS, Fields, Message, MessageReader, Write, classic_string, new,
 )
 
 _PACK_i = Struct(">i").pack
@@ -91,7 +91,7 @@ def _write_v0(m: OffsetDeleteRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetDeleteRequest, int]:  # version 0
-    r = MessageReader(buffer, at, MOST_ELEMENTS)
+    r = MessageReader(buffer, at, FEWER_ELEMENTS)
     m = new(OffsetDeleteRequest)
     m.group_id = r.string(r.short_length(), 'group_id')
     m.topics = r.structs(r.length(), 'topics', 6, _read_offset_delete_request_topic_v0)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, NO_TAGS, Write, ZERO_UUID, classic_nullable_string, classic_string,
+    Buffer, EMPTY, FEWER_ELEMENTS, Fields, Message, NO_TAGS, Write, ZERO_UUID, classic_nullable_string, classic_string,
     compact_nullable_string, compact_string, new, refuse_count, refuse_field, refuse_length, skip_counted_tags, uvarint,
     uvarint_rest,
 )
@@ -118,7 +118,7 @@ def _write_v0(m: TxnOffsetCommitRequest, w: Write) -> None:  # versions 0-1
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # versions 0-1
-    elements_left = MOST_ELEMENTS
+    elements_left = FEWER_ELEMENTS
     size = len(buffer)
     m = new(TxnOffsetCommitRequest)
     m.generation_id_or_member_epoch = -1
@@ -208,7 +208,7 @@ def _write_v2(m: TxnOffsetCommitRequest, w: Write) -> None:  # version 2
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # version 2
-    elements_left = MOST_ELEMENTS
+    elements_left = FEWER_ELEMENTS
     size = len(buffer)
     m = new(TxnOffsetCommitRequest)
     m.generation_id_or_member_epoch = -1
@@ -296,7 +296,7 @@ def _write_v3(m: TxnOffsetCommitRequest, w: Write) -> None:  # versions 3-5, fle
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # versions 3-5, flexible
-    elements_left = MOST_ELEMENTS
+    elements_left = FEWER_ELEMENTS
     size = len(buffer)
     m = new(TxnOffsetCommitRequest)
     count = buffer[at]
@@ -428,7 +428,7 @@ def _write_v6(m: TxnOffsetCommitRequest, w: Write) -> None:  # version 6, flexib
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # version 6, flexible
-    elements_left = MOST_ELEMENTS
+    elements_left = FEWER_ELEMENTS
     size = len(buffer)
     m = new(TxnOffsetCommitRequest)
     count = buffer[at]
