@@ -4,7 +4,6 @@ is written down here in short, so that `recorded/found.json` holds Kafka's answe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from interop.differential.asking import (
@@ -139,21 +138,23 @@ def by_index(api: str, *named: tuple[str, list[int]]) -> Step:
     return Step(api, {"ListOffsets": 11, "DeleteRecords": 2}.get(api, 0), {"topics": topics, **more[api]})
 
 
-def several(*markers: tuple[int, int, int, Mapping[str, list[int]]]) -> Step:
-    """Write markers of producer id, producer epoch, coordinator epoch, and partitions by topic."""
-    return Step("WriteTxnMarkers", 1, {"markers": [{
-        "producer_id": producer_id, "producer_epoch": epoch, "transaction_result": False,
-        "coordinator_epoch": coordinator_epoch,
-        "topics": [{"name": f"§{name}", "partition_indexes": [*indexes]} for name, indexes in topics.items()],
-    } for producer_id, epoch, coordinator_epoch, topics in markers]})  # fmt: skip
-
-
 def marked(**topics: list[int]) -> Step:
     named = [{"name": f"§{name}", "partition_indexes": indexes} for name, indexes in topics.items()]
     return Step("WriteTxnMarkers", 1, {"markers": [{
         "producer_id": 5, "producer_epoch": 0, "transaction_result": False, "coordinator_epoch": 0, "topics": named,
     }]})  # fmt: skip
 
+
+# Of several producers: id, epoch, epoch of the coordinator, partitions.
+MARKERS: list[list[tuple[int, int, int, dict[str, list[int]]]]] = [
+    [(5, 0, 0, {}), (6, 0, 0, {"a": [0]})], [(5, 0, 0, {"a": []}), (6, 0, 0, {"b": [0]})],
+    [(5, 0, 0, {"none": [0]}), (6, 0, 0, {"a": [0]})], [(5, 0, 0, {"none": [0]}), (6, 0, 0, {"a": [7]})],
+    [(5, 0, 0, {"a": [0]}), (6, 0, 0, {"none": [0]}), (7, 0, 0, {"b": [1, 0]})],
+    [(5, 0, 0, {"none": [0]}), (6, 0, 0, {})], [(5, 0, 0, {"a": [0, 7], "none": [0], "b": [0]})],
+    [(5, 0, 0, {"a": [0]}), (5, 0, 0, {"b": [0]})], [(5, 0, 0, {"none": [0]}), (5, 0, 0, {"a": [0]})],
+    [(5, 0, 3, {"a": [0]}), (5, 0, 2, {"a": [0]})], [(5, -1, 3, {"a": [0]}), (6, 0, 0, {"a": [0]})],
+    [(6, 0, 0, {"a": [0], "none": [0]}), (5, -1, 0, {"a": [0]})],
+]  # fmt: skip
 
 FOUND: dict[str, list[Step]] = {
     "an-empty-log-has-its-leader-epoch": [
@@ -298,6 +299,14 @@ FOUND: dict[str, list[Step]] = {
         join("n", "", 0, protocols=protocols("roundrobin", "range")),
         join("m", of("member_id m"), 0, protocols=protocols("range", "roundrobin")),
     ],
+    "acknowledgements-of-what-is-done-with": [
+        create("§a"), EARLIEST, produce(records(OLD, OLD, OLD)), share_join("§a"), share_fetch(0, "§a"),
+        share_acknowledge(1, "§a", parts={0: ((0, 1, ACCEPT),)}),
+        *(share_acknowledge(at, "§a", parts={0: batches}) for at, batches in (
+            (2, ((0, 0, ACCEPT), (0, 0, ACCEPT))), (3, ((0, 1, ACCEPT), (1, 1, ACCEPT))),
+            (4, ((0, 0, ACCEPT), (0, 0, ACCEPT), (2, 2, ACCEPT), (2, 2, ACCEPT))),
+            (5, ((1, 2, ACCEPT), (2, 2, ACCEPT))), (6, ((2, 2, ACCEPT),)))),
+    ],
     "share-states-of-no-group-and-of-no-partition": [
         create("§a"), *(share_state(what, partition=partition) for what in STATES for partition in (-1, 9)),
         *(share_state(what, group="") for what in STATES), share_state(STATES[0], state_epoch=5),
@@ -314,19 +323,11 @@ FOUND: dict[str, list[Step]] = {
         create("§a"), create("§b"), marked(a=[0], b=[]), marked(b=[]), marked(),
     ],
     "markers-of-several-producers": [
-        sized(a=2, b=2),
-        several((5, 0, 0, {}), (6, 0, 0, {"a": [0]})),
-        several((5, 0, 0, {"a": []}), (6, 0, 0, {"b": [0]})),
-        several((5, 0, 0, {"none": [0]}), (6, 0, 0, {"a": [0]})),
-        several((5, 0, 0, {"none": [0]}), (6, 0, 0, {"a": [7]})),
-        several((5, 0, 0, {"a": [0]}), (6, 0, 0, {"none": [0]}), (7, 0, 0, {"b": [1, 0]})),
-        several((5, 0, 0, {"none": [0]}), (6, 0, 0, {})),
-        several((5, 0, 0, {"a": [0, 7], "none": [0], "b": [0]})),
-        several((5, 0, 0, {"a": [0]}), (5, 0, 0, {"b": [0]})),
-        several((5, 0, 0, {"none": [0]}), (5, 0, 0, {"a": [0]})),
-        several((5, 0, 3, {"a": [0]}), (5, 0, 2, {"a": [0]})),
-        several((5, -1, 3, {"a": [0]}), (6, 0, 0, {"a": [0]})),
-        several((6, 0, 0, {"a": [0], "none": [0]}), (5, -1, 0, {"a": [0]})),
+        sized(a=2, b=2), *(Step("WriteTxnMarkers", 1, {"markers": [{
+            "producer_id": producer_id, "producer_epoch": epoch, "transaction_result": False,
+            "coordinator_epoch": coordinator_epoch,
+            "topics": [{"name": f"§{name}", "partition_indexes": [*indexes]} for name, indexes in topics.items()],
+        } for producer_id, epoch, coordinator_epoch, topics in several]}) for several in MARKERS),
     ],
     "markers-of-epochs-and-versions-that-there-are-not": [
         create("§a"), *(Step("WriteTxnMarkers", 2, {"markers": [{

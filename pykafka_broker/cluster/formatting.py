@@ -55,6 +55,9 @@ from pykafka_broker.protocol.stored.voters_record import Endpoint, KRaftVersionF
 _MAX_PORT = 65535
 _SCRAM_KEYS = ("name", "password", "salt", "saltedpassword", "iterations")
 _SCRAM_FROM = 11
+# An unknown level, in the words of kafka-storage and of kafka-features.
+_UNSUPPORTED_LEVEL = "Feature level {level} is not supported for feature {name}"
+NO_LEVEL = "No feature:{name} with feature level {level}"
 
 
 class FormatError(Exception):
@@ -165,7 +168,7 @@ class KnownLevels:
     def _check(self, name: str, level: int, levels: dict[str, int]) -> None:
         lowest, highest = self.supported[name]
         if not lowest <= level <= highest:
-            raise FormatError(f"No feature:{name} with feature level {level}")
+            raise FormatError(NO_LEVEL.format(name=name, level=level))
         for other, least in DEPENDENCIES.get(name, {}).get(level, {}).items():
             if levels[other] < least:
                 raise FormatError(f"{name} could not be set to {level} because it depends on {other} level {least}")
@@ -180,15 +183,18 @@ class KnownLevels:
         known = {name: min(each, self.supported[name][1]) for name, each in default_levels(level).items()}
         return [first, *(f"{name}={each}" for name, each in known.items())]
 
-    def feature_dependencies(self, name: str, level: int) -> list[str]:
-        """Return the dependencies of a feature's level, in the words of Kafka's tools. Raises FormatError."""
+    def feature_dependencies(self, name: str, level: int, unknown: str = _UNSUPPORTED_LEVEL) -> list[str]:
+        """Return the dependencies of a feature's level, in the words of Kafka's tools.
+
+        Raises FormatError; `unknown` are the words for an unknown level, in which the tools differ.
+        """
         if name == METADATA_VERSION and self.name_of_metadata_version(level) is None:
             raise FormatError(f"Unknown {name} {level}")
         if name not in self.supported:
             raise FormatError(f"Unknown feature: {name}")
         lowest, highest = self.supported[name]
         if name != METADATA_VERSION and not lowest <= level <= highest:
-            raise FormatError(f"Feature level {level} is not supported for feature {name}")
+            raise FormatError(unknown.format(name=name, level=level))
         needed = DEPENDENCIES.get(name, {}).get(level, {})
         first = f"{self._level_text(name, level)} {'requires:' if needed else 'has no dependencies.'}"
         return [first, *(f"    {self._level_text(other, least)}" for other, least in needed.items())]

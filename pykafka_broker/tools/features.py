@@ -6,7 +6,7 @@ from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.properties import integer
 from pykafka_broker.client.quorum import api_versions, update_features
 from pykafka_broker.cluster.features import METADATA_VERSION, METADATA_VERSIONS, default_levels
-from pykafka_broker.cluster.formatting import FormatError, KnownLevels, feature_level
+from pykafka_broker.cluster.formatting import NO_LEVEL, FormatError, KnownLevels, feature_level
 from pykafka_broker.protocol.enums import UpgradeType
 from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, ToolUsageError
 
@@ -46,7 +46,9 @@ async def run(tool: Tool) -> int:
             tool.result = _LEVELS.version_mapping(options.release_version)
         elif command == "feature-dependencies":
             tool.result = [
-                line for text in options.feature for line in _LEVELS.feature_dependencies(*feature_level(text))
+                line
+                for text in options.feature
+                for line in _LEVELS.feature_dependencies(*feature_level(text), NO_LEVEL)
             ]
         elif command == "describe":
             await _describe(tool)

@@ -119,7 +119,6 @@ IN_OUR_WORDS = {
     "describe extra",
     "feature-dependencies",
     "feature-dependencies --feature group.version=1 share.version=1",
-    "feature-dependencies --feature group.version=77",
     "nonsense",
     "nothing",
     "remove-controller --controller-id 1 --controller-directory-id vzdFkeVGTZq3yR5zXE_fdg",

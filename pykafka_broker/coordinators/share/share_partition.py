@@ -432,6 +432,8 @@ class SharePartition:
         renewed: list[Run] = []
         reached = _BEFORE_ALL
         for batch in batches:
+            if batch.last < self.start_offset:
+                continue  # the group is done with these records
             self._check_known(batch)
             if batch.first <= reached:
                 raise ApiError(ErrorCode.INVALID_RECORD_STATE, _NOT_ACQUIRED)
@@ -453,8 +455,6 @@ class SharePartition:
         return partial(self._settle, decided, rejected)
 
     def _check_known(self, batch: AckBatch) -> None:
-        if batch.last < self.start_offset:
-            return
         if not self.in_flight:
             raise ApiError(
                 ErrorCode.INVALID_RECORD_STATE,
