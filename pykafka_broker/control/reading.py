@@ -26,6 +26,7 @@ from pykafka_broker.records.record import BatchRecord, iter_records
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 Outcome = Literal["committed", "aborted", "open"]
 _READ_BYTES = 1 << 20
+_ENDS_BYTES = 1 << 12  # of 52 batches that end a transaction
 
 
 class FoundRecord(NamedTuple):
@@ -40,6 +41,24 @@ def end_of(partition: Partition, isolation_level: IsolationLevel) -> int:
     """Return the offset behind the last record a consumer may see."""
     committed = isolation_level == "read_committed"
     return min(partition.high_watermark, partition.log.last_stable_offset) if committed else partition.high_watermark
+
+
+def has_records(partition: Partition, offset: int) -> bool:
+    """Return whether a consumer may still get a record from an offset on, and not only ends of transactions are left.
+
+    True too where the log can't be read. Little is read: an end of a transaction is a small batch.
+    """
+    log, end = partition.log, partition.high_watermark
+    offset = max(offset, log.log_start_offset)
+    try:
+        while offset < end:
+            found = log.read(offset, _ENDS_BYTES, end, min_one=False)
+            if found is None or not all(header.is_control for header, _ in iter_batches(found.records.read())):
+                return True
+            offset = found.end_offset
+    except (ApiError, CorruptBatch, OSError):
+        return True
+    return False
 
 
 def records_from(partition: Partition, offset: int, isolation_level: IsolationLevel) -> Iterator[FoundRecord]:

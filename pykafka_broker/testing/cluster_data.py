@@ -336,7 +336,10 @@ class ClusterData(ClusterTraffic):
         for each in group["offsets"]:
             start, end = self._bounds(each["topic"], each["partition"])
             position = start if each["committed"] is None else each["committed"]
-            each |= {"end": end, "lag": max(0, end - position)}
+            left = max(0, end - position)
+            if left and not self.records(each["topic"], each["partition"], position, "read_uncommitted", limit=1):
+                left = 0  # only ends of transactions, which nobody commits
+            each |= {"end": end, "lag": left}
         return group
 
     def lag(self, group: str) -> int:

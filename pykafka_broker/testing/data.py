@@ -296,6 +296,7 @@ class Data(Handle):
     def lag(self, group: str) -> int:
         """Return the number of records still to read in the partitions with committed offsets.
 
+        Offsets are counted, as Kafka's tools do, but nothing is left where only ends of transactions follow.
         `group(...)["offsets"]` has the number for each partition.
         """
         return int(self.control.call("GET", f"/groups/{in_path(group)}/lag")["lag"])

@@ -522,6 +522,24 @@ def of_any_size(request: pytest.FixtureRequest) -> Iterator[KafkaBroker | KafkaC
             yield broker
 
 
+def test_the_end_of_a_transaction_is_no_record_to_read(of_any_size: Any) -> None:
+    of_any_size.create_topic("orders")
+    producer = Producer(of_any_size.client_config("confluent") | {"transactional.id": "shop"})
+    producer.init_transactions(30)
+    for value in ("1", "2"):
+        producer.begin_transaction()
+        producer.produce("orders", value, partition=0)
+        producer.commit_transaction(30)
+    first, second = of_any_size.wait_for_records("orders", 2)
+    of_any_size.commit("reader", "orders", second.offset + 1)
+    assert of_any_size.wait_for_lag("reader", 0) == of_any_size.lag("reader") == 0
+    assert [each["lag"] for each in of_any_size.group("reader")["offsets"]] == [0]
+    of_any_size.commit("reader", "orders", first.offset + 1)
+    assert of_any_size.lag("reader") == 3
+    with pytest.raises(WaitTimeout, match="orders-0: 3"):
+        of_any_size.wait_for_lag("reader", 0, timeout=0.2)
+
+
 def test_a_wrong_argument_fails_at_once_and_in_the_same_way(of_any_size: Any) -> None:
     of_any_size.create_topic("orders")
     mistakes: list[tuple[type[Exception], Callable[[], object], str]] = [

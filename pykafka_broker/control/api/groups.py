@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.control.answers import CommittedPartition, GroupDetails, GroupSummary, Member
 from pykafka_broker.control.api.topics import listed_offsets, raise_if, topic_image
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem, did_you_mean, problem_of
-from pykafka_broker.control.reading import check_led_here
+from pykafka_broker.control.reading import check_led_here, has_records
 from pykafka_broker.control.schema import Index, Offset
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
 from pykafka_broker.coordinators.groups.consumer_protocol import read_assignment
@@ -133,25 +134,30 @@ def each_committed(services: Services, group_id: str) -> Iterator[CommittedParti
         image = services.image.topics.get(topic)
         for index in sorted(image.partitions) if image is not None else ():
             stored = offsets.get(index)
-            start, end = _bounds(services, topic, index) or (0, None)
-            position = start if stored is None else stored.offset
+            partition = _partition_led_here(services, topic, index)
             yield CommittedPartition(
                 topic=topic,
                 partition=index,
                 committed=None if stored is None else stored.offset,
-                end=end,
-                lag=None if end is None else max(0, end - position),
+                end=None if partition is None else partition.high_watermark,
+                lag=None if partition is None else _left(partition, None if stored is None else stored.offset),
                 metadata=None if stored is None else stored.metadata,
             )
 
 
-def _bounds(services: Services, topic: str, index: int) -> tuple[int, int] | None:
-    """Return log start and high watermark; None if the broker does not lead the partition."""
+def _partition_led_here(services: Services, topic: str, index: int) -> Partition | None:
+    """Return a partition; None if the broker does not lead the partition."""
     try:
-        partition = services.replicas.leader(topic, index)
+        return services.replicas.leader(topic, index)
     except ApiError:
         return None
-    return partition.log.log_start_offset, partition.high_watermark
+
+
+def _left(partition: Partition, committed: int | None) -> int:
+    """Return how many offsets a group has left; none where only ends of transactions are left, which nobody commits."""
+    start, end = partition.log.log_start_offset, partition.high_watermark
+    position = start if committed is None else committed
+    return 0 if position >= end or not has_records(partition, position) else end - position
 
 
 def total_lag(partitions: Iterable[CommittedPartition]) -> int:

@@ -244,6 +244,7 @@ class AsyncData(AsyncHandle):
     async def lag(self, group: str) -> int:
         """Return the number of records still to read in the partitions with committed offsets.
 
+        Offsets are counted, as Kafka's tools do, but nothing is left where only ends of transactions follow.
         `group(...)["offsets"]` has the number for each partition.
         """
         return int((await self.control.call("GET", f"/groups/{in_path(group)}/lag"))["lag"])
