@@ -12,6 +12,7 @@ import gc
 import importlib.util
 import os
 import random
+import shutil
 import sys
 import tempfile
 import warnings
@@ -22,9 +23,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis.strategies import integers
 
+from pykafka_broker.platform import MEMORY_DISK
 from tests import invariants
 
 invariants.install()  # of logs, in all tests
+
+ROOM_FOR_TESTS = 6 << 30  # bytes
+
+
+def directory_of_files() -> str:
+    """Return where tests write: in memory, where nothing waits for a disk, if there is room and programs may run."""
+    if "TMPDIR" not in os.environ and os.path.isdir(MEMORY_DISK):
+        may_run = not os.statvfs(MEMORY_DISK).f_flag & getattr(os, "ST_NOEXEC", 0)
+        if may_run and shutil.disk_usage(MEMORY_DISK).free >= ROOM_FOR_TESTS:
+            return MEMORY_DISK
+    return tempfile.gettempdir()
+
 
 # What a machine's own environment says must not decide how a test ends: unbuffered output has hidden a wrong exit code.
 # Nor are options given to this pytest meant for those that tests start.
@@ -53,7 +67,7 @@ if _pyspark is not None and _pyspark.origin and (_archive := Path(_pyspark.origi
     os.environ.setdefault("SPARK_SUBMIT_OPTS", f"-XX:SharedArchiveFile={_archive}")
 # The folders above a test's own match what tests look for in paths, as the `pytest-0` of a new machine does.
 _OWNER = os.getuid() if hasattr(os, "getuid") else 0
-_ROOT = Path(tempfile.gettempdir(), f"t-0.log-{_OWNER}", "a")
+_ROOT = Path(directory_of_files(), f"t-0.log-{_OWNER}", "a")
 _ROOT.mkdir(parents=True, exist_ok=True)
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_ROOT))
 # To collect tests makes 900,000 objects and no garbage: none is looked for meanwhile, and later not among these.

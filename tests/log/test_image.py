@@ -106,7 +106,7 @@ def test_a_long_last_segment_is_completed(tmp_path: Path) -> None:
 
 
 def test_room_that_was_taken_for_what_will_come_is_left_out(tmp_path: Path) -> None:
-    logs = manager(tmp_path / "a", log_preallocate="true")
+    logs = manager(tmp_path / "a", log_preallocate="true", log_segment_bytes="1048576")
     logs.start(NOW)
     for number in range(2):
         log = logs.create("t", number, TOPIC_ID, NOW)

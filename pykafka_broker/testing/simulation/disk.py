@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from functools import lru_cache
 from random import Random
 
 from pykafka_broker.log.filesystem import Buffer, DiskUsage, FileStat
@@ -19,14 +20,14 @@ Contents = tuple[tuple[str, object], ...]
 
 
 class SimFile:
-    def __init__(self, data: bytes | bytearray = b"", modified_ms: int = 0) -> None:
+    def __init__(self, data: bytes = b"", modified_ms: int = 0) -> None:
         self.data = bytearray(data)
-        self.durable = bytes(data)
+        self.durable = data
         self.pending: list[tuple[int, bytes | None]] = []  # writes (position, data), truncations (size, None)
         self.modified_ms = modified_ms
 
     def contents(self) -> bytes:
-        return bytes(self.data)
+        return bytes(self.data) if self.pending else self.durable  # which copies share, and its hash
 
     def apply(self, change: tuple[int, bytes | None], now: int = 0) -> None:
         _apply(self.data, change)
@@ -34,12 +35,14 @@ class SimFile:
         self.modified_ms = now
 
     def after_crash(self, random: Random | None, keep: bool) -> SimFile:
+        if not self.pending:
+            return SimFile(self.durable, self.modified_ms)
         data = bytearray(self.durable)
         for change in self.pending:
             survivor = change if random is None and keep else _torn(change, random) if random is not None else None
             if survivor is not None:
                 _apply(data, survivor)
-        return SimFile(data, self.modified_ms)
+        return SimFile(bytes(data), self.modified_ms)
 
 
 def _apply(data: bytearray, change: tuple[int, bytes | None]) -> None:
@@ -65,6 +68,11 @@ def _torn(change: tuple[int, bytes | None], random: Random) -> tuple[int, bytes 
         holes[start : start + SECTOR] = bytes(len(holes[start : start + SECTOR]))
         return position, bytes(holes)
     return change
+
+
+@lru_cache(1 << 12)
+def _parts(path: str) -> tuple[str, ...]:
+    return tuple(filter(None, path.split("/")))
 
 
 class SimDirectory:
@@ -230,10 +238,11 @@ class CrashFileSystem:
         if self.broken:
             self.check(path)
         node: SimFile | SimDirectory = self._root
-        for part in filter(None, path.split("/")):
-            if not isinstance(node, SimDirectory) or part not in node.entries:
+        for part in _parts(path):
+            found = node.entries.get(part) if isinstance(node, SimDirectory) else None
+            if found is None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-            node = node.entries[part]
+            node = found
         return node
 
     def _directory(self, path: str) -> SimDirectory:
@@ -292,7 +301,7 @@ class CrashFileSystem:
 
     def make_directory(self, path: str) -> None:
         walked = ""
-        for part in filter(None, path.split("/")):
+        for part in _parts(path):
             parent = self._directory(walked)
             walked += f"/{part}"
             if part not in parent.entries:

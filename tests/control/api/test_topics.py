@@ -16,10 +16,11 @@ from pykafka_broker.testing import ControlError, KafkaBroker
 
 
 def test_a_topic_is_made_looked_at_and_deleted(broker: KafkaBroker) -> None:
-    made = broker.create_topic("made", partitions=3, config={"retention.ms": 1000, "preallocate": True})
+    config = {"retention.ms": 1000, "preallocate": True, "segment.bytes": 1 << 20}
+    made = broker.create_topic("made", partitions=3, config=config)
     assert made == broker.topic("made")
     assert (made["name"], made["partitions"], made["internal"]) == ("made", 3, False)
-    assert made["config"] == {"retention.ms": "1000", "preallocate": "true"}
+    assert made["config"] == {"retention.ms": "1000", "preallocate": "true", "segment.bytes": "1048576"}
     assert [each["name"] for each in broker.topics()].count("made") == 1
     broker.delete_topic("made")
     with pytest.raises(ControlError, match="there is no topic made") as refused:
