@@ -17,15 +17,19 @@ from pyspark.sql import SparkSession
 from pipeline.settings import local
 
 WILDCARD = re.compile(r"[*?\[{]")
+HADOOP_PATH = "org.apache.hadoop.fs.Path"
 
 
 class Files:
+    """Files of Hadoop's FileSystem. What may be missing is asked for first: PySpark makes 40 calls of an exception."""
+
     def __init__(self, spark: SparkSession) -> None:
         self._jvm: Any = spark._jvm
+        self._new_path = getattr(self._jvm, HADOOP_PATH)
         self._configuration = spark._jsc.hadoopConfiguration()
 
     def _open(self, path: str) -> tuple[Any, Any]:
-        hadoop_path = self._jvm.org.apache.hadoop.fs.Path(path)
+        hadoop_path = self._new_path(path)
         return hadoop_path.getFileSystem(self._configuration), hadoop_path
 
     def exists(self, path: str) -> bool:
@@ -47,6 +51,8 @@ class Files:
 
     def _statuses(self, folder: str) -> list[Any]:
         system, hadoop_path = self._open(folder)
+        if not system.exists(hadoop_path):
+            return []
         try:
             return list(system.listStatus(hadoop_path))
         except Py4JJavaError:  # another job may remove the folder at any time
@@ -67,6 +73,8 @@ class Files:
 
     def read(self, path: str) -> str | None:
         system, hadoop_path = self._open(path)
+        if not system.exists(hadoop_path):
+            return None
         try:
             stream = system.open(hadoop_path)
         except Py4JJavaError as error:
@@ -74,13 +82,13 @@ class Files:
                 return None
             raise
         try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            return str(getattr(self._jvm, "org.apache.commons.io.IOUtils").toString(stream, "UTF-8"))
         finally:
             stream.close()
 
     def write(self, path: str, text: str) -> None:
         system, hadoop_path = self._open(path)
-        unfinished = self._jvm.org.apache.hadoop.fs.Path(f"{path}.{uuid.uuid4().hex}")
+        unfinished = self._new_path(f"{path}.{uuid.uuid4().hex}")
         stream = system.create(unfinished)
         stream.write(bytearray(text.encode()))
         stream.close()
@@ -97,8 +105,8 @@ class Files:
 
     def rename(self, old: str, new: str) -> None:
         system, hadoop_path = self._open(old)
-        system.mkdirs(self._jvm.org.apache.hadoop.fs.Path(new).getParent())
-        if not system.rename(hadoop_path, self._jvm.org.apache.hadoop.fs.Path(new)):
+        system.mkdirs(self._new_path(new).getParent())
+        if not system.rename(hadoop_path, self._new_path(new)):
             raise OSError(f"{old} can't be renamed to {new}")
 
     def rename_once(self, old: str, new: str) -> None:

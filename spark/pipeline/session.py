@@ -22,6 +22,7 @@ from pyspark import __version__ as PYSPARK_VERSION
 from pyspark.sql import SparkSession
 
 from pipeline.connector import connector_jars, format_jars
+from pipeline.files import HADOOP_PATH
 from pipeline.security import REDACTED_OPTIONS
 from pipeline.settings import DELTA, ICEBERG, Settings, is_local
 
@@ -52,6 +53,19 @@ RUNTIMES = {DELTA: "delta-spark", ICEBERG: "iceberg-spark-runtime"}  # in the na
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 LOCAL_CHECKPOINT_FILES = "FileSystemBasedCheckpointFileManager"
 STREAMING = "org.apache.spark.sql.execution.streaming"
+# Classes that PySpark and `files.py` ask the JVM for by these names, at every column, call and exception. The JVM looks
+# into each of its jars for a short name or a package's: a seventh of the CPU time of small jobs.
+ASKED_FOR = (
+    ("functions",),
+    ("PythonUtils",),
+    ("PythonSQLUtils",),
+    ("org.apache.spark.sql.functions",),
+    ("org.apache.spark.sql.classic.SparkSession",),
+    ("org.apache.spark.sql.internal.SQLConf",),
+    ("org.apache.spark.util.Utils",),
+    (HADOOP_PATH,),
+    ("py4j", "reflection", "TypeUtil"),
+)
 
 
 def build_session(settings: Settings, name: str) -> SparkSession:
@@ -76,9 +90,20 @@ def build_session(settings: Settings, name: str) -> SparkSession:
     for key, value in (ours | settings.spark | lists).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
+    remember_classes(session)
     if not (is_submitted or "spark.log.level" in given or has_own_log(session)):
         session.sparkContext.setLogLevel("OFF")
     return session
+
+
+def remember_classes(session: SparkSession) -> None:
+    """Ask the JVM once for each of the classes; Py4J asks for what its view has no attribute for."""
+    for names in ASKED_FOR:
+        owner: Any = session._jvm
+        for name in names:
+            found = getattr(owner, name)
+            setattr(owner, name, found)
+            owner = found
 
 
 def connector_setting(settings: Settings, given: Mapping[str, str], *, is_submitted: bool) -> dict[str, str]:
@@ -131,12 +156,8 @@ def launch_settings() -> dict[str, str]:
 def has_own_log(session: SparkSession) -> bool:
     """Return whether the JVM's log is set up by a file that is not Spark's own."""
     jvm: Any = session.sparkContext._jvm
-    source = (
-        jvm.org.apache.logging.log4j.LogManager.getContext(False)
-        .getConfiguration()
-        .getConfigurationSource()
-        .getLocation()
-    )
+    logs = getattr(jvm, "org.apache.logging.log4j.LogManager")
+    source = logs.getContext(False).getConfiguration().getConfigurationSource().getLocation()
     return source is not None and not SPARKS_OWN_LOG.search(source)
 
 
@@ -146,6 +167,8 @@ def defaults(settings: Settings, master: str, *, is_submitted: bool) -> dict[str
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.stopTimeout": "300000",  # a loaded machine may take a minute
         "spark.sql.redaction.options.regex": REDACTED_OPTIONS,
+        # The place in Python of every column, which no error here tells: half of the time to plan a job.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
     if not is_submitted:
         everywhere |= QUIET
