@@ -77,6 +77,7 @@ class HttpConnection:
         try:
             while await self._serve_one():
                 self._protocol.start_next_cycle()
+                await asyncio.sleep(0)  # the next request may be here already, with very many behind it
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
             patience_s = _LAST_BYTES_S  # the client has gone, is silent, or takes no answer
         except h11.RemoteProtocolError as error:

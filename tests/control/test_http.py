@@ -301,3 +301,33 @@ def test_a_request_for_no_host_is_told_so() -> None:
     assert module.why_another_name({}) == "the request does not say for which host it is"
     assert module.why_another_name({"host": "example.org"}) == "example.org is not a name of this machine"
     assert module.why_another_name({"host": "[::1]:80"}) is None
+
+
+def test_others_are_served_between_the_requests_of_a_client() -> None:
+    """A client may send thousands at once; those that are refused by their heads are answered without a wait."""
+    count = 300
+
+    async def serve(request: Request) -> Response:
+        raise AssertionError("each is refused")
+
+    async def run() -> None:
+        listener = HttpListener(serve, lambda request: Response(403, "text/plain", b""))
+        await listener.open(HttpAddress("127.0.0.1", 0, None), "a test")
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(listener.url.rpartition(":")[2]))
+        writer.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n" * count)
+        await reader.readline()
+        turns = 0
+        answered = asyncio.ensure_future(_lines_like(reader, b"HTTP/1.1 403", count - 1))
+        while not answered.done():
+            turns += 1
+            await asyncio.sleep(0)
+        assert turns > count // 2
+        writer.close()
+        await listener.close()
+
+    asyncio.run(run())
+
+
+async def _lines_like(reader: asyncio.StreamReader, begin: bytes, count: int) -> None:
+    while count:
+        count -= (await reader.readline()).startswith(begin)

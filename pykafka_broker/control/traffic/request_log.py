@@ -73,7 +73,8 @@ MOST_ENTRIES = 10_000
 MOST_BYTES = 32 << 20
 SEALED_AT = 512
 FULL = SEALED_AT * FIELDS
-_MOST_UNSEALED_BYTES = 4 << 20  # of answers
+_MOST_UNSEALED_BYTES = 1 << 19  # of answers: all of them may be decoded when they are sealed
+_COUNTED_BYTES = 512  # of an answer that take as long to decode as another entry
 _MOST_CLIENTS = 10_000
 _HEADER_BYTES = 300  # of a request: enough for a client id of usual length
 
@@ -244,11 +245,17 @@ class RequestCounts:
     def catch_up(self, most: int | None = None) -> bool:
         """Count up to `most` of the entries that the log had at first; with the last of them, those not sealed yet.
 
+        most: a long answer counts as several entries.
+
         Returns:
             Whether everything is counted.
         """
-        for _ in range(len(self._uncounted) if most is None else min(most, len(self._uncounted))):
-            self._add(self._uncounted.popleft())
+        left = most
+        while self._uncounted and (left is None or left > 0):
+            exchange = self._uncounted.popleft()
+            self._add(exchange)
+            if left is not None:
+                left -= 1 + exchange.answer_bytes // _COUNTED_BYTES
         if self._log.recent and not self._uncounted:
             self._log.seal()
         return not self._uncounted

@@ -133,3 +133,27 @@ def test_names_of_no_topic_have_no_sums() -> None:
     assert (sums.total_produce_requests, sums.failed_produce_requests) == (2, 1)
     assert (sums.total_fetch_requests, sums.failed_fetch_requests) == (2, 1)
     assert counts.apis["Produce", 9].requests == 202
+
+
+def test_long_answers_are_counted_fewer_at_once() -> None:
+    """The first look at the metrics decodes the whole log, in turns between which clients are served."""
+    few, many = produced("orders", ErrorCode.NONE), produced("o" * 10_000, ErrorCode.NONE)
+    turns = []
+    for each in (few, many):
+        log = RequestLog()
+        fill(log, [each] * 100)
+        counts = RequestCounts(log, Cluster())
+        turns.append(1)
+        while not counts.catch_up(100):
+            turns[-1] += 1
+        assert counts.apis["Produce", 9].requests == 100
+    assert turns[0] == 1
+    assert turns[1] > 10
+
+
+def test_a_few_long_answers_are_sealed_at_once() -> None:
+    log = RequestLog()
+    for number in range(100):
+        log.weigh(100_000)
+        log.note(entry(number))
+    assert len(log.recent) // 5 * 100_000 <= 1 << 19
