@@ -47,6 +47,7 @@ from pykafka_broker.protocol.messages.list_groups_request import ListGroupsReque
 from pykafka_broker.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
 from pykafka_broker.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
 from pykafka_broker.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
+from pykafka_broker.steps import Pace
 
 _NOT_FOUND_FROM = 6
 _ASSIGNOR_NAMES_FROM = 1  # of StreamsGroupDescribe
@@ -81,13 +82,21 @@ def _filter_word(state: str) -> str:
 def describe_groups(
     services: Services, context: RequestContext, request: DescribeGroupsRequest
 ) -> Answer[DescribeGroupsResponse]:
-    groups = []
+    return services.slices.reply(_classic_groups(services, context, request))
+
+
+def _classic_groups(
+    services: Services, context: RequestContext, request: DescribeGroupsRequest
+) -> Steps[Answer[DescribeGroupsResponse]]:
+    groups, pace = list[DescribedGroup](), Pace()
     for group_id in request.groups:
         described = _classic_group(services, context, group_id)
         described.authorized_operations = NOT_ASKED
         if described.error_code == ErrorCode.NONE and request.include_authorized_operations:
             described.authorized_operations = services.rights(context).operations(AclResourceType.GROUP, group_id)
         groups.append(described)
+        if pace.due(1 + len(described.members)):
+            yield None
     return services.groups.shards.when_committed(DescribeGroupsResponse(groups=groups), *request.groups)
 
 
@@ -164,7 +173,20 @@ def _describe_each(
         described: returns a group's description, and the topics that a client must have the right to describe.
         kind: the class of a description, whose first fields are error code, error message and group id.
     """
-    groups = []
+    return services.slices.reply(_each_described(services, context, request, enabled, described, kind, response))
+
+
+def _each_described(
+    services: Services,
+    context: RequestContext,
+    request: ConsumerGroupDescribeRequest | ShareGroupDescribeRequest | StreamsGroupDescribeRequest,
+    enabled: bool,
+    described: Callable[[str], tuple[Any, Iterable[str]]],
+    kind: type[Any],
+    response: Callable[..., R],
+) -> Steps[Answer[R]]:
+    """Describe each group as a group is at one moment; a large group is checked and written in later turns."""
+    groups, pace = [], Pace()
     for group_id in request.group_ids:
         try:
             if not enabled:
@@ -173,12 +195,15 @@ def _describe_each(
             if not group_id:
                 raise ApiError(ErrorCode.INVALID_GROUP_ID)
             services.groups.require(group_id)
-            group, topics = described(group_id)
-            if not all(
-                services.allows(context, AclOperation.DESCRIBE, AclResourceType.TOPIC, topic)
-                for topic in dict.fromkeys(topics)
-            ):
-                raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, _HIDDEN_TOPICS)
+            group, named = described(group_id)
+            topics = list(named)
+            if pace.due(1 + len(topics)):
+                yield None
+            for topic in dict.fromkeys(topics):
+                if not services.allows(context, AclOperation.DESCRIBE, AclResourceType.TOPIC, topic):
+                    raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, _HIDDEN_TOPICS)
+                if pace.due():
+                    yield None
             group.authorized_operations = NOT_ASKED
             if request.include_authorized_operations:
                 group.authorized_operations = services.rights(context).operations(AclResourceType.GROUP, group_id)
