@@ -17,8 +17,11 @@ from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
 )
+from pykafka_broker.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from pykafka_broker.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
@@ -52,6 +55,22 @@ def test_names_that_are_not_there_cost_a_later_heartbeat_nothing(tmp_path: Path)
         begun = node.calls(share(f"g{number}", None, epoch=node.reply.member_epoch), 1)
         counts.append(sum(begun))
     assert counts[2] == counts[1]
+
+
+def test_a_large_group_is_checked_and_written_after_its_description(tmp_path: Path) -> None:
+    node, topics = broker(tmp_path), names("t", 900)
+    node.answered(CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in topics], 1000), 7)
+    node.calls(ConsumerGroupHeartbeatRequest("g", "m", 0, None, None, 60_000, topics, None, None, []), 1)
+    turns = node.calls(ConsumerGroupDescribeRequest(["g"]), 1)
+    assert len(node.reply.groups[0].members[0].assignment.topic_partitions) == 900
+    assert max(turns) < 0.8 * sum(turns)
+
+
+def test_descriptions_of_very_many_groups(tmp_path: Path) -> None:
+    node = broker(tmp_path)
+    turns = node.calls(DescribeGroupsRequest(names("g", MANY)), 5)
+    assert len(node.reply.groups) == MANY
+    assert max(turns) < 0.5 * sum(turns)  # the largest one writes the answer
 
 
 def test_metadata_of_very_many_partitions(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, cast
 from pykafka_broker.cluster.image import PartitionImage, TopicImage
 from pykafka_broker.cluster.scram import SCRAM_MECHANISMS
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, TRANSACTION_STATE
-from pykafka_broker.control.answers import CommittedPartition, GroupSummary
-from pykafka_broker.control.api.groups import all_groups, each_committed, summary, total_lag
+from pykafka_broker.control.answers import GroupSummary
+from pykafka_broker.control.api.groups import all_groups, committed, summary, total_lag
 from pykafka_broker.control.api.topics import raise_if, topic_image
 from pykafka_broker.control.control import Control, SchemaSubject, in_pauses
 from pykafka_broker.control.problems import Problem
@@ -38,7 +38,6 @@ Piece = Annotated[int, ValueLimits(minimum=1, maximum=500)]
 SortedBy = Literal["name", "partitions", "records", "bytes"]
 GroupsSortedBy = Literal["group", "type", "state", "members", "lag"]
 _GROUPS_IN_A_TURN = 100
-_OFFSETS_IN_A_TURN = 100
 
 
 @dataclass
@@ -280,7 +279,7 @@ async def browse_groups(
     fitting, lags = [], {}
     async for each in in_pauses(all_groups(control.services), _GROUPS_IN_A_TURN):
         if search.lower() in each.group_id.lower():
-            offsets = await _committed(control, each.group_id) if topic is not None or sort == "lag" else []
+            offsets = await committed(control, each.group_id) if topic is not None or sort == "lag" else []
             if topic is None or any(there["topic"] == topic for there in offsets):
                 fitting.append(each)
                 lags[each.group_id] = total_lag(offsets)
@@ -291,15 +290,10 @@ async def browse_groups(
     else:
         fitting.sort(key=lambda group: cast(Any, summary(group)[sort]), reverse=descending)
     rows = [
-        GroupRow(summary(each), total_lag(await _committed(control, each.group_id)))
+        GroupRow(summary(each), total_lag(await committed(control, each.group_id)))
         for each in fitting[offset : offset + limit]
     ]
     return GroupRows(len(fitting), rows)
-
-
-async def _committed(control: Control, group_id: str) -> list[CommittedPartition]:
-    """Return the group's commits; other requests are served while those of many partitions are read."""
-    return [each async for each in in_pauses(each_committed(control.services, group_id), _OFFSETS_IN_A_TURN)]
 
 
 @dataclass

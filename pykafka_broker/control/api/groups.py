@@ -15,7 +15,7 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.control.answers import CommittedPartition, GroupDetails, GroupSummary, Member
 from pykafka_broker.control.api.topics import listed_offsets, raise_if, topic_image
-from pykafka_broker.control.control import Control
+from pykafka_broker.control.control import Control, in_pauses
 from pykafka_broker.control.problems import Problem, did_you_mean, problem_of
 from pykafka_broker.control.reading import check_led_here, has_records
 from pykafka_broker.control.schema import Index, Offset
@@ -33,6 +33,7 @@ from pykafka_broker.protocol.messages.offset_commit_request import (
 )
 from pykafka_broker.protocol.runtime import DecodeError
 
+_OFFSETS_IN_A_TURN = 100
 _OFFSETS_BY_NAME = 9  # the last version of OffsetCommit that names topics
 _WITH_MEMBERS = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION})
 
@@ -73,18 +74,15 @@ def summary(group: AnyGroup) -> GroupSummary:
     )
 
 
-def details(services: Services, group_id: str) -> GroupDetails:
-    """Return a group with members and offsets. Raises GROUP_ID_NOT_FOUND."""
-    group = find_group(services, group_id)
-    if group is None:
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+def with_members(services: Services, group: AnyGroup) -> GroupDetails:
+    """Return a group with members, and without the offsets, which take longer."""
     return GroupDetails(
-        group_id=group_id,
+        group_id=group.group_id,
         type=group.type_name,
         state=group.state_name,
         protocol_type=group.protocol_type,
         members=_members(services, group),
-        offsets=committed(services, group_id),
+        offsets=[],
     )
 
 
@@ -121,9 +119,12 @@ def _partitions(group: AnyGroup, member: Any) -> dict[str, list[int]]:
     return {each.topic: list(each.partitions) for each in read.assigned_partitions}
 
 
-def committed(services: Services, group_id: str) -> list[CommittedPartition]:
-    """Return the group's commits for every partition of all topics with commits."""
-    return [*each_committed(services, group_id)]
+async def committed(control: Control, group_id: str) -> list[CommittedPartition]:
+    """Return the group's commits for every partition of all topics with commits.
+
+    Other requests are served while those of many partitions are read.
+    """
+    return [each async for each in in_pauses(each_committed(control.services, group_id), _OFFSETS_IN_A_TURN)]
 
 
 def each_committed(services: Services, group_id: str) -> Iterator[CommittedPartition]:
@@ -173,17 +174,18 @@ def groups(control: Control) -> list[GroupSummary]:
     return [summary(each) for each in all_groups(control.services)]
 
 
-def group(control: Control, group: str) -> GroupDetails:
+async def group(control: Control, group: str) -> GroupDetails:
     """Return a group, with members and offsets."""
-    _check_exists(control, group)
-    return details(control.services, group)
+    found = with_members(control.services, _existing(control, group))
+    found["offsets"] = await committed(control, group)
+    return found
 
 
-def lag(control: Control, group: str) -> Lag:
+async def lag(control: Control, group: str) -> Lag:
     """Return how much a group has still to read of all topics with committed offsets."""
-    partitions = committed(control.services, group)
+    partitions = await committed(control, group)
     if not partitions:
-        _check_exists(control, group)
+        _existing(control, group)
     check_lag_known(control, partitions)
     for each in partitions:
         if each["lag"] is None:
@@ -200,7 +202,7 @@ def check_lag_known(control: Control, partitions: list[CommittedPartition]) -> N
 
 async def delete_group(control: Control, group: str) -> None:
     """Delete a group with the committed offsets. A group with members can't be deleted."""
-    _check_exists(control, group)
+    _existing(control, group)
     answer = await control.inside.ask_coordinator(DeleteGroupsRequest([group]), None, group)
     if answer.results[0].error_code == ErrorCode.NON_EMPTY_GROUP:
         raise _has_members(control, group)
@@ -227,15 +229,15 @@ async def reset_offsets(
     (`to_time`, epoch milliseconds). All topics with committed offsets of the group where none is named. Returns the
     committed offsets. While a group has members only they commit.
     """
-    names = sorted({each["topic"] for each in committed(control.services, group)}) if topic is None else [topic]
+    names = sorted({each["topic"] for each in await committed(control, group)}) if topic is None else [topic]
     if not names:
-        _check_exists(control, group)
+        _existing(control, group)
         raise Problem(404, f"group {group} has committed nothing: name the topic")
     for name in names:
         image = topic_image(control, name)
         indexes = sorted(image.partitions) if partition is None else [partition]
         await commit_offsets(control, group, name, await _offsets_at(control, name, indexes, to, to_time))
-    return [each for each in committed(control.services, group) if each["topic"] in names]
+    return [each for each in await committed(control, group) if each["topic"] in names]
 
 
 async def _offsets_at(
@@ -269,13 +271,15 @@ async def commit_offsets(control: Control, group: str, topic: str, offsets: dict
 
 
 def _has_members(control: Control, group: str) -> Problem:
-    members = [each["client_id"] for each in details(control.services, group)["members"]]
+    members = [each["client_id"] for each in _members(control.services, _existing(control, group))]
     told = f"group {group} has members ({', '.join(members)}): end them first, or wait_for_group(state=Empty)"
     return Problem(409, told, code=ErrorCode.NON_EMPTY_GROUP.name)
 
 
-def _check_exists(control: Control, group: str) -> None:
-    """Raise `Problem` 404 for an unknown group, with similar names."""
-    if find_group(control.services, group) is None:
+def _existing(control: Control, group: str) -> AnyGroup:
+    """Return a group. Raises `Problem` 404 for an unknown group, with similar names."""
+    found = find_group(control.services, group)
+    if found is None:
         known = did_you_mean(group, [each.group_id for each in all_groups(control.services)])
         raise Problem(404, f"there is no group {group}{known}", code=ErrorCode.GROUP_ID_NOT_FOUND.name)
+    return found

@@ -13,15 +13,17 @@ from functools import partial
 from typing import Annotated, Literal, TypeVar
 
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
-from pykafka_broker.control.answers import GroupDetails, TransactionDetails
+from pykafka_broker.control.answers import CommittedPartition, GroupDetails, TransactionDetails
 from pykafka_broker.control.api.groups import (
     Lag,
     all_groups,
     check_lag_known,
     committed,
-    details,
+    each_committed,
     find_group,
+    summary,
     total_lag,
+    with_members,
 )
 from pykafka_broker.control.api.records import MOST_AT_ONCE, RecordAnswer, Records, records, shown
 from pykafka_broker.control.comparing import ExpectedMatcher, ExpectedRecord, difference, line_of, missing
@@ -57,22 +59,26 @@ async def wait_for_group(
     expected = f", expected {' '.join(filter(None, wanted))}" if any(wanted) else ""
 
     def holds() -> GroupDetails | None:
-        if find_group(control.services, group) is None:
+        found = find_group(control.services, group)
+        if found is None:
             return None
-        found = details(control.services, group)
-        fits = state in (None, found["state"]) and members in (None, len(found["members"]))
-        return found if fits else None
+        told = summary(found)  # the members' partitions, which may be many, are looked at once
+        fits = state in (None, told["state"]) and members in (None, told["members"])
+        return with_members(control.services, found) if fits else None
 
     async def instead() -> str:
-        if find_group(control.services, group) is None:
+        there = find_group(control.services, group)
+        if there is None:
             known = did_you_mean(group, [each.group_id for each in all_groups(control.services)])
             return f"there is no group {group}{known}"
-        found = details(control.services, group)
+        found = with_members(control.services, there)
         clients = ", ".join(each["client_id"] for each in found["members"])
         told = f"group {group} is {found['state']} with {counted(len(found['members']), 'member')}{expected}"
         return f"{told}; its members are: {clients}" if clients else told
 
-    return await _wait(control, holds, instead, timeout_ms)
+    reached = await _wait(control, holds, instead, timeout_ms)
+    reached["offsets"] = await committed(control, group)
+    return reached
 
 
 async def wait_for_records(
@@ -124,14 +130,21 @@ async def wait_for_lag(control: Control, group: str, lag: Index = 0, timeout_ms:
     """Wait until a group has committed offsets and has at most `lag` records still to read."""
 
     def holds() -> Lag | None:
-        partitions = committed(control.services, group)
-        check_lag_known(control, partitions)
-        left = total_lag(partitions)
-        known = all(each["lag"] is not None for each in partitions)  # a partition without a leader tells no end
-        return Lag(left, partitions) if partitions and known and left <= lag else None
+        left, partitions = 0, list[CommittedPartition]()
+        for each in each_committed(control.services, group):
+            if each["lag"] is None:  # a partition without a leader tells no end
+                check_lag_known(control, [each])
+                return None
+            left += each["lag"]
+            if left > lag:
+                return None
+            partitions.append(each)
+        return Lag(left, partitions) if partitions else None
+
+    check_lag_known(control, await committed(control, group))
 
     async def instead() -> str:
-        partitions = committed(control.services, group)
+        partitions = await committed(control, group)
         if not partitions:
             return f"group {group} has committed nothing"
         behind = ", ".join(
