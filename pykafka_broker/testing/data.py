@@ -110,6 +110,7 @@ class Data(Handle):
         Raises:
             ControlError: Kafka would refuse the topic.
         """
+        check_topic_config(config, f"; replicas are replication_factor={config!r}")
         body = {
             "name": name,
             "partitions": partitions,
@@ -125,6 +126,7 @@ class Data(Handle):
         Args:
             config: the new values; None restores a default.
         """
+        check_topic_config(config)
         path = f"/topics/{in_path(topic)}/config"
         return self._answer(Topic, "POST", path, {"config": dict(config)})
 
@@ -199,6 +201,8 @@ class Data(Handle):
         """
         if limit is not None:
             check_count("limit", limit, least=0)
+        if key is not None and not isinstance(key, (str, bytes)):
+            raise TypeError(f"key must be text or bytes, not {key!r}")
         query = {"isolation_level": isolation_level, **({} if key is None else said("key", key))}
         found: list[Record] = []
         for index in self._indexes(topic, partition):
@@ -319,6 +323,12 @@ class Data(Handle):
         else:
             body["to"] = to
         return self._answer(list[CommittedPartition], "POST", f"/groups/{in_path(group)}/offsets/reset", body)
+
+
+def check_topic_config(config: object, hint: str = "") -> None:
+    """Raise TypeError for topic configs that are no dict."""
+    if config is not None and not isinstance(config, Mapping):
+        raise TypeError(f"config must be a dict of topic configs, not {config!r}{hint}")
 
 
 def _read(
