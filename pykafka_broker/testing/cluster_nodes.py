@@ -154,10 +154,6 @@ class ClusterNodes(Controlled):
 
         The other arguments are as on a single broker.
         """
-        if config is not None and not isinstance(config, Mapping):
-            raise TypeError(
-                f"config must be a dict of topic configs, not {config!r}; replicas are replication_factor={config!r}"
-            )
         wanted = min(3, len(self._ids)) if replication_factor is None else replication_factor
         broker = self._running()
         if not self.controller.running:
@@ -244,6 +240,10 @@ class ClusterNodes(Controlled):
         Raises:
             WaitTimeout: the replicas were not in sync in time.
         """
+        if size is not None:
+            check_count("size", size)
+        if nodes is not None and not isinstance(nodes, Collection):
+            raise TypeError(f"nodes must be a list of broker ids, not {nodes!r}")
         wanted = (
             f"exactly {sorted(nodes)}" if nodes is not None else "all of them" if size is None else f"{size} of them"
         )
@@ -312,6 +312,8 @@ class ClusterNodes(Controlled):
 
         A node on no side keeps all its connections. Clients are not affected. `heal_network` ends the partition.
         """
+        if any(not isinstance(side, Iterable) for side in sides):
+            raise TypeError(f"sides are sets of node ids: partition_network({{1}}, {{2, 3, 100}}), not {sides!r}")
         apart = [frozenset(side) for side in sides]
         for index, side in enumerate(apart):
             self._check_nodes(side)

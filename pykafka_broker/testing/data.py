@@ -134,6 +134,7 @@ class Data(Handle):
         Raises:
             ControlError: Kafka would refuse the topic.
         """
+        check_topic_config(config, f"; replicas are replication_factor={config!r}")
         body = {
             "name": name,
             "partitions": partitions,
@@ -149,6 +150,7 @@ class Data(Handle):
         Args:
             config: the new values; None restores a default.
         """
+        check_topic_config(config)
         path = f"/topics/{in_path(topic)}/config"
         return self._answer(Topic, "POST", path, {"config": dict(config)})
 
@@ -223,6 +225,8 @@ class Data(Handle):
         """
         if limit is not None:
             check_count("limit", limit, least=0)
+        if key is not None and not isinstance(key, (str, bytes)):
+            raise TypeError(f"key must be text or bytes, not {key!r}")
         query = {"isolation_level": isolation_level, **({} if key is None else said("key", key))}
         found: list[Record] = []
         for index in self._indexes(topic, partition):
@@ -343,6 +347,12 @@ class Data(Handle):
         else:
             body["to"] = to
         return self._answer(list[CommittedPartition], "POST", f"/groups/{in_path(group)}/offsets/reset", body)
+
+
+def check_topic_config(config: object, hint: str = "") -> None:
+    """Raise TypeError for topic configs that are no dict."""
+    if config is not None and not isinstance(config, Mapping):
+        raise TypeError(f"config must be a dict of topic configs, not {config!r}{hint}")
 
 
 def _read(

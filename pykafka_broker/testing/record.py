@@ -166,10 +166,24 @@ def _body(fields: Mapping[str, Any]) -> dict[str, Any]:
         if name in fields:
             body |= said(name, fields[name])
     if "headers" in fields:
-        headers = fields["headers"]
-        pairs: Iterable[tuple[str, Any]] = headers.items() if isinstance(headers, Mapping) else headers
-        body["headers"] = [{"name": name, **said("value", value)} for name, value in pairs]
+        body["headers"] = [{"name": name, **said("value", value)} for name, value in _pairs(fields["headers"])]
     return body
+
+
+def _pairs(headers: Any) -> list[tuple[str, Any]]:
+    """Return the headers of a record as pairs of name and value. Raises TypeError."""
+    listed = None
+    if isinstance(headers, Mapping):
+        listed = list(headers.items())
+    elif isinstance(headers, Iterable) and not isinstance(headers, (str, bytes)):
+        listed = list(headers)
+    if listed is None or not all(map(_is_header, listed)):
+        raise TypeError(f'headers must be a dict such as {{"a": "1"}}, or pairs of name and value, not {headers!r}')
+    return listed
+
+
+def _is_header(pair: object) -> bool:
+    return isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)
 
 
 def said(name: str, content: Any) -> dict[str, Any]:

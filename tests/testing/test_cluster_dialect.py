@@ -501,7 +501,12 @@ def test_what_several_brokers_can_t_do_is_refused_with_the_reason(cluster: Kafka
 
 
 def test_a_mistake_is_one_clear_line(cluster: KafkaCluster) -> None:
+    with pytest.raises(ValueError, match="size must be at least 1, not 0"):
+        cluster.wait_for_isr("x", size=0)
     mistakes: list[tuple[Callable[[], object], str]] = [
+        (lambda: cluster.wait_for_isr("x", size="1"), "size must be an integer, not '1'"),  # type: ignore[arg-type]
+        (lambda: cluster.wait_for_isr("x", nodes=1), "nodes must be a list of broker ids, not 1"),  # type: ignore[arg-type]
+        (lambda: cluster.partition_network(1, 2), "sides are sets of node ids"),  # type: ignore[arg-type]
         (lambda: cluster.broker("1"), "a broker's id is a number, not '1': 1, 2, 3"),  # type: ignore[arg-type]
         (lambda: cluster.create_topic("x", 3, 1), r"config must be a dict of topic configs, not 1; replicas are"),  # type: ignore[arg-type]
         (lambda: KafkaCluster({"a": 1}), "brokers must be a number of brokers"),  # type: ignore[arg-type]
@@ -523,59 +528,65 @@ def of_any_size(request: pytest.FixtureRequest) -> Iterator[KafkaBroker | KafkaC
 
 
 def test_the_end_of_a_transaction_is_no_record_to_read(of_any_size: Any) -> None:
-    of_any_size.create_topic("orders")
+    of_any_size.create_topic("ended")
     producer = Producer(of_any_size.client_config("confluent") | {"transactional.id": "shop"})
     producer.init_transactions(30)
     for value in ("1", "2"):
         producer.begin_transaction()
-        producer.produce("orders", value, partition=0)
+        producer.produce("ended", value, partition=0)
         producer.commit_transaction(30)
-    first, second = of_any_size.wait_for_records("orders", 2)
-    of_any_size.commit("reader", "orders", second.offset + 1)
+    first, second = of_any_size.wait_for_records("ended", 2)
+    of_any_size.commit("reader", "ended", second.offset + 1)
     assert of_any_size.wait_for_lag("reader", 0) == of_any_size.lag("reader") == 0
     assert [each["lag"] for each in of_any_size.group("reader")["offsets"]] == [0]
-    of_any_size.commit("reader", "orders", first.offset + 1)
+    of_any_size.commit("reader", "ended", first.offset + 1)
     assert of_any_size.lag("reader") == 3
-    with pytest.raises(WaitTimeout, match="orders-0: 3"):
+    with pytest.raises(WaitTimeout, match="ended-0: 3"):
         of_any_size.wait_for_lag("reader", 0, timeout=0.2)
 
 
 def test_a_wrong_argument_fails_at_once_and_in_the_same_way(of_any_size: Any) -> None:
-    of_any_size.create_topic("orders")
+    of_any_size.create_topic("wrong")
     mistakes: list[tuple[type[Exception], Callable[[], object], str]] = [
-        (TypeError, lambda: of_any_size.wait_for_records("orders", "2"), "n must be an integer, not '2'"),
-        (ValueError, lambda: of_any_size.wait_for_records("orders", -1), "n must be at least 0, not -1"),
+        (TypeError, lambda: of_any_size.wait_for_records("wrong", "2"), "n must be an integer, not '2'"),
+        (ValueError, lambda: of_any_size.wait_for_records("wrong", -1), "n must be at least 0, not -1"),
         (ValueError, lambda: of_any_size.wait_for_lag("g", -1), "lag must be at least 0, not -1"),
         (ValueError, lambda: of_any_size.wait_for_connections("c", -1), "n must be at least 0, not -1"),
         (TypeError, lambda: of_any_size.wait_for_group("g", members="2"), "members must be an integer, not '2'"),
-        (ValueError, lambda: of_any_size.records("orders", limit=-1), "limit must be at least 0, not -1"),
-        (TypeError, lambda: of_any_size.assert_no_more("orders", within_ms="5"), "within_ms must be an integer"),
+        (ValueError, lambda: of_any_size.records("wrong", limit=-1), "limit must be at least 0, not -1"),
+        (TypeError, lambda: of_any_size.assert_no_more("wrong", within_ms="5"), "within_ms must be an integer"),
         (
             ValueError,
-            lambda: of_any_size.assert_no_more("orders", within_ms=0),
+            lambda: of_any_size.assert_no_more("wrong", within_ms=0),
             "within_ms must be at least 1, not 0",
         ),
         (ValueError, lambda: of_any_size.wait_for_request("Produce", n=0), "n must be at least 1, not 0, with which"),
         (TypeError, lambda: of_any_size.wait_for_request("Produce", n="1"), "n must be an integer"),
         (TypeError, lambda: of_any_size.requests(since="yesterday"), "since must be a datetime"),
-        (ValueError, lambda: of_any_size.wait_for_records("orders", 1, timeout=-1), "timeout must be at least 0"),
-        (ValueError, lambda: of_any_size.wait_for_records("orders", 1, timeout=math.inf), "timeout .* have an end"),
+        (ValueError, lambda: of_any_size.wait_for_records("wrong", 1, timeout=-1), "timeout must be at least 0"),
+        (ValueError, lambda: of_any_size.wait_for_records("wrong", 1, timeout=math.inf), "timeout .* have an end"),
         (ControlError, lambda: of_any_size.wait_for_request("Prodcue", timeout=60), "no API Prodcue; did you mean"),
         (
             ControlError,
-            lambda: of_any_size.assert_records("orders", ["1"], timeout=60, isolation_level="committed"),
+            lambda: of_any_size.assert_records("wrong", ["1"], timeout=60, isolation_level="committed"),
             "isolation_level must be one of",
         ),
         (ValueError, lambda: of_any_size.topic(""), "an empty name"),
         (ValueError, lambda: of_any_size.group(""), "an empty name"),
-        (TypeError, lambda: of_any_size.produce("orders", ("17", "apples")), "not a single record: produce"),
-        (TypeError, lambda: of_any_size.assert_contains("orders", (None, {})), "not a single record: assert_contains"),
+        (TypeError, lambda: of_any_size.produce("wrong", ("17", "apples")), "not a single record: produce"),
+        (TypeError, lambda: of_any_size.produce("wrong", [{"value": "v", "headers": "h"}]), "headers must be a dict"),
+        (TypeError, lambda: of_any_size.wait_for_record("wrong", headers=["h"]), r"headers must be .*, not \['h'\]"),
+        (TypeError, lambda: of_any_size.produce("wrong", [{"value": "v", "headers": {b"h": "1"}}]), "headers must be"),
+        (TypeError, lambda: of_any_size.records("wrong", key={"id": 1}), "key must be text or bytes"),
+        (TypeError, lambda: of_any_size.create_topic("other", config=["a"]), "config must be a dict of topic configs"),
+        (TypeError, lambda: of_any_size.alter_config("wrong", "a=b"), "config must be a dict of topic configs"),
+        (TypeError, lambda: of_any_size.assert_contains("wrong", (None, {})), "not a single record: assert_contains"),
     ]
     for kind, mistake, says in mistakes:
         with pytest.raises(kind, match=says):
             mistake()
-    of_any_size.produce("orders", (("17", "apples"), ("18", "pears")))
-    of_any_size.assert_records("orders", ["apples", "pears"])
+    of_any_size.produce("wrong", (("17", "apples"), ("18", "pears")))
+    of_any_size.assert_records("wrong", ["apples", "pears"])
 
 
 def test_a_cluster_is_awaited_too() -> None:

@@ -14,7 +14,7 @@ from functools import partial
 from pykafka_broker.testing.answers import CommittedPartition, ConfigValue, Connection, Group, GroupSummary, Topic, Transaction
 from pykafka_broker.testing.async_client import AsyncControlClient, Step
 from pykafka_broker.testing.control_client import ControlError, in_path, told_to_the_test
-from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, T, WaitTimeout, _DOES_NOT_HOLD, _LONG_S, _NOT_IN_TIME, _SPARE_S, _parts, check_count, check_timeout
+from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, T, WaitTimeout, _DOES_NOT_HOLD, _LONG_S, _NOT_IN_TIME, _SPARE_S, _parts, check_count, check_timeout, check_topic_config
 from pykafka_broker.testing.record import ANY, Headers, NewContent, NewRecord, Record, RecordLike, from_answer, said, several, to_expectation, to_request
 from typing import Any
 
@@ -82,6 +82,7 @@ class AsyncData(AsyncHandle):
         Raises:
             ControlError: Kafka would refuse the topic.
         """
+        check_topic_config(config, f"; replicas are replication_factor={config!r}")
         body = {
             "name": name,
             "partitions": partitions,
@@ -97,6 +98,7 @@ class AsyncData(AsyncHandle):
         Args:
             config: the new values; None restores a default.
         """
+        check_topic_config(config)
         path = f"/topics/{in_path(topic)}/config"
         return await self._answer(Topic, "POST", path, {"config": dict(config)})
 
@@ -171,6 +173,8 @@ class AsyncData(AsyncHandle):
         """
         if limit is not None:
             check_count("limit", limit, least=0)
+        if key is not None and not isinstance(key, (str, bytes)):
+            raise TypeError(f"key must be text or bytes, not {key!r}")
         query = {"isolation_level": isolation_level, **({} if key is None else said("key", key))}
         found: list[Record] = []
         for index in await self._indexes(topic, partition):
