@@ -32,8 +32,14 @@ def spark_classpath() -> str:
 
 
 def use_kafka(options: str) -> None:
-    with RealKafka(jvm=[*QUICK_JVM, *options.split()]):
-        pass
+    """Do with small data what clients do: records of all codecs, transactions, a group, compaction."""
+    from interop import exchanged
+
+    written = exchanged.Written()
+    with RealKafka(exchanged.QUICK, jvm=[*QUICK_JVM, *options.split()]) as kafka:
+        exchanged.create(kafka.bootstrap_servers, written)
+        exchanged.write(kafka.bootstrap_servers, written)
+        exchanged.check(kafka.bootstrap_servers, written)
 
 
 def use_spark(options: str) -> None:

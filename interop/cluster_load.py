@@ -27,6 +27,8 @@ REPLICATED = {
     "min.insync.replicas": "2",
 }
 MARKERS_S = 10.0
+# Loads go on while nodes start, and leave them the processor: records wait for others, and transactions have a pause.
+LINGER_MS, PAUSE_S = 20, 0.02
 _QUIET = {"log_level": 0}
 
 
@@ -109,7 +111,9 @@ class Load(Writes):
     def __init__(self, address: str, topic: str, partitions: int, **settings: Any) -> None:
         super().__init__(address, topic, partitions)
         patience = {"enable.idempotence": True, "max.in.flight": 1, "delivery.timeout.ms": int(PATIENCE_S * 1000)}
-        self._producer = Producer({"bootstrap.servers": address, "linger.ms": 5, **_QUIET, **patience, **settings})
+        self._producer = Producer(
+            {"bootstrap.servers": address, "linger.ms": LINGER_MS, **_QUIET, **patience, **settings}
+        )
 
     def _write(self) -> None:
         number = 0
@@ -144,6 +148,7 @@ class TransactionalLoad(Load):
             while not self._stopped.is_set():
                 self._transaction(number)
                 number += 1
+                time.sleep(PAUSE_S)
         except (KafkaException, AssertionError) as error:
             self.failed.append(repr(error))
 

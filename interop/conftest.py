@@ -14,6 +14,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 
 from interop.java_exceptions import plain_exceptions
+from interop.java_transactions import JavaClients
 from interop.targets import BROKERS, Target, start
 
 NewBroker = Callable[..., Target]
@@ -66,6 +67,13 @@ def java_exceptions(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     with plain_exceptions():
         yield
+
+
+@pytest.fixture(scope="session")
+def java() -> Iterator[JavaClients]:
+    """Kafka's tools and Java clients, in one JVM for all tests of a worker: its start and its classes take a second."""
+    with JavaClients() as clients:
+        yield clients
 
 
 @pytest.fixture(scope="session")

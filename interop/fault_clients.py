@@ -196,13 +196,10 @@ class _AiokafkaReader:
 
 
 class Java:
-    def __init__(self, group_protocol: str = "classic") -> None:
+    def __init__(self, clients: JavaClients, group_protocol: str = "classic") -> None:
         self.name = "Java" if group_protocol == "classic" else f"Java-{group_protocol}"
         self._group_protocol = group_protocol
-        self._clients = JavaClients()
-
-    def end(self) -> None:
-        self._clients.close()
+        self._clients = clients
 
     def send(self, bootstrap: str, topic: str, value: str) -> None:
         jvm = self._clients.jvm
@@ -261,8 +258,5 @@ class _JavaReader:
 @contextlib.contextmanager
 def clients() -> Iterator[list[Client]]:
     """Yield all clients; Java's runs in a JVM until the block ends."""
-    java = Java()
-    try:
-        yield [KafkaPython(), Confluent(), Aiokafka(), java]
-    finally:
-        java.end()
+    with JavaClients() as java:
+        yield [KafkaPython(), Confluent(), Aiokafka(), Java(java)]

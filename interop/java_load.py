@@ -11,7 +11,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
-from interop.cluster_load import MARKERS_S, PATIENCE_S, Writes
+from interop.cluster_load import MARKERS_S, PATIENCE_S, PAUSE_S, Writes
 from interop.java_transactions import SERIALIZER, JavaClients
 
 _EACH = 3  # records for every partition between two waits for acknowledgements
@@ -40,7 +40,7 @@ class JavaLoad(Writes):
             while not self._stopped.is_set():
                 self._several(number)
                 number += 1
-                time.sleep(0.005)
+                time.sleep(PAUSE_S)
         except Py4JJavaError as error:
             self.failed.append(_told(error))
 

@@ -18,7 +18,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
 from interop.jars import KAFKA_VERSION, logging_jars
-from interop.java import QUICK, QUICK_JVM, java_command, kafka_classpath
+from interop.java import QUICK_JVM, java_command, kafka_classpath
 from interop.java_exceptions import plain_exceptions
 from tests.releases.other import number
 
@@ -95,7 +95,7 @@ def name_in(release: str, name: str) -> str:
 def command_of(tool: str, *arguments: str, release: str = KAFKA_VERSION) -> list[str]:
     """Return the command that runs one tool of a release in a JVM of its own."""
     main = name_in(release, TOOLS[tool])
-    quiet = ("-Xlog:disable", QUICK)  # the JVM's own warnings would be on standard output
+    quiet = ("-Xlog:disable", *QUICK_JVM)  # the JVM's own warnings would be on standard output
     return [*java_command(*quiet, _LOGGING, "-cp", _classpath(release)), main, *arguments]
 
 

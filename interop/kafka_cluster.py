@@ -17,10 +17,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, redirect_stdout, suppress
+from contextlib import ExitStack, suppress
 from enum import Enum
 from functools import partial
-from io import StringIO
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -30,9 +29,8 @@ from interop.cluster_clients import brokers_told_by
 from interop.guard import Guard
 from interop.jars import KAFKA_VERSION
 from interop.java import QUICK_JVM, java_command, kafka_classpath
-from interop.real_kafka import CLUSTER_ID, answers_api_versions, free_port
+from interop.real_kafka import CLUSTER_ID, answers_api_versions, free_port, run_format
 from interop.waiting import eventually
-from pykafka_broker.cli.format import main as format_storage
 from pykafka_broker.config.properties import format_properties
 from tests.releases.other import OTHER_VERSION, emulated, number
 
@@ -100,9 +98,7 @@ class Node:
 
     def format(self, *options: str, cluster_id: str = CLUSTER_ID) -> None:
         """Format with our command for both: it leaves what kafka-storage leaves (test_format.py)."""
-        with redirect_stdout(StringIO()):
-            code = format_storage(["format", "-c", str(self.properties), "-t", cluster_id, *options])
-        assert code == 0, f"{self} can't be formatted"
+        run_format(["format", "-c", str(self.properties), "-t", cluster_id, *options])
 
     @property
     def command(self) -> list[str]:

@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from functools import cache
+from io import StringIO
 from itertools import count, islice
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +21,8 @@ from typing import Self
 
 from interop.guard import Guard
 from interop.jars import KAFKA_VERSION
-from interop.java import QUICK, QUICK_JVM, java_command, kafka_classpath
+from interop.java import QUICK_JVM, java_command, kafka_classpath
+from pykafka_broker.cli.format import main as format_storage
 from pykafka_broker.config.properties import format_properties
 
 CLUSTER_ID = "DlucevI8RBOIwwbz5AzpFA"
@@ -81,6 +83,13 @@ def answers_api_versions(port: int, timeout_s: float = 1.0) -> bool:
         return False
 
 
+def run_format(arguments: Sequence[str]) -> None:
+    """Run our `format`, silently."""
+    with contextlib.redirect_stdout(StringIO()):
+        code = format_storage(arguments)
+    assert code == 0, f"{' '.join(arguments)}: {code}"
+
+
 class RealKafka:
     """One node of Apache Kafka, broker and controller in one process; `data_dir` is its log directory. `standalone`:
     its quorum is a dynamic one, with kraft.version 1 (KIP-853). `release`: the version of Kafka; `plugins`: a folder
@@ -110,7 +119,7 @@ class RealKafka:
         self._jvm = [f"-Xmx{heap}", f"-Xms{heap}", *jvm]
         jars = kafka_classpath(release)
         self._classpath = jars if plugins is None else f"{jars}{os.pathsep}{plugins}"
-        self._standalone = standalone
+        self._release, self._standalone = release, standalone
         self._properties = self.directory / "server.properties"
         self._write_properties(config or {})
 
@@ -133,19 +142,34 @@ class RealKafka:
 
     def format(self, *options: str) -> None:
         """Format the directory with `kafka-storage`, unless that is done."""
-        if (self.data_dir / "meta.properties").exists():
-            return
-        arguments = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties), *options]
-        if self._standalone:
-            arguments.append("--standalone")
-        subprocess.run(java_command(QUICK, "-cp", self._classpath, *arguments), check=True, capture_output=True)
+        if not self._is_formatted:
+            command = java_command(*QUICK_JVM, "-cp", self._classpath, "kafka.tools.StorageTool")
+            subprocess.run([*command, *self._formatting(*options)], check=True, capture_output=True)
+
+    def format_quickly(self) -> None:
+        """Format the directory without a JVM, unless that is done.
+
+        Our command leaves what `kafka-storage` leaves (test_format.py); other releases have their own.
+        """
+        if self._release != KAFKA_VERSION:
+            self.format()
+        elif not self._is_formatted:
+            run_format(self._formatting())
+
+    @property
+    def _is_formatted(self) -> bool:
+        return (self.data_dir / "meta.properties").exists()
+
+    def _formatting(self, *options: str) -> list[str]:
+        quorum = ["--standalone"] if self._standalone else []
+        return ["format", "-t", CLUSTER_ID, "-c", str(self._properties), *options, *quorum]
 
     @property
     def command(self) -> list[str]:
         return java_command(*self._jvm, "-cp", self._classpath, "kafka.Kafka", str(self._properties))
 
     def start(self, timeout_s: float = 60) -> None:
-        self.format()
+        self.format_quickly()
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log, start_new_session=True)
         self._guard = Guard(self.process.pid)

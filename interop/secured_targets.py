@@ -51,7 +51,7 @@ class SecuredKafka:
         controller = settings["listeners"].rpartition(":")[2]
         escaped["controller.quorum.voters"] = f"1@127.0.0.1:{controller}"
         self.kafka = RealKafka(escaped, directory=directory, port=internal)
-        self.kafka.format()
+        self.kafka.format_quickly()
         shutil.rmtree(self.kafka.data_dir / "__cluster_metadata-0", ignore_errors=True)  # the first records since 4.4
         (self.kafka.data_dir / "bootstrap.checkpoint").unlink(missing_ok=True)
         self._security.write_first_records(self.kafka.data_dir)

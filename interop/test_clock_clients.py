@@ -9,6 +9,7 @@ import pytest
 
 from interop.fault_clients import Aiokafka, Client, Confluent, Java, KafkaPython
 from interop.fault_programs import franz_go, kafkajs
+from interop.java_transactions import JavaClients
 from pykafka_broker.testing import KafkaBroker
 
 pytestmark = pytest.mark.ours_only
@@ -33,12 +34,8 @@ def test_a_program_joins_again_and_reads_on(movable: KafkaBroker, client: Client
 
 
 @pytest.mark.java
-def test_a_java_consumer_joins_again_and_reads_on(movable: KafkaBroker) -> None:
-    java = Java()
-    try:
-        reads_on(movable, java)
-    finally:
-        java.end()
+def test_a_java_consumer_joins_again_and_reads_on(movable: KafkaBroker, java: JavaClients) -> None:
+    reads_on(movable, Java(java))
 
 
 def reads_on(broker: KafkaBroker, client: Client) -> None:

@@ -46,12 +46,6 @@ def whole_again(cluster: KafkaCluster) -> None:
     cluster.make_whole()
 
 
-@pytest.fixture(scope="module")
-def tools() -> Iterator[JavaTools]:
-    with JavaTools() as running:
-        yield running
-
-
 def leading(address: str, topic: str) -> set[int]:
     """Return the leaders of a topic's partitions, as the broker at an address names them; -1 for none."""
     return set(leaders(address, topic))
@@ -105,12 +99,12 @@ def test_a_rolling_restart_is_not_noticed(cluster: KafkaCluster) -> None:
 
 
 def test_a_topic_moves_from_theirs_to_ours_and_back_while_it_is_written(
-    cluster: KafkaCluster, tools: JavaTools, tmp_path: Path
+    cluster: KafkaCluster, java: JavaTools, tmp_path: Path
 ) -> None:
     create(cluster.bootstrap_servers, "moved", 2, 1, min_insync_replicas="1")
     with Load(cluster.bootstrap_servers, "moved", 2) as load:
         for homes in ([THEIR_BROKER], [1], [THEIR_BROKER], [3, 1], [THEIR_BROKER, 3]):
-            reassign(cluster, tools, tmp_path, "moved", 2, homes)
+            reassign(cluster, java, tmp_path, "moved", 2, homes)
             load.wait_for(20)
     check(cluster, load)
     names = ("moved-0", "moved-1")
@@ -125,18 +119,18 @@ def present(folders: dict[str, Path]) -> list[str]:
 
 
 def reassign(
-    cluster: KafkaCluster, tools: JavaTools, directory: Path, topic: str, partitions: int, homes: list[int]
+    cluster: KafkaCluster, java: JavaTools, directory: Path, topic: str, partitions: int, homes: list[int]
 ) -> None:
     plan = directory / "plan.json"
     moves = [{"topic": topic, "partition": number, "replicas": homes} for number in range(partitions)]
     plan.write_text(json.dumps({"version": 1, "partitions": moves}))
     asked = ("--bootstrap-server", cluster.bootstrap_servers, "--reassignment-json-file", str(plan))
-    begun = tools.run("kafka-reassign-partitions", *asked, "--execute", "--throttle", "50000000")
+    begun = java.run("kafka-reassign-partitions", *asked, "--execute", "--throttle", "50000000")
     assert begun.status == 0, begun.out + begun.err
     moved = dict.fromkeys(range(partitions), homes)
     for node in cluster.brokers:  # the tool asks any broker for the replicas, and each hears of them in its own time
         eventually(partial(replicas_of, node.address, topic), moved, PATIENCE_S)
-    verified = tools.run("kafka-reassign-partitions", *asked, "--verify")
+    verified = java.run("kafka-reassign-partitions", *asked, "--verify")
     assert verified.out.count("is completed") == partitions, verified.out + verified.err
 
 

@@ -41,10 +41,10 @@ class Asked:
 
 
 @pytest.fixture(scope="module", params=[OURS, THEIRS], ids=["ours", "theirs"])
-def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+def asked(request: pytest.FixtureRequest, java: JavaTools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     directory = tmp_path_factory.mktemp("cluster") / "nodes"
-    with KafkaCluster(directory, controllers=[request.param], brokers=[THEIRS, OURS]) as cluster, JavaTools() as tools:
-        known = Asked(cluster, tools)
+    with KafkaCluster(directory, controllers=[request.param], brokers=[THEIRS, OURS]) as cluster:
+        known = Asked(cluster, java)
         eventually(lambda: sum("unfenced" in line for line in known.lines(*ENDPOINTS)), 2, 30)
         yield known
 

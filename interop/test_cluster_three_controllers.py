@@ -37,12 +37,6 @@ def cluster(tmp_path: Path) -> Iterator[KafkaCluster]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def java() -> Iterator[JavaClients]:
-    with JavaClients() as clients:
-        yield clients
-
-
 class Turns:
     """Outages of one node after the other, while loads write."""
 

@@ -47,8 +47,8 @@ class Shell:
     them behind.
     """
 
-    def __init__(self, jvm: JavaTools, at: Sequence[str]) -> None:
-        self.jvm, self.at = jvm, at
+    def __init__(self, java: JavaTools, at: Sequence[str]) -> None:
+        self.jvm, self.at = java, at
 
     def attempt(self, tool: str, *arguments: str, stdin: str = "") -> Outcome:
         behind = tool == "kafka-cluster"
@@ -61,19 +61,13 @@ class Shell:
 
 
 @pytest.fixture(scope="module")
-def jvm() -> Iterator[JavaTools]:
-    with JavaTools() as tools:
-        yield tools
+def sh(java: JavaTools, cluster: KafkaCluster) -> Shell:
+    return Shell(java, ("--bootstrap-server", cluster.bootstrap_servers))
 
 
 @pytest.fixture(scope="module")
-def sh(jvm: JavaTools, cluster: KafkaCluster) -> Shell:
-    return Shell(jvm, ("--bootstrap-server", cluster.bootstrap_servers))
-
-
-@pytest.fixture(scope="module")
-def at_controller(jvm: JavaTools, cluster: KafkaCluster) -> Shell:
-    return Shell(jvm, ("--bootstrap-controller", cluster.controller.bootstrap_servers))
+def at_controller(java: JavaTools, cluster: KafkaCluster) -> Shell:
+    return Shell(java, ("--bootstrap-controller", cluster.controller.bootstrap_servers))
 
 
 def make(sh: Shell, topic: str, assignment: str) -> None:

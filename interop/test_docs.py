@@ -18,10 +18,9 @@ import pytest
 from interop import ROOT, toolchains
 from interop.cluster_clients import brokers_told_by
 from interop.jars import connect_jars, streams_jars
-from interop.java import java_command, kafka_classpath, spark_jars
+from interop.java import QUICK_JVM, java_command, kafka_classpath, spark_jars
 from interop.real_kafka import free_port
 from interop.waiting import eventually
-from pipeline.java import java_home
 from pykafka_broker.testing import KafkaBroker, KafkaCluster
 from tests.docs.blocks import ALL
 
@@ -47,12 +46,9 @@ def run(command: Sequence[str], directory: Path, environment: dict[str, str], ty
 
 def compiled(name: str, file: str, classpath: str, folder: Path) -> str:
     """Compile a snippet; return the class path with its classes."""
-    compiler = java_home() / "bin" / "javac"
-    if not compiler.exists():
-        pytest.skip("no javac: a Java without its compiler")
     (folder / file).write_text(snippet(name))
     options = ["-proc:none", "-cp", classpath, "-d", str(folder)]
-    toolchains.run([str(compiler), *options, str(folder / file)], folder)
+    toolchains.run([*toolchains.javac(), *options, str(folder / file)], folder)
     return f"{classpath}{os.pathsep}{folder}"
 
 
@@ -69,7 +65,7 @@ def test_the_words_are_counted(tmp_path: Path, slow: bool) -> None:
         broker.create_topic("lines", partitions=2)
         broker.create_topic("counts", partitions=2)
         state = f"-Djava.io.tmpdir={tmp_path}"
-        command = java_command(state, "-Xmx256m", "-cp", classpath, "Words", broker.bootstrap_servers)
+        command = java_command(*QUICK_JVM, state, "-Xmx256m", "-cp", classpath, "Words", broker.bootstrap_servers)
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as words:
             try:
                 broker.produce("lines", ["apples pears apples"])
@@ -93,7 +89,7 @@ def test_connect_copies_lines_with_the_files_that_are_shown(tmp_path: Path) -> N
             worker.write(f"listeners=http://127.0.0.1:{free_port()}\n")
         (tmp_path / "source.txt").write_text("apples\npears\n")
         classpath = f"{os.environ.get('KAFKA_CONNECT_JARS') or connect_jars()}/*"
-        command = java_command("-Xmx256m", "-cp", classpath, CONNECT, *map(str, files))
+        command = java_command(*QUICK_JVM, "-Xmx256m", "-cp", classpath, CONNECT, *map(str, files))
         with (tmp_path / "log").open("w") as log, subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log) as it:
             try:
                 broker.wait_for_records("lines", 2, timeout=60)
@@ -119,7 +115,7 @@ def test_a_broker_of_kafka_joins_a_cluster(tmp_path: Path, environment: dict[str
         at = ["--bootstrap-server", cluster.bootstrap_servers]
         quorum = run(["pykafka-broker", "metadata-quorum", *at, "describe", "--status"], tmp_path, environment)
         cluster_id = quorum.split()[1]
-        java = java_command("-Xmx256m", "-cp", kafka_classpath())
+        java = java_command(*QUICK_JVM, "-Xmx256m", "-cp", kafka_classpath())
         format_it = ["kafka.tools.StorageTool", "format", "-c", "kafka-4.properties", "-t", cluster_id]
         run([*java, *format_it], tmp_path, environment)
         start = [*java, "kafka.Kafka", "kafka-4.properties"]

@@ -10,6 +10,7 @@ import pytest
 from interop.fault_clients import Aiokafka, Client, Confluent, Java, KafkaPython
 from interop.fault_programs import franz_go, kafkajs
 from interop.fault_table import ROWS, Row, recorded, usual_outcome
+from interop.java_transactions import JavaClients
 from pykafka_broker.testing import KafkaBroker
 
 pytestmark = pytest.mark.ours_only
@@ -30,10 +31,8 @@ def faulty() -> Iterator[KafkaBroker]:
 
 
 @pytest.fixture(scope="module")
-def java() -> Iterator[Java]:
-    client = Java()
-    yield client
-    client.end()
+def java(java: JavaClients) -> Java:
+    return Java(java)
 
 
 @pytest.mark.parametrize("client", PYTHON, ids=lambda client: client.name)

@@ -28,7 +28,7 @@ def ours(directory: Path, port: int) -> list[str]:
 
 def kafkas(directory: Path, port: int) -> list[str]:
     node = RealKafka(directory=directory, port=port)
-    node.format()
+    node.format_quickly()
     return node.command
 
 

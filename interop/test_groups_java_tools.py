@@ -1,7 +1,7 @@
 """kafka-consumer-groups and the console consumer in a group, as Kafka ships them."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -13,16 +13,10 @@ pytestmark = pytest.mark.java
 Tool = Callable[..., Outcome]
 
 
-@pytest.fixture(scope="module")
-def jvm() -> Iterator[JavaTools]:
-    with JavaTools() as tools:
-        yield tools
-
-
 @pytest.fixture
-def groups(jvm: JavaTools, bootstrap: str) -> Tool:
+def groups(java: JavaTools, bootstrap: str) -> Tool:
     def run(*arguments: str) -> Outcome:
-        outcome = jvm.run("kafka-consumer-groups", "--bootstrap-server", bootstrap, *arguments)
+        outcome = java.run("kafka-consumer-groups", "--bootstrap-server", bootstrap, *arguments)
         assert outcome.status == 0, outcome.out + outcome.err
         return outcome
 
@@ -30,13 +24,13 @@ def groups(jvm: JavaTools, bootstrap: str) -> Tool:
 
 
 @pytest.fixture(params=["classic", "consumer"])
-def group(request: pytest.FixtureRequest, jvm: JavaTools, bootstrap: str, make_topic: MakeTopic) -> tuple[str, str]:
+def group(request: pytest.FixtureRequest, java: JavaTools, bootstrap: str, make_topic: MakeTopic) -> tuple[str, str]:
     """A group that a console consumer has joined, and its topic with five records."""
     topic, protocol = make_topic(), request.param
     server = ("--bootstrap-server", bootstrap)
-    jvm.run("kafka-console-producer", *server, "--topic", topic, stdin="a\nb\nc\nd\ne\n")
+    java.run("kafka-console-producer", *server, "--topic", topic, stdin="a\nb\nc\nd\ne\n")
     name = f"console-{topic}"
-    read = jvm.run(
+    read = java.run(
         "kafka-console-consumer", *server, "--topic", topic, "--group", name, "--max-messages", "5",
         "--from-beginning", "--command-property", f"group.protocol={protocol}",
     )  # fmt: skip

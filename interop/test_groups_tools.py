@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from interop.conftest import MakeTopic
-from interop.java import QUICK, java_command, kafka_classpath
+from interop.java import QUICK_JVM, java_command, kafka_classpath
 from interop.java_tools import JavaTools, Outcome
 from interop.waiting import eventually
 
@@ -25,15 +25,9 @@ T0 = 1_700_000_000_000  # 2023-11-14T22:13:20; record n of a partition is n hour
 Tool = Callable[..., Outcome]
 
 
-@pytest.fixture(scope="module")
-def jvm() -> Iterator[JavaTools]:
-    with JavaTools() as tools:
-        yield tools
-
-
 @pytest.fixture
-def attempt(jvm: JavaTools, bootstrap: str) -> Tool:
-    return lambda tool, *arguments, **options: jvm.run(tool, "--bootstrap-server", bootstrap, *arguments, **options)
+def attempt(java: JavaTools, bootstrap: str) -> Tool:
+    return lambda tool, *arguments, **options: java.run(tool, "--bootstrap-server", bootstrap, *arguments, **options)
 
 
 @pytest.fixture
@@ -155,7 +149,7 @@ def test_offsets_are_reset_and_deleted(
 
 def events(tool: str, bootstrap: str, *arguments: str) -> list[dict[str, Any]]:
     """Return the events that a verifiable client prints, in a JVM of its own: some come only when the JVM ends."""
-    command = java_command(QUICK, "-Xmx256m", "-cp", kafka_classpath(), f"org.apache.kafka.tools.{tool}")
+    command = java_command(*QUICK_JVM, "-Xmx256m", "-cp", kafka_classpath(), f"org.apache.kafka.tools.{tool}")
     server = ("--bootstrap-server", bootstrap)
     done = subprocess.run([*command, *server, *arguments], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,6 @@ from pykafka_broker.testing import KafkaBroker
 pytestmark = pytest.mark.java
 
 
-@pytest.fixture(scope="module")
-def jvm() -> Iterator[JavaTools]:
-    with JavaTools() as tools:
-        yield tools
-
-
 def _our_command(tool: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", "pykafka_broker", tool, *arguments]
 
@@ -34,8 +28,8 @@ def _our_command(tool: str, *arguments: str) -> list[str]:
 class Shell:
     """A shell for tools against one broker; each tool has to succeed."""
 
-    def __init__(self, jvm: JavaTools, bootstrap: str) -> None:
-        self.jvm, self.server = jvm, ("--bootstrap-server", bootstrap)
+    def __init__(self, java: JavaTools, bootstrap: str) -> None:
+        self.jvm, self.server = java, ("--bootstrap-server", bootstrap)
 
     def attempt(self, tool: str, *arguments: str, stdin: str = "") -> Outcome:
         return self.jvm.run(tool, *self.server, *arguments, stdin=stdin)
@@ -47,8 +41,8 @@ class Shell:
 
 
 @pytest.fixture(scope="module")
-def sh(jvm: JavaTools, bootstrap: str) -> Shell:
-    return Shell(jvm, bootstrap)
+def sh(java: JavaTools, bootstrap: str) -> Shell:
+    return Shell(java, bootstrap)
 
 
 @pytest.fixture
@@ -202,8 +196,8 @@ def test_api_versions(sh: Shell) -> None:
     assert "UNKNOWN" not in text
 
 
-def test_cluster_id(jvm: JavaTools, bootstrap: str) -> None:
-    outcome = jvm.run("kafka-cluster", "cluster-id", "--bootstrap-server", bootstrap)
+def test_cluster_id(java: JavaTools, bootstrap: str) -> None:
+    outcome = java.run("kafka-cluster", "cluster-id", "--bootstrap-server", bootstrap)
     assert re.fullmatch(r"Cluster ID: \S{22}", outcome.lines[0])
 
 
@@ -230,9 +224,9 @@ def test_leader_election_is_not_needed(sh: Shell, topic: str) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("acks=1", "compression.type=lz4"), ("acks=0",)])
-def test_producer_perf_test(jvm: JavaTools, bootstrap: str, topic: str, sh: Shell, options: tuple[str, ...]) -> None:
+def test_producer_perf_test(java: JavaTools, bootstrap: str, topic: str, sh: Shell, options: tuple[str, ...]) -> None:
     settings = ("--command-property", f"bootstrap.servers={bootstrap}", *options)
-    outcome = jvm.run(
+    outcome = java.run(
         "kafka-producer-perf-test", "--topic", topic, "--num-records", "20000", "--record-size", "100",
         "--throughput", "-1", *settings,
     )  # fmt: skip
@@ -260,15 +254,15 @@ def test_a_consumer_waits_for_its_broker_longer_than_for_an_answer(command: Call
             process.kill()
 
 
-def test_every_tool_again_after_a_restart_and_the_files_hold(jvm: JavaTools, new_broker: Any, tmp_path: Path) -> None:
+def test_every_tool_again_after_a_restart_and_the_files_hold(java: JavaTools, new_broker: Any, tmp_path: Path) -> None:
     """The offsets are the same after a restart, and DumpLogSegments reads each file on the disk."""
     broker = new_broker(log_segment_bytes=1_048_576, log_index_interval_bytes=1024)
-    sh = Shell(jvm, broker.bootstrap_servers)
+    sh = Shell(java, broker.bootstrap_servers)
     sh("kafka-topics", "--create", "--topic", "dumped", "--partitions", "2", "--config", "retention.ms=-1")
     sh("kafka-topics", "--create", "--topic", "gone")
     settings = ("--command-property", f"bootstrap.servers={broker.bootstrap_servers}")
     for codec in ("none", "gzip", "zstd"):
-        sent = jvm.run(
+        sent = java.run(
             "kafka-producer-perf-test", "--topic", "dumped", "--num-records", "30000", "--record-size", "100",
             "--throughput", "-1", *settings, f"compression.type={codec}",
         )  # fmt: skip
@@ -277,13 +271,13 @@ def test_every_tool_again_after_a_restart_and_the_files_hold(jvm: JavaTools, new
     sh("kafka-topics", "--delete", "--topic", "gone")
     before = sh("kafka-get-offsets", "--topic", "dumped").lines
     broker.restart()
-    assert Shell(jvm, broker.bootstrap_servers)("kafka-get-offsets", "--topic", "dumped").lines == before
+    assert Shell(java, broker.bootstrap_servers)("kafka-get-offsets", "--topic", "dumped").lines == before
     assert sum(int(line.rsplit(":", 1)[1]) for line in before) == 90_000
     broker.stop()
-    dump_everything(jvm, broker.data_dir)
+    dump_everything(java, broker.data_dir)
 
 
-def dump_everything(jvm: JavaTools, data_dir: Path) -> None:
+def dump_everything(java: JavaTools, data_dir: Path) -> None:
     logs, kinds = 0, set()
     for path in sorted(data_dir.glob("*/0*.*")):
         extra: tuple[str, ...] = ()
@@ -296,7 +290,7 @@ def dump_everything(jvm: JavaTools, data_dir: Path) -> None:
             extra = ("--cluster-metadata-decoder",) if metadata else ("--deep-iteration",)
         elif path.suffix not in (".snapshot", ".txnindex"):
             continue
-        outcome = jvm.run("kafka-dump-log", "--files", str(path), *extra)
+        outcome = java.run("kafka-dump-log", "--files", str(path), *extra)
         said = outcome.out + outcome.err
         assert outcome.status == 0, f"{path}: {said}"
         for complaint in ("isvalid: false", "mismatch", "non-consecutive", "out of order", "rror", "xception"):

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from interop.conftest import NewBroker
 from interop.jars import APPLICATIONS_VERSION, mirror_jars
-from interop.java import QUICK, java_command, kafka_classpath
+from interop.java import QUICK_JVM, java_command, kafka_classpath
 from interop.waiting import eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -48,7 +48,7 @@ emit.checkpoints.interval.seconds = 1
 def mirror_maker(directory: Path, source: str, target: str, more: str = "") -> Iterator[None]:
     properties = directory / "mirror.properties"
     properties.write_text(SETTINGS.format(source=source, target=target) + more)
-    jvm = (QUICK, "-Xmx384m", "-cp", f"{mirror_jars()}/*")
+    jvm = (*QUICK_JVM, "-Xmx384m", "-cp", f"{mirror_jars()}/*")
     command = java_command(*jvm, "org.apache.kafka.connect.mirror.MirrorMaker", str(properties))
     with (directory / "mirror.log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
@@ -114,7 +114,7 @@ FORMATTERS = "org.apache.kafka.connect.mirror.formatters"
 def formatted(bootstrap: str, topic: str, formatter: str, most: int = 1) -> str:
     """Return the first records of a topic, a line each, as MirrorMaker's own formatter prints them."""
     command = java_command(
-        *(QUICK, "-cp", f"{mirror_jars()}/*:{kafka_classpath(APPLICATIONS_VERSION)}"),
+        *(*QUICK_JVM, "-cp", f"{mirror_jars()}/*:{kafka_classpath(APPLICATIONS_VERSION)}"),
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
         *("--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning", "--max-messages", str(most)),
         *("--timeout-ms", "20000" if most == 1 else "10000", "--formatter", f"{FORMATTERS}.{formatter}"),

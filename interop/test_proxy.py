@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from interop.fault_clients import Aiokafka, Client, Confluent, Java, KafkaPython
+from interop.java_transactions import JavaClients
 from interop.proxied import Proxy
 from interop.real_kafka import RealKafka
 
@@ -32,10 +33,8 @@ def proxy(kafka: RealKafka) -> Iterator[Proxy]:
 
 
 @pytest.fixture(scope="module")
-def java() -> Iterator[Java]:
-    client = Java()
-    yield client
-    client.end()
+def java(java: JavaClients) -> Java:
+    return Java(java)
 
 
 def goes_through(proxy: Proxy, kafka: RealKafka, client: Client) -> None:

@@ -27,7 +27,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import GroupAuthorizationFailedError, TopicAuthorizationFailedError
 
 from interop.jars import streams_jars
-from interop.java import QUICK, java_command
+from interop.java import QUICK_JVM, java_command
 from interop.java_transactions import JavaClients
 from interop.sasl_broker import PASSWORDS, SaslBroker, sasl_broker
 from interop.waiting import eventually
@@ -46,12 +46,6 @@ Run = Callable[..., str]
 def broker(target_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker]:
     with sasl_broker(target_name, tmp_path_factory.mktemp("acls"), keeps=False, **AUTHORIZER) as broker:
         yield broker
-
-
-@pytest.fixture(scope="module")
-def java() -> Iterator[JavaClients]:
-    with JavaClients() as clients:
-        yield clients
 
 
 @pytest.fixture(scope="module")
@@ -330,7 +324,7 @@ def test_streams_needs_rights_on_its_inner_topics(broker: SaslBroker, admin: Adm
     properties.write_text(format_properties(settings))
     jars = os.environ.get("KAFKA_STREAMS_JARS") or str(streams_jars())
     main = "org.apache.kafka.streams.examples.wordcount.WordCountDemo"
-    command = java_command(QUICK, "-Xmx256m", "-cp", f"{jars}/*", main, str(properties))
+    command = java_command(*QUICK_JVM, "-Xmx256m", "-cp", f"{jars}/*", main, str(properties))
     consumer = Consumer(
         {"bootstrap.servers": broker.address("PLAINTEXT"), "group.id": "on", "auto.offset.reset": "earliest"}
     )

@@ -13,7 +13,7 @@ from kafka import KafkaProducer
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from interop.jars import aws_jars
-from interop.java import java_command, kafka_classpath
+from interop.java import QUICK_JVM, java_command, kafka_classpath
 from interop.secured import secured
 from pykafka_broker.testing import KafkaBroker
 
@@ -114,8 +114,17 @@ def by_java(address: str, topic: str, folder: Path, **settings: str) -> subproce
     file = folder / "client.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in config.items()))
     path = f"{kafka_classpath()}:{aws_jars()}/*"
-    command = java_command("-cp", path, "org.apache.kafka.tools.ConsoleProducer", "--bootstrap-server", address)
-    command += ["--topic", topic, "--command-config", str(file), "--command-property", "delivery.timeout.ms=20000"]
+    command = java_command(*QUICK_JVM, "-cp", path, "org.apache.kafka.tools.ConsoleProducer")
+    command += [
+        "--bootstrap-server",
+        address,
+        "--topic",
+        topic,
+        "--command-config",
+        str(file),
+        "--command-property",
+        "delivery.timeout.ms=20000",
+    ]
     command += ["--command-property", "request.timeout.ms=10000"]
     return subprocess.run(command, input="apples\n", capture_output=True, text=True, timeout=120)
 

@@ -1,7 +1,6 @@
 """Lines of `sasl.jaas.config` as Kafka's own parser reads them: given ones, and some made up of their parts."""
 
 import random
-from collections.abc import Iterator
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -76,12 +75,6 @@ PARTS = [
     ",",
 ]
 MADE_UP = 400
-
-
-@pytest.fixture(scope="module")
-def java() -> Iterator[JavaClients]:
-    with JavaClients() as clients:
-        yield clients
 
 
 def by_kafka(java: JavaClients, line: str) -> Read:

@@ -39,12 +39,6 @@ def broker(target_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield broker
 
 
-@pytest.fixture(scope="module")
-def java() -> Iterator[JavaClients]:
-    with JavaClients() as clients:
-        yield clients
-
-
 # -- the clients: each sends values as long as it is told, with tokens from `mint`
 
 

@@ -118,12 +118,6 @@ def test_who_may_not_write_is_told(
         CLIENTS[client](brokers(broker).client_config(client, "bob"), topic)
 
 
-@pytest.fixture(scope="module")
-def java() -> Iterator[JavaClients]:
-    with JavaClients() as clients:
-        yield clients
-
-
 @pytest.mark.java
 @pytest.mark.parametrize(("broker", "mechanism"), WAYS)
 def test_java_comes_in(

@@ -498,12 +498,6 @@ def test_clients_are_held_at_their_rate(steady: Quotas, client: Callable[[str, s
 # -- Java
 
 
-@pytest.fixture(scope="module")
-def jvm() -> Iterator[JavaTools]:
-    with JavaTools() as tools:
-        yield tools
-
-
 ENTITIES = {
     "users": ("alice", "producer_byte_rate=20000,request_percentage=12.5"),
     "clients": ("app", "consumer_byte_rate=30000,controller_mutation_rate=5.5"),
@@ -513,11 +507,11 @@ ENTITIES = {
 
 @pytest.mark.java
 @pytest.mark.parametrize("kind", ENTITIES)
-def test_kafka_configs_sets_tells_and_removes(jvm: JavaTools, broker: Target, kind: str) -> None:
+def test_kafka_configs_sets_tells_and_removes(java: JavaTools, broker: Target, kind: str) -> None:
     name, values = ENTITIES[kind]
 
     def configs(*arguments: str) -> Outcome:
-        outcome = jvm.run("kafka-configs", "--bootstrap-server", broker.bootstrap_servers, *arguments)
+        outcome = java.run("kafka-configs", "--bootstrap-server", broker.bootstrap_servers, *arguments)
         assert outcome.status == 0, outcome.err
         return outcome
 
@@ -531,7 +525,7 @@ def test_kafka_configs_sets_tells_and_removes(jvm: JavaTools, broker: Target, ki
 
 @pytest.mark.java
 @pytest.mark.slow
-def test_the_rate_of_a_java_producer_is_held(jvm: JavaTools, steady: Quotas) -> None:
+def test_the_rate_of_a_java_producer_is_held(java: JavaTools, steady: Quotas) -> None:
     topic = steady.topic()
     steady.set(("client-id", "perf"), producer_byte_rate=QUOTA)
     arguments = (
@@ -539,7 +533,7 @@ def test_the_rate_of_a_java_producer_is_held(jvm: JavaTools, steady: Quotas) -> 
         "--command-property", f"bootstrap.servers={steady.bootstrap}", "client.id=perf", "batch.size=10000", "acks=1",
     )  # fmt: skip
     with ThreadPoolExecutor(1) as pool, RawClient(steady.bootstrap) as other:
-        outcome = pool.submit(jvm.run, "kafka-producer-perf-test", *arguments)
+        outcome = pool.submit(java.run, "kafka-producer-perf-test", *arguments)
         while end_of(other, topic) < 5000:
             time.sleep(0.01)
         before, begin = end_of(other, topic), time.monotonic()

@@ -55,12 +55,6 @@ def topic(broker: SaslBroker, request: pytest.FixtureRequest) -> str:
     return name
 
 
-@pytest.fixture(scope="module")
-def java() -> Iterator[JavaClients]:
-    with JavaClients() as clients:
-        yield clients
-
-
 def add_user(broker: SaslBroker, name: str, password: str) -> None:
     """Add a user by confluent-kafka's admin client, for both SCRAM mechanisms."""
     admin = AdminClient({"bootstrap.servers": broker.address("PLAINTEXT")})

@@ -61,12 +61,6 @@ def topic(broker: TlsBroker, request: pytest.FixtureRequest) -> str:
     return name
 
 
-@pytest.fixture(scope="module")
-def java() -> Iterator[JavaClients]:
-    with JavaClients() as clients:
-        yield clients
-
-
 # -- the clients: each writes three values and reads them back
 
 

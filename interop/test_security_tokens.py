@@ -49,12 +49,6 @@ def broker(target_name: str) -> Iterator[Secured]:
         yield broker
 
 
-@pytest.fixture(scope="module")
-def java() -> Iterator[JavaClients]:
-    with JavaClients() as clients:
-        yield clients
-
-
 @pytest.fixture
 def alice(broker: Secured) -> Iterator[RawClient]:
     with plain(broker.connect("SASL"), "alice", "alice-secret") as client:

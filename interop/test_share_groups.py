@@ -17,12 +17,6 @@ pytestmark = pytest.mark.java
 NewConsumer = Callable[..., JavaShareConsumer]
 
 
-@pytest.fixture(scope="module")
-def java() -> Iterator[JavaClients]:
-    with JavaClients() as clients:
-        yield clients
-
-
 @pytest.fixture
 def tool(java: JavaClients, bootstrap: str) -> Callable[..., Outcome]:
     """A function that runs a tool of Kafka, which has to succeed."""

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
 from interop import toolchains
-from interop.java import java_command, kafka_classpath
+from interop.java import QUICK_JVM, java_command, kafka_classpath
 from pykafka_broker.testing import KafkaBroker
 from tests.control.api.test_metrics import Metrics
 
@@ -68,7 +68,8 @@ def aiokafka(bootstrap: str, topic: str) -> None:
 
 def java(bootstrap: str, topic: str) -> None:
     def run(tool: str, *arguments: str) -> None:
-        command = java_command("-Xmx64m", "-cp", kafka_classpath(), f"org.apache.kafka.tools.{tool}", *arguments)
+        jvm = (*QUICK_JVM, "-Xmx64m", "-cp", kafka_classpath())
+        command = java_command(*jvm, f"org.apache.kafka.tools.{tool}", *arguments)
         subprocess.run(command, check=True, timeout=120, stdout=subprocess.DEVNULL)
 
     sizes = ("--num-records", str(RECORDS), "--record-size", "100", "--throughput", "200")

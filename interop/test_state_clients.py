@@ -9,6 +9,7 @@ import pytest
 
 from interop.fault_clients import Aiokafka, Client, Confluent, Java, KafkaPython, Reader
 from interop.fault_programs import StepFailed, franz_go, kafkajs
+from interop.java_transactions import JavaClients
 from pykafka_broker.testing import KafkaBroker
 
 pytestmark = pytest.mark.ours_only
@@ -91,20 +92,12 @@ def test_franz_go_gives_a_topic_up_that_was_made_anew(broker: KafkaBroker) -> No
 
 @pytest.mark.java
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_java_consumer_goes_on(broker: KafkaBroker, protocol: str) -> None:
-    java = Java(protocol)
-    try:
-        for how in HOW:
-            goes_on(broker, java, how)
-    finally:
-        java.end()
+def test_a_java_consumer_goes_on(broker: KafkaBroker, java: JavaClients, protocol: str) -> None:
+    for how in HOW:
+        goes_on(broker, Java(java, protocol), how)
 
 
 @pytest.mark.slow
 @pytest.mark.java
-def test_a_java_consumer_goes_on_thirty_times(broker: KafkaBroker) -> None:
-    java = Java("consumer")
-    try:
-        goes_on(broker, java, "restore", 30)
-    finally:
-        java.end()
+def test_a_java_consumer_goes_on_thirty_times(broker: KafkaBroker, java: JavaClients) -> None:
+    goes_on(broker, Java(java, "consumer"), "restore", 30)

@@ -137,7 +137,7 @@ def test_instances_come_and_go_and_so_does_the_broker(broker: Target, instances:
 
 
 @pytest.mark.parametrize("instances", ["at_least_once"], indirect=True)
-def test_seen_by_the_tools(broker: Target, instances: list[Instance]) -> None:
+def test_seen_by_the_tools(broker: Target, java: JavaTools, instances: list[Instance]) -> None:
     one, two = instances
     app = Application(broker)
     one.start()
@@ -145,30 +145,29 @@ def test_seen_by_the_tools(broker: Target, instances: list[Instance]) -> None:
     app.feed()
     app.await_counts()
     app.counts.close()
-    with JavaTools() as tools:
 
-        def said(*arguments: str) -> str:
-            done = tools.run("kafka-streams-groups", "--bootstrap-server", broker.bootstrap_servers, *arguments)
-            assert done.status == 0, done.out + done.err
-            return done.out
+    def said(*arguments: str) -> str:
+        done = java.run("kafka-streams-groups", "--bootstrap-server", broker.bootstrap_servers, *arguments)
+        assert done.status == 0, done.out + done.err
+        return done.out
 
-        eventually(lambda: GROUP in said("--list", "--state", "Stable"), True, TIMEOUT_S)
-        assert re.search(rf"{GROUP}\s+Stable", said("--list", "--state"))
-        assert "Stable" in said("--describe", "--group", GROUP, "--state")
-        members = said("--describe", "--group", GROUP, "--members")
-        assert "ACTIVE" in members
-        assert "STANDBY" in members
-        offsets = said("--describe", "--group", GROUP)
-        assert INPUT in offsets
-        assert REPARTITION in offsets
-        assert internal_topics(broker) == {REPARTITION: PARTITIONS, CHANGELOG: PARTITIONS}
-        one.stop()
-        two.stop()
-        eventually(lambda: "Empty" in said("--describe", "--group", GROUP, "--state"), True, TIMEOUT_S)
-        scope = ("--reset-offsets", "--group", GROUP, "--input-topic", INPUT)
-        assert re.search(rf"{INPUT}\s+[01]\s+0\b", said(*scope, "--to-earliest", "--dry-run"))
-        said(*scope, "--to-earliest", "--execute")
-        said("--delete-offsets", "--group", GROUP, "--input-topic", INPUT)
-        said("--delete", "--group", GROUP, "--delete-all-internal-topics")
-        assert GROUP not in said("--list")
+    eventually(lambda: GROUP in said("--list", "--state", "Stable"), True, TIMEOUT_S)
+    assert re.search(rf"{GROUP}\s+Stable", said("--list", "--state"))
+    assert "Stable" in said("--describe", "--group", GROUP, "--state")
+    members = said("--describe", "--group", GROUP, "--members")
+    assert "ACTIVE" in members
+    assert "STANDBY" in members
+    offsets = said("--describe", "--group", GROUP)
+    assert INPUT in offsets
+    assert REPARTITION in offsets
+    assert internal_topics(broker) == {REPARTITION: PARTITIONS, CHANGELOG: PARTITIONS}
+    one.stop()
+    two.stop()
+    eventually(lambda: "Empty" in said("--describe", "--group", GROUP, "--state"), True, TIMEOUT_S)
+    scope = ("--reset-offsets", "--group", GROUP, "--input-topic", INPUT)
+    assert re.search(rf"{INPUT}\s+[01]\s+0\b", said(*scope, "--to-earliest", "--dry-run"))
+    said(*scope, "--to-earliest", "--execute")
+    said("--delete-offsets", "--group", GROUP, "--input-topic", INPUT)
+    said("--delete", "--group", GROUP, "--delete-all-internal-topics")
+    assert GROUP not in said("--list")
     eventually(lambda: internal_topics(broker), {})

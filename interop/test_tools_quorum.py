@@ -6,7 +6,7 @@ Rule: Kafka's script goes through all steps, and then ours from the same state; 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -56,12 +56,6 @@ _STATIC = (
 )
 
 
-@pytest.fixture(scope="module")
-def jvm() -> Iterator[JavaTools]:
-    with JavaTools() as tools:
-        yield tools
-
-
 def _known(cluster: KafkaCluster) -> dict[str, str]:
     """Return the values of the names in braces that commands hold."""
     found = {"controllers": cluster.bootstrap_controllers, "second": cluster.controllers[-1].address}
@@ -83,28 +77,28 @@ def _told(outcome: Outcome, step: Step) -> tuple[int, list[str]]:
     return outcome.status, [re.sub(r"(?<![\w.])\d+(?![\w.])", "N", each) for each in lines]
 
 
-def test_controllers_come_and_go(jvm: JavaTools, tmp_path: Path) -> None:
+def test_controllers_come_and_go(java: JavaTools, tmp_path: Path) -> None:
     with KafkaCluster(tmp_path / "cluster", controllers=[THEIRS, THEIRS], dynamic=True) as cluster:
         known = _known(cluster)
         steps = [_step(f"metadata-quorum {each}", known) for each in _DYNAMIC]
 
         def observers() -> bool:
-            seen = run_java(jvm, steps[0], "", tmp_path)
+            seen = run_java(java, steps[0], "", tmp_path)
             return '"id": 102' in seen.out.partition("CurrentObservers")[2]
 
         eventually(observers, True, 30)
-        theirs = [_told(run_java(jvm, each, "", tmp_path), each) for each in steps]
+        theirs = [_told(run_java(java, each, "", tmp_path), each) for each in steps]
         eventually(observers, True, 30)
         ours = [_told(run_ours(each, "", tmp_path), each) for each in steps]
     assert [status for status, _ in theirs] == [0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0, 0, 1, 1, 1, 1, 0]
     assert ours == theirs
 
 
-def test_a_static_voter_becomes_a_dynamic_one(jvm: JavaTools, tmp_path: Path) -> None:
+def test_a_static_voter_becomes_a_dynamic_one(java: JavaTools, tmp_path: Path) -> None:
     """Both tools turn a static quorum into a dynamic one. That is final, so each tool has a quorum of its own."""
     told: list[list[tuple[int, list[str]]]] = []
     tools: list[Callable[[Step], Outcome]] = [
-        lambda step: run_java(jvm, step, "", tmp_path),
+        lambda step: run_java(java, step, "", tmp_path),
         lambda step: run_ours(step, "", tmp_path),
     ]
     for run in tools:

@@ -132,10 +132,8 @@ NewWriter = Callable[[type[Any], str], Writer]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def java() -> Iterator[None]:
-    with JavaClients() as clients:
-        Java.clients = clients
-        yield
+def clients_of_java(java: JavaClients) -> None:
+    Java.clients = java
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.conftest import NewBroker
 from interop.jars import streams_jars
-from interop.java import QUICK, java_command
+from interop.java import QUICK_JVM, java_command
 from pykafka_broker.config.properties import format_properties
 
 pytestmark = pytest.mark.java
@@ -43,7 +43,7 @@ class WordCount:
         }
         self._properties.write_text(format_properties({key: str(value) for key, value in settings.items()}))
         self._command = java_command(
-            QUICK,
+            *QUICK_JVM,
             *("-Xmx256m", "-cp", f"{classpath}/*"),
             *("org.apache.kafka.streams.examples.wordcount.WordCountDemo", str(self._properties)),
         )

@@ -30,12 +30,6 @@ FENCED = "ProducerFencedException|InvalidProducerEpochException"
 NewProducer = Callable[..., JavaProducer]
 
 
-@pytest.fixture(scope="module")
-def java() -> Iterator[JavaClients]:
-    with JavaClients() as clients:
-        yield clients
-
-
 @pytest.fixture
 def tool(java: JavaClients, bootstrap: str) -> Callable[..., Outcome]:
     """A function that runs `kafka-transactions`, which has to succeed."""

@@ -18,7 +18,7 @@ import pytest
 
 from interop import ROOT
 from interop.jars import client_jars
-from interop.java import QUICK
+from interop.java import QUICK_JVM
 from pipeline.java import java_home
 
 SOURCES = Path(__file__).with_name("languages")
@@ -152,20 +152,25 @@ def rust(program: str) -> list[str]:
     return [str(made_once(folder, digest(sources), make) / "target" / "debug" / program)]
 
 
+def javac() -> list[str]:
+    """Return Java's compiler, in a JVM that starts quickly: what tests compile is small."""
+    compiler = java_home() / "bin" / "javac"
+    if not compiler.exists():
+        pytest.skip("no javac: a Java without its compiler")
+    return [str(compiler), *(f"-J{option}" for option in QUICK_JVM)]
+
+
 def java_classes(program: str, release: str) -> Path:
     """Return the folder with a class compiled against the jars of that release of Kafka's clients."""
-    home = java_home()
-    if not (home / "bin" / "javac").exists():
-        pytest.skip("no javac: a Java without its compiler")
     sources, classes = SOURCES / "java", BUILT / f"java-{release}" / program
     common = ["-nowarn", "-proc:none", "-Xlint:none", "-cp", f"{client_jars(release)}/*"]
     common += ["-sourcepath", str(sources), "-d", str(classes)]
-    compiling = [str(home / "bin" / "javac"), *common, str(sources / f"{program}.java")]
+    compiling = [*javac(), *common, str(sources / f"{program}.java")]
     return made_once(classes, digest(sources), lambda: run(compiling, sources))
 
 
 def java(program: str, release: str) -> list[str]:
     """Return the command of a class that is compiled against a release of Kafka's clients, and runs with it."""
     classes = java_classes(program, release)
-    command = [str(java_home() / "bin" / "java"), QUICK, "-Xmx256m"]
+    command = [str(java_home() / "bin" / "java"), *QUICK_JVM, "-Xmx256m"]
     return [*command, "-cp", f"{client_jars(release)}/*{os.pathsep}{classes}", program]
