@@ -59,6 +59,8 @@ def broker(new_broker: Callable[[], Target]) -> Target:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     home = tmp_path_factory.mktemp("spark")
     own = {"spark.sql.warehouse.dir": str(home / "warehouse"), "spark.local.dir": str(home / "local")}
+    # Plans that change as they run take a fifth of a small batch's time. Jobs that are processes have them.
+    own["spark.sql.adaptive.enabled"] = "false"
     formats = Settings(master="local[2]", shuffle_partitions=2, spark=QUICK | own, table_format=tables.formats()[-1])
     session = build_session(formats, "tests")
     yield session

@@ -6,14 +6,20 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
+from py4j.java_gateway import JavaPackage, JVMView
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql import SparkSession
 from pyspark.util import _load_from_socket
 
+from pipeline import events, topics
+from pipeline.files import Files
 from pipeline.session import CHECKPOINT_FILES, build_session, defaults, with_format
 from pipeline.settings import DELTA, Settings
 
@@ -113,3 +119,26 @@ def test_the_driver_of_a_cluster_is_not_on_loopback(master: str, on_loopback: bo
 )
 def test_checkpoints_elsewhere_are_left_to_spark(data_dir: str, local: bool) -> None:
     assert (CHECKPOINT_FILES in defaults(Settings(data_dir=data_dir), "local[*]", is_submitted=False)) == local
+
+
+@pytest.mark.spark
+def test_classes_are_looked_up_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan asks the JVM for no class by name again and again: each time it would search all of its jars."""
+    asked: Counter[str] = Counter()
+
+    def counted(ask: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+        def ask_and_count(owner: Any, name: str) -> Any:
+            asked[name] += 1
+            return ask(owner, name)
+
+        return ask_and_count
+
+    for kind in (JVMView, JavaPackage):
+        monkeypatch.setattr(kind, "__getattr__", counted(kind.__getattr__))
+    settings = Settings()
+    schema = events.event_schema(spark, settings)
+    events.observe_read(events.parse(topics.no_records(spark), schema, settings), schema, settings)
+    for name in ("read", "names", "exists"):
+        for _ in range(5):
+            assert not getattr(Files(spark), name)("/there/is/nothing")
+    assert {name: times for name, times in asked.items() if times > 4} == {}
