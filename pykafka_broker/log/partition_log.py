@@ -47,7 +47,6 @@ from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, read_header,
 logger = logging.getLogger(__name__)
 
 _PATCH = struct.Struct(">qii").pack_into  # base offset, length and leader epoch, which the CRC does not cover
-_NO_HEADERS: list[BatchHeader] = []
 
 
 class Origin(IntEnum):
@@ -162,9 +161,7 @@ class PartitionLog:
 
     @property
     def durable_end(self) -> int:
-        """Return the log's end, or the recovery point while `flush.messages` asks for a sync: below, records are
-        durable.
-        """
+        """Return the end of the durable records: the log's end, or the recovery point while a sync is asked for."""
         return self.recovery_point if self.overdue else self.log_end_offset
 
     @property
@@ -295,7 +292,7 @@ class PartitionLog:
             ApiError: the disk refused, or the segment is damaged. Nothing was appended.
         """
         size, last_offset, timestamp = first.size, base_offset + first.last_offset_delta, first.max_timestamp
-        headers = _NO_HEADERS
+        headers: list[BatchHeader] | None = None  # of a run
         try:
             segment = self.segments.active
             if segment.base_offset > base_offset:
@@ -324,7 +321,7 @@ class PartitionLog:
             raise self._storage_or_damage(error) from error
         if marker is not None:
             self.producers.apply_marker(marker)
-        elif is_run:
+        elif headers is not None:
             for header in headers:
                 if header.producer_id >= 0:
                     self.producers.apply(header, header.base_offset)

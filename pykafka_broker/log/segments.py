@@ -151,7 +151,7 @@ class Segments:
         old = self._all
         for segment in old:
             segment.mark_deleted()
-        self.files.fs.sync_directory(self.directory)
+        self.files.fs.sync_directory(self.directory)  # otherwise a power cut brings them back, beside the new one
         self._set([self._begin(base_offset, now)])
         return old
 
