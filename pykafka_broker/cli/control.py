@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, get_args, get_origin
 
 from pykafka_broker.cli.addresses import TOKEN_VARIABLE, URL_VARIABLE
@@ -81,11 +82,12 @@ def _add(command: argparse.ArgumentParser, parameter: Parameter) -> None:
 
 def _described(kind: Any, usually: str = "") -> str:
     """Return the help of a parameter: the type, in the form of argparse."""
-    return f"{in_words(describe(kind, {}))}{usually}".replace("%", "%%")
+    commas = ", with commas between" if _is_list_of_words(kind) else ""
+    return f"{in_words(describe(kind, {}))}{commas}{usually}".replace("%", "%%")
 
 
 def _reader(kind: Any) -> Any:
-    """Return the function from an argument to a value: text for text parameters, else JSON."""
+    """Return the function from an argument to a value: text for text parameters, words for lists of text, else JSON."""
     if get_origin(kind) is not None and hasattr(kind, "__metadata__"):
         return _reader(get_args(kind)[0])
     texts = {str, type(None)}
@@ -93,18 +95,30 @@ def _reader(kind: Any) -> Any:
     words = get_args(kind) and all(isinstance(each, str) or _is_words(each) for each in get_args(kind))
     if only_text or words:
         return str
-    return _json_or_text if str in get_args(kind) else _json
+    if str in get_args(kind):
+        return _json_or_text
+    wanted = in_words(describe(kind, {}))
+    return partial(_words if _is_list_of_words(kind) else _json, wanted=wanted)
+
+
+def _is_list_of_words(kind: Any) -> bool:
+    lists = (each for each in (kind, *get_args(kind)) if get_origin(each) is list)
+    return any(get_args(each)[0] is str or _is_words(get_args(each)[0]) for each in lists)
 
 
 def _is_words(kind: Any) -> bool:
     return kind is type(None) or (bool(get_args(kind)) and all(isinstance(each, str) for each in get_args(kind)))
 
 
-def _json(text: str) -> Any:
+def _json(text: str, wanted: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text} is not JSON") from None
+        raise argparse.ArgumentTypeError(f"{text} is not JSON; it must be: {wanted}") from None
+
+
+def _words(text: str, wanted: str) -> Any:
+    return _json(text, wanted) if text.startswith("[") else [each.strip() for each in text.split(",")]
 
 
 def _json_or_text(text: str) -> Any:

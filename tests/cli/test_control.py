@@ -93,7 +93,20 @@ def test_what_is_refused_is_one_line(
     assert "must name the control API" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         main(["control", "create-topic", "t", "--partitions", "three", "--url", "x"])
-    assert "three is not JSON" in capsys.readouterr().err
+    assert "three is not JSON; it must be: integer, from 1, to 100000" in capsys.readouterr().err
+
+
+def test_a_list_of_words_needs_no_json(broker: KafkaBroker, capsys: pytest.CaptureFixture[str]) -> None:
+    broker.reset()
+    for keep in ("topics", "topics, users", '["topics"]'):
+        broker.create_topic("kept", exist_ok=True)
+        assert main(["control", "reset", "--keep", keep, "--url", broker.control_url]) == 0
+        assert [topic["name"] for topic in broker.topics()] == ["kept"]
+    assert main(["control", "reset", "--keep", "topcs", "--url", broker.control_url]) == 1
+    assert "topcs can't be kept; what can is acls" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["control", "reset", "--keep", "[topics", "--url", broker.control_url])
+    assert "[topics is not JSON; it must be: list of string" in capsys.readouterr().err
 
 
 def test_the_help_of_an_operation_says_what_each_flag_takes(capsys: pytest.CaptureFixture[str]) -> None:
