@@ -36,7 +36,9 @@ TOPICS: dict[str, dict[str, str]] = {
 }
 # Topics whose records are deleted up to an offset within a batch; in "transactions" within an aborted transaction.
 TRIMMED = ("codec-none", "codec-zstd", "transactions")
-QUICK = {
+QUICK = {  # fifty partitions of each coordinator would be opened, and dumped, at every hand-over
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
     "log.cleaner.backoff.ms": "100",
     "log.flush.start.offset.checkpoint.interval.ms": "100",
     "log.initial.task.delay.ms": "0",

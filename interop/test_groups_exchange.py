@@ -30,6 +30,8 @@ from pykafka_broker.testing import KafkaBroker
 pytestmark = [pytest.mark.java, pytest.mark.ours_only]
 CONFIG = {
     "broker.rack": "rack-1",
+    "offsets.topic.num.partitions": "3",  # fifty would be opened at every hand-over
+    "share.coordinator.state.topic.num.partitions": "3",
     "group.coordinator.rebalance.protocols": "classic,consumer,streams,share",
     "group.consumer.assignment.interval.ms": "0",
     "group.share.assignment.interval.ms": "0",

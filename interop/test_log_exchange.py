@@ -4,7 +4,6 @@ directories of a dynamic quorum, whose metadata log this broker cuts down to a s
 """
 
 import re
-from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -34,12 +33,6 @@ COMPLAINT = re.compile(
 )
 
 
-@pytest.fixture(scope="module")
-def jvm() -> Iterator[JavaTools]:
-    with JavaTools() as tools:
-        yield tools
-
-
 def ours(directory: Path) -> KafkaBroker:
     return KafkaBroker(exchanged.QUICK, data_dir=directory / "logs")
 
@@ -48,7 +41,7 @@ def kafka(directory: Path) -> RealKafka:
     return RealKafka(exchanged.QUICK, directory=directory)
 
 
-def test_ours_to_kafka_and_back_twice(tmp_path: Path, jvm: JavaTools) -> None:
+def test_ours_to_kafka_and_back_twice(tmp_path: Path, java: JavaTools) -> None:
     """Two hand-overs are clean, and two come after kill -9: Kafka recovers our files, and we recover Kafka's."""
     written = exchanged.Written()
     with ours(tmp_path) as broker:
@@ -64,10 +57,10 @@ def test_ours_to_kafka_and_back_twice(tmp_path: Path, jvm: JavaTools) -> None:
         kill(broker, written, tmp_path / "logs")
     with ours(tmp_path) as broker:
         exchanged.check(broker.bootstrap_servers, written)  # compaction is done then
-    dump_everything(jvm, tmp_path / "logs")
+    dump_everything(java, tmp_path / "logs")
 
 
-def test_a_dynamic_quorum_with_two_directories(tmp_path: Path, jvm: JavaTools) -> None:
+def test_a_dynamic_quorum_with_two_directories(tmp_path: Path, java: JavaTools) -> None:
     """A dynamic quorum (KIP-853) with two directories (KIP-858) and a trimmed metadata log changes hands."""
     first, second = tmp_path / "logs", tmp_path / "more"
     config = {**exchanged.QUICK, "log.dirs": f"{first},{second}"}
@@ -75,7 +68,7 @@ def test_a_dynamic_quorum_with_two_directories(tmp_path: Path, jvm: JavaTools) -
     with RealKafka(config, directory=tmp_path, standalone=True) as broker:
         exchanged.create(broker.bootstrap_servers, written)
         exchanged.write(broker.bootstrap_servers, written)
-    trimming = {"metadata.log.max.record.bytes.between.snapshots": "2000", "metadata.max.retention.bytes": "0"}
+    trimming = {"metadata.log.max.record.bytes.between.snapshots": "200", "metadata.max.retention.bytes": "0"}
     with KafkaBroker({**config, **trimming, "log.segment.delete.delay.ms": "0"}) as ours:
         go_on(ours.bootstrap_servers, written)
         moved = move_one(ours.bootstrap_servers, first, second)
@@ -84,8 +77,8 @@ def test_a_dynamic_quorum_with_two_directories(tmp_path: Path, jvm: JavaTools) -
     logs, snapshots = sorted(metadata.glob("*.log")), sorted(metadata.glob("*.checkpoint"))
     assert int(logs[0].stem) > 0
     assert len(snapshots) == 1
-    dump(jvm, "__cluster_metadata", logs, "--deep-iteration", "--cluster-metadata-decoder")
-    dump(jvm, "__cluster_metadata", snapshots, "--cluster-metadata-decoder")
+    dump(java, "__cluster_metadata", logs, "--deep-iteration", "--cluster-metadata-decoder")
+    dump(java, "__cluster_metadata", snapshots, "--cluster-metadata-decoder")
     with RealKafka(config, directory=tmp_path, standalone=True) as broker:
         go_on(broker.bootstrap_servers, written)
         assert log_dirs(broker.bootstrap_servers)[moved] == str(second)
@@ -136,7 +129,7 @@ def kill(broker: RealKafka | KafkaBroker, written: exchanged.Written, *directori
     broker.kill()
 
 
-def dump_everything(jvm: JavaTools, data_dir: Path) -> None:
+def dump_everything(java: JavaTools, data_dir: Path) -> None:
     """Check that every kind of file is there, and that Kafka's dump tool reads each without complaint."""
     kinds: set[str] = set()
     folders = sorted(path for path in data_dir.iterdir() if path.is_dir())
@@ -151,13 +144,13 @@ def dump_everything(jvm: JavaTools, data_dir: Path) -> None:
             ({".snapshot", ".txnindex"}, []),
             ({".checkpoint"}, decoder),
         ):
-            kinds |= dump(jvm, topic, [file for file in files if file.suffix in suffixes], *options)
+            kinds |= dump(java, topic, [file for file in files if file.suffix in suffixes], *options)
     assert {".log", ".index", ".timeindex", ".snapshot", ".txnindex"} <= kinds
 
 
-def dump(jvm: JavaTools, topic: str, files: list[Path], *options: str) -> set[str]:
+def dump(java: JavaTools, topic: str, files: list[Path], *options: str) -> set[str]:
     if files:
-        done = jvm.run("kafka-dump-log", *options, "--files", ",".join(map(str, files)))
+        done = java.run("kafka-dump-log", *options, "--files", ",".join(map(str, files)))
         expected = EXPECTED.get(topic, EXPECTED[""])
         said = [line for line in done.err.splitlines() if not line.startswith(expected)]
         assert (done.status, said) == (0, []), f"{files}: {said}"
