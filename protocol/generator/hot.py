@@ -73,6 +73,8 @@ _SLOW = {
     "AlterConfigsRequest",
     "IncrementalAlterConfigsRequest",
     "DeleteTopicsRequest",
+    "CreateAclsRequest",
+    "DeleteAclsRequest",
 }
 
 
