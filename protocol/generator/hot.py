@@ -67,12 +67,13 @@ _SLOW = {
     "ReadShareGroupStateRequest",
     "DeleteShareGroupStateRequest",
     "ReadShareGroupStateSummaryRequest",
-    "OffsetCommitRequest",
     "TxnOffsetCommitRequest",
     "OffsetDeleteRequest",
     "AlterConfigsRequest",
     "IncrementalAlterConfigsRequest",
     "DeleteTopicsRequest",
+    "CreateAclsRequest",
+    "DeleteAclsRequest",
 }
 
 

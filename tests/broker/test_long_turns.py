@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bench.fair_groups import share
+from pykafka_broker.broker.api import share_group_offsets
 from pykafka_broker.broker.partitions import replicas as replicas_module
 from pykafka_broker.broker.waiting.future import Slices
 from pykafka_broker.errors import ApiError
@@ -20,13 +21,23 @@ from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
 from pykafka_broker.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from pykafka_broker.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from pykafka_broker.protocol.messages.describe_share_group_offsets_request import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
 from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponse
+from pykafka_broker.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.support import batch
 from tests.broker.turns import SlowBroker
@@ -211,3 +222,34 @@ def test_topics_of_one_request_share_the_configs_that_they_do_not_override(tmp_p
         counts.append(sum(node.calls(CreateTopicsRequest(topics, 1000, True), 5)))
     without, with_configs = counts[2] - counts[0], counts[3] - counts[1]
     assert with_configs < 8 * without, "they are encoded, and that is all"
+
+
+def test_very_many_groups_are_deleted_in_slices(tmp_path: Path) -> None:
+    node = broker(tmp_path)
+    longest = []
+    for count in (100, 800):
+        groups = names(f"d{count}-", count)
+        for name in groups:
+            offsets = [OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 1)])]
+            node.call(OffsetCommitRequest(name, topics=offsets), 8)
+        longest.append(max(node.calls(DeleteGroupsRequest(groups), 2)))
+        assert {result.error_code for result in node.reply.results} == {0}
+    assert longest[1] < 3 * longest[0]
+
+
+def test_a_share_group_that_is_described_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = broker(tmp_path)
+    node.answered(CreateTopicsRequest([CreatableTopic("s", 200, 1)], 1000), 7)
+    node.calls(share("s", ["s"]), 1)
+    node.calls(share("s", None, node.reply.member_epoch), 1)
+    while node.next:
+        node.counted_turn()
+    longest = []
+    for count in (2, 30):
+        asked = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup("s", None)] * count)
+        longest.append(max(node.calls(asked, 0)))
+        assert [len(group.topics[0].partitions) for group in node.reply.groups] == [200] * count
+    assert longest[1] < 3 * longest[0]
+    monkeypatch.setattr(share_group_offsets, "_MOST_DESCRIBED", 5000)
+    refused = node.answered(asked, 0)
+    assert {group.error_code for group in refused.groups} == {ErrorCode.INVALID_REQUEST}

@@ -54,7 +54,7 @@ _NOT_FOUND_FROM = 6
 _ASSIGNOR_NAMES_FROM = 1  # of StreamsGroupDescribe
 # The states of a topology's description. No plug-in keeps descriptions here, as in a Kafka without a plug-in.
 _NOT_WANTED, _NOT_STORED = 0, 1
-_GROUP, _MEMBER, _CLASSIC_MEMBER = 3, 3, 1  # each takes as long as so many items of `Pace`
+_GROUP, _MEMBER, _CLASSIC_MEMBER, _DELETION = 3, 3, 1, 8  # each takes as long as so many items of `Pace`
 _HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
 
 
@@ -216,9 +216,11 @@ def _deleted(
 ) -> Steps[Answer[DeleteGroupsResponse]]:
     group_ids = dict.fromkeys(request.groups_names)
     states: list[ShareKey] = []  # deleted with their groups
-    results = []
+    results, pace = [], Pace()
     for group_id in group_ids:
         results.append(DeletableGroupResult(group_id, (yield from _delete(services, context, group_id, states))))
+        if pace.due(_DELETION):
+            yield None
     committed = services.groups.committed(*group_ids)
     if states:
         committed = all_of(committed, services.shares.committed(states))

@@ -24,6 +24,7 @@ from collections.abc import Collection, Iterable
 from pykafka_broker.broker.api.group_admin import delete_states
 from pykafka_broker.broker.coordinators.share_host import is_enabled
 from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.encoded_reply import EncodedReply, Portions
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Future, Steps, all_of, when_committed
@@ -61,9 +62,12 @@ from pykafka_broker.protocol.messages.describe_share_group_offsets_response impo
     DescribeShareGroupOffsetsResponseTopic,
 )
 from pykafka_broker.protocol.runtime import ZERO_UUID, uuid_text
+from pykafka_broker.steps import Pace
 
 # A topic of the answer, and a partition to come.
 _Asked = tuple[DescribeShareGroupOffsetsResponseTopic, Future[DescribeShareGroupOffsetsResponsePartition]]
+_MOST_DESCRIBED = 50_000  # partitions in an answer
+_LIKE_ITEMS = 10  # a partition takes as long as so many items of `Pace`
 _NO_LAG = -1
 _NOTHING_TO_DELETE = "There is no offset information to delete."
 
@@ -80,14 +84,14 @@ def _committed(services: Services, group_ids: Collection[str], keys: Collection[
 @handles(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS)
 def describe_share_group_offsets(
     services: Services, context: RequestContext, request: DescribeShareGroupOffsetsRequest
-) -> Answer[DescribeShareGroupOffsetsResponse]:
+) -> Answer[DescribeShareGroupOffsetsResponse | EncodedReply]:
     return services.slices.reply(_described(services, context, request))
 
 
 def _described(
     services: Services, context: RequestContext, request: DescribeShareGroupOffsetsRequest
-) -> Steps[Answer[DescribeShareGroupOffsetsResponse]]:
-    groups, asked = [], list[_Asked]()
+) -> Steps[Answer[DescribeShareGroupOffsetsResponse | EncodedReply]]:
+    groups, asked, pace, seen = [], list[_Asked](), Pace(), 0
     for wanted in request.groups:
         try:
             if not is_enabled(services.image.features):
@@ -99,20 +103,32 @@ def _described(
             groups.append(DescribeShareGroupOffsetsResponseGroup(wanted.group_id, topics))
         except ApiError as error:
             groups.append(DescribeShareGroupOffsetsResponseGroup(wanted.group_id, [], error.code, error.message))
+        if len(asked) > _MOST_DESCRIBED:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"The groups have more than {_MOST_DESCRIBED} partitions.")
+        if pace.due(1 + _LIKE_ITEMS * (len(asked) - seen)):
+            yield None
+        seen = len(asked)
     # All partitions are asked about at once: each leader that is silent costs its time-out.
     answered = all_of(*(future for _, future in asked))
     if not answered.done:
         yield answered
     for topic, future in asked:
         topic.partitions.append(future.result())
-    keys = [
-        ShareKey(group.group_id, topic.topic_id, partition.partition_index)
-        for group in groups
-        for topic in group.topics
-        for partition in topic.partitions
-    ]
+        if pace.due():
+            yield None
+    keys: dict[ShareKey, None] = {}  # a group may be named again and again
+    for group in groups:
+        for topic in group.topics:
+            for each in topic.partitions:
+                keys[ShareKey(group.group_id, topic.topic_id, each.partition_index)] = None
+            if pace.due(len(topic.partitions)):
+                yield None
     committed = _committed(services, [group.group_id for group in request.groups], keys)
-    return when_committed(DescribeShareGroupOffsetsResponse(groups=groups), committed)
+    response = Portions(DescribeShareGroupOffsetsResponse, "groups", context.api_version)
+    for group in groups:
+        if response.add(group, 1 + sum(len(topic.partitions) for topic in group.topics)):
+            yield None
+    return when_committed(response.response(), committed)
 
 
 def _described_topics(
