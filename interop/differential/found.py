@@ -307,6 +307,14 @@ FOUND: dict[str, list[Step]] = {
             (4, ((0, 0, ACCEPT), (0, 0, ACCEPT), (2, 2, ACCEPT), (2, 2, ACCEPT))),
             (5, ((1, 2, ACCEPT), (2, 2, ACCEPT))), (6, ((2, 2, ACCEPT),)))),
     ],
+    "a-protocol-with-an-empty-name": [
+        create("§a"), *(step for version in (3, 7, 9) for step in (
+            join("m", "m" * 22, version, protocols=protocols("")), heartbeat("m" * 22, member_epoch=0),
+            join("m", "m" * 22, version, protocols=protocols("")), heartbeat("m" * 22, member_epoch=-1))),
+        *(join(f"n{version}", "", version, group_id=f"§h{version}", protocols=protocols("")) for version in (0, 3)),
+        join("o", "", 9, group_id="§i", protocols=protocols("")),
+        join("o", of("member_id o"), 9, group_id="§i", protocols=protocols("")),
+    ],
     "share-states-of-no-group-and-of-no-partition": [
         create("§a"), *(share_state(what, partition=partition) for what in STATES for partition in (-1, 9)),
         *(share_state(what, group="") for what in STATES), share_state(STATES[0], state_epoch=5),

@@ -248,12 +248,12 @@ class Join:
 
 
 class JoinReply(JoinGroupResponse):
-    """An answer to JoinGroup. A refusal has no protocol name: null, or the empty name in versions without null."""
+    """An answer to JoinGroup. An empty name of a protocol, as in a refusal, is null in versions that have null."""
 
     __slots__ = ()
 
     def write(self, version: int, w: Write) -> None:
-        if self.error_code:
+        if not self.protocol_name:
             self.protocol_name = None if version >= NO_PROTOCOL_FROM else ""
         super().write(version, w)
 
