@@ -47,14 +47,12 @@ MOST_CONNECTIONS = 384 if _WINDOWS else (1 << 31) - 1
 MORE: int = getattr(socket, "MSG_MORE", 0)  # more follows: a file is sent in one packet with its header
 SEND_FILE: Callable[[int, int, int, int], int] | None = getattr(os, "sendfile", None)
 
-_GONE: int = getattr(select, "POLLRDHUP", 0)
-
 
 def has_gone(sock: socket.socket) -> bool:
     """Return whether the client has closed its end; without Linux only if no unread bytes of the client are left."""
-    if _GONE:
+    if sys.platform == "linux":
         poll = select.poll()
-        poll.register(sock, _GONE)
+        poll.register(sock, select.POLLRDHUP)
         return bool(poll.poll(0))
     try:
         return not sock.recv(1, socket.MSG_PEEK)
