@@ -5,6 +5,7 @@ A shop's: orders are joined with the products that they name (a stream with a st
 
 import json
 import sqlite3
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -77,6 +78,7 @@ def shop(settings: Settings, make_topic: Any, tmp_path: Path, monkeypatch: pytes
     """The settings file of a shop with its topics, its steps and its prices."""
     for name in ("orders", "visits"):
         make_topic(f"{settings.bronze_topic}.{name}", 2)
+    monkeypatch.delitem(sys.modules, "shop_steps", raising=False)  # of another test, with its folder
     (tmp_path / "prices.json").write_text('{"product": "lamp", "price": 20.5}\n{"product": "desk", "price": 100.0}\n')
     (tmp_path / "shop_steps.py").write_text(STEPS.format(prices=str(tmp_path / "prices.json")))
     monkeypatch.syspath_prepend(tmp_path)
