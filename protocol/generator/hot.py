@@ -72,8 +72,6 @@ _SLOW = {
     "AlterConfigsRequest",
     "IncrementalAlterConfigsRequest",
     "DeleteTopicsRequest",
-    "CreateAclsRequest",
-    "DeleteAclsRequest",
 }
 
 

@@ -19,7 +19,6 @@ from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.broker.waiting.future import Later, Purgatory, Slices
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.authorizer import AllowAll, Authorizer
-from pykafka_broker.cluster.controller import usable_brokers
 from pykafka_broker.cluster.image import NO_LEADER, MetadataDelta, MetadataImage
 from pykafka_broker.cluster.topic_names import creatable_topic
 from pykafka_broker.config import BrokerConfig, TopicConfig
@@ -147,7 +146,8 @@ class ServerNode:
 
         Names that can't be topics stay missing without an error, and so do topics above the quota of the client.
         """
-        brokers = len(usable_brokers(self.image))
+        # A broker that is away for a while counts: a topic with a replica too few would have it for ever.
+        brokers = sum(not each.all_dirs_cordoned for each in self.image.brokers.values())
         topics = [creatable_topic(name, self.config, brokers) for name in names]
         results = self.metadata.create_topics(topics, context)
         refused = [each for each in results if each.error_code == ErrorCode.KAFKA_STORAGE_ERROR]

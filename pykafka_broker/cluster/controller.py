@@ -133,15 +133,6 @@ def check_time(timeout_ms: int) -> None:
         raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
 
 
-def usable_brokers(image: MetadataImage) -> list[int]:
-    """Return the brokers which can be given new replicas, in order of id."""
-    return sorted(
-        broker.id
-        for broker in image.brokers.values()
-        if not broker.fenced and not broker.in_controlled_shutdown and not broker.all_dirs_cordoned
-    )
-
-
 def partition_record_version(image: MetadataImage) -> int:
     """Return the version of partition records at the metadata.version of the image."""
     level = image.features.get(METADATA_VERSION, 0)

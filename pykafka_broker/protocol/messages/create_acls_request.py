@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, FEWER_ELEMENTS, Fields, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_string, compact_string, new,
     refuse_field, uvarint,
 )
 
@@ -86,7 +86,7 @@ def _write_v0(m: CreateAclsRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[CreateAclsRequest, int]:  # version 0
-    r = MessageReader(buffer, at, FEWER_ELEMENTS)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(CreateAclsRequest)
     m.creations = r.structs(r.length(), 'creations', 9, _read_acl_creation_v0)
     return m, r.at
@@ -118,7 +118,7 @@ def _write_v1(m: CreateAclsRequest, w: Write) -> None:  # version 1
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[CreateAclsRequest, int]:  # version 1
-    r = MessageReader(buffer, at, FEWER_ELEMENTS)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(CreateAclsRequest)
     m.creations = r.structs(r.length(), 'creations', 10, _read_acl_creation_v1)
     return m, r.at
@@ -152,7 +152,7 @@ def _write_v2(m: CreateAclsRequest, w: Write) -> None:  # versions 2-3, flexible
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[CreateAclsRequest, int]:  # versions 2-3, flexible
-    r = MessageReader(buffer, at, FEWER_ELEMENTS)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(CreateAclsRequest)
     m.creations = r.structs(r.compact_length(), 'creations', 8, _read_acl_creation_v2)
     r.skip_tags()

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, FEWER_ELEMENTS, Fields, Message, MessageReader, NO_TAGS, Write, classic_nullable_string,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, MessageReader, NO_TAGS, Write, classic_nullable_string,
     compact_nullable_string, new, refuse_field, uvarint,
 )
 
@@ -86,7 +86,7 @@ def _write_v0(m: DeleteAclsRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[DeleteAclsRequest, int]:  # version 0
-    r = MessageReader(buffer, at, FEWER_ELEMENTS)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DeleteAclsRequest)
     m.filters = r.structs(r.length(), 'filters', 9, _read_delete_acls_filter_v0)
     return m, r.at
@@ -118,7 +118,7 @@ def _write_v1(m: DeleteAclsRequest, w: Write) -> None:  # version 1
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[DeleteAclsRequest, int]:  # version 1
-    r = MessageReader(buffer, at, FEWER_ELEMENTS)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DeleteAclsRequest)
     m.filters = r.structs(r.length(), 'filters', 10, _read_delete_acls_filter_v1)
     return m, r.at
@@ -152,7 +152,7 @@ def _write_v2(m: DeleteAclsRequest, w: Write) -> None:  # versions 2-3, flexible
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[DeleteAclsRequest, int]:  # versions 2-3, flexible
-    r = MessageReader(buffer, at, FEWER_ELEMENTS)
+    r = MessageReader(buffer, at, MOST_ELEMENTS)
     m = new(DeleteAclsRequest)
     m.filters = r.structs(r.compact_length(), 'filters', 8, _read_delete_acls_filter_v2)
     r.skip_tags()

@@ -70,11 +70,13 @@ def nodes(tmp_path: Path) -> Neighbourhood:
 
 
 def fence(nodes: Neighbourhood, number: int) -> None:
-    epoch = nodes[1].image.brokers[number].epoch
+    change_registration(nodes, number, 0, fenced=1)
+
+
+def change_registration(nodes: Neighbourhood, number: int, version: int, **changes: Any) -> None:
     for other in nodes.nodes.values():
-        record = BrokerRegistrationChangeRecord(number, other.image.brokers[number].epoch, fenced=1)
-        nodes._commit[other.node_id]([ApiMessageAndVersion(record, 0)])
-    assert epoch
+        record = BrokerRegistrationChangeRecord(number, other.image.brokers[number].epoch, **changes)
+        nodes._commit[other.node_id]([ApiMessageAndVersion(record, version)])
 
 
 def metadata(nodes: Neighbourhood, version: int = 9) -> Any:
@@ -101,6 +103,19 @@ def test_a_fenced_broker_is_not_named_and_its_replicas_are_offline(nodes: Neighb
     assert [one.offline_replicas for one in answer.topics[0].partitions] == [[3], [3], [3]]
     described = nodes.call(1, DescribeTopicPartitionsRequest([DescribedTopic("t")]), 0)
     assert [one.offline_replicas for one in described.topics[0].partitions] == [[3], [3], [3]]
+
+
+@pytest.mark.parametrize(
+    ("version", "away", "replicas"), [(0, {"fenced": 1}, 3), (1, {"in_controlled_shutdown": 1}, None)]
+)
+def test_an_internal_topic_has_all_its_replicas_while_a_broker_is_away(
+    nodes: Neighbourhood, version: int, away: dict[str, int], replicas: int | None
+) -> None:
+    """A broker that stops gets no replica: then the topic is created once it is back, as in Kafka."""
+    change_registration(nodes, 3, version, **away)
+    nodes[1].services.node.create_missing_topics([TRANSACTION_STATE])
+    created = nodes[1].image.topics.get(TRANSACTION_STATE)
+    assert (created and len(created.partitions[0].replicas)) == replicas
 
 
 @pytest.mark.parametrize(("version", "code"), [(5, ErrorCode.LEADER_NOT_AVAILABLE), (6, ErrorCode.LISTENER_NOT_FOUND)])
