@@ -16,6 +16,7 @@ from pykafka_broker.protocol.messages import (
     describe_configs_response,
     describe_groups_response,
     describe_producers_response,
+    describe_share_group_offsets_response,
     describe_transactions_response,
     initialize_share_group_state_response,
     offset_fetch_response,
@@ -54,6 +55,12 @@ KINDS += [
         0,
     ),
     (describe_producers_response.DescribeProducersResponse, "topics", describe_producers_response.TopicResponse(), 0),
+    (
+        describe_share_group_offsets_response.DescribeShareGroupOffsetsResponse,
+        "groups",
+        describe_share_group_offsets_response.DescribeShareGroupOffsetsResponseGroup("g"),
+        0,
+    ),
 ]
 KINDS += [
     (response, "results", element, 0)
