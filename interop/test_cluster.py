@@ -43,6 +43,20 @@ def test_a_topic_has_a_replica_on_each(cluster: KafkaCluster) -> None:
     assert all(sorted(cluster.isr("replicated", partition)) == [1, 2, 3] for partition in range(3))
 
 
+def test_an_early_client_gets_internal_topics_with_all_replicas() -> None:
+    with contextlib.closing(KafkaCluster(brokers=3)) as forming:
+        forming._make_nodes()
+        for node_id in (100, 1):
+            forming._nodes[node_id].start()
+        producer = Producer({"bootstrap.servers": forming._nodes[1].bootstrap_servers, "transactional.id": "early"})
+        with pytest.raises(KafkaException, match="_TIMED_OUT"):
+            producer.init_transactions(1.5)
+        for node_id in (2, 3):
+            forming._nodes[node_id].start()
+        producer.init_transactions(PATIENCE_S)
+        assert sorted(forming.partition("__transaction_state")["replicas"]) == [1, 2, 3]
+
+
 @pytest.mark.parametrize("ends", ["kill", "stop"])
 def test_nothing_is_lost_when_the_leader_goes(cluster: KafkaCluster, ends: str) -> None:
     topic = f"leader-{ends}"

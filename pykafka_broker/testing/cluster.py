@@ -139,6 +139,11 @@ QUICK = {
     "replica.lag.time.max.ms": "5000",
     "replica.fetch.backoff.ms": "100",
 }
+INTERNAL_TOPIC_FACTORS = (
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "share.coordinator.state.topic.replication.factor",
+)
 
 
 class KafkaCluster(ClusterData):
@@ -335,6 +340,8 @@ class KafkaCluster(ClusterData):
             config |= self._inner_listener()
         if self._security is not None:
             config |= self._secure(self._security)
+        # Unset, a client that comes before all brokers have registered would get internal topics with fewer replicas.
+        config |= dict.fromkeys(INTERNAL_TOPIC_FACTORS, str(min(3, len(self._ids))))
         config |= self._common | self._own.get(node_id, {})
         port = self._port + node_id - 1 if self._port and node_id in self._ids else 0
         registry = self._schema_registry and node_id in self._ids

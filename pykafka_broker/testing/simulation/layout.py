@@ -14,7 +14,7 @@ from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, write_snapshot
 from pykafka_broker.config.extensions import EMULATE
 from pykafka_broker.releases.release import is_ahead, release
 from pykafka_broker.testing.arguments import check_known
-from pykafka_broker.testing.cluster import INTERNAL, QUICK, format_request
+from pykafka_broker.testing.cluster import INTERNAL, INTERNAL_TOPIC_FACTORS, QUICK, format_request
 from pykafka_broker.testing.cluster_nodes import SESSION
 from pykafka_broker.testing.security_spec import SecuritySpec
 from pykafka_broker.testing.simulation.broker import CLIENTS, CONTROLLERS, INNER
@@ -105,9 +105,7 @@ class SimulatedLayout:
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": ",".join(f"{name}:{each}" for name, each in protocols.items()),
             "default.replication.factor": replicas,
-            "offsets.topic.replication.factor": replicas,
-            "transaction.state.log.replication.factor": replicas,
-            "share.coordinator.state.topic.replication.factor": replicas,
+            **dict.fromkeys(INTERNAL_TOPIC_FACTORS, replicas),
             **self._config,
         }
 
