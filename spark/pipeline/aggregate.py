@@ -8,7 +8,7 @@ adds to the windows is one transaction with the number of the batch, so a batch 
 
 from __future__ import annotations
 
-from decimal import Decimal
+import decimal
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -36,6 +36,8 @@ RESULT = "window_start STRING, group_value STRING, window_end STRING, events BIG
 NAMES = LedgerNames("id", "time", "date")
 RAW = ("_key", "_value", "_headers")  # not needed here, and most of a record's bytes
 TOTAL = DecimalType(38, 6)
+EXACT = decimal.Context(prec=TOTAL.precision)
+GROUP_CHARACTERS = 500  # an index of PostgreSQL takes no entry of more than 2,700 bytes
 
 
 def writes(settings: Settings) -> list[str]:
@@ -55,14 +57,16 @@ def ledger_schema(schema: StructType, settings: Settings) -> StructType:
 def counted(found: DataFrame, settings: Settings) -> DataFrame:
     """Select what the windows need of the events.
 
-    Values are decimals: adding them up in any order gives the same. A number beyond them (NaN, 1e300) counts as 0: it
-    must not end the stream.
+    Values are decimals: adding them up in any order gives the same. What a table or its index can't hold must not end
+    the stream: a number beyond decimals (NaN, 1e300) counts as 0, a group is its first 500 characters, and a NUL in it
+    U+FFFD, as in `database.py`.
     """
+    group = F.left(F.translate(settings.group_column, "\0", "\ufffd"), F.lit(GROUP_CHARACTERS))
     number = F.expr(f"TRY_CAST(`{settings.value_column}` AS DECIMAL(28,6))")
     return found.select(
         F.col(settings.id_column).alias("id"),
         F.col(settings.time_column).alias("time"),
-        F.coalesce(F.col(settings.group_column), F.lit("")).alias("group_value"),
+        F.coalesce(group, F.lit("")).alias("group_value"),
         F.coalesce(number, F.lit(0).cast("decimal(28,6)")).alias("value"),
         *events.PLACE,
     )
@@ -112,17 +116,17 @@ class Windows:
                 return [(*row[:3], *present[row[:2]]) for row in sums]
             rows = []
             for start, group, end, count, total in sums:
-                count_before, total_before = present.get((start, group), (0, Decimal(0)))
-                rows.append((start, group, end, count_before + count, total_before + total))
+                count_before, total_before = present.get((start, group), (0, decimal.Decimal(0)))
+                rows.append((start, group, end, count_before + count, EXACT.add(total_before, total)))
             self._database.upsert(TABLE, COLUMNS, KEY, rows)
             store_owner(self._database, TABLE, self._checkpoint_id, batch_id)
         return rows
 
-    def _present(self, first: str, last: str) -> dict[tuple[Any, ...], tuple[int, Decimal]]:
+    def _present(self, first: str, last: str) -> dict[tuple[Any, ...], tuple[int, decimal.Decimal]]:
         """Return events and total of the windows that begin from `first` to `last`, by start and group."""
         statement = f'SELECT window_start, group_value, events, total FROM "{TABLE}" WHERE window_start BETWEEN ? AND ?'
         rows = self._database.execute(statement, (first, last))
-        return {(start, group): (count, Decimal(total)) for start, group, count, total in rows}
+        return {(start, group): (count, decimal.Decimal(total)) for start, group, count, total in rows}
 
 
 def ensure_table(database: Database) -> None:

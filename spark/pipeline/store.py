@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.types import DateType, StructType, TimestampType
 
 from pipeline import checkpoints, events, source, topics
 from pipeline.context import Context
@@ -60,6 +60,18 @@ def ensure_event_tables(database: Database, table: str, schema: StructType) -> N
     database.ensure_table(rejected_table(table), rejected_kinds(database), SOURCE)
 
 
+def of_storable_years(frame: DataFrame, schema: StructType) -> DataFrame:
+    """Refuse events with dates or times outside the years 1 to 9999: Python's dates have no others, nor have SQL's texts."""
+    reason, columns = F.col(events.REASON), {}
+    for field in schema.fields:
+        if isinstance(field.dataType, DateType | TimestampType):
+            is_storable = F.year(field.name).between(1, 9999)
+            words = F.lit(f"{field.name} is outside the years 1 to 9999")
+            reason = F.coalesce(reason, F.when(~is_storable, words))
+            columns[field.name] = F.when(is_storable, F.col(field.name))
+    return frame.withColumns({events.REASON: reason, **columns})
+
+
 class Writer:
     """The step that writes a batch and the offsets that it reaches."""
 
@@ -79,6 +91,7 @@ class Writer:
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         if self._strategy.is_done(batch_id):
             return
+        batch = of_storable_years(batch, self._schema)  # again: a transform makes columns of its own
         rows = batch.select(*events.ORIGIN, events.REASON, events.as_text("_value"), *self._columns())
         if self._staging is not None:
             self._staging.load(rows)
@@ -141,7 +154,8 @@ def run(context: Context) -> dict[str, Any]:
         ensure_event_tables(database, settings.table, steps.schema)
         starting = begin(context, database, strategy, topic_id)
         records = topics.read_stream(context.spark, settings, settings.bronze_topic, starting)
-        frame = events.observe_read(events.parse(records, schema, settings), schema, settings)
+        parsed = of_storable_years(events.parse(records, schema, settings), schema)
+        frame = events.observe_read(parsed, schema, settings)
         writer = Writer(context, database, strategy, steps.schema, topic_id)
         batches = run_stream(context, JOB, frame, writer, strategy.checkpoint, output=settings.table, steps=steps)
     finally:

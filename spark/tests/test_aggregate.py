@@ -2,15 +2,19 @@
 
 import dataclasses
 import json
+from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from pipeline import aggregate, checkpoints, compacted, reference, report, tables, topics
+from pipeline.database import open_database
 from pipeline.errors import CheckpointError, PipelineError, SchemaError
 from pipeline.generate import Generator
+from pipeline.settings import EVENT_SCHEMA
 
 pytestmark = pytest.mark.spark
 
@@ -69,6 +73,34 @@ def test_numbers_that_cannot_be_added_up(
     put(settings.bronze_topic, values)
     assert aggregate.run(make_context(settings))["accepted"] == 5
     assert report.read_windows(settings) == [("2024-05-01T00:00:00Z", "de", 5, 1.500001)]
+
+
+def test_groups_that_no_index_holds(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any,
+    new_postgresql_database: Callable[[], str],
+) -> None:  # fmt: skip
+    """PostgreSQL has no NUL, and no index entry of so many bytes: groups are told apart by what it has."""
+    settings = make_settings(database=new_postgresql_database())
+    long = "".join(map(chr, Random(1).choices(range(0x4E00, 0x9FA5), k=3_000)))
+    make_topic(settings.bronze_topic)
+    for run in range(2):
+        groups = ["a\0b", long, long + "!"]
+        put(settings.bronze_topic, [event(3 * run + n, country=group, amount=1) for n, group in enumerate(groups)])
+        assert aggregate.run(make_context(settings))["accepted"] == 3
+    start = "2024-05-01T00:00:00Z"
+    assert sorted(report.read_windows(settings)) == [(start, "a\ufffdb", 2, 2.0), (start, long[:500], 4, 4.0)]
+
+
+def test_sums_are_exact(settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any) -> None:
+    wide = dataclasses.replace(settings, schema=EVENT_SCHEMA.replace("amount DOUBLE", "amount DECIMAL(28,6)"))
+    make_topic(wide.bronze_topic)
+    for number in range(2):
+        text = event(number, amount="AMOUNT").decode().replace('"AMOUNT"', "9999999999999999999999.999999")
+        put(wide.bronze_topic, [text.encode()])
+        aggregate.run(make_context(wide))
+    database = open_database(wide.database_url)
+    assert database.execute("SELECT total FROM windows") == [("19999999999999999999999.999998",)]
+    database.close()
 
 
 def test_windows_have_one_writer(

@@ -339,3 +339,26 @@ def test_strategies_do_not_mix_unnoticed(
     put(settings.bronze_topic, [event(3)])
     assert store.run(make_context(by_group))["rows"] == 1  # a group without offsets goes on where the table ends
     assert len(rows(settings)) == 3
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_years_that_no_database_has(
+    kind: str, request: pytest.FixtureRequest, make_settings: Any, make_context: Any, make_topic: Any, put: Any,
+    event: Any,
+) -> None:  # fmt: skip
+    url = request.getfixturevalue("new_postgresql_database")() if kind == "postgresql" else ""
+    settings = make_settings(schema=EVENT_SCHEMA + ", day DATE, seen TIMESTAMP", database=url)
+    make_topic(settings.bronze_topic)
+    put(settings.bronze_topic, [
+        event(0, day="0001-01-01", seen="0001-01-01T00:00:00Z"),
+        event(1, day="9999-12-31", seen="9999-12-31T23:59:59.999999Z"),
+        event(2, day="20224-02-29"),
+        event(3, seen="20224-02-29T00:00:00Z"),
+        event(4, day="-0044-03-15"),
+        event(5, seen="-0044-03-15T00:00:00Z"),
+    ])  # fmt: skip
+    assert store.run(make_context(settings))["rejected"] == 4
+    found = [(row[0], str(row[1]), str(row[2]).replace(" ", "T")[:19]) for row in rows(settings, "event_id, day, seen")]
+    assert found == [("e0", "0001-01-01", "0001-01-01T00:00:00"), ("e1", "9999-12-31", "9999-12-31T23:59:59")]
+    words = "{} is outside the years 1 to 9999"
+    assert rejected(settings) == [(n, words.format("seen" if n % 2 else "day")) for n in range(2, 6)]
