@@ -165,6 +165,9 @@ def defaults(settings: Settings, master: str, *, is_submitted: bool) -> dict[str
     everywhere = {
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         "spark.sql.session.timeZone": "UTC",
+        # Spark 3.5 ends a job at a day before 1582 or a time before 1900, which older Sparks would read otherwise.
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+        "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
         "spark.sql.streaming.stopTimeout": "300000",  # a loaded machine may take a minute
         "spark.sql.redaction.options.regex": REDACTED_OPTIONS,
         # The place in Python of every column, which no error here tells: half of the time to plan a job.

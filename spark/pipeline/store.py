@@ -61,7 +61,7 @@ def ensure_event_tables(database: Database, table: str, schema: StructType) -> N
 
 
 def of_storable_years(frame: DataFrame, schema: StructType) -> DataFrame:
-    """Refuse events with dates or times outside the years 1 to 9999: Python's dates have no others, nor have SQL's texts."""
+    """Refuse events with dates or times outside the years 1 to 9999, the range of Python's dates and of SQL's texts."""
     reason, columns = F.col(events.REASON), {}
     for field in schema.fields:
         if isinstance(field.dataType, DateType | TimestampType):

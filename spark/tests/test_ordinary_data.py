@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from pipeline import silver, tables
 from pipeline.cli import main
-from pipeline.settings import Settings
+from pipeline.settings import EVENT_SCHEMA, Settings
 
 pytestmark = pytest.mark.spark
 BEGIN = datetime(2024, 5, 1, tzinfo=UTC)
@@ -71,3 +72,17 @@ def test_daily_files(start: Start, settings: Settings, spark: SparkSession, tmp_
     assert {row.date.day: row["count"] for row in table.groupBy("date").count().collect()} == dict.fromkeys(
         range(1, 7), of_a_day
     )
+
+
+def test_dates_of_long_ago(make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any) -> None:
+    """Some systems write the first day of year 1 where they have no date; Spark 3.5 refuses to store one by default."""
+    settings = make_settings(schema=EVENT_SCHEMA + ", day DATE, seen TIMESTAMP")
+    make_topic(settings.bronze_topic)
+    days = ["0001-01-01", "1582-10-04", "1899-12-31", "20224-02-29"]
+    put(settings.bronze_topic, [event(n, day=day, seen=f"{day}T00:00:00Z") for n, day in enumerate(days)])
+    context = make_context(settings)
+    assert silver.run(context)["accepted"] == 4
+    table = tables.read(context.spark, silver.table_path(settings))
+    found = table.orderBy("event_id").selectExpr("CAST(day AS STRING)", "CAST(seen AS STRING)").collect()
+    texts = [*days[:3], f"+{days[3]}"]
+    assert [tuple(row) for row in found] == [(text, f"{text} 00:00:00") for text in texts]
