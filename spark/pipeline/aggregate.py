@@ -26,6 +26,7 @@ from pipeline.offsets import check_table, ensure_tables, owner_of, store_owner, 
 from pipeline.runner import run_stream, totals
 from pipeline.settings import Settings
 from pipeline.steps import Steps
+from pipeline.tables import quoted
 
 JOB = "aggregate"
 TABLE = "windows"
@@ -61,11 +62,11 @@ def counted(found: DataFrame, settings: Settings) -> DataFrame:
     the stream: a number beyond decimals (NaN, 1e300) counts as 0, a group is its first 500 characters, and a NUL in it
     U+FFFD, as in `database.py`.
     """
-    group = F.left(F.translate(settings.group_column, "\0", "\ufffd"), F.lit(GROUP_CHARACTERS))
-    number = F.expr(f"TRY_CAST(`{settings.value_column}` AS DECIMAL(28,6))")
+    group = F.left(F.translate(quoted(settings.group_column), "\0", "\ufffd"), F.lit(GROUP_CHARACTERS))
+    number = F.expr(f"TRY_CAST({quoted(settings.value_column)} AS DECIMAL(28,6))")
     return found.select(
-        F.col(settings.id_column).alias("id"),
-        F.col(settings.time_column).alias("time"),
+        F.col(quoted(settings.id_column)).alias("id"),
+        F.col(quoted(settings.time_column)).alias("time"),
         F.coalesce(group, F.lit("")).alias("group_value"),
         F.coalesce(number, F.lit(0).cast("decimal(28,6)")).alias("value"),
         *events.PLACE,

@@ -55,6 +55,7 @@ class Database(ABC):
     """A connection to either database. Statements have `?` for a value, and a refusal is a StoreError."""
 
     dialect: int
+    taken_by_statements: str  # characters that a column's name can't have
     errors: tuple[type[Exception], ...]
     _connection: Any
 
@@ -105,6 +106,9 @@ class Database(ABC):
 
     def ensure_table(self, table: str, columns: dict[str, str], primary_key: Sequence[str]) -> None:
         """Create the table, or add the columns that it lacks."""
+        for name in columns:
+            if found := set(name) & set(self.taken_by_statements):
+                raise SchemaError(f"column {name}: the database's names can't have {' '.join(sorted(found))}")
         with self.transaction():
             present = self.columns(table)
             if not present:
@@ -134,6 +138,7 @@ class Database(ABC):
 
 class SQLiteDatabase(Database):
     dialect = SQLITE
+    taken_by_statements = '"'
     errors = (sqlite3.Error,)
 
     def __init__(self, path: str) -> None:
@@ -164,6 +169,7 @@ class PostgreSQLDatabase(Database):
     """PostgreSQL, whose text has no NUL: that becomes U+FFFD, as Spark makes it of bytes that are no UTF-8."""
 
     dialect = POSTGRESQL
+    taken_by_statements = '"?%'
 
     def __init__(self, url: str) -> None:
         try:

@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 from pipeline import decoding, topics
 from pipeline.errors import SchemaError
 from pipeline.settings import JSON, Settings
+from pipeline.tables import quoted
 
 CORRUPT = "_corrupt"
 REASON = "_reason"
@@ -183,7 +184,7 @@ def _with_bounds(reason: Column, time: Column, settings: Settings) -> Column:
 
 def first_of_each_id(events: DataFrame, id_column: str) -> DataFrame:
     """Keep one event of each id: the same one, in whatever order Spark comes by them."""
-    number = F.row_number().over(Window.partitionBy(id_column).orderBy(*PLACE)).alias("_number")
+    number = F.row_number().over(Window.partitionBy(quoted(id_column)).orderBy(*PLACE)).alias("_number")
     return events.select("*", number).where(F.col("_number") == 1).drop("_number")
 
 
@@ -191,8 +192,8 @@ def observe_read(parsed: DataFrame, schema: StructType, settings: Settings) -> D
     """Count rows, the nulls of every column and the events with unknown fields, as metrics of the batch."""
     is_event = F.col(REASON).isNull()
     names = [name for name in schema.names if name != settings.unknown_fields]
-    counts = [F.count(F.when(is_event & F.col(name).isNull(), 1)).alias(f"null_{name}") for name in names]
+    counts = [F.count(F.when(is_event & F.col(quoted(name)).isNull(), 1)).alias(f"null_{name}") for name in names]
     if settings.unknown_fields:
-        counts.append(F.count(F.when(is_event, F.col(settings.unknown_fields))).alias("unknown"))
+        counts.append(F.count(F.when(is_event, F.col(quoted(settings.unknown_fields)))).alias("unknown"))
     rejected = F.count(F.when(~is_event, 1)).alias("rejected")
     return parsed.observe("read", F.count(F.lit(1)).alias("rows"), rejected, *counts)

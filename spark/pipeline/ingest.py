@@ -19,6 +19,7 @@ from pipeline.context import Context
 from pipeline.errors import SchemaError, SettingsError
 from pipeline.files import Files
 from pipeline.settings import Settings
+from pipeline.tables import quoted
 
 FORMATS = {".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 COMPRESSED = (".gz", ".bz2", ".deflate", ".lz4", ".snappy", ".zst")  # which Spark reads, and tells by the ending
@@ -83,8 +84,8 @@ def _key_and_value(context: Context, kind: str) -> tuple[DataFrame, Column, Colu
             f"{settings.input} has no column {settings.key_column}, which key_column names; "
             f"it has {', '.join(frame.columns)}"
         )
-    value = F.to_json(F.struct(*(F.col(f"`{name}`") for name in frame.columns)))
-    return frame, F.col(f"`{settings.key_column}`").cast("string"), value
+    value = F.to_json(F.struct(*(F.col(quoted(name)) for name in frame.columns)))
+    return frame, F.col(quoted(settings.key_column)).cast("string"), value
 
 
 def _read_parquet(context: Context) -> DataFrame:
@@ -98,7 +99,7 @@ def _read_csv(context: Context) -> DataFrame:
     reader = context.spark.read.option("header", "true").option("mode", "FAILFAST").option("enforceSchema", "false")
     header = reader.csv(settings.input).columns
     types = {field.name: field.dataType for field in context.spark.createDataFrame([], settings.schema).schema.fields}
-    typed = ", ".join(f"`{name}` {types[name].simpleString() if name in types else 'STRING'}" for name in header)
+    typed = ", ".join(f"{quoted(name)} {types[name].simpleString() if name in types else 'STRING'}" for name in header)
     if settings.input_time_format:
         reader = reader.option("timestampFormat", settings.input_time_format)
     return reader.schema(typed).csv(settings.input)

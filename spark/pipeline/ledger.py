@@ -27,7 +27,7 @@ from pipeline import events, journal
 from pipeline.context import Context
 from pipeline.files import Files
 from pipeline.settings import seconds_of
-from pipeline.tables import BATCH
+from pipeline.tables import BATCH, quoted
 
 DAY_S = 86_400
 KEPT_FRAMES = 16  # frames of ids in memory before they are read anew as one
@@ -61,6 +61,7 @@ class EventTable:
 
     def __init__(self, context: Context, path: str, names: LedgerNames) -> None:
         self._spark, self._kafka, self._path, self._names = context.spark, context.kafka, path, names
+        self._id, self._time = quoted(names.id), quoted(names.time)
         self._watermark_s = seconds_of(context.settings.watermark)
         self._around = math.ceil(self._watermark_s / DAY_S)  # days
         self._newest_us: int | None = None  # event time of the newest row, microseconds since 1970
@@ -78,7 +79,7 @@ class EventTable:
         if not found:
             return Added(None, {"accepted": 0, "duplicates": 0, "late": 0, "watermark": watermark})
         rows = write()
-        time_us = F.unix_micros(self._names.time)
+        time_us = F.unix_micros(self._time)
         late = F.count(F.when(time_us < F.lit(bound_us), 1))
         accepted, late_count, newest_us = rows.agg(F.count(F.lit(1)), late, F.max(time_us)).collect()[0]
         self._newest_us = max((us for us in (self._newest_us, newest_us) if us is not None), default=None)
@@ -101,7 +102,7 @@ class Ledger(EventTable):
 
     def add(self, found: DataFrame, batch_id: int) -> Added:
         """Write the events that the table has not. `found`: the table's columns, and the place of each record."""
-        dated = found.withColumn(self._names.date, F.to_date(self._names.time))
+        dated = found.withColumn(self._names.date, F.to_date(self._time))
         count, days = dated.agg(F.count(F.lit(1)), F.collect_set(F.col(self._names.date).cast("string"))).collect()[0]
         self._kafka.require_same_topics()  # the whole batch is read, and nothing is written
         if self._is_first:
@@ -136,7 +137,7 @@ class Ledger(EventTable):
 
     def _write(self, rows: DataFrame) -> None:
         """Write beside the table: a write into it would make Spark read again all that is kept of it."""
-        written = rows.select(*self._columns, self._names.date).write.mode("overwrite")
+        written = rows.select(*map(quoted, self._columns), self._names.date).write.mode("overwrite")
         written.partitionBy(self._names.date).parquet(self._unfinished)
 
     def _publish(self, batch_id: int) -> list[str]:
@@ -154,8 +155,8 @@ class Ledger(EventTable):
         known = self._known(days, batch_id)
         if known is None:
             return firsts
-        is_same = (F.col(self._names.id) == F.col(KNOWN_ID)) & self._is_near()
-        wanted = dated.select(self._names.id, self._names.date)
+        is_same = (F.col(self._id) == F.col(KNOWN_ID)) & self._is_near()
+        wanted = dated.select(self._id, self._names.date)
         present = known.join(F.broadcast(wanted) if count <= BROADCAST_EVENTS else wanted, is_same, "left_semi")
         return firsts.join(present, is_same, "left_anti")
 
@@ -171,10 +172,10 @@ class Ledger(EventTable):
         if missing:
             folders = [self._folder(day) for day in missing]
             rows = journal.steadily(self._files, self._path, lambda: self._read(folders))
-            self._kept.append(rows.where(F.col(BATCH) < batch_id).select(self._names.id, self._names.date).persist())
+            self._kept.append(rows.where(F.col(BATCH) < batch_id).select(self._id, self._names.date).persist())
         self._kept_days |= near
         ids = [
-            frame.select(F.col(self._names.id).alias(KNOWN_ID), F.col(self._names.date).alias(KNOWN_DATE))
+            frame.select(F.col(self._id).alias(KNOWN_ID), F.col(self._names.date).alias(KNOWN_DATE))
             for frame in self._kept
         ]
         return reduce(DataFrame.unionAll, ids) if ids else None
@@ -204,7 +205,7 @@ class Ledger(EventTable):
         """Return the newest event time of the rows of earlier batches, in microseconds since 1970."""
         for day in sorted(self._days(), reverse=True):
             rows = self._read([self._folder(day)]).where(F.col(BATCH) < batch_id)
-            newest_us: int | None = rows.agg(F.max(F.unix_micros(self._names.time))).collect()[0][0]
+            newest_us: int | None = rows.agg(F.max(F.unix_micros(self._time))).collect()[0][0]
             if newest_us is not None:
                 return newest_us
         return None

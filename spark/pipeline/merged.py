@@ -50,7 +50,7 @@ class MergedLedger(EventTable):
 
     def add(self, found: DataFrame, batch_id: int) -> Added:
         """Write the events that the table has not. `found`: the table's columns, and the place of each record."""
-        dated = found.withColumn(self._names.date, F.to_date(self._names.time))
+        dated = found.withColumn(self._names.date, F.to_date(self._time))
         bounds = F.min(self._names.date), F.max(self._names.date)
         count, first, last = dated.agg(F.count(F.lit(1)), *bounds).collect()[0]
         self._kafka.require_same_topics()  # the whole batch is read, and nothing is written
@@ -71,7 +71,7 @@ class MergedLedger(EventTable):
     def _merge(self, rows: DataFrame, first: date, last: date) -> None:
         """Insert the rows whose id the table does not have near their date. first, last: the dates that they have."""
         around = timedelta(days=self._around)
-        key, day = quoted(self._names.id), quoted(self._names.date)
+        key, day = self._id, quoted(self._names.date)
         self._table.merge(
             rows,
             f"known.{key} = found.{key} AND known.{day} BETWEEN DATE'{first - around}' AND DATE'{last + around}' "
@@ -87,5 +87,5 @@ class MergedLedger(EventTable):
         newest = earlier.agg(F.max(self._names.date)).collect()[0][0]
         if newest is None:
             return None
-        times: Any = earlier.where(F.col(self._names.date) == newest).agg(F.max(F.unix_micros(self._names.time)))
+        times: Any = earlier.where(F.col(self._names.date) == newest).agg(F.max(F.unix_micros(self._time)))
         return int(times.collect()[0][0])

@@ -159,7 +159,7 @@ class LoggedParts(Parts):
 
     def rows(self, part: Part, schema: StructType) -> DataFrame:
         back = {own: name for name, own in self.own_names.items()}
-        return self._read().where(_is_of(part)).withColumnsRenamed(back).select(*schema.names)
+        return self._read().where(_is_of(part)).withColumnsRenamed(back).select(*map(quoted, schema.names))
 
     def aligned(self, rows: DataFrame, schema: StructType) -> DataFrame:
         """Return the rows with the columns of the table, which are these; null where they have none."""

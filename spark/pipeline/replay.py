@@ -144,9 +144,9 @@ def _to_table(context: Context, ranges: Ranges) -> dict[str, Any]:
         read = parsed.agg(F.count(F.lit(1)).alias("rows"), F.count(events.REASON).alias("rejected")).first()
         accepted = parsed.where(F.col(events.REASON).isNull())
         rows = events.first_of_each_id(accepted, settings.id_column).withColumn(
-            date, F.to_date(F.col(settings.time_column))
+            date, F.to_date(tables.quoted(settings.time_column))
         )
-        rows = rows.select(*(field.name for field in schema.fields), *events.ORIGIN, date)
+        rows = rows.select(*map(tables.quoted, schema.names), *events.ORIGIN, date)
         table = parts_of(context, path, [PART, date])
         table.replace(rows, part)
     finally:

@@ -80,7 +80,7 @@ def claimed(files: AnyFiles, settings: Settings, kafka: Kafka) -> checkpoints.Cl
 def run(context: Context) -> dict[str, Any]:
     settings, files = context.settings, Files(context.spark)
     schema = events.event_schema(context.spark, settings)
-    rules.require_columns(settings.rules, schema)
+    rules.require(settings.rules, schema, context.spark)
     if settings.is_realtime:
         require_cores(context)
         settings = dataclasses.replace(settings, max_offsets_per_trigger=0)  # Spark refuses a limit there

@@ -9,17 +9,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import date
+from math import isfinite
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    BooleanType,
+    CharType,
+    DataType,
+    DateType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampType,
+    VarcharType,
+)
 
-from pipeline.errors import SchemaError
+from pipeline.errors import SchemaError, SettingsError
 from pipeline.events import ORIGIN, REASON, as_text
 from pipeline.parts import Parts
 from pipeline.settings import Settings
-from pipeline.tables import BATCH
+from pipeline.tables import BATCH, quoted
 
 BREAKS = "breaks the rules: "  # begins the reason of an event that is no broken record
 SEPARATOR = ", "
@@ -29,20 +42,50 @@ def quarantine_path(settings: Settings) -> str:
     return settings.path("quarantine")
 
 
-def require_columns(rules: Mapping[str, Mapping[str, Any]], schema: StructType) -> None:
-    """Refuse rules about columns that no event has.
+def require(rules: Mapping[str, Mapping[str, Any]], schema: StructType, spark: SparkSession) -> None:
+    """Refuse rules that the schema's columns can't be judged by: Spark would end the job at the first such record.
 
     Raises:
-        SchemaError: a rule names such a column.
+        SchemaError: a rule names a column that no event has, or compares it with a value of another type.
+        SettingsError: a regular expression is none of Java's.
     """
     for name, rule in rules.items():
         if rule["column"] not in schema.names:
             raise SchemaError(f"rule {name}: there is no column {rule['column']}; there are {', '.join(schema.names)}")
+        kind = schema[rule["column"]].dataType
+        values = [(key, rule[key]) for key in ("min", "max") if key in rule]
+        for key, value in [*values, *(("in", each) for each in rule.get("in", ()))]:
+            if not _is_comparable(value, kind, spark):
+                column = f"column {rule['column']}, which is {kind.simpleString()}"
+                raise SchemaError(f"rule {name}: {key} has {value!r}, which can't be compared with {column}")
+        if "matches" in rule:
+            pattern: Any = getattr(spark._jvm, "java.util.regex.Pattern")
+            try:
+                pattern.compile(rule["matches"])
+            except Py4JJavaError as error:
+                says = str(error.java_exception.getMessage()).splitlines()[0]
+                raise SettingsError(f"rule {name}: matches is no regular expression of Java's: {says}") from error
+
+
+def _is_comparable(value: Any, kind: DataType, spark: SparkSession) -> bool:
+    """Return whether Spark compares the value with a column of this type, and without a cast of the column."""
+    if isinstance(kind, StringType | CharType | VarcharType):
+        return isinstance(value, str)
+    if not isinstance(kind, NumericType | BooleanType | DateType | TimestampType):
+        return False
+    if isinstance(value, str):
+        literal = spark.range(1).select(F.lit(value).alias("value"))
+        return literal.selectExpr(f"TRY_CAST(value AS {kind.simpleString()})").collect()[0][0] is not None
+    if isinstance(value, bool) or isinstance(kind, BooleanType):
+        return isinstance(value, bool) and isinstance(kind, BooleanType)
+    if isinstance(kind, NumericType):
+        return (isinstance(value, int) and -(2**63) <= value < 2**63) or (isinstance(value, float) and isfinite(value))
+    return isinstance(value, date)
 
 
 def is_broken(rule: Mapping[str, Any]) -> Column:
     """Return whether an event breaks the rule; never null."""
-    value = F.col(f"`{rule['column']}`")
+    value = F.col(quoted(rule["column"]))
     checks = []
     if "min" in rule:
         checks.append(value < F.lit(rule["min"]))
@@ -95,6 +138,6 @@ def quarantine(table: Parts, batch: DataFrame, batch_id: int) -> None:
         table.remove((BATCH, batch_id))  # rules may have changed since the earlier attempt
         return
     names = F.split(F.substring(REASON, len(BREAKS) + 1, 2**31 - 1), re.escape(SEPARATOR))
-    columns = [name for name in batch.columns if not name.startswith("_")]
+    columns = [quoted(name) for name in batch.columns if not name.startswith("_")]
     rows = broken.select(names.alias("rules"), *columns, as_text("_value").alias("value"), "_timestamp", *ORIGIN)
     table.replace(rows, (BATCH, batch_id))

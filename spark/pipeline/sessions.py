@@ -21,7 +21,7 @@ from pipeline.kafka import Kafka
 from pipeline.parts import parts_of
 from pipeline.runner import run_stream, totals
 from pipeline.settings import Settings
-from pipeline.tables import BATCH
+from pipeline.tables import BATCH, quoted
 
 JOB = "sessions"
 
@@ -32,14 +32,13 @@ def table_path(settings: Settings) -> str:
 
 def sessions(accepted: DataFrame, settings: Settings) -> DataFrame:
     """Return a row for each session of each key: start, end, number of events, time of the last."""
-    once = accepted.withWatermark(settings.time_column, settings.watermark)
+    time, key = quoted(settings.time_column), quoted(settings.key_column)
+    once = accepted.withWatermark(time, settings.watermark)
     once = once.dropDuplicatesWithinWatermark([settings.id_column])
-    span = F.session_window(settings.time_column, settings.gap).alias("session")
-    found = once.groupBy(span, F.col(settings.key_column)).agg(
-        F.count(F.lit(1)).alias("events"), F.max(settings.time_column).alias("last_event")
-    )
+    span = F.session_window(time, settings.gap).alias("session")
+    found = once.groupBy(span, key).agg(F.count(F.lit(1)).alias("events"), F.max(time).alias("last_event"))
     times = [F.col("session.start").alias("session_start"), F.col("session.end").alias("session_end")]
-    return found.select(settings.key_column, *times, "last_event", "events")
+    return found.select(key, *times, "last_event", "events")
 
 
 class Writer:
@@ -74,7 +73,7 @@ def run(context: Context) -> dict[str, Any]:
     claim.take(files)
     records = topics.read_stream(context.spark, settings, settings.bronze_topic)
     parsed = events.observe_read(events.parse(records, schema, settings), schema, settings)
-    accepted = parsed.where(F.col(events.REASON).isNull()).select(*schema.names)
+    accepted = parsed.where(F.col(events.REASON).isNull()).select(*map(quoted, schema.names))
     frame, process = sessions(accepted, settings), Writer(context)
     batches = run_stream(context, JOB, frame, process, claim.path, output=table_path(settings))
     written = {"sessions": sum(batch["sessions"] for batch in batches), "table": table_path(settings)}

@@ -22,7 +22,7 @@ from pipeline.parts import parts_of
 from pipeline.runner import run_stream, totals
 from pipeline.settings import Settings
 from pipeline.steps import Steps
-from pipeline.tables import BATCH
+from pipeline.tables import BATCH, quoted
 
 JOB = "silver"
 
@@ -46,7 +46,7 @@ class Silver:
         settings = context.settings
         self._context, self._letter_limit = context, letter_limit
         self._settings = settings
-        self._columns = [field.name for field in schema.fields]
+        self._columns = [quoted(name) for name in schema.names]
         names = LedgerNames(settings.id_column, settings.time_column, settings.date_column)
         read_again = StructType([field for field in schema.fields if field.name in (names.id, names.time)])
         origin = [field for field in topics.record_schema(context.spark).fields if f"_{field.name}" in events.ORIGIN]

@@ -46,7 +46,7 @@ class Steps:
         self._rules = settings.rules
         self._transform = imported(settings.transform) if settings.transform else None
         self.schema = self._schema_after(context, schema)
-        rules.require_columns(self._rules, self.schema)
+        rules.require(self._rules, self.schema, context.spark)
 
     def _schema_after(self, context: Context, schema: StructType) -> StructType:
         if self._transform is None:

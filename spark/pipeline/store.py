@@ -25,6 +25,7 @@ from pipeline.runner import run_stream, totals
 from pipeline.settings import Settings
 from pipeline.staging import Staging
 from pipeline.steps import Steps
+from pipeline.tables import quoted
 
 SOURCE = ["source_topic", "source_partition", "source_offset"]
 ROWS_AT_ONCE = 10_000
@@ -65,10 +66,10 @@ def of_storable_years(frame: DataFrame, schema: StructType) -> DataFrame:
     reason, columns = F.col(events.REASON), {}
     for field in schema.fields:
         if isinstance(field.dataType, DateType | TimestampType):
-            is_storable = F.year(field.name).between(1, 9999)
+            is_storable = F.year(quoted(field.name)).between(1, 9999)
             words = F.lit(f"{field.name} is outside the years 1 to 9999")
             reason = F.coalesce(reason, F.when(~is_storable, words))
-            columns[field.name] = F.when(is_storable, F.col(field.name))
+            columns[field.name] = F.when(is_storable, F.col(quoted(field.name)))
     return frame.withColumns({events.REASON: reason, **columns})
 
 
@@ -106,9 +107,9 @@ class Writer:
 
     def _columns(self) -> list[Any]:
         return [
-            F.date_format(field.name, ISO).alias(field.name)
+            F.date_format(quoted(field.name), ISO).alias(field.name)
             if isinstance(field.dataType, TimestampType)
-            else field.name
+            else F.col(quoted(field.name))
             for field in self._schema.fields
         ]
 

@@ -107,6 +107,6 @@ def without_present(
     if all(first >= end for first, end in ranges.values()):
         return frame
     present = read_range(spark, settings, topic, ranges).select(
-        F.expr(f"filter(headers, h -> h.key = '{ID_HEADER}')[0].value").cast("string").alias(id_column)
+        F.expr(f"get(filter(headers, h -> h.key = '{ID_HEADER}'), 0).value").cast("string").alias(id_column)
     )
     return frame.join(present.where(F.col(id_column).isNotNull()).distinct(), id_column, "left_anti")

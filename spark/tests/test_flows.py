@@ -4,10 +4,12 @@ A shop's: orders are joined with the products that they name (a stream with a st
 """
 
 import json
+import re
 import sqlite3
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from pyspark.sql import functions as F
 
 from pipeline import rules, sessions, silver, tables
 from pipeline.cli import main
+from pipeline.errors import SchemaError, SettingsError
 from pipeline.flows import flows_of
 from pipeline.settings import Settings, load
 
@@ -224,6 +227,42 @@ def test_rules(spark: SparkSession, rule: dict[str, Any], values: list[Any], bro
     frame: DataFrame = spark.createDataFrame([(value,) for value in values], "value INT")
     found = frame.where(rules.is_broken({"column": "value", **rule})).collect()
     assert [row.value for row in found] == broken
+
+
+@pytest.mark.parametrize(
+    ("rule", "kind", "error"),
+    [
+        ({"min": 5}, "STRING", "rule r: min has 5, which can't be compared with column value, which is string"),
+        ({"in": ["a", 1]}, "STRING", "in has 1, which"),
+        ({"in": ["1", "a"]}, "INT", "in has 'a', which"),
+        ({"in": [1, None]}, "INT", "in has None, which"),
+        ({"min": True}, "INT", "min has True, which"),
+        ({"max": 2**63}, "BIGINT", "max has 9223372036854775808, which"),
+        ({"max": float("nan")}, "DOUBLE", "max has nan, which"),
+        ({"max": 1}, "BOOLEAN", "max has 1, which"),
+        ({"max": "soon"}, "TIMESTAMP", "max has 'soon', which"),
+        ({"max": 3}, "DATE", "max has 3, which"),
+        ({"in": ["a"]}, "ARRAY<STRING>", "in has 'a', which"),
+        ({"matches": "(?P<name>x)"}, "STRING", "rule r: matches is no regular expression of Java's: "),
+        ({"min": "a", "matches": "x+"}, "STRING", ""),
+        ({"min": "2024", "max": datetime(2025, 1, 1)}, "TIMESTAMP", ""),
+        ({"min": date(2024, 1, 1), "max": "2025-01-01"}, "DATE", ""),
+        ({"min": -1.5, "max": "7", "in": [3]}, "DECIMAL(12,2)", ""),
+        ({"in": [True]}, "BOOLEAN", ""),
+    ],
+)
+def test_rules_that_no_column_can_be_judged_by(
+    spark: SparkSession, rule: dict[str, Any], kind: str, error: str
+) -> None:
+    """Spark would compare the column with a cast, and end the job at the first record that the cast refuses."""
+    frame = spark.createDataFrame([], f"value {kind}")
+    named = {"r": {"column": "value", **rule}}
+    if not error:
+        rules.require(named, frame.schema, spark)
+        assert frame.where(rules.is_broken(named["r"])).collect() == []
+        return
+    with pytest.raises((SchemaError, SettingsError), match=re.escape(error)):
+        rules.require(named, frame.schema, spark)
 
 
 def test_rules_on_the_command_line() -> None:

@@ -84,6 +84,18 @@ def test_a_second_run_adds_nothing_and_a_crashed_one_is_completed(
     assert sorted(record.value().decode() for record in records(settings)) == sorted(lines)
 
 
+def test_a_topic_with_records_of_others(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, tmp_path: Path
+) -> None:
+    """Records with headers and without our id, as any traced producer writes them, are no obstacle to a run."""
+    settings = make_settings(events=20, input=str(tmp_path / "events.jsonl"))
+    lines = lines_of(settings, tmp_path)
+    make_topic(settings.bronze_topic)
+    put(settings.bronze_topic, [{"value": b"theirs", "headers": {"traceparent": b"00-1"}}, {"value": b"plain"}])
+    assert ingest.run(make_context(settings))["written"] == len(lines)
+    assert ingest.run(make_context(settings))["written"] == 0
+
+
 def test_keys_go_where_kafkas_own_producer_puts_them(
     make_settings: Any, make_context: Any, make_topic: Any, tmp_path: Path, spark: SparkSession
 ) -> None:

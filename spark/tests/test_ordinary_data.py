@@ -1,5 +1,6 @@
 """Ordinary data from outside, by the command line and with its defaults: nothing is lost, and nothing is told twice."""
 
+import dataclasses
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import silver, tables
+from pipeline import aggregate, compact, replay, route, rules, sessions, silver, store, tables
 from pipeline.cli import main
 from pipeline.settings import EVENT_SCHEMA, Settings
 
@@ -86,3 +87,27 @@ def test_dates_of_long_ago(make_settings: Any, make_context: Any, make_topic: An
     found = table.orderBy("event_id").selectExpr("CAST(day AS STRING)", "CAST(seen AS STRING)").collect()
     texts = [*days[:3], f"+{days[3]}"]
     assert [tuple(row) for row in found] == [(text, f"{text} 00:00:00") for text in texts]
+
+
+@pytest.mark.parametrize("name", ["service.name", "a`b"])
+def test_names_of_columns(
+    name: str, make_settings: Any, make_context: Any, make_topic: Any, put: Any, spark: SparkSession
+) -> None:
+    """A dot is a path to Spark, and a backtick a quotation mark; traces have columns like `service.name`."""
+    column = tables.quoted(name)
+    settings = make_settings(
+        schema=f"event_id STRING, {column} STRING, event_time TIMESTAMP, amount DOUBLE", to_topic="sorted",
+        id_column=name, group_column=name, key_column=name, rules={"known": {"column": name, "in": ["x0", "x1"]}},
+    )  # fmt: skip
+    make_topic(settings.bronze_topic)
+    found = [{name: f"x{n}", "event_time": "2024-05-01T00:00:00Z", "amount": 1} for n in (0, 1, 1, 2)]
+    put(settings.bronze_topic, [json.dumps(event).encode() for event in found])
+    context = make_context(settings)
+    done = [job.run(context) for job in (silver, store, aggregate, sessions, route)]
+    counts = [(each["accepted"], each["duplicates"], each["rejected"]) for each in done]
+    assert counts == [(2, 1, 1), (3, 0, 1), (2, 1, 1), (4, 0, 0), (3, 0, 1)]
+    for path in (silver.table_path(settings), rules.quarantine_path(settings)):
+        assert set(tables.read(spark, path).select(column).distinct().collect()) <= {("x0",), ("x1",), ("x2",)}
+    table = replay.run(make_context(dataclasses.replace(settings, to_topic="")))
+    assert (table["written"], table["duplicates"]) == (3, 1)
+    assert compact.run(context)
