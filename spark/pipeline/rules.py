@@ -14,6 +14,7 @@ from math import isfinite
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -62,9 +63,8 @@ def require(rules: Mapping[str, Mapping[str, Any]], schema: StructType, spark: S
             pattern: Any = getattr(spark._jvm, "java.util.regex.Pattern")
             try:
                 pattern.compile(rule["matches"])
-            except Py4JJavaError as error:
-                says = str(error.java_exception.getMessage()).splitlines()[0]
-                raise SettingsError(f"rule {name}: matches is no regular expression of Java's: {says}") from error
+            except (Py4JJavaError, PySparkException) as error:  # which of them depends on PySpark's version
+                raise SettingsError(f"rule {name}: matches is no regular expression of Java's") from error
 
 
 def _is_comparable(value: Any, kind: DataType, spark: SparkSession) -> bool:
