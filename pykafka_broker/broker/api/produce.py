@@ -278,7 +278,9 @@ class Production:
         answer.log_start_offset = appended.log_start_offset
         end = appended.last_offset + 1
         if partition.log.high_watermark < end and (acks == ALL or partition.log.durable_end < end):
-            self._unfinished.append(UncommittedAppend(partition, end, answer))
+            # The wait begins with the append: after a change of leaders the same offset may hold another record.
+            commit = partition.committed(end) if acks == ALL else partition.durable(end)
+            self._unfinished.append(UncommittedAppend(partition, commit, answer))
 
     def _failure(self, topic: str, index: int, error: ApiError | OSError) -> PartitionProduceResponse:
         answer = refusal_of_append(self._services, topic, index, error)
@@ -319,11 +321,8 @@ class Production:
                 unfinished[position].answer.error_code = ErrorCode.REQUEST_TIMED_OUT
             return self._with_nodes(response)
 
-        waiting: dict[int, Future[None]] = {}
+        waiting = {position: append.commit for position, append in enumerate(unfinished)}
         parked.expire, parked.on_cancel = expire, give_up
-        for position, append in enumerate(unfinished):
-            wait = append.partition.committed if wants_all else append.partition.durable
-            waiting[position] = wait(append.end_offset)
         for position, future in list(waiting.items()):
             future.add_done_callback(partial(finished, position))
         return parked
@@ -348,10 +347,10 @@ class CheckInSteps(NamedTuple):
 
 
 class UncommittedAppend(NamedTuple):
-    """Appended records, and the answer that waits until all below `end_offset` is committed."""
+    """Appended records, and the answer that waits for their commit, with acks=1 for their sync."""
 
     partition: Partition
-    end_offset: int
+    commit: Future[None]
     answer: PartitionProduceResponse
 
     def finish(self, error: Exception | None) -> None:
