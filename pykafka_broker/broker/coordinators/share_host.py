@@ -551,8 +551,8 @@ class ShareHost:
             return self._requests.ask(INITIALIZE, key, state_epoch, start_offset)
         return self.initialize(key, state_epoch, start_offset)
 
-    def forget_topics(self, group_id: str, topics: Topics) -> Steps[list[ShareKey]]:
-        """Forget a group's progress in partitions; returns the keys of forgotten states."""
+    def forget_topics(self, group_id: str, topics: Topics) -> Steps[None]:
+        """Forget a group's progress in partitions, for good."""
         gone = [
             ShareKey(group_id, topic_id, partition)
             for topic_id, (_, partitions) in topics.items()
@@ -561,7 +561,6 @@ class ShareHost:
         ]
         for key in gone:
             yield from self.forget(key)
-        return gone
 
     # -- sessions
 
