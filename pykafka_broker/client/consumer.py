@@ -170,12 +170,13 @@ class Chunk(NamedTuple):
 class _Position:
     """The position in a partition. offset: None until the offset of `time` has been looked up."""
 
-    __slots__ = ("batches", "current", "failures", "not_before", "offset", "records", "time")
+    __slots__ = ("batches", "current", "failures", "not_before", "offset", "paused", "records", "time")
 
     def __init__(self, time: int | None) -> None:
         self.offset: int | None = None
         self.time = time
         self.failures = self.not_before = 0
+        self.paused = False
         self.drop()
 
     def drop(self) -> None:
@@ -201,7 +202,8 @@ class Consumer:
         self._fetches: dict[int, asyncio.Task[None]] = {}
         self._looking: asyncio.Task[None] | None = None
         self._backoff = Backoff(client)  # between looks for leaders and positions
-        self._error: ClientError | None = None
+        self._error: Exception | None = None
+        self._returned: dict[TopicPartition, int] = {}  # where the records begin that the latest `poll` has returned
         self._arrived = asyncio.Event()
 
     async def __aenter__(self) -> Self:
@@ -224,28 +226,51 @@ class Consumer:
         wanted = [TopicPartition(*each) for each in partitions]
         time = self.settings.reset_time(self._client.clock.wall)
         self._positions = {each: self._positions.get(each) or _Position(time) for each in wanted}
+        self._returned = {each: offset for each, offset in self._returned.items() if each in self._positions}
         self._arrived.set()  # somebody may be waiting in `poll`
 
     def seek(self, partition: tuple[str, int], offset: int) -> None:
         position = self._positions[TopicPartition(*partition)]
         position.drop()
         position.offset = offset
+        self._returned.pop(TopicPartition(*partition), None)
 
     def seek_to_time(self, partition: tuple[str, int], time: int) -> None:
         """Move to the first record of a time, or to EARLIEST or LATEST of `protocol.enums`."""
         position = self._positions[TopicPartition(*partition)]
         position.drop()
         position.offset, position.time = None, time
+        self._returned.pop(TopicPartition(*partition), None)
 
     def position(self, partition: tuple[str, int]) -> int | None:
         """Return the offset of the next record, None while the offset is unknown."""
         return self._positions[TopicPartition(*partition)].offset
+
+    def position_before(self, partition: tuple[str, int]) -> int | None:
+        """Return the position without the records of the latest `poll`, which its caller may still be working on."""
+        return self._returned.get(TopicPartition(*partition), self.position(partition))
+
+    def dealt_with(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Note that the caller is done with the records before the offsets, though not with the latest `poll`."""
+        self._returned.update(offsets)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Return no further records of assigned partitions."""
+        for each in partitions:
+            if (position := self._positions.get(each)) is not None:
+                position.paused = True
+
+    def fail(self, error: Exception) -> None:
+        """Let `poll` raise an error: the call that waits, or the next one."""
+        self._error = error
+        self._arrived.set()
 
     # -- reading
 
     async def poll(self, timeout_ms: int, max_records: int | None = None) -> list[Chunk]:
         """Wait for records and return at most `max_records`, by default `max.poll.records`. Raises ClientError."""
         most = self.settings.max_poll_records if max_records is None else max_records
+        self._returned = {}
         until = self._client.deadline(timeout_ms)
         while True:
             self._arrived.clear()
@@ -262,21 +287,33 @@ class Consumer:
             await wait_for(self._arrived, min(left, LOOK_EVERY_MS))
 
     def _read(self, most: int) -> list[Chunk]:
-        """Return records fetched before."""
-        found = []
+        """Return records fetched before. Damage behind records is raised by the next `poll`, and by each one after it.
+
+        Raises:
+            ClientError: the first records are damaged.
+        """
+        found: list[Chunk] = []
         for partition, position in self._positions.items():
-            while most > 0:
+            while most > 0 and not position.paused:
                 if position.current is None and not self._next_batch(position):
                     break
                 batch, offset = position.current, position.offset
                 assert batch is not None
                 assert offset is not None
-                records = list(islice(position.records, most))
+                try:
+                    records = list(islice(position.records, most))
+                except ClientError as error:
+                    position.drop()
+                    if not found:
+                        raise
+                    self._error = error
+                    return found
                 if len(records) < most:
                     position.current, position.offset = None, batch.next_offset
                 else:
                     position.offset = records[-1].offset + 1
                 if records:
+                    self._returned.setdefault(partition, offset)
                     most -= len(records)
                     found.append(Chunk(partition, records, batch.leader_epoch, batch.timestamp_type))
         return found
@@ -298,7 +335,7 @@ class Consumer:
         lost = set(self._leaders.stale())
         searching = False
         for partition, position in self._positions.items():
-            if position.current is not None or position.batches or now < position.not_before:
+            if position.paused or position.current is not None or position.batches or now < position.not_before:
                 continue
             leader = self._leaders.leader(partition)
             if leader == NOBODY:

@@ -1,9 +1,10 @@
 """A consumer in a group: reads the partitions that the group assigns, from the committed positions, and commits.
 
 Rule: a position is committed only for records that `poll` returned before its latest call: a caller who polls again has
-dealt with them. With `enable.auto.commit` that happens every `auto.commit.interval.ms`, while `poll` goes on, before
-partitions are revoked, and at the end; such a commit may fail, as with Java's consumer: the failure is logged, and the
-next one tries again. A committed offset that an open transaction may still change is waited for.
+dealt with them, and so has one who closes the consumer. With `enable.auto.commit` that happens every
+`auto.commit.interval.ms`, while `poll` goes on, before partitions are revoked, and at the end; such a commit may fail,
+as with Java's consumer: the failure is logged, and the next one tries again. A committed offset that an open
+transaction may still change is waited for, however long the transaction lasts.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class GroupConsumer:
 
     async def __aenter__(self) -> Self:
         self._running = asyncio.create_task(self._member.run())
+        self._running.add_done_callback(self._member_ended)
         self._commit_at = self._client.deadline(self.settings.auto_commit_interval_ms)
         return self
 
@@ -84,6 +86,11 @@ class GroupConsumer:
                 await asyncio.gather(self._committing, return_exceptions=True)
             await self.consumer.__aexit__()
 
+    def _member_ended(self, running: asyncio.Task[None]) -> None:
+        """Let the `poll` that waits raise the error that has ended the member."""
+        if not running.cancelled() and isinstance(error := running.exception(), Exception):
+            self.consumer.fail(error)
+
     # -- records
 
     async def poll(self, timeout_ms: int, max_records: int | None = None) -> list[Chunk]:
@@ -93,19 +100,16 @@ class GroupConsumer:
             self._running.result()
         if self.settings.auto_commit:
             self._commit_if_due()
-        polling = asyncio.ensure_future(self.consumer.poll(timeout_ms, max_records))
-        try:
-            await asyncio.wait({polling, self._running}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            if not polling.done():
-                polling.cancel()
-        if self._running.done() and not polling.done():
-            self._running.result()
-        return polling.result()
+        await asyncio.sleep(0)  # commits and heartbeats go on, however many records are there already
+        return await self.consumer.poll(timeout_ms, max_records)
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """Commit the given offsets, or the positions of the consumer. Raises KafkaError."""
-        moved = self._moved() if offsets is None else dict(offsets)
+        moved = self._moved(self.consumer.position) if offsets is None else dict(offsets)
+        self.consumer.dealt_with(moved)
+        await self._commit(moved)
+
+    async def _commit(self, moved: Mapping[TopicPartition, int]) -> None:
         if not moved:
             return
         settings, member = self.settings, self._member
@@ -125,13 +129,13 @@ class GroupConsumer:
             self._committing = None
         if self._committing is None and self._client.deadline(0) >= self._commit_at:
             self._commit_at = self._client.deadline(self.settings.auto_commit_interval_ms)
-            self._committing = asyncio.create_task(self._commit_by_itself(self._moved()))
+            self._committing = asyncio.create_task(self._commit_by_itself(self._moved(self.consumer.position)))
 
     async def _commit_by_itself(self, moved: Mapping[TopicPartition, int]) -> None:
         """Commit positions; log a failure. Raises KafkaError if another member has the instance id."""
         try:
             async with self._turn_to_commit:
-                await self.commit(moved)
+                await self._commit(moved)
         except ClientError as error:
             if isinstance(error, KafkaError) and error.code == ErrorCode.FENCED_INSTANCE_ID:
                 raise
@@ -141,14 +145,15 @@ class GroupConsumer:
         """Commit the positions before the end, which waits for that no longer than Kafka's consumer."""
         try:
             async with asyncio.timeout(_CLOSE_S):
-                await self._commit_by_itself(self._moved())
+                await self._commit_by_itself(self._moved(self.consumer.position))
         except TimeoutError:
             logger.warning("the positions of group %s were not committed in %d s", self.settings.group_id, _CLOSE_S)
 
-    def _moved(self) -> dict[TopicPartition, int]:
+    def _moved(self, position: Callable[[TopicPartition], int | None]) -> dict[TopicPartition, int]:
+        """Return the positions that are not committed yet."""
         found = {}
         for each in self.consumer.assignment:
-            offset = self.consumer.position(each)
+            offset = position(each)
             if offset is not None and self._committed.get(each) != offset:
                 found[each] = offset
         return found
@@ -188,8 +193,9 @@ class GroupConsumer:
     async def revoke(self, partitions: Iterable[TopicPartition]) -> None:
         """Commit and stop to read partitions, which the group takes back."""
         gone = list(partitions)
+        self.consumer.pause(gone)
         if self.settings.auto_commit:
-            await self._commit_by_itself(self._moved())
+            await self._commit_by_itself(self._moved(self.consumer.position_before))
         self.consumer.assign([each for each in self.consumer.assignment if each not in gone])
         self._on_revoked(gone)
 

@@ -227,7 +227,7 @@ async def committed_offsets(
     lenient: bool = False,
     stable: bool = False,
 ) -> dict[TopicPartition, Committed]:
-    """Return the committed offsets of all or the given partitions of a group. Raises KafkaError.
+    """Return the committed offsets of all or the given partitions of a group. Raises KafkaError and TimedOut.
 
     Args:
         member: id and epoch of the asking member, in a group of the consumer protocol.
@@ -241,7 +241,7 @@ async def committed_offsets(
         if not unstable:
             break
         if client.deadline(0) >= until:
-            raise KafkaError(ErrorCode.UNSTABLE_OFFSET_COMMIT)
+            raise TimedOut(f"Timed out waiting for transactions that may change the offsets of group {group_id}")
         await backoff.pause(until)
     found = {}
     for partition, each in partitions_in(told.topics):

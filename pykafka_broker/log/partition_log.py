@@ -46,6 +46,7 @@ from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, read_header,
 
 logger = logging.getLogger(__name__)
 
+_ANY_EPOCH = 0x7FFFFFFF
 _PATCH = struct.Struct(">qii").pack_into  # base offset, length and leader epoch, which the CRC does not cover
 
 
@@ -225,22 +226,32 @@ class PartitionLog:
         last_offset = base_offset + header.last_offset_delta
         return AppendInfo(base_offset, last_offset, header.max_timestamp, self.log_start_offset)
 
-    def append_fetched(self, data: Buffer, now: int, leader_start: int = 0) -> None:
+    def append_fetched(self, data: Buffer, now: int, leader_start: int = 0, leader_epoch: int = _ANY_EPOCH) -> None:
         """Append a leader's whole batches, with the same offsets, leader epochs and bytes. Only headers and CRCs are
         looked at. A batch that is cut short at the end of `data` is left for the next fetch.
+
+        Batches of a newer epoch than the leader's are left as well: another leader has replaced it while the answer
+        was on its way out of the log's file, and the batches at these positions are of another history (KAFKA-18723).
 
         Args:
             now: wall clock in ms.
             leader_start: where the leader's log starts; 0 if nobody said so.
+            leader_epoch: the epoch of the leader that was asked.
 
         Raises:
             CorruptBatch: a batch is damaged or does not follow the log's end. The batches before are appended.
             ApiError: the disk refused a write. The batches before are appended.
         """
         view, at = memoryview(data), 0
-        if len(view) >= HEADER_SIZE and read_header(view).base_offset < self.log_end_offset:
-            self._step_back(view, now, leader_start)
+        if len(view) >= HEADER_SIZE:
+            first = read_header(view)
+            if first.partition_leader_epoch > leader_epoch:
+                return
+            if first.base_offset < self.log_end_offset:
+                self._step_back(view, now, leader_start)
         while (header := sound_batch_at(view, at, self.log_end_offset)) is not None:
+            if header.partition_leader_epoch > leader_epoch:
+                return
             if header.is_control and header.has_producer_id:
                 self.append(view[at : at + header.size], now, header=header, origin=Origin.REPLICATION)
                 at += header.size

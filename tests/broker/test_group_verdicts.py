@@ -13,17 +13,36 @@ import pytest
 
 from pykafka_broker.broker.api.classic_groups import heartbeat, join_group
 from pykafka_broker.broker.api.consumer_group_heartbeat import consumer_group_heartbeat
+from pykafka_broker.broker.api.group_admin import consumer_group_describe, delete_groups, describe_groups
 from pykafka_broker.broker.api.group_offsets import offset_commit, offset_fetch
+from pykafka_broker.broker.api.init_producer_id import init_producer_id
 from pykafka_broker.broker.api.share_group_heartbeat import share_group_heartbeat
-from pykafka_broker.broker.api.share_group_state import read_state
-from pykafka_broker.broker.waiting.future import Future, Lost, TooLate
-from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE
+from pykafka_broker.broker.api.share_group_offsets import describe_share_group_offsets
+from pykafka_broker.broker.api.share_group_state import initialize_state, read_state
+from pykafka_broker.broker.api.transaction_admin import describe_transactions
+from pykafka_broker.broker.waiting.future import Future, Lost, Slices, TooLate
+from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from pykafka_broker.coordinators.groups.offsets import no_change_record
 from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from pykafka_broker.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from pykafka_broker.protocol.messages.describe_share_group_offsets_request import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+)
+from pykafka_broker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
+from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from pykafka_broker.protocol.messages.initialize_share_group_state_request import (
+    InitializeShareGroupStateRequest,
+    InitializeStateData,
+)
+from pykafka_broker.protocol.messages.initialize_share_group_state_request import PartitionData as NewState
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
 from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
@@ -151,6 +170,93 @@ def test_below_the_least_in_sync_it_is_told_as_it_is_known(tmp_path: Path, ask: 
     coordinator = Coordinator(tmp_path, min_insync_replicas="2")
     coordinator.broker.change(CONSUMER_OFFSETS, isr=[1])
     assert not isinstance(ask(coordinator), Future)
+
+
+NAMES = [GROUP] * 400  # more than a slice has room for
+
+
+def descriptions(coordinator: Coordinator) -> Any:
+    return coordinator.ask(describe_groups, ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest(NAMES), 6)
+
+
+def consumer_descriptions(coordinator: Coordinator) -> Any:
+    request = ConsumerGroupDescribeRequest(NAMES)
+    return coordinator.ask(consumer_group_describe, ApiKey.CONSUMER_GROUP_DESCRIBE, request, 1)
+
+
+def offsets_of_many(coordinator: Coordinator) -> Any:
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(name, topics=None) for name in NAMES])
+    return coordinator.ask(offset_fetch, ApiKey.OFFSET_FETCH, request, 8)
+
+
+def share_offsets(coordinator: Coordinator) -> Any:
+    request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(name, None) for name in NAMES])
+    return coordinator.ask(describe_share_group_offsets, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, request, 1)
+
+
+def deletions(coordinator: Coordinator) -> Any:
+    request = DeleteGroupsRequest([GROUP, *(f"{GROUP}{number}" for number in range(60))])
+    return coordinator.ask(delete_groups, ApiKey.DELETE_GROUPS, request, 2)
+
+
+def transactions(coordinator: Coordinator) -> Any:
+    broker, request = coordinator.broker, InitProducerIdRequest("x", 60_000)
+    coordinator.ask(init_producer_id, ApiKey.INIT_PRODUCER_ID, request, 4)
+    assert broker.transactions.transaction("x") is not None
+    return coordinator.ask(
+        describe_transactions, ApiKey.DESCRIBE_TRANSACTIONS, DescribeTransactionsRequest(["x"] * 400), 0
+    )
+
+
+def share_states(coordinator: Coordinator) -> Any:
+    topic_id = coordinator.broker.add("shared", 150)
+    states = [NewState(number, 1, 5) for number in range(150)]
+    request = InitializeShareGroupStateRequest(GROUP, [InitializeStateData(topic_id, states)])
+    return coordinator.ask(initialize_state, ApiKey.INITIALIZE_SHARE_GROUP_STATE, request, 0)
+
+
+IN_SLICES = [
+    descriptions,
+    consumer_descriptions,
+    offsets_of_many,
+    share_offsets,
+    deletions,
+    transactions,
+    share_states,
+]
+
+
+@pytest.mark.parametrize("ask", IN_SLICES)
+def test_a_coordinator_deposed_between_two_slices_tells_nothing(coordinator: Coordinator, ask: Asking) -> None:
+    broker, turns = coordinator.broker, list[Callable[[], None]]()
+    topics, both = (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE), (1, ANOTHER_NODE)
+    for topic in topics[1:]:
+        broker.add(topic, replicas=both, isr=both)
+    commit(coordinator)
+    broker.services.slices = Slices(turns.append)
+    heard = heard_of(ask(coordinator).then(lambda response: response))
+    assert turns, "a part of the answer is still to be made"
+    for topic in topics:
+        broker.change(topic, leader=ANOTHER_NODE)
+    while turns:
+        turns.pop()()
+    assert [type(each) for each in heard] == [Lost]
+
+
+def test_the_progress_of_a_share_group_is_not_told_by_who_may_lose_it(coordinator: Coordinator) -> None:
+    broker, turns = coordinator.broker, list[Callable[[], None]]()
+    broker.add(SHARE_GROUP_STATE, replicas=(1, ANOTHER_NODE), isr=(1, ANOTHER_NODE))
+    broker.shares.initialize(ShareKey(GROUP, coordinator.topic_id, 0), 1, 5)
+    broker.services.slices = Slices(turns.append)
+    wanted = DescribeShareGroupOffsetsRequestGroup(GROUP, [DescribeShareGroupOffsetsRequestTopic("t", [0])])
+    request = DescribeShareGroupOffsetsRequest([wanted] * 36)  # asked about in one slice, and told of in the next
+    answer = coordinator.ask(describe_share_group_offsets, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, request, 1)
+    heard = heard_of(answer.then(lambda response: response))
+    assert turns
+    broker.change(SHARE_GROUP_STATE, leader=ANOTHER_NODE)
+    while turns:
+        turns.pop()()
+    assert [type(each) for each in heard] == [Lost]
 
 
 def test_what_is_asked_at_once_shares_a_record(coordinator: Coordinator) -> None:

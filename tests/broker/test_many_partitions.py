@@ -14,23 +14,34 @@ import pytest
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Slices, are_many, shares
+from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
 from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.messages.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import GZIP, ZSTD
@@ -188,6 +199,25 @@ def test_a_produce_in_slices_keeps_its_records_and_their_order(broker: TurningBr
     read = broker.partition_log("t", MANY - 1).read(2, 1 << 20, 4)
     assert read is not None
     assert b"second" in read.records.read()
+
+
+def test_records_of_a_transaction_that_ends_between_two_slices_are_refused(broker: TurningBroker) -> None:
+    broker.add(TRANSACTION_STATE)
+    made = broker.ask(InitProducerIdRequest("x", 60_000), 3).answer()
+    producer_id, epoch = made.producer_id, made.producer_epoch
+    numbers, last = range(PARTITIONS_A_SLICE + 1), PARTITIONS_A_SLICE
+    topics = [AddPartitionsToTxnTopic("t", [*numbers])]
+    broker.ask(AddPartitionsToTxnRequest([], "x", producer_id, epoch, topics), 3).answer()
+    records = batch(b"v", producer_id=producer_id, producer_epoch=epoch, base_sequence=0, transactional=True)
+    request = produce(numbers, data=bytes(records))
+    request.transactional_id = "x"
+    asked = broker.ask(request, 11)
+    assert broker.partition_log("t", last).log_end_offset == 0, "its turn comes later"
+    marker = WritableTxnMarker(producer_id, epoch, False, [WritableTxnMarkerTopic("t", [last])], 0)
+    assert not broker.ask(WriteTxnMarkersRequest([marker]), 1).waits
+    answers = asked.answer().responses[0].partition_responses
+    assert [each.error_code for each in answers] == [ErrorCode.NONE] * last + [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert broker.partition_log("t", last).producers.first_unstable_offset is None
 
 
 def test_what_a_producer_has_sent_is_written_though_it_has_gone(broker: TurningBroker) -> None:

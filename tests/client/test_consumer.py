@@ -15,6 +15,8 @@ from pykafka_broker.client.producer import Producer
 from pykafka_broker.protocol.enums import EARLIEST
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from pykafka_broker.records.builder import build_keyed_batch
+from pykafka_broker.records.header import HEADER_SIZE
 from pykafka_broker.testing import KafkaBroker
 
 Work = Callable[[Client], Awaitable[None]]
@@ -187,6 +189,34 @@ def test_a_leader_that_refuses_a_fetch_is_asked_with_growing_pauses(
             consumer.seek(("refused", 0), 0)
             assert await consumer.poll(1_000) == []
         assert 0 < len(asked) <= 5  # after 100, 200, 400 and 800 ms, a fifth more or less
+
+    run(broker, work)
+
+
+def test_damage_takes_no_records_before_it_and_is_raised_each_time(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create_topic("damaged", 2)
+    sound = bytes(build_keyed_batch([(b"", b"sound")], 0)[0])
+    broken = bytearray(sound)
+    broken[:8] = (1).to_bytes(8)  # the next offset
+    broken[HEADER_SIZE] += 2  # the record is a byte longer than the batch
+
+    async def work(client: Client) -> None:
+        async def fetched(*request: Any, **options: Any) -> Any:
+            await asyncio.sleep(0.01)
+            data = [PartitionData(0, records=sound), PartitionData(1, records=sound + bytes(broken))]
+            return FetchResponse(responses=[FetchableTopicResponse("damaged", partitions=data)])
+
+        monkeypatch.setattr(client, "ask_once", fetched)
+        async with Consumer(client, {"check.crcs": "false"}) as consumer:
+            consumer.assign([("damaged", 0), ("damaged", 1)])
+            for index in range(2):
+                consumer.seek(("damaged", index), 0)
+            assert await take(consumer, 2) == ["sound", "sound"]
+            for _ in range(3):
+                with pytest.raises(ClientError, match="damaged-1 at offset 1 is invalid"):
+                    await take(consumer, 1)
 
     run(broker, work)
 

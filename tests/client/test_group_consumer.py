@@ -167,9 +167,84 @@ def test_records_come_while_a_commit_waits(
     run(work)
 
 
+def test_records_that_the_caller_may_be_working_on_are_not_committed(
+    run: Callable[[Work], None], broker: KafkaBroker
+) -> None:
+    """A rebalance may come while the caller waits for something else. The next owner of the partition gets them."""
+
+    async def work(client: Client, _: Client, settings: dict[str, str]) -> None:
+        topic = settings["group.id"]
+        await asyncio.to_thread(broker.produce, topic, ["a", "b", "c"])
+        async with GroupConsumer(client, settings, [topic]) as consumer:
+            assert [await values(consumer, 1) for _ in range(2)] == [["a"], ["b"]]
+            await consumer.revoke(consumer.consumer.assignment)
+            assert [each.offset for each in (await committed_offsets(client, topic)).values()] == [1]
+            await consumer.assign([TopicPartition(topic, 0)])
+            assert await values(consumer, 1) == ["b"]
+            await consumer.commit()
+            await consumer.revoke(consumer.consumer.assignment)
+            assert [each.offset for each in (await committed_offsets(client, topic)).values()] == [2]
+
+    run(work)
+
+
+def test_partitions_that_are_being_revoked_are_not_read(
+    run: Callable[[Work], None], broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(client: Client, _: Client, settings: dict[str, str]) -> None:
+        topic, answered, plain = settings["group.id"], asyncio.Event(), client.ask_group
+
+        async def ask_group(group_id: str, request: Any, *rest: Any, **options: Any) -> Any:
+            if isinstance(request, OffsetCommitRequest):
+                await answered.wait()
+            return await plain(group_id, request, *rest, **options)
+
+        monkeypatch.setattr(client, "ask_group", ask_group)
+        await asyncio.to_thread(broker.produce, topic, ["a", "b"])
+        async with GroupConsumer(client, settings, [topic]) as consumer:
+            assert await values(consumer, 1) == ["a"]
+            assert await consumer.poll(0, 0) == []
+            revoking = asyncio.create_task(consumer.revoke(consumer.consumer.assignment))
+            await asyncio.sleep(0)
+            assert await consumer.poll(500) == []
+            answered.set()
+            await revoking
+
+    run(work)
+
+
+def test_a_poll_that_is_cancelled_loses_no_records(
+    run: Callable[[Work], None], broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(client: Client, _: Client, settings: dict[str, str]) -> None:
+        topic, found = settings["group.id"], list[str]()
+        await asyncio.to_thread(broker.produce, topic, ["a", "b"])
+        async with GroupConsumer(client, settings, [topic]) as consumer:
+            read = consumer.consumer._read
+
+            def cancelling(most: int) -> Any:
+                chunks = read(most)
+                if chunks:
+                    asyncio.get_running_loop().call_soon(reading.cancel)
+                return chunks
+
+            async def reader() -> None:
+                while True:
+                    found.extend(await values(consumer, 1))
+
+            monkeypatch.setattr(consumer.consumer, "_read", cancelling)
+            reading = asyncio.create_task(reader())
+            await asyncio.wait([reading])
+            monkeypatch.undo()
+            assert found + await values(consumer, 2 - len(found)) == ["a", "b"]
+
+    run(work)
+
+
 def test_an_offset_in_an_open_transaction_is_waited_for(run: Callable[[Work], None], broker: KafkaBroker) -> None:
     async def work(client: Client, other: Client, settings: dict[str, str]) -> None:
         topic = settings["group.id"]
+        client.api_timeout_ms = 100  # longer transactions are waited for, too
         await asyncio.to_thread(broker.produce, topic, ["a", "b", "c"])
         producer = ProducerId(other, topic)
         await producer.begin()

@@ -132,6 +132,18 @@ def test_a_batch_that_is_cut_short_waits(leader: PartitionLog, follower: Partiti
     assert content(follower) == whole
 
 
+def test_batches_of_a_newer_epoch_than_the_leaders_are_left(follower: PartitionLog) -> None:
+    """A leader that is replaced while it answers may send what its log has there by now, of another history."""
+    older, newer = fetched(0), fetched(1)
+    struct.pack_into(">i", newer, 12, 6)
+    follower.append_fetched(older + newer, NOW, leader_epoch=5)
+    assert content(follower) == bytes(older)
+    follower.append_fetched(newer, NOW, leader_epoch=5)
+    assert content(follower) == bytes(older)
+    follower.append_fetched(newer, NOW, leader_epoch=6)
+    assert content(follower) == bytes(older + newer)
+
+
 def test_damage_stops_at_the_batch_that_has_it(leader: PartitionLog, follower: PartitionLog) -> None:
     for _ in range(3):
         leader.append(batch(), NOW)

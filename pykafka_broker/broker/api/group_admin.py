@@ -23,15 +23,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pykafka_broker.broker.api.consumer_group_heartbeat import offers
+from pykafka_broker.broker.coordinators.shards import CommitsOfSlices
 from pykafka_broker.broker.coordinators.share_host import is_enabled
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply, M, Portions
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, Steps, all_of, when_committed
+from pykafka_broker.broker.waiting.future import Answer, Steps, when_committed
 from pykafka_broker.cluster.authorizer import NOT_ASKED
 from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
-from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
@@ -90,14 +90,17 @@ def _classic_groups(
     services: Services, context: RequestContext, request: DescribeGroupsRequest
 ) -> Steps[Answer[DescribeGroupsResponse | EncodedReply]]:
     groups = Portions(DescribeGroupsResponse, "groups", context.api_version)
+    commits = CommitsOfSlices[str](services.groups.committed)
     for group_id in request.groups:
         described = _classic_group(services, context, group_id)
+        commits.add(group_id)
         described.authorized_operations = NOT_ASKED
         if described.error_code == ErrorCode.NONE and request.include_authorized_operations:
             described.authorized_operations = services.rights(context).operations(AclResourceType.GROUP, group_id)
         if groups.add(described, _GROUP + _CLASSIC_MEMBER * len(described.members)):
+            commits.take()
             yield None
-    return services.groups.shards.when_committed(groups.response(), *request.groups)
+    return commits.when_committed(groups.response())
 
 
 def _classic_group(services: Services, context: RequestContext, group_id: str) -> DescribedGroup:
@@ -177,6 +180,7 @@ def _describe_each(
         kind: the class of a description, whose first fields are error code, error message and group id.
     """
     groups, pace = Portions(response, "groups", context.api_version), Pace()
+    commits = CommitsOfSlices[str](services.groups.committed)
     for group_id in request.group_ids:
         try:
             if not enabled:
@@ -185,14 +189,17 @@ def _describe_each(
             if not group_id:
                 raise ApiError(ErrorCode.INVALID_GROUP_ID)
             services.groups.require(group_id)
+            commits.add(group_id)
             group, named = described(group_id)
             topics = list(named)
             if pace.due(1 + len(topics)):
+                commits.take()
                 yield None
             for topic in dict.fromkeys(topics):
                 if not services.allows(context, AclOperation.DESCRIBE, AclResourceType.TOPIC, topic):
                     raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, _HIDDEN_TOPICS)
                 if pace.due():
+                    commits.take()
                     yield None
             group.authorized_operations = NOT_ASKED
             if request.include_authorized_operations:
@@ -200,8 +207,9 @@ def _describe_each(
         except ApiError as error:
             group, topics = kind(error.code, error.message, group_id), []
         if groups.add(group, _GROUP + _MEMBER * len(group.members) + len(topics)):
+            commits.take()
             yield None
-    return services.groups.shards.when_committed(groups.response(), *request.group_ids)
+    return commits.when_committed(groups.response())
 
 
 @handles(ApiKey.DELETE_GROUPS)
@@ -214,28 +222,29 @@ def delete_groups(
 def _deleted(
     services: Services, context: RequestContext, request: DeleteGroupsRequest
 ) -> Steps[Answer[DeleteGroupsResponse]]:
-    group_ids = dict.fromkeys(request.groups_names)
-    states: list[ShareKey] = []  # deleted with their groups
     results, pace = [], Pace()
-    for group_id in group_ids:
-        results.append(DeletableGroupResult(group_id, (yield from _delete(services, context, group_id, states))))
+    commits = CommitsOfSlices[str](services.groups.committed)
+    for group_id in dict.fromkeys(request.groups_names):
+        results.append(DeletableGroupResult(group_id, (yield from _delete(services, context, group_id, commits))))
+        commits.add(group_id)
         if pace.due(_DELETION):
+            commits.take()
             yield None
-    committed = services.groups.committed(*group_ids)
-    if states:
-        committed = all_of(committed, services.shares.committed(states))
-    return when_committed(DeleteGroupsResponse(results=results), committed)
+    return commits.when_committed(DeleteGroupsResponse(results=results))
 
 
-def _delete(services: Services, context: RequestContext, group_id: str, states: list[ShareKey]) -> Steps[ErrorCode]:
+def _delete(
+    services: Services, context: RequestContext, group_id: str, commits: CommitsOfSlices[str]
+) -> Steps[ErrorCode]:
     host = services.groups
     try:
         services.authorise(context, AclOperation.DELETE, AclResourceType.GROUP, group_id)
         if group_id:
             host.require(group_id)
         if isinstance(host.coordinator.groups.get(group_id), ShareGroup):
+            commits.take()
             yield from host.confirmed(group_id)
-            states += yield from _delete_share_states(services, group_id)
+            yield from _delete_share_states(services, group_id)
             host.require(group_id)  # it may have another coordinator by now
         deletion = host.coordinator.delete_group(group_id)
         host.apply(deletion)
@@ -244,31 +253,30 @@ def _delete(services: Services, context: RequestContext, group_id: str, states: 
     return deletion.reply
 
 
-def _delete_share_states(services: Services, group_id: str) -> Steps[list[ShareKey]]:
-    """Delete the states of a share group without members, and return the deleted keys.
+def _delete_share_states(services: Services, group_id: str) -> Steps[None]:
+    """Delete the states of a share group without members.
 
     A member that joins meanwhile keeps the group, whose partitions begin anew.
     """
     group = services.groups.coordinator.groups.get(group_id)
     if not isinstance(group, ShareGroup) or not group.is_empty:
-        return []
-    states = yield from delete_states(services, group_id, group.initialized)
+        return
+    yield from delete_states(services, group_id, group.initialized)
     group = services.groups.coordinator.groups.get(group_id)
     if isinstance(group, ShareGroup) and not group.is_empty:
         services.groups.require(group_id)
         services.groups.apply(services.groups.coordinator.share.forget_topics(group_id, [*group.deleting]))
-    return states
 
 
-def delete_states(services: Services, group_id: str, topics: Topics) -> Steps[list[ShareKey]]:
-    """Delete a share group's states of `topics`, and return the deleted keys.
+def delete_states(services: Services, group_id: str, topics: Topics) -> Steps[None]:
+    """Delete a share group's states of `topics`, for good.
 
     The group's records say before that the topics are being deleted, and after a failure that they are initialized.
     """
     host, membership = services.groups, services.groups.coordinator.share
     host.apply(membership.delete_topics(group_id, topics))
     try:
-        return (yield from services.shares.forget_topics(group_id, topics))
+        yield from services.shares.forget_topics(group_id, topics)
     except ApiError:
         host.require(group_id)
         host.apply(membership.initialized(group_id, {}, topics))

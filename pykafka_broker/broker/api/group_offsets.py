@@ -24,11 +24,12 @@ from functools import partial
 from typing import Any
 
 from pykafka_broker.broker.api.consumer_group_heartbeat import may_lack_groups
+from pykafka_broker.broker.coordinators.shards import CommitsOfSlices
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply, Portions
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, Steps, then
+from pykafka_broker.broker.waiting.future import Answer, Future, Steps, then, when_committed
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -143,27 +144,34 @@ def offset_fetch(
     if context.api_version >= _GROUPS_FROM:
         return services.slices.reply(_fetched(services, context, request))
     group = _fetch(services, context, _only_group(request), request)
-    allowed = _readable_groups([group])
-    services.groups.confirm_offsets_by_append(*allowed)
-    return services.groups.shards.when_committed(_old_response(group, request, context), *allowed)
+    response = _old_response(group, request, context)
+    return when_committed(response, _confirmed(services, group.group_id)) if _may_be_confirmed(group) else response
 
 
 def _fetched(
     services: Services, context: RequestContext, request: OffsetFetchRequest
 ) -> Steps[Answer[OffsetFetchResponse | EncodedReply]]:
-    answer, allowed = Portions(OffsetFetchResponse, "groups", context.api_version), list[str]()
+    answer = Portions(OffsetFetchResponse, "groups", context.api_version)
+    commits = CommitsOfSlices[str](partial(_confirmed, services))
     for asked in request.groups:
         group = _fetch(services, context, asked, request)
-        allowed += _readable_groups([group])
+        if _may_be_confirmed(group):
+            commits.add(group.group_id)
         if answer.add(group, _GROUP + sum(len(topic.partitions) for topic in group.topics) // _OFFSETS_AN_ITEM):
+            commits.take()
             yield None
-    services.groups.confirm_offsets_by_append(*allowed)
-    return services.groups.shards.when_committed(answer.response(), *allowed)
+    return commits.when_committed(answer.response())
 
 
-def _readable_groups(groups: list[OffsetFetchResponseGroup]) -> list[str]:
-    """Return the ids without those that the client has no right to, for which no record may be appended."""
-    return [group.group_id for group in groups if group.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED]
+def _confirmed(services: Services, *group_ids: str) -> Future[None]:
+    """Return the future of the offsets of groups being committed, with a record that only their coordinator commits."""
+    services.groups.confirm_offsets_by_append(*group_ids)
+    return services.groups.committed(*group_ids)
+
+
+def _may_be_confirmed(group: OffsetFetchResponseGroup) -> bool:
+    """Return whether a record may be appended for the group: not for a client that has no right to the group."""
+    return group.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 def _only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:

@@ -34,6 +34,7 @@ from pykafka_broker.broker.coordinators.add_partitions_to_txn import (
     ABORTABLE_FROM_PRODUCE,
     IMPLICIT_ADD_FROM_PRODUCE,
     LocalVerdict,
+    last_end,
     verification_error,
 )
 from pykafka_broker.broker.partitions.partition import NotLeader, Partition
@@ -254,10 +255,11 @@ class Production:
         services, acks = self._services, self._request.acks
         partition = services.replicas.leader(topic, data.index)
         batch, header = read_batch(data.records, self._context.api_version)
-        verified = header is not None and header.attributes & TRANSACTIONAL_BIT != 0
-        if verified:
+        verified = False
+        if header is not None and header.attributes & TRANSACTIONAL_BIT:
+            verified = True
             assert self._verification is not None  # without an id of the producer the whole request is refused
-            self._verification.check(topic, data.index)
+            self._verification.check(partition, header.producer_id)
         if acks not in _ACKS:
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
         if topic in INTERNAL_TOPICS and self._context.client_id != INTERNAL_TOPICS_CLIENT:
@@ -278,7 +280,9 @@ class Production:
         answer.log_start_offset = appended.log_start_offset
         end = appended.last_offset + 1
         if partition.log.high_watermark < end and (acks == ALL or partition.log.durable_end < end):
-            self._unfinished.append(UncommittedAppend(partition, end, answer))
+            # The wait begins with the append: after a change of leaders the same offset may hold another record.
+            commit = partition.committed(end) if acks == ALL else partition.durable(end)
+            self._unfinished.append(UncommittedAppend(partition, commit, answer))
 
     def _failure(self, topic: str, index: int, error: ApiError | OSError) -> PartitionProduceResponse:
         answer = refusal_of_append(self._services, topic, index, error)
@@ -319,11 +323,8 @@ class Production:
                 unfinished[position].answer.error_code = ErrorCode.REQUEST_TIMED_OUT
             return self._with_nodes(response)
 
-        waiting: dict[int, Future[None]] = {}
+        waiting = {position: append.commit for position, append in enumerate(unfinished)}
         parked.expire, parked.on_cancel = expire, give_up
-        for position, append in enumerate(unfinished):
-            wait = append.partition.committed if wants_all else append.partition.durable
-            waiting[position] = wait(append.end_offset)
         for position, future in list(waiting.items()):
             future.add_done_callback(partial(finished, position))
         return parked
@@ -348,10 +349,10 @@ class CheckInSteps(NamedTuple):
 
 
 class UncommittedAppend(NamedTuple):
-    """Appended records, and the answer that waits until all below `end_offset` is committed."""
+    """Appended records, and the answer that waits for their commit, with acks=1 for their sync."""
 
     partition: Partition
-    end_offset: int
+    commit: Future[None]
     answer: PartitionProduceResponse
 
     def finish(self, error: Exception | None) -> None:
@@ -416,13 +417,14 @@ class NotInTransaction(RefusedByCoordinator, Explained):
 class TransactionVerification:
     """The coordinator's verdicts on the batches of a request."""
 
-    __slots__ = ("_context", "_elsewhere", "_services", "_transactional_id", "_verdicts")
+    __slots__ = ("_context", "_elsewhere", "_services", "_since", "_transactional_id", "_verdicts")
 
     def __init__(self, services: Services, context: RequestContext, transactional_id: str) -> None:
         self._services = services
         self._context = context
         self._transactional_id = transactional_id
         self._verdicts: dict[tuple[str, int], ApiError | None] = {}  # None is a yes
+        self._since: dict[tuple[str, int], tuple[int, int]] = {}  # the `last_end` that each verdict is about
         self._elsewhere: dict[tuple[str, int], PartitionVerification] = {}  # at other nodes
 
     def ask(self, partition: Partition, header: BatchHeader) -> Future[Any]:
@@ -433,7 +435,7 @@ class TransactionVerification:
         key, version = (partition.topic, partition.index), self._context.api_version
         producer_id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
         host, producers = self._services.transactions, partition.log.producers
-        self._verdicts[key] = None
+        self._verdicts[key], self._since[key] = None, last_end(partition, producer_id)
         if not host.asks_produce(producer_id, epoch, partition, version):
             return DONE
         implicit = version >= IMPLICIT_ADD_FROM_PRODUCE
@@ -461,15 +463,17 @@ class TransactionVerification:
     def refuse_all(self, error: ApiError) -> None:
         self._verdicts = dict.fromkeys(self._verdicts, error)
 
-    def check(self, topic: str, index: int) -> None:
+    def check(self, partition: Partition, producer_id: int) -> None:
         """Raise the coordinator's refusal of the partition, if there is one.
 
-        A partition that was not writable here when the coordinator was asked, and is now, has no verdict: the client
-        is to send its records again.
+        A partition that was not writable here when the coordinator was asked, and is now, has no verdict. Neither has
+        one where a marker has ended the transaction since, between two slices of the request: the records would begin
+        a transaction that nobody ends. The client is to send its records again.
         """
-        if (topic, index) not in self._verdicts:
+        key = partition.topic, partition.index
+        if self._since.get(key) != last_end(partition, producer_id):
             raise RefusedByCoordinator(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        verdict = self._verdicts[topic, index]
+        verdict = self._verdicts[key]
         if verdict is not None:
             raise verdict
 

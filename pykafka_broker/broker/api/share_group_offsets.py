@@ -19,9 +19,11 @@ twice is deleted once and answered once, but a refusal is told each time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
+from functools import partial
 
 from pykafka_broker.broker.api.group_admin import delete_states
+from pykafka_broker.broker.coordinators.shards import CommitsOfSlices
 from pykafka_broker.broker.coordinators.share_host import is_enabled
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply, Portions
@@ -72,10 +74,11 @@ _NO_LAG = -1
 _NOTHING_TO_DELETE = "There is no offset information to delete."
 
 
-def _committed(services: Services, group_ids: Collection[str], keys: Collection[ShareKey]) -> Future[None]:
-    """Return the future of the commits of groups and of states of share partitions."""
-    committed = services.groups.committed(*group_ids)
-    return all_of(committed, services.shares.committed(keys)) if keys else committed
+def _committed(services: Services, *keys: str | ShareKey) -> Future[None]:
+    """Return the future of the commits of groups, by their ids, and of states of share partitions."""
+    committed = services.groups.committed(*(each for each in keys if isinstance(each, str)))
+    states = [each for each in keys if not isinstance(each, str)]
+    return all_of(committed, services.shares.committed(states)) if states else committed
 
 
 # -- describe
@@ -92,6 +95,7 @@ def _described(
     services: Services, context: RequestContext, request: DescribeShareGroupOffsetsRequest
 ) -> Steps[Answer[DescribeShareGroupOffsetsResponse | EncodedReply]]:
     groups, asked, pace, seen = [], list[_Asked](), Pace(), 0
+    commits = CommitsOfSlices[str | ShareKey](partial(_committed, services))
     for wanted in request.groups:
         try:
             if not is_enabled(services.image.features):
@@ -99,16 +103,19 @@ def _described(
             services.authorise(context, AclOperation.DESCRIBE, AclResourceType.GROUP, wanted.group_id)
             if wanted.group_id:
                 services.groups.require(wanted.group_id)
-            topics = _described_topics(services, context, wanted, asked)
+            topics = _described_topics(services, context, wanted, asked, commits)
             groups.append(DescribeShareGroupOffsetsResponseGroup(wanted.group_id, topics))
         except ApiError as error:
             groups.append(DescribeShareGroupOffsetsResponseGroup(wanted.group_id, [], error.code, error.message))
+        commits.add(wanted.group_id)
         if len(asked) > _MOST_DESCRIBED:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"The groups have more than {_MOST_DESCRIBED} partitions.")
         if pace.due(1 + _LIKE_ITEMS * (len(asked) - seen)):
+            commits.take()
             yield None
         seen = len(asked)
     # All partitions are asked about at once: each leader that is silent costs its time-out.
+    commits.take()
     answered = all_of(*(future for _, future in asked))
     if not answered.done:
         yield answered
@@ -116,23 +123,19 @@ def _described(
         topic.partitions.append(future.result())
         if pace.due():
             yield None
-    keys: dict[ShareKey, None] = {}  # a group may be named again and again
-    for group in groups:
-        for topic in group.topics:
-            for each in topic.partitions:
-                keys[ShareKey(group.group_id, topic.topic_id, each.partition_index)] = None
-            if pace.due(len(topic.partitions)):
-                yield None
-    committed = _committed(services, [group.group_id for group in request.groups], keys)
     response = Portions(DescribeShareGroupOffsetsResponse, "groups", context.api_version)
     for group in groups:
         if response.add(group, 1 + sum(len(topic.partitions) for topic in group.topics)):
             yield None
-    return when_committed(response.response(), committed)
+    return commits.when_committed(response.response())
 
 
 def _described_topics(
-    services: Services, context: RequestContext, wanted: DescribeShareGroupOffsetsRequestGroup, asked_for: list[_Asked]
+    services: Services,
+    context: RequestContext,
+    wanted: DescribeShareGroupOffsetsRequestGroup,
+    asked_for: list[_Asked],
+    commits: CommitsOfSlices[str | ShareKey],
 ) -> list[DescribeShareGroupOffsetsResponseTopic]:
     """Return the topics of a group; partitions that are still to come are added to `asked_for` with their topic."""
     are_named = wanted.topics is not None
@@ -151,6 +154,7 @@ def _described_topics(
             for index in indexes:
                 key = ShareKey(wanted.group_id, topic.topic_id, index)
                 asked_for.append((topic, services.slices.begin(_described_partition(services, key, name))))
+                commits.add(key)
         elif are_named:
             error, topic.topic_id = denial(AclResourceType.TOPIC), ZERO_UUID
             for index in indexes:
@@ -263,8 +267,7 @@ def _altered(
         _denied(services, each, denied[each.topic_name]) if each.topic_name in denied else next(altered)
         for each in asked
     ]
-    keys = [ShareKey(request.group_id, topic_id, index) for topic_id, (_, indexes) in done.items() for index in indexes]
-    committed = _committed(services, [request.group_id], keys)
+    committed = services.groups.committed(request.group_id)
     return when_committed(AlterShareGroupOffsetsResponse(responses=topics), committed)
 
 
@@ -389,30 +392,28 @@ def _deleted(
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
     except ApiError as error:
         return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
-    keys: list[ShareKey] = []
     results, deleted = [], set[str]()
+    commits = CommitsOfSlices[str](services.groups.committed)
     for name in (topic.topic_name for topic in request.topics):
         if name in deleted:
             continue
         result = DeleteShareGroupOffsetsResponseTopic(name, ZERO_UUID)
         try:
-            yield from _delete(services, context, group, result, keys)
+            yield from _delete(services, context, group, result)
+            commits.add(request.group_id)
+            commits.take()
             deleted.add(name)
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message
         results.append(result)
-    committed = _committed(services, [request.group_id], keys)
-    return when_committed(DeleteShareGroupOffsetsResponse(responses=results), committed)
+    commits.add(request.group_id)
+    return commits.when_committed(DeleteShareGroupOffsetsResponse(responses=results))
 
 
 def _delete(
-    services: Services,
-    context: RequestContext,
-    group: ShareGroup,
-    result: DeleteShareGroupOffsetsResponseTopic,
-    keys: list[ShareKey],
+    services: Services, context: RequestContext, group: ShareGroup, result: DeleteShareGroupOffsetsResponseTopic
 ) -> Steps[None]:
-    """Delete a group's offsets of the topic in `result`, and add the keys of deleted states to `keys`."""
+    """Delete a group's offsets of the topic in `result`."""
     services.authorise(context, AclOperation.READ, AclResourceType.TOPIC, result.topic_name)
     topic = services.image.topics.get(result.topic_name)
     if topic is None:
@@ -420,5 +421,5 @@ def _delete(
     if topic.id not in group.initialized:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOTHING_TO_DELETE)
     result.topic_id = topic.id
-    keys += yield from delete_states(services, group.group_id, {topic.id: group.initialized[topic.id]})
+    yield from delete_states(services, group.group_id, {topic.id: group.initialized[topic.id]})
     services.groups.apply(services.groups.coordinator.share.forget_topics(group.group_id, {topic.id}))

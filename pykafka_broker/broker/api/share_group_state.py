@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from pykafka_broker.broker.coordinators.shards import CommitsOfSlices
 from pykafka_broker.broker.coordinators.share_host import is_enabled
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply, M, Portions
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, Steps, when_committed
+from pykafka_broker.broker.waiting.future import Answer, Steps
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.coordinators.share.state import ShareKey, StateRun
 from pykafka_broker.errors import NOT_HOSTED, ApiError
@@ -89,28 +90,31 @@ def _answer(
             return partition_result(partition=key.partition, error_code=error.code, error_message=message)
 
     def steps() -> Steps[Answer[M | EncodedReply]]:
-        keys: list[ShareKey] = []
         results, pace = Portions(response, "results", context.api_version), Pace()
+        commits = CommitsOfSlices[ShareKey](lambda *keys: services.shares.committed(keys))
         topics: Iterable[Any] = request.topics
         for topic in topics:
             topic_id = bytes(topic.topic_id)
             of_topic = [ShareKey(request.group_id, topic_id, asked.partition) for asked in topic.partitions]
-            keys += of_topic
             if not request.group_id:
+                commits.add(*of_topic)
                 continue
             found, items = list[Any](), 0
             for key, asked in zip(of_topic, topic.partitions, strict=True):
                 found.append(result(key, asked))
+                commits.add(key)
                 of_state = _STATE + len(getattr(found[-1], "state_batches", ()))
                 items += of_state
                 if items > _MOST_OF_A_TOPIC:
                     results.add(topic_result(topic_id, found), items)
                     found, items = [], 0
                 if pace.due(of_state):
+                    commits.take()
                     yield None
             if (found or not of_topic) and results.add(topic_result(topic_id, found), items):
+                commits.take()
                 yield None
-        return when_committed(results.response(), services.shares.committed(keys))
+        return commits.when_committed(results.response())
 
     return services.slices.reply(steps(), outlives_client=True)
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pykafka_broker.broker.coordinators.shards import CommitsOfSlices
 from pykafka_broker.broker.coordinators.transaction_markers import write_marker
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply, Portions
@@ -150,11 +151,14 @@ def _states(
     services: Services, context: RequestContext, request: DescribeTransactionsRequest
 ) -> Steps[Answer[DescribeTransactionsResponse | EncodedReply]]:
     states = Portions(DescribeTransactionsResponse, "transaction_states", context.api_version)
+    commits = CommitsOfSlices[str](services.transactions.shards.committed)
     for name in request.transactional_ids:
         state = _state(services, context, name)
+        commits.add(name)
         if states.add(state, _TRANSACTION + sum(len(topic.partitions) for topic in state.topics) // _ENTRIES_AN_ITEM):
+            commits.take()
             yield None
-    return services.transactions.shards.when_committed(states.response(), *request.transactional_ids)
+    return commits.when_committed(states.response())
 
 
 def _state(services: Services, context: RequestContext, name: str) -> TransactionState:

@@ -79,14 +79,15 @@ class PartitionVerification(Future[ErrorCode]):
         self.asker = asker
         self.until_ms = until_ms  # it may be asked again
         self.partition: PartitionKey = (partition.topic, partition.index)
-        self._since = _last_end(partition, asker[1])
+        self._since = last_end(partition, asker[1])
 
     def holds(self, partition: Partition) -> bool:
         """Return whether the verdict is still about the same transaction."""
-        return self._since == _last_end(partition, self.asker[1])
+        return self._since == last_end(partition, self.asker[1])
 
 
-def _last_end(partition: Partition, producer_id: int) -> tuple[int, int]:
+def last_end(partition: Partition, producer_id: int) -> tuple[int, int]:
+    """Return what changes with each end of a transaction of the producer in the partition, and with each leader."""
     entry = partition.log.producers.entries.get(producer_id)
     return partition.leader_epoch, 0 if entry is None else entry.markers
 

@@ -16,7 +16,7 @@ import heapq
 import itertools
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from pykafka_broker.broker.coordinators.coordinator_log import SenselessRecord, coordinator_error, partition_for
 from pykafka_broker.broker.node import ServerNode
@@ -37,9 +37,42 @@ logger = logging.getLogger(__name__)
 FIRST_SLICE_BYTES = 1 << 20
 SLICE_BYTES = 1 << 18
 _RETRY_MS = 1_000
+K = TypeVar("K")
 
 
 Replay = Callable[[CoordinatorRecord, int], object]  # a written record, and its offset
+
+
+class CommitsOfSlices(Generic[K]):
+    """The commits that an answer made in slices rests on.
+
+    A slice takes the commits of the records that it has read or written before it yields. Asked for later, after
+    another node has taken the log over without these records, the shards would know of nothing to wait for.
+
+    committed: returns the future of all known records of some keys being committed.
+    """
+
+    def __init__(self, committed: Callable[..., Future[None]]) -> None:
+        self._committed = committed
+        self._keys: list[K] = []  # of this slice
+        self._commits: list[Future[None]] = []
+
+    def add(self, *keys: K) -> None:
+        """Let the answer tell of keys."""
+        self._keys += keys
+
+    def take(self) -> None:
+        """Take the commits of the keys of this slice. Raises what `committed` raises."""
+        if self._keys:
+            keys, self._keys = self._keys, []
+            commit = self._committed(*keys)
+            if not commit.succeeded:
+                self._commits.append(commit)
+
+    def when_committed(self, response: R) -> Answer[R]:
+        """Return the response, to be given when all commits are done."""
+        self.take()
+        return when_committed(response, *self._commits)
 
 
 class ShardHost(Protocol):

@@ -551,8 +551,8 @@ class ShareHost:
             return self._requests.ask(INITIALIZE, key, state_epoch, start_offset)
         return self.initialize(key, state_epoch, start_offset)
 
-    def forget_topics(self, group_id: str, topics: Topics) -> Steps[list[ShareKey]]:
-        """Forget a group's progress in partitions; returns the keys of forgotten states."""
+    def forget_topics(self, group_id: str, topics: Topics) -> Steps[None]:
+        """Forget a group's progress in partitions, for good."""
         gone = [
             ShareKey(group_id, topic_id, partition)
             for topic_id, (_, partitions) in topics.items()
@@ -561,7 +561,6 @@ class ShareHost:
         ]
         for key in gone:
             yield from self.forget(key)
-        return gone
 
     # -- sessions
 
@@ -648,7 +647,8 @@ class ShareHost:
             self._node.slices.unasked(self._tidied(now))
 
     def _tidied(self, now: int) -> Steps[None]:
-        """Write snapshots of idle states, and cut each log below the oldest snapshot, as far as that is committed.
+        """Write snapshots of idle states, and cut each log below the oldest snapshot once all snapshots are committed:
+        the next leader may lack what is not, and would need the snapshots before.
 
         A log that refuses does not keep the others from being tidied.
         """
@@ -662,14 +662,18 @@ class ShareHost:
                 refusals[str(error)] = None
             if not number % PARTITIONS_A_SLICE:
                 yield None
-        for index, needed_from in self._needed_from().items():
-            try:
-                part = self.shards.partition(index).log
-                part.delete_records_before(min(needed_from, part.high_watermark))
-            except ApiError as error:
-                refusals[str(error)] = None
         for refusal in refusals:
             log.warning("%s is not tidied: %s", SHARE_GROUP_STATE, refusal)
+        for index, needed_from in self._needed_from().items():
+            self.shards.shards_committed([index]).add_done_callback(partial(self._cut, index, needed_from))
+
+    def _cut(self, index: int, needed_from: int, committed: Future[None]) -> None:
+        """Cut the log of a shard below an offset, unless the records that were known then are not committed."""
+        try:
+            committed.result()
+            self.shards.partition(index).log.delete_records_before(needed_from)
+        except ApiError as error:
+            log.warning("%s-%d is not cut: %s", SHARE_GROUP_STATE, index, error)
 
     def _needed_from(self) -> dict[int, int]:
         needed: dict[int, int] = {}

@@ -301,12 +301,18 @@ class TransactionMarkerManager:
     def _written(self, ending: PendingCompletion) -> Steps[None]:
         """Do the same in slices: the first marker of a partition may make the files of its log."""
         ending.refused = {}
-        away: dict[int, list[PartitionKey]] = {}
+        elsewhere: list[PartitionKey] = []
         for count, each in enumerate(sorted(ending.markers.partitions - ending.done), 1):
             if not count % PARTITIONS_A_SLICE:
                 yield None
                 if self._endings.get(ending.name) is not ending:
                     return  # forgotten: another node is the coordinator
+            if self._node.other_leader(*each) is None:
+                self._write_here(ending, each)
+            else:
+                elsewhere.append(each)
+        away: dict[int, list[PartitionKey]] = {}
+        for each in elsewhere:  # a new leader in between is heard of here alone: `follow` knows what is sent
             leader = self._node.other_leader(*each)
             if leader is None:
                 self._write_here(ending, each)

@@ -47,6 +47,7 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
 from pykafka_broker.protocol.messages.list_offsets_response import ListOffsetsResponse
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.records.errors import CorruptBatch
+from pykafka_broker.records.header import HEADER_SIZE, read_header
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.channels import BrokerChannels
@@ -183,8 +184,11 @@ class PartitionFetchState:
         log, records = self.log, data.records
         before = log.log_end_offset
         if records:
-            log.append_fetched(records, wall, data.log_start_offset)
+            log.append_fetched(records, wall, data.log_start_offset, self.leader_epoch)
             if log.log_end_offset == before:
+                if len(records) >= HEADER_SIZE and read_header(records).partition_leader_epoch > self.leader_epoch:
+                    logger.info("%s: what the leader of epoch %d has sent is newer, and left", self, self.leader_epoch)
+                    return FetchOutcome.LATER
                 raise CorruptBatch(f"{len(records)} bytes without a whole batch")
         self.lag = max(0, data.high_watermark - log.log_end_offset)
         self.partition.know_committed(data.high_watermark)

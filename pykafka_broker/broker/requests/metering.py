@@ -10,12 +10,14 @@ Without quotas this module is not imported: `Services.quotas` is None, and the r
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.broker.requests.context import NO_CONNECTION, RequestContext
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply
 from pykafka_broker.broker.requests.router import Endpoint
+from pykafka_broker.broker.waiting.future import Work
 from pykafka_broker.cluster.controller import Spend, unlimited
 from pykafka_broker.cluster.image import QuotaEntity
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -193,8 +195,15 @@ class MeteredEndpoint(Endpoint):
         vars(self).update(vars(inner))
         self.inner = inner
         self._metering = metering
-        if inner.api_key in _FETCHES:
-            self.handler = self._fetch
+        self.handler = self._handle
+
+    def _handle(self, services: Services, context: RequestContext, request: Any) -> Any:
+        """Serve a request, and charge it with the time of all its slices."""
+        handle = self._fetch if self.api_key in _FETCHES else self.inner.handler
+        reply = handle(services, context, request)
+        if isinstance(reply, Work) and isinstance(context, MeteredContext):
+            reply.measure = partial(self._metering.works, context), partial(self._metering.rests, context)
+        return reply
 
     def _fetch(self, services: Services, context: RequestContext, request: FetchRequest | ShareFetchRequest) -> Any:
         if isinstance(request, FetchRequest) and max(request.replica_id, request.replica_state.replica_id) >= 0:

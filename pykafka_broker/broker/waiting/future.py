@@ -392,12 +392,17 @@ class Purgatory:
 
 Steps = Generator[Future[Any] | None, Any, R]
 Later = Callable[[Callable[[], None]], object]
+_UNMEASURED: tuple[Callable[[], None], Callable[[], None]] = lambda: None, lambda: None
 
 
 class Work(Future[R]):
-    """The future of a generator's return value. waits: for another future, and must not be stepped."""
+    """The future of a generator's return value.
 
-    __slots__ = ("_awaits", "_resume", "_running", "_steps", "waits")
+    waits: for another future, and must not be stepped. measure: called before each further slice and after it, where
+    the time of slices is measured.
+    """
+
+    __slots__ = ("_awaits", "_resume", "_running", "_steps", "measure", "waits")
 
     def __init__(self, steps: Steps[R], resume: Callable[[Work[Any]], None], *, outlives_client: bool = False) -> None:
         """Make the work of `steps`; `resume` is called when the work need not wait any more.
@@ -409,6 +414,7 @@ class Work(Future[R]):
         self._resume = resume
         self._awaits: Future[Any] | None = None
         self._running = self.waits = False
+        self.measure = _UNMEASURED
 
     def _close(self) -> None:
         if not self._running:  # else the work itself has just closed the connection of its client
@@ -430,7 +436,12 @@ class Work(Future[R]):
     def step(self) -> None:
         if not self.done:
             awaits, self._awaits = self._awaits, None
-            self._run(awaits)
+            begin, end = self.measure
+            begin()
+            try:
+                self._run(awaits)
+            finally:
+                end()
 
     def began(self, awaits: Future[Any] | None) -> None:
         """Go on after the first slice, done by the caller, which has yielded `awaits`."""

@@ -564,7 +564,7 @@ class Observer:
             if answer.diverging is not None:
                 log.truncate_to(*answer.diverging)
             elif answer.records:
-                log.log.append_fetched(answer.records, self._clock.wall)
+                log.log.append_fetched(answer.records, self._clock.wall, leader_epoch=answer.epoch)
         except (MetadataError, DamagedLog) as error:
             self._follower.on_refusal(str(error))
             self._pause(connection)

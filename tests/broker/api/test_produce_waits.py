@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.broker.requests.router import PendingReply
+from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Slices
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -132,6 +133,24 @@ def test_a_deleted_topic_is_told(pair: LightBroker) -> None:
     assert producing.codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     # A Kafka 4.4.0 whose topic is deleted meanwhile tells the offset of the append, and no text.
     assert [(each.base_offset, each.error_message) for each in producing.answers] == [(0, None)]
+
+
+def test_records_that_another_leader_replaces_between_two_slices_are_not_acknowledged(broker: LightBroker) -> None:
+    count = PARTITIONS_A_SLICE + 1
+    broker.add("t", count, replicas=(1, 2), isr=(1, 2))
+    turns: list[Callable[[], None]] = []
+    broker.services.slices = Slices(turns.append)
+    producing = Producing(broker, *range(count))
+    assert len(turns) == 1, "the last partition is still to be written"
+    replaced = broker.services.replicas.replica("t", 0)
+    broker.change("t", 0, leader=ANOTHER_NODE)
+    replaced.log.truncate_to(0)
+    replaced.log.append_fetched(batch(b"another", partition_leader_epoch=1), NOW)
+    replaced.know_committed(1)
+    turns.pop()()
+    for index in range(1, count):
+        broker.partition("t", index).fetched_by(ANOTHER_NODE, 1, NOW)
+    assert producing.codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER, *[ErrorCode.NONE] * (count - 1)]
 
 
 def gone(producing: Producing) -> None:

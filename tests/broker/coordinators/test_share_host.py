@@ -231,6 +231,7 @@ def test_a_log_that_can_not_be_tidied_yet_does_not_keep_the_others_from_it(
     index = host._index_of(key)
     logs = {number: broker.partition_log(SHARE_GROUP_STATE, number) for number in range(2)}
     before = {number: log.log_end_offset for number, log in logs.items()}
+    start = logs[index].log_start_offset
     broker.change(SHARE_GROUP_STATE, index, replicas=[1, 2], isr=[1, 2])  # the other replica never fetches
     host.write(key, 2, 0, Change(7, 0, []), broker.now)
     due = host._tidy_at
@@ -238,9 +239,12 @@ def test_a_log_that_can_not_be_tidied_yet_does_not_keep_the_others_from_it(
     broker.now = due
     host.on_deadline(due)
     assert host._needed_from()[index] > logs[index].high_watermark, "its snapshots are not committed"
-    assert logs[index].log_start_offset == logs[index].high_watermark == before[index]
+    assert logs[index].log_start_offset == start < logs[index].high_watermark == before[index]
     assert logs[1 - index].log_start_offset == before[1 - index] < logs[1 - index].log_end_offset
     assert start_of(host, key) == 7
+    needed = host._needed_from()[index]
+    broker.partition(SHARE_GROUP_STATE, index).fetched_by(ANOTHER_NODE, logs[index].log_end_offset, broker.now)
+    assert logs[index].log_start_offset == needed
 
 
 def test_states_are_tidied_between_requests(broker: LightBroker, host: ShareHost, key: ShareKey) -> None:

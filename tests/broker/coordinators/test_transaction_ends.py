@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pykafka_broker.broker.coordinators.coordinator_log import partition_for, read_batches
 from pykafka_broker.broker.coordinators.transaction_markers import ELSEWHERE_RETRY_MS, MARKER_RETRY_MS
+from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Slices
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
 from pykafka_broker.protocol.enums import ConfigResourceType
@@ -153,6 +155,23 @@ def test_a_new_leader_is_asked_though_the_one_before_never_answers(nodes: Neighb
     nodes.move("t", 1, 1)
     nodes.settle()
     assert (markers(nodes, 1, 1), state(nodes)) == (1, "CompleteCommit")
+
+
+def test_a_partition_that_moves_between_two_slices_gets_its_marker_from_its_new_leader(nodes: Neighbourhood) -> None:
+    turns: list[Callable[[], None]] = []
+    nodes.add("a", 2, replicas=BOTH)
+    nodes.add("many", *[1] * PARTITIONS_A_SLICE, replicas=BOTH)
+    made = nodes.call(1, InitProducerIdRequest("x", 60_000), 4)
+    producer = made.producer_id, made.producer_epoch
+    topics = [AddPartitionsToTxnTopic("a", [0]), AddPartitionsToTxnTopic("many", [*range(PARTITIONS_A_SLICE)])]
+    nodes.call(1, AddPartitionsToTxnRequest([], "x", *producer, topics), 3)
+    nodes[1].whole.node.slices = Slices(turns.append)
+    nodes.network.deaf.add(2)
+    nodes.asked(1, EndTxnRequest("x", *producer, True), 3)
+    assert len(turns) == 1, "the last partition is still to be marked"
+    nodes.move("a", 0, 1)
+    turns.pop()()
+    assert state(nodes) == "CompleteCommit"
 
 
 def test_a_marker_that_a_change_of_leaders_cuts_off_is_written_again(nodes: Neighbourhood) -> None:

@@ -294,6 +294,13 @@ def test_a_dropped_answer_is_asked_for_in_the_session_anew(following: Following)
     assert (log.log_end_offset, log.high_watermark) == (3, 3)
 
 
+def test_batches_of_a_newer_epoch_than_the_leaders_are_not_taken(following: Following) -> None:
+    """The leader was replaced while its answer was on the way out of the log's file, and its log is cut by now."""
+    following.answer(records(0, partition_leader_epoch=1), records(1))
+    assert [following.partition(number).log.log_end_offset for number in (0, 1)] == [0, 1]
+    assert [topic.partitions for topic in following.last.forgotten_topics_data] == [[0]], "it comes after a pause"
+
+
 def test_records_that_a_crash_may_have_taken_are_fetched_again(following: Following) -> None:
     following.answer(records(0, 3, high_watermark=3))
     following.answer(records(0, base_offset=4, high_watermark=3))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from pykafka_broker.broker.requests.context import NO_CONNECTION
 from pykafka_broker.broker.requests.metering import Metering
 from pykafka_broker.broker.requests.router import PendingReply
+from pykafka_broker.broker.waiting.future import Slices
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages import fetch_request as fetching
 from pykafka_broker.protocol.messages import share_fetch_response as share
@@ -25,6 +26,8 @@ from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsReq
 from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from pykafka_broker.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from pykafka_broker.protocol.messages.describe_groups_response import DescribeGroupsResponse
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse
 from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -327,6 +330,24 @@ def test_the_time_that_a_request_waits_does_not_count(node: Held) -> None:
     found.future.add_done_callback(lambda _: replies.append(found.response()))
     node.broker.settle(node.now)
     assert FetchResponse.decode(b"".join(bytes(one) for one in found.pieces())[9:], 12).throttle_time_ms == 0
+
+
+def test_each_slice_of_a_long_request_counts(node: Held) -> None:
+    """A percent of a thread is 20 ms in two windows."""
+    later: list[Callable[[], None]] = []
+    node.broker.services.slices = Slices(later.append)
+    node.allow(request_percentage=1)
+    node.request_ns = 9 * MILLISECOND_NS
+    request = DescribeGroupsRequest([f"g{number}" for number in range(300)])
+    found = node.broker.dispatch(node.connection, node.frame(request, 5), node.now)
+    assert isinstance(found, PendingReply)
+    slices = 1
+    while later:
+        later.pop()()
+        slices += 1
+    assert slices == 3
+    answer = DescribeGroupsResponse.decode(b"".join(bytes(one) for one in found.pieces())[9:], 5)
+    assert (answer.throttle_time_ms > 0, len(answer.groups)) == (True, 300)
 
 
 def test_every_api_says_for_how_long(node: Held) -> None:
