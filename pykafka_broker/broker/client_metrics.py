@@ -11,7 +11,7 @@ them lets all clients begin anew. (Kafka: ClientMetricsManager)
 from __future__ import annotations
 
 import re
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -37,10 +37,47 @@ _UNKNOWN_SOFTWARE = "unknown"
 _MOST_INSTANCES = 16_384  # as in Kafka; the client whose last request is oldest is forgotten
 _MOST_PUSHES = 1_000  # clients whose last push is kept to be shown
 _MOST_PUSHED_BYTES = 64 << 20  # of these pushes together
+_MOST_WANTED = 100  # sets of subscriptions
 _NEVER_MS = -1 << 62
 # After these errors a client asks for its subscription at once, whatever the interval is.
 _ASK_AGAIN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 _NO_CLIENT = re.compile("(?!)")
+_QUANTIFIER = re.compile(r"(?<![*+?}])[*+?]|\{")  # `*?` and `*+` repeat once
+_NESTED = re.compile(r"\)[*+{]|\\[1-9k]")  # a group that is repeated, or referred to
+_MOST_TRIES = 1_000_000  # some milliseconds
+_LONGEST_SLOW = 1_000  # characters that are matched state by state
+
+
+class Expression:
+    """An expression that has to fit an attribute as a whole, in bounded time, whatever a client calls itself.
+
+    Python tries all ways in turn. Where these may be very many, all are followed at once, as for subscriptions of
+    groups; an expression that can't be followed so (a look-ahead, a reference to a group) then fits no client.
+    """
+
+    def __init__(self, text: str) -> None:
+        try:
+            self._pattern = compile_java(text)
+        except JavaRegexError:  # of another broker's log
+            self._pattern = _NO_CLIENT
+        self._text = text
+        self._repeats = len(_QUANTIFIER.findall(text))
+        self._is_nested = _NESTED.search(text) is not None
+
+    def fits(self, attribute: str) -> bool:
+        if not self._is_nested:
+            tries: int = max(len(attribute), 2) ** (1 + self._repeats) << min(self._text.count("|"), 64)
+            if tries <= _MOST_TRIES:
+                return self._pattern.fullmatch(attribute) is not None
+        return len(attribute) <= _LONGEST_SLOW and self._fits_slowly(attribute)
+
+    def _fits_slowly(self, attribute: str) -> bool:
+        from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex  # hardly any expression needs it
+
+        try:
+            return self._pattern is not _NO_CLIENT and compile_regex(self._text).matches(attribute)
+        except RegexError:
+            return False
 
 
 class Subscription(NamedTuple):
@@ -48,18 +85,15 @@ class Subscription(NamedTuple):
 
     metrics: list[str]
     interval_ms: int
-    match: Mapping[str, re.Pattern[str]]
+    match: Mapping[str, Expression]
 
     def fits(self, attributes: Mapping[str, str]) -> bool:
         """Return whether a client with these attributes, by selector, is asked for the metrics."""
-        return all(pattern.fullmatch(attributes[name]) for name, pattern in self.match.items())
+        return all(expression.fits(attributes[name]) for name, expression in self.match.items())
 
 
 def subscription_of(configs: Mapping[str, str]) -> Subscription:
-    """Return the subscription with these configs, which were checked when they were set.
-
-    An expression of Kafka's that can not be said here selects no client.
-    """
+    """Return the subscription with these configs, which were checked when they were set."""
     keys = client_metrics_keys()
     values: dict[str, Any] = {
         name: parse_value(key, configs[name]) if name in configs else key.default for name, key in keys.items()
@@ -67,10 +101,7 @@ def subscription_of(configs: Mapping[str, str]) -> Subscription:
     match = {}
     for pattern in values["match"]:
         name, _, expression = pattern.partition("=")
-        try:
-            match[name.strip()] = compile_java(expression.strip())
-        except JavaRegexError:  # of another broker's log
-            match[name.strip()] = _NO_CLIENT
+        match[name.strip()] = Expression(expression.strip())
     return Subscription(values["metrics"], values["interval.ms"], match)
 
 
@@ -92,10 +123,30 @@ def subscription_id(instance_id: bytes, metrics: list[str], interval_ms: int) ->
 
     metrics: in the order of a HashSet of Java.
     """
-    text = f"[{', '.join(metrics)}]{interval_ms}"
+    return _of_instance(instance_id, _checksum(metrics, interval_ms))
+
+
+def _checksum(metrics: list[str], interval_ms: int) -> int:
+    return crc32c(f"[{', '.join(metrics)}]{interval_ms}".encode())
+
+
+def _of_instance(instance_id: bytes, checksum: int) -> int:
     halves = int.from_bytes(instance_id[:8], "big") ^ int.from_bytes(instance_id[8:], "big")
-    found = (crc32c(text.encode()) ^ halves >> 32 ^ halves) & 0xFFFFFFFF
+    found = (checksum ^ halves >> 32 ^ halves) & 0xFFFFFFFF
     return found - (1 << 32) if found >> 31 else found
+
+
+class WantedMetrics:
+    """The metrics that some subscriptions ask for together. Clients share it: there may be thousands of either."""
+
+    __slots__ = ("checksum", "interval_ms", "metrics")
+
+    def __init__(self, subscriptions: list[Subscription]) -> None:
+        wanted = dict.fromkeys(name for each in subscriptions for name in each.metrics)
+        self.metrics = [ALL_METRICS] if ALL_METRICS in wanted else in_hash_order(wanted)
+        default: Any = client_metrics_keys()["interval.ms"].default
+        self.interval_ms: int = min((each.interval_ms for each in subscriptions), default=default)
+        self.checksum = _checksum(self.metrics, self.interval_ms)
 
 
 class ClientInstance:
@@ -116,14 +167,12 @@ class ClientInstance:
         "version",
     )
 
-    def __init__(self, connection_id: int, version: int, instance_id: bytes, subscriptions: list[Subscription]) -> None:
+    def __init__(self, connection_id: int, version: int, instance_id: bytes, wanted: WantedMetrics) -> None:
         self.connection_id = connection_id
         self.version = version
-        wanted = [name for each in subscriptions for name in each.metrics]
-        self.metrics = [ALL_METRICS] if ALL_METRICS in wanted else in_hash_order(dict.fromkeys(wanted))
-        default: Any = client_metrics_keys()["interval.ms"].default
-        self.interval_ms: int = min((each.interval_ms for each in subscriptions), default=default)
-        self.subscription_id = subscription_id(instance_id, self.metrics, self.interval_ms)
+        self.metrics = wanted.metrics
+        self.interval_ms = wanted.interval_ms
+        self.subscription_id = _of_instance(instance_id, wanted.checksum)
         self.last_get_ms = self.last_push_ms = _NEVER_MS
         self.last_error = ErrorCode.NONE
         self.terminating = False
@@ -186,7 +235,9 @@ class ClientMetricsManager:
         self._image = image
         self._generation = -1  # of the image that the subscriptions were read from
         self._configs: dict[str, Mapping[str, str]] = {}
-        self._subscriptions: list[Subscription] = []
+        self._subscriptions: dict[str, Subscription] = {}
+        self._wanted: dict[tuple[str, ...], WantedMetrics] = {}  # by names of subscriptions
+        self._of_connections: defaultdict[int, set[bytes]] = defaultdict(set)
         self._version = 0
         self._pushed_bytes = 0
 
@@ -234,7 +285,7 @@ class ClientMetricsManager:
 
     def connection_closed(self, connection_id: int) -> None:
         """Forget the clients that began on a connection."""
-        for instance_id in [key for key, each in self.instances.items() if each.connection_id == connection_id]:
+        for instance_id in self._of_connections.pop(connection_id, ()):
             del self.instances[instance_id]
 
     # -- subscriptions and clients
@@ -244,13 +295,29 @@ class ClientMetricsManager:
         found = self.instances.get(instance_id)
         if found is None or found.version < self._version:
             attributes = attributes_of(instance_id, context)
-            fitting = [each for each in self._subscriptions if each.fits(attributes)]
+            fitting = tuple(name for name, each in self._subscriptions.items() if each.fits(attributes))
             connection_id = context.connection.id if found is None else found.connection_id
-            found = self.instances[instance_id] = ClientInstance(connection_id, self._version, instance_id, fitting)
+            wanted = self._wanted_of(fitting)
+            found = self.instances[instance_id] = ClientInstance(connection_id, self._version, instance_id, wanted)
+            self._of_connections[connection_id].add(instance_id)
             if len(self.instances) > _MOST_INSTANCES:
-                self.instances.popitem(last=False)
+                self._forget(*self.instances.popitem(last=False))
         self.instances.move_to_end(instance_id)
         return found
+
+    def _wanted_of(self, fitting: tuple[str, ...]) -> WantedMetrics:
+        found = self._wanted.get(fitting)
+        if found is None:
+            if len(self._wanted) >= _MOST_WANTED:
+                self._wanted.clear()
+            found = self._wanted[fitting] = WantedMetrics([self._subscriptions[name] for name in fitting])
+        return found
+
+    def _forget(self, instance_id: bytes, instance: ClientInstance) -> None:
+        of_connection = self._of_connections[instance.connection_id]
+        of_connection.discard(instance_id)
+        if not of_connection:
+            del self._of_connections[instance.connection_id]
 
     def _follow(self) -> None:
         """Read the subscriptions if the metadata has changed."""
@@ -263,8 +330,13 @@ class ClientMetricsManager:
             name: dict(image.config(kind, name)) for resource, name in image.configs if resource == kind
         }
         if configs != self._configs:
+            before, known = self._configs, self._subscriptions
+            self._subscriptions = {
+                name: known[name] if before.get(name) == each else subscription_of(each)
+                for name, each in configs.items()
+            }
             self._configs = configs
-            self._subscriptions = list(map(subscription_of, configs.values()))
+            self._wanted.clear()
             self._version += 1
 
     # -- what was pushed

@@ -8,7 +8,7 @@ whether it was removed already or not; times are those of the wall clock.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterator, Set
+from collections.abc import Set
 
 from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Decision
 from pykafka_broker.cluster.features import METADATA_VERSION
@@ -83,11 +83,9 @@ def expired_tokens(image: MetadataImage, wall: int) -> list[ApiMessageAndVersion
     return records
 
 
-def tokens_of(image: MetadataImage, people: Set[str] | None) -> Iterator[DelegationTokenRecord]:
-    """Yield the tokens in which a principal of `people` has a part; all tokens for None."""
-    for token in list(image.delegation_tokens.values()):
-        if people is None or any(each in people for each in (token.owner, token.requester, *token.renewers)):
-            yield token
+def is_of(token: DelegationTokenRecord, people: Set[str] | None) -> bool:
+    """Return whether a principal of `people` has a part in the token; True for None."""
+    return people is None or not people.isdisjoint((token.owner, token.requester, *token.renewers))
 
 
 def _enabled(controller: Controller) -> str:

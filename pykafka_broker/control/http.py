@@ -15,7 +15,7 @@ import errno
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from urllib.parse import urlsplit
 
 import h11
@@ -29,6 +29,8 @@ _MAX_HEAD_BYTES = 64 << 10
 _READ_BYTES = 256 << 10
 _IDLE_S = 300.0
 _BODY_S = 60.0  # between two pieces of one request
+_HEAD_S = 60.0  # from the first byte of a head to its last
+_REQUEST_S = 600.0  # for a body, whatever its pieces
 _LINGER_S = 10.0  # how long the rest of a refused request is dropped
 _LINGER_BYTES = 1 << 30
 _WRITE_BYTES = 256 << 10
@@ -106,7 +108,7 @@ class HttpConnection:
 
     async def _serve_one(self) -> bool:
         """Serve a request; return whether another may follow."""
-        head = await self._next(_IDLE_S)
+        head = await self._head()
         if not isinstance(head, h11.Request):
             return False
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
@@ -119,11 +121,13 @@ class HttpConnection:
         ):
             await self._refuse(verdict, with_body=request.method != "HEAD")
             return False
-        while isinstance(event := await self._next(_BODY_S), h11.Data):
-            body += event.data
-            if isinstance(verdict, int) and len(body) > verdict:
-                await self._refuse(_too_long(verdict))
-                return False
+        async with asyncio.timeout(_REQUEST_S) as whole:
+            while isinstance(event := await self._next(_BODY_S), h11.Data):
+                body += event.data
+                if isinstance(verdict, int) and len(body) > verdict:
+                    whole.reschedule(None)
+                    await self._refuse(_too_long(verdict))
+                    return False
         if not isinstance(event, h11.EndOfMessage):
             return False
         response = (
@@ -133,6 +137,17 @@ class HttpConnection:
             return False
         await self._send(response, with_body=request.method != "HEAD")
         return self._protocol.our_state is h11.DONE and self._protocol.their_state is h11.DONE
+
+    async def _head(self) -> h11.Event | type[h11.PAUSED]:
+        """Return the next head: a client may rest before it, but not within, since connections are few."""
+        event = self._protocol.next_event()
+        if event is not h11.NEED_DATA:
+            return cast("h11.Event | type[h11.PAUSED]", event)
+        if not self._protocol.trailing_data[0]:
+            async with asyncio.timeout(_IDLE_S):
+                self._protocol.receive_data(await self._read())
+        async with asyncio.timeout(_HEAD_S):
+            return await self._next(_HEAD_S)
 
     async def _next(self, timeout_s: float) -> h11.Event | type[h11.PAUSED]:
         while (event := self._protocol.next_event()) is h11.NEED_DATA:

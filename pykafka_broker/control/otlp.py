@@ -1,7 +1,8 @@
 """The metrics that clients push (KIP-714), read from OTLP's MetricsData.
 
-Rule: read only to be shown, never while clients are served. The reader is OpenTelemetry's own library, an extra of the
-package, imported with the first push to be shown. What does not decode is a text that says why.
+Rule: read only to be shown; a push that would hold up clients meanwhile is not read. The reader is OpenTelemetry's own
+library, an extra of the package, imported with the first push to be shown. What does not decode is a text that says
+why.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from pykafka_broker.records.compression import decompress
@@ -18,6 +20,7 @@ from pykafka_broker.records.errors import CorruptBatch
 _KINDS = ("gauge", "sum", "histogram", "exponential_histogram", "summary")
 _DELTA = 1  # AGGREGATION_TEMPORALITY_DELTA
 _MOST_BYTES = 1 << 20  # of a compressed push
+_MOST_POINTS = 5_000  # of a push; a client has some hundreds
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_]")
 _KAFKA = "org.apache.kafka."
 
@@ -58,13 +61,15 @@ def decoded_metrics(payload: bytes) -> list[ClientMetric] | str:
         data = MetricsData.FromString(payload)
     except DecodeError:
         return f"{len(payload)} bytes that are not OTLP"
-    return [
+    points = (
         point
         for resource in data.resource_metrics
         for scope in resource.scope_metrics
         for metric in scope.metrics
         for point in _points(metric)
-    ]
+    )
+    found = list(islice(points, _MOST_POINTS + 1))
+    return found if len(found) <= _MOST_POINTS else f"{len(payload)} bytes with more than {_MOST_POINTS} values"
 
 
 def _points(metric: Any) -> Iterator[ClientMetric]:

@@ -19,7 +19,7 @@ import inspect
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -279,7 +279,10 @@ async def list_schemas(call: Call) -> Json:
             found += versions[-1:] if latest else versions
     if rule_type := call.query.get("ruleType", ""):
         found = [each for each in found if has_rule_type(each.schema.rule_set, rule_type)]
-    return [await _version(call, each) for each in call.page(found)]
+    listed: list[Version] = call.page(found)
+    if call.query.get("format", ""):
+        return [await _version(call, each) for each in listed]
+    return StreamedList(_version(call, each) for each in listed)
 
 
 # -- compatibility, config, mode
@@ -345,8 +348,24 @@ def get_root(call: Call) -> Json:
     return {}
 
 
+_OF_NO_SCHEMA = frozenset({list_schema_types, get_id, get_version_of_registry, get_deployment, get_root})
+
+
 class Raw(str):
     """An answer with nothing but a schema's own text."""
+
+
+class StreamedList(NamedTuple):
+    """A long answer, a list that is made while it is sent: nobody waits for it, and it takes no memory."""
+
+    elements: Iterator[Awaitable[Json]]
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        before = b"["
+        for each in self.elements:
+            yield before + _json(await each)
+            before = b","
+        yield b"[]" if before == b"[" else b"]"
 
 
 async def _version(call: Call, found: Version) -> Json:
@@ -488,7 +507,7 @@ def _ask(address: tuple[str, int], request: Request) -> tuple[Response, str]:
 
 log = logging.getLogger(__name__)
 
-MAX_BODY_BYTES = 8 << 20
+MAX_BODY_BYTES = 3 << 20  # JSON of very many small values takes the loop a quarter of a second
 _OWN = "application/vnd.schemaregistry.v1+json"
 _JSON = "application/json"
 _EXTENDED = "confluent-accept-unknown-properties"
@@ -516,6 +535,8 @@ class RegistryServer:
                 return handed_on
             # the registry that has passed the request on reads the topic up to there
             told = ((END_OFFSET, str(self.registry.topic.end_offset)),) if HANDED_ON in request.headers else ()
+            if isinstance(answer, StreamedList):
+                return Response(200, content_type, answer.pieces(), told)
             body = answer.encode("utf-8", "backslashreplace") if isinstance(answer, Raw) else _json(answer)
             return Response(200, content_type, body, told)
         except RegistryError as refused:
@@ -530,6 +551,8 @@ class RegistryServer:
         except ValueError:
             raise RegistryError(400, "the address makes no sense") from None
         handler, path = find("GET" if request.method == "HEAD" else request.method, target.path)
+        if handler not in _OF_NO_SCHEMA:
+            await self.registry.topic.read_on()
         parameters = parse_qs(target.query, keep_blank_values=True)
         extended = request.headers.get(_EXTENDED, "").lower() == "true"
         answer = handler(Call(self.registry, path, parameters, _body(request), extended))
@@ -612,7 +635,7 @@ class RegistryExtension(ProcessExtension):
         except RegistryError as refused:
             raise OSError(errno.EIO, f"schema registry: {refused.message}") from None
         with contextlib.suppress(RegistryError):  # the topic may not be readable yet, as each answer says
-            topic.state()
+            await topic.read_on()
         door = self._door = RegistryServer(Registry(topic), self._address.secret)
         await door.listener.open(self._address, "schema registry")
         topic.port = urlsplit(door.listener.url).port or 0

@@ -8,8 +8,8 @@ of Confluent's registry, with the path in the reader's schema.
 A module of its own, imported with the first Avro schema; so are the other languages with theirs.
 
 The binary data may come from anybody. Data nested deeper than `_DEEPEST`, or with more than `_MOST_VALUES` values, is
-refused: so neither stack nor memory grows by the claims of a few bytes. Data that does not fit its schema raises
-ValueError.
+refused, and few bytes may have few values: so neither stack nor memory grows by the claims of a few bytes. Data that
+does not fit its schema raises ValueError.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -26,7 +26,7 @@ from math import isfinite
 from typing import Any, NamedTuple, Self
 
 from pykafka_broker.protocol.runtime import DecodeError, read_varlong
-from pykafka_broker.registry.kinds import Parsed, read_json, write_json
+from pykafka_broker.registry.kinds import Effort, Parsed, read_json, write_json
 from pykafka_broker.registry.problems import InvalidSchema
 
 # -- types
@@ -79,8 +79,9 @@ class Field:
 class Reader:
     """A reader of types; `names` has the types read so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, effort: Effort | None = None) -> None:
         self.names: dict[str, Type] = {}
+        self._effort = effort or Effort()
 
     def read(self, found: Json, namespace: str = "") -> Type:
         """Read a type. Raises InvalidSchema."""
@@ -157,14 +158,52 @@ class Reader:
             raise InvalidSchema(f"the order of field {name} is {order}")
         kind = self.read(found["type"], namespace)
         default = found.get("default", MISSING)
-        if default is not MISSING and not fits(kind, default):
+        if default is not MISSING and not fits(kind, default, self._effort):
             raise InvalidSchema(f"Invalid default for field {name}: {default}")
         properties = _rest(found, _OWN_OF_FIELD)
         return Field(name, kind, _text(found, "doc"), default, order, _aliases(found), properties)
 
 
-def fits(kind: Type, value: Json) -> bool:
-    """Return whether a JSON value is a valid default of the type."""
+def fits(kind: Type, value: Json, effort: Effort) -> bool:
+    """Return whether a JSON value is a valid default of the type. Raises InvalidSchema for a too long check."""
+    return _Fitting(effort).fits(kind, value)
+
+
+class _Fitting:
+    """A check of a default. Each type meets each value once: unions within unions would multiply the checks."""
+
+    def __init__(self, effort: Effort) -> None:
+        self._effort = effort
+        self._known: dict[tuple[int, int], bool] = {}
+
+    def fits(self, kind: Type, value: Json) -> bool:
+        self._effort.spend()
+        if not isinstance(value, dict | list):
+            return self._fits(kind, value)
+        pair = id(kind), id(value)
+        if pair not in self._known:
+            self._known[pair] = self._fits(kind, value)
+        return self._known[pair]
+
+    def _fits(self, kind: Type, value: Json) -> bool:
+        match kind.kind:
+            case "array":
+                return isinstance(value, list) and all(self.fits(_of(kind), each) for each in value)
+            case "map":
+                return isinstance(value, dict) and all(self.fits(_of(kind), each) for each in value.values())
+            case "union":
+                return any(self.fits(branch, value) for branch in kind.branches)
+            case "record" | "error":
+                return isinstance(value, dict) and all(
+                    self.fits(each.type, value[each.name]) if each.name in value else each.default is not MISSING
+                    for each in kind.fields
+                )
+            case "enum":
+                self._effort.spend(len(kind.symbols) >> 5)
+        return _fits_plain(kind, value)
+
+
+def _fits_plain(kind: Type, value: Json) -> bool:
     match kind.kind:
         case "null":
             return value is None
@@ -175,25 +214,18 @@ def fits(kind: Type, value: Json) -> bool:
             return type(value) is int and -(1 << bits) <= value < 1 << bits
         case "float" | "double":
             return type(value) in (int, float)
-        case "string":
-            return isinstance(value, str)
         case "bytes":
-            return isinstance(value, str) and all(ord(each) < 256 for each in value)
+            return isinstance(value, str) and _is_latin(value)
         case "fixed":
-            return isinstance(value, str) and all(ord(each) < 256 for each in value) and len(value) == kind.size
+            return isinstance(value, str) and len(value) == kind.size and _is_latin(value)
         case "enum":
             return isinstance(value, str) and value in kind.symbols
-        case "array":
-            return isinstance(value, list) and all(fits(_of(kind), each) for each in value)
-        case "map":
-            return isinstance(value, dict) and all(fits(_of(kind), each) for each in value.values())
-        case "union":
-            return any(fits(branch, value) for branch in kind.branches)
-    if not isinstance(value, dict):
-        return False
-    return all(
-        fits(each.type, value[each.name]) if each.name in value else each.default is not MISSING for each in kind.fields
-    )
+    return isinstance(value, str)
+
+
+def _is_latin(text: str) -> bool:
+    """Return whether each character stands for a byte."""
+    return text.isascii() or max(text) < "\u0100"
 
 
 def _of(kind: Type) -> Type:
@@ -270,6 +302,7 @@ _PROMOTED_TO = {
     "string": {"bytes"},
     "bytes": {"string"},
 }
+_STEPS_OF_A_REASON = 32  # for each type that has it
 _SAYS = {
     "FIXED_SIZE_MISMATCH": "The size of FIXED type field at path '{path}' in the {{new}} schema does not match with "
     "the {{old}} schema",
@@ -298,7 +331,8 @@ class Reason(NamedTuple):
 class _Comparison:
     """A comparison of types. Pairs under comparison count as compatible: types may contain themselves."""
 
-    def __init__(self) -> None:
+    def __init__(self, effort: Effort) -> None:
+        self._effort = effort
         self._known: dict[tuple[int, int], list[Reason]] = {}
         self._branches: dict[int, dict[str, list[tuple[int, Type]]]] = {}  # of unions
 
@@ -307,7 +341,9 @@ class _Comparison:
         if pair not in self._known:
             self._known[pair] = []
             self._known[pair] = self._compare(reader, writer, path)
-        return self._known[pair]
+        found = self._known[pair]
+        self._effort.spend(1 + _STEPS_OF_A_REASON * len(found))
+        return found
 
     def _compare(self, reader: Type, writer: Type, path: str) -> list[Reason]:
         if writer.kind == "union":
@@ -341,6 +377,8 @@ class _Comparison:
 
     def _of_named(self, reader: Type, writer: Type, path: str) -> list[Reason]:
         found: list[Reason] = []
+        parts: tuple[Sized, ...] = (reader.aliases, reader.fields, writer.fields, reader.symbols, writer.symbols)
+        self._effort.spend(sum(len(each) for each in parts) >> 2)
         if _last(reader.name) != _last(writer.name) and writer.name not in reader.aliases:
             found.append(Reason("NAME_MISMATCH", f"{path}/name", f"expected: {writer.name}"))
         if reader.kind == "fixed" and reader.size != writer.size:
@@ -398,12 +436,13 @@ class AvroSchema(Parsed):
         return write_json(_SchemaWriter(self._elsewhere, ordered=True).write(self.type, ""))
 
     def differences(self, written: Self) -> list[str]:
-        return [str(each) for each in _Comparison().compare(self.type, written.type, "")]
+        effort = Effort(len(self.canonical) + len(written.canonical))
+        return [str(each) for each in _Comparison(effort).compare(self.type, written.type, "")]
 
 
 def parse(text: str, library: Mapping[str, str]) -> AvroSchema:
     """Parse a schema. Raises InvalidSchema."""
-    reader = Reader()
+    reader = Reader(Effort(len(text) + sum(map(len, library.values()))))
     for needed in library.values():
         reader.read(_json(needed))
     elsewhere = frozenset(reader.names)
@@ -484,6 +523,8 @@ class _SchemaWriter:
 
 _DEEPEST = 200  # types within types
 _MOST_VALUES = 1 << 20
+_VALUES_OF_EVERY_DATA = 1 << 14
+_VALUES_OF_A_BYTE = 64  # a value may take none: null, an empty record
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
@@ -495,14 +536,15 @@ class Reading:
         self._data = data
         self._at = 0
         self._values = 0
+        self._most_values = min(_MOST_VALUES, _VALUES_OF_EVERY_DATA + _VALUES_OF_A_BYTE * len(data))
 
     def value(self, kind: Type, depth: int = 0) -> Json:
         """Return a value as JSON. Raises ValueError."""
         if depth > _DEEPEST:
             raise ValueError(f"it is nested deeper than {_DEEPEST} levels")
         self._values += 1
-        if self._values > _MOST_VALUES:
-            raise ValueError(f"it has more than {_MOST_VALUES} values")
+        if self._values > self._most_values:
+            raise ValueError(f"it has more than {self._most_values} values")
         match kind.kind:
             case "union":
                 return self.value(_one_of(kind.branches, self._long()), depth + 1)

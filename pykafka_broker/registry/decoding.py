@@ -91,7 +91,8 @@ class Decoder:
             return None
         read, body = _READS[found.kind], framed[named[1] :]
         try:
-            told = await off_the_loop(len(data), lambda: read(found.text, found.library, body))
+            size = len(data) + len(found.text) + sum(map(len, found.library.values()))
+            told = await off_the_loop(size, lambda: read(found.text, found.library, body))
         except InvalidSchema as error:  # another registry may accept more schemas
             raise ValueError(f"its schema can't be read: {error}") from None
         except RecursionError:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from fractions import Fraction
 from functools import cached_property
 from operator import gt, lt
@@ -20,7 +21,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from jsonschema.validators import Draft7Validator, validator_for
 
-from pykafka_broker.registry.kinds import Parsed, read_json, reason, write_json
+from pykafka_broker.registry.kinds import Effort, Parsed, read_json, reason, write_json
 from pykafka_broker.registry.problems import InvalidSchema
 
 # -- references
@@ -79,6 +80,7 @@ class SchemaDocument:
         own = schema.get("$id", schema.get("id")) if isinstance(schema, dict) else None
         self.id = own if isinstance(own, str) else ""
         self._base = urldefrag(self.id or name).url
+        self.targets: dict[str, Subschema] = {}  # found by `target`, by reference
 
     def check(self) -> None:
         """Raise InvalidSchema if a reference leads nowhere."""
@@ -121,12 +123,17 @@ class SchemaDocument:
 
 def target(node: Subschema) -> Subschema:
     """Follow references to the first schema without a reference. A circle of references counts as an open schema."""
-    seen = set()
-    while isinstance(node.schema, dict) and isinstance(node.schema.get("$ref"), str):
+    seen: dict[int, tuple[SchemaDocument, str]] = {}
+    while isinstance(node.schema, dict) and isinstance(reference := node.schema.get("$ref"), str):
         if id(node.schema) in seen:
-            return Subschema(True, node.document)
-        seen.add(id(node.schema))
-        node = node.document.follow(node.schema["$ref"])
+            node = Subschema(True, node.document)
+        elif reference in node.document.targets:
+            node = node.document.targets[reference]
+        else:
+            seen[id(node.schema)] = node.document, reference
+            node = node.document.follow(reference)
+    for document, reference in seen.values():  # a schema behind a long chain is looked up by many
+        document.targets[reference] = node
     return node
 
 
@@ -158,15 +165,17 @@ def _names(found: dict[str, Json]) -> Iterator[str]:
 # -- arrays and objects
 
 
-_REPEATS = re.compile(r"[*+{]")
+_REPEATS = re.compile(r"(?<![*+?}])[*+?]|\{")  # `*?` repeats once
 _MOST_REPEATS = 2
 _LONGEST_NAME = 500
+_CHARACTERS_A_STEP = 5_000  # compared by a pattern, at worst
 
 
 def _compare_object(comparison: Comparison, old: Subschema, new: Subschema, path: str) -> list[str]:
     were, are = old.named("properties"), new.named("properties")
     found = []
-    for name in sorted(_required(new.schema) - _required(old.schema)):
+    required = _required(new.schema)
+    for name in sorted(required - _required(old.schema)):
         was_allowed = name in were or name not in are  # a property that only the new schema declares is judged below
         if was_allowed and not (name in are and _has_default(are[name])):
             found.append(reason("REQUIRED_ATTRIBUTE_ADDED", f"{path}/required/{name}"))
@@ -176,7 +185,7 @@ def _compare_object(comparison: Comparison, old: Subschema, new: Subschema, path
             found += _removed(comparison, were[name], new, name, where)
         elif name not in were:
             found += _added(comparison, old, are[name], name, where)
-            if name in _required(new.schema) and not _has_default(are[name]):
+            if name in required and not _has_default(are[name]):
                 found.append(reason("REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL", where))
         else:
             found += comparison.compare(were[name], are[name], where)
@@ -196,7 +205,7 @@ def _compare_patterns(comparison: Comparison, old: Subschema, new: Subschema, pa
     pairs = [(pattern, was, after.get(pattern, rest_after)) for pattern, was in before.items()]
     for pattern, now in after.items():
         if pattern not in before:
-            named = [each for name, each in old.named("properties").items() if _matches(pattern, name)]
+            named = [each for name, each in old.named("properties").items() if comparison.matches(pattern, name)]
             pairs += [(pattern, was, now) for was in (rest_before, *before.values(), *named)]
     return [
         reason(f"ADDITIONAL_PROPERTIES_{'REMOVED' if now.schema is False else 'NARROWED'}", f"{path}/{pattern}")
@@ -207,7 +216,7 @@ def _compare_patterns(comparison: Comparison, old: Subschema, new: Subschema, pa
 
 def _removed(comparison: Comparison, was: Subschema, new: Subschema, name: str, path: str) -> list[str]:
     """Return why data with the property may be invalid now that its declaration is gone."""
-    rest = _schema_for(new, name)
+    rest = _schema_for(comparison, new, name)
     if rest is None:
         if was.schema is False:
             return []
@@ -219,7 +228,7 @@ def _removed(comparison: Comparison, was: Subschema, new: Subschema, name: str, 
 
 def _added(comparison: Comparison, old: Subschema, now: Subschema, name: str, path: str) -> list[str]:
     """Return why old data with an undeclared property of this name may be invalid under the new declaration."""
-    rest = _schema_for(old, name)
+    rest = _schema_for(comparison, old, name)
     if rest is None or not comparison.compare(rest, now, path):
         return []
     if rest.schema is True:
@@ -227,23 +236,30 @@ def _added(comparison: Comparison, old: Subschema, now: Subschema, name: str, pa
     return [reason("PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path)]
 
 
-def _schema_for(node: Subschema, name: str) -> Subschema | None:
+def _schema_for(comparison: Comparison, node: Subschema, name: str) -> Subschema | None:
     """Return the schema for a property that is not under `properties`; None if such a property is forbidden."""
     for pattern, found in node.named("patternProperties").items():
-        if _matches(pattern, name):
+        if comparison.matches(pattern, name):
             return found
     rest = node.rest("additionalProperties")
     return None if rest.schema is False else node.at(True) if rest.schema == {} else rest
 
 
-def _matches(pattern: str, name: str) -> bool:
-    """Return whether a name matches. A pattern that may take very long to match counts as no match."""
-    if "(" in pattern or len(_REPEATS.findall(pattern)) > _MOST_REPEATS or len(name) > _LONGEST_NAME:
-        return False
-    try:
-        return re.search(pattern, name) is not None
-    except re.error:  # a regular expression of JavaScript that Python does not know
-        return False
+class NamePattern:
+    """A pattern of property names. A pattern that may take very long to match matches no name."""
+
+    def __init__(self, pattern: str) -> None:
+        self._repeats = len(_REPEATS.findall(pattern))
+        self._compiled: re.Pattern[str] | None = None
+        if "(" not in pattern and self._repeats <= _MOST_REPEATS:
+            with suppress(re.error):  # a regular expression of JavaScript that Python does not know
+                self._compiled = re.compile(pattern)
+
+    def matches(self, name: str, effort: Effort) -> bool:
+        if self._compiled is None or len(name) > _LONGEST_NAME:
+            return False
+        effort.spend(1 + len(name) ** (1 + self._repeats) // _CHARACTERS_A_STEP)
+        return self._compiled.search(name) is not None
 
 
 def _compare_rest(comparison: Comparison, old: Subschema, new: Subschema, path: str) -> list[str]:
@@ -390,10 +406,17 @@ def _pairs(comparison: Comparison, old: list[Subschema], new: list[Subschema], p
     taken: dict[int, int] = {}
 
     def find(index: int, tried: set[int]) -> bool:
-        for candidate, part in enumerate(new):
-            if candidate not in tried and comparison.agree(old[index], part, path):
+        comparison.effort.spend(1 + (len(new) >> 3))
+        free = [candidate for candidate in range(len(new)) if candidate not in taken]
+        stayed = [index] if index < len(new) and index not in taken else []  # most parts have
+        for candidate in (*stayed, *free):
+            if comparison.agree(old[index], new[candidate], path):
+                taken[candidate] = index
+                return True
+        for candidate in list(taken):
+            if candidate not in tried and comparison.agree(old[index], new[candidate], path):
                 tried.add(candidate)
-                if candidate not in taken or find(taken[candidate], tried):
+                if find(taken[candidate], tried):
                     taken[candidate] = index
                     return True
         return False
@@ -404,6 +427,9 @@ def _pairs(comparison: Comparison, old: list[Subschema], new: list[Subschema], p
 # -- compatibility
 
 
+_STEPS_OF_A_PAIR = 2
+_STEPS_OF_A_VALUE = 3
+_STEPS_OF_A_REASON = 2  # for each schema that has it
 _TYPES = {"null", "boolean", "integer", "number", "string", "array", "object"}
 _ANNOTATIONS = frozenset(
     {
@@ -423,12 +449,20 @@ class Comparison:
     strongly connected components).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, effort: Effort) -> None:
+        self.effort = effort
+        self._patterns: dict[str, NamePattern] = {}
         self._known: dict[tuple[int, int], list[str]] = {}
         self._rests_on: dict[tuple[int, int], int] = {}  # depth of that outermost open pair, of tentative verdicts
         self._tentative: list[tuple[int, int]] = []
         self._depth = self._outermost = 0
         self._compared: list[Json] = []  # keeps the objects behind the ids alive
+
+    def matches(self, pattern: str, name: str) -> bool:
+        """Return whether a property's name matches a pattern."""
+        if pattern not in self._patterns:
+            self._patterns[pattern] = NamePattern(pattern)
+        return self._patterns[pattern].matches(name, self.effort)
 
     def agree(self, old: Subschema, new: Subschema, path: str) -> bool:
         return not self.compare(old, new, path)
@@ -441,7 +475,9 @@ class Comparison:
         if is_open(old.schema) or new.schema is False:
             return [reason("TYPE_CHANGED", path)]
         pair = id(old.schema), id(new.schema)
+        self.effort.spend()
         if pair in self._known:
+            self.effort.spend(_STEPS_OF_A_REASON * len(self._known[pair]))
             self._outermost = min(self._outermost, self._rests_on.get(pair, self._outermost))
             return self._known[pair]
         depth, outermost_so_far, first = self._depth, self._outermost, len(self._tentative)
@@ -450,6 +486,7 @@ class Comparison:
         self._rests_on[pair] = self._outermost = depth
         self._depth += 1
         self._known[pair] = found = self._compare(old, new, path)
+        self.effort.spend(_STEPS_OF_A_PAIR + _STEPS_OF_A_REASON * len(found))
         self._depth -= 1
         if found or self._outermost == depth:  # settled, and with the pair all verdicts that rest on it
             for each in (*self._tentative[first:], pair):
@@ -467,7 +504,7 @@ class Comparison:
 
     def _compare(self, old: Subschema, new: Subschema, path: str) -> list[str]:
         before, after = old.schema, new.schema
-        found = _compare_types(old, new, path) + _compare_values(before, after, path)
+        found = _compare_types(self, old, new, path) + _compare_values(self, before, after, path)
         types = _types(before) or _TYPES
         if "string" in types:
             found += _limits(before, after, path, ("maxLength",), ("minLength",)) + _pattern(before, after, path)
@@ -507,18 +544,19 @@ def _types(schema: dict[str, Json]) -> set[str] | None:
     return types | {"integer"} if types is not None and "number" in types else types
 
 
-def _compare_types(old: Subschema, new: Subschema, path: str) -> list[str]:
+def _compare_types(comparison: Comparison, old: Subschema, new: Subschema, path: str) -> list[str]:
     are = _types(new.schema)
     if are is None:
         return []
-    were = _possible_types(old, {})
+    were = _possible_types(old, {}, comparison.effort)
     if were <= are:
         return []
     return [reason("TYPE_NARROWED" if were & are else "TYPE_CHANGED", path)]
 
 
-def _possible_types(node: Subschema, known: dict[int, set[str]]) -> set[str]:
+def _possible_types(node: Subschema, known: dict[int, set[str]], effort: Effort) -> set[str]:
     """Return the types of possible values, by all keywords of the schema."""
+    effort.spend()
     node = target(node)
     schema = node.schema
     if not isinstance(schema, dict):
@@ -529,9 +567,10 @@ def _possible_types(node: Subschema, known: dict[int, set[str]]) -> set[str]:
     found = _types(schema) or _TYPES
     values = _values(schema)
     if values is not None:
+        effort.spend(len(values))
         found = found & {_type_of(each) for each in values}
     for word in ("anyOf", "oneOf", "allOf"):
-        parts = [_possible_types(each, known) for each in node.listed(word)]
+        parts = [_possible_types(each, known, effort) for each in node.listed(word)]
         if parts and word == "allOf":
             found = found.intersection(*parts)
         elif parts:
@@ -553,12 +592,13 @@ def _values(schema: dict[str, Json]) -> list[Json] | None:
     return found if isinstance(found, list) else None
 
 
-def _compare_values(before: dict[str, Json], after: dict[str, Json], path: str) -> list[str]:
+def _compare_values(comparison: Comparison, before: dict[str, Json], after: dict[str, Json], path: str) -> list[str]:
     old, new = _values(before), _values(after)
     if new is None:
         return []
     if old is None:
         return [reason("ENUM_ARRAY_ADDED", f"{path}/enum")]
+    comparison.effort.spend(_STEPS_OF_A_VALUE * (len(old) + len(new)))
     were, are = ({write_json(each, sort_keys=True) for each in values} for values in (old, new))
     if were <= are:
         return []
@@ -628,7 +668,8 @@ class JsonSchema(Parsed):
 
     def differences(self, written: Self) -> list[str]:
         old, new = (Subschema(each.schema, each) for each in (written.root, self.root))
-        return list(dict.fromkeys(Comparison().compare(old, new, "#/")))
+        effort = Effort(len(self.canonical) + len(written.canonical))
+        return list(dict.fromkeys(Comparison(effort).compare(old, new, "#/")))
 
 
 def parse(text: str, library: Mapping[str, str]) -> JsonSchema:

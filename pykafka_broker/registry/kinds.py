@@ -95,6 +95,33 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
+# -- bounds
+
+
+_STEPS_OF_EVERY_SCHEMA = 20_000
+_STEPS_OF_A_CHARACTER = 100
+_MOST_STEPS = 2_000_000
+
+
+class Effort:
+    """The steps that a schema or a comparison may take, about a microsecond each.
+
+    Few characters may ask for work without end: a union within a union doubles the work, a type of ten fields of a type
+    of ten fields has a hundred differences.
+    """
+
+    __slots__ = ("_left",)
+
+    def __init__(self, characters: int = 0) -> None:
+        self._left = min(_STEPS_OF_EVERY_SCHEMA + _STEPS_OF_A_CHARACTER * characters, _MOST_STEPS)
+
+    def spend(self, steps: int = 1) -> None:
+        """Count steps. Raises InvalidSchema if there are too many."""
+        self._left -= steps
+        if self._left < 0:
+            raise InvalidSchema("it is too intricate: reading or comparing it would take too long")
+
+
 # -- reasons
 
 

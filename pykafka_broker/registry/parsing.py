@@ -1,7 +1,7 @@
 """Parsed schemas with their references.
 
 Rule: a schema is parsed when it is first needed, never at a start. Of the parsed schemas, the most recently used are
-kept.
+kept. All but short schemas are parsed and compared in a thread, and after each short one others have their turn.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from pykafka_broker.registry.subjects import beside
 
 R = TypeVar("R")
 Key: TypeAlias = tuple[str, str, tuple[tuple[str, str], ...]]  # kind, text, names and texts of references
-_SMALL_CHARACTERS = 32 << 10
+_SMALL_CHARACTERS = 2 << 10
 _MOST_KEPT = 1_000
 _MOST_CHARACTERS_KEPT = 16 << 20
 _MOST_REFERENCES = 1_000
+_MOST_CHARACTERS = 16 << 20  # of all references of a schema
 
 
 class Parsing:
@@ -63,7 +64,11 @@ def _size(key: Key) -> int:
 
 async def off_the_loop(size: int, work: Callable[[], R]) -> R:
     """Run work on `size` characters; long work runs in a thread."""
-    return work() if size < _SMALL_CHARACTERS else await asyncio.to_thread(work)
+    if size >= _SMALL_CHARACTERS:
+        return await asyncio.to_thread(work)
+    done = work()
+    await asyncio.sleep(0)  # a subject may have very many schemas
+    return done
 
 
 class Needed(NamedTuple):
@@ -83,6 +88,7 @@ def texts_of(schema: Needed, find: Callable[[str, Reference], Needed]) -> dict[s
         find: returns the target of a reference from a schema of a subject.
     """
     texts: dict[str, str] = {}
+    characters = 0
     seen: set[str] = set()
     stack: list[tuple[str, Reference, bool]] = [(schema.subject, each, False) for each in reversed(schema.references)]
     while stack:
@@ -94,6 +100,9 @@ def texts_of(schema: Needed, find: Callable[[str, Reference], Needed]) -> dict[s
             seen.add(reference.name)
             if len(seen) > _MOST_REFERENCES:
                 raise InvalidSchema(f"it needs more than {_MOST_REFERENCES} others")
+            characters += len(found.text)
+            if characters > _MOST_CHARACTERS:
+                raise InvalidSchema(f"its references have more than {_MOST_CHARACTERS} characters")
             stack.append((subject, reference, True))
             stack += [(found.subject, each, False) for each in reversed(found.references)]
     return texts

@@ -3,8 +3,9 @@
 Rule: the text is stored; comments and white space do not count. Two texts that protoc understands as the same are one
 schema under a subject. protoc is the module of grpcio-tools: it sees the text, its references and Google's own files,
 and nothing else of this machine; a name that leads elsewhere is refused, and errors are caught before protoc prints
-them. Fields are compatible by number and type; names of fields, constants of enums and new parts may change. A text
-that is made from a descriptor lacks options that the file defines itself or imports.
+them. protoc stops all threads of its process, and some texts cost it the square of their length: it works on longer
+ones in a process of its own. Fields are compatible by number and type; names of fields, constants of enums and new
+parts may change. A text that is made from a descriptor lacks options that the file defines itself or imports.
 
 A module of its own, imported with the first Protobuf schema: protoc takes a while to load.
 """
@@ -14,10 +15,12 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+import subprocess
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -38,6 +41,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from grpc_tools import _protoc_compiler
 
+from pykafka_broker.platform import CREATION_FLAGS, PROCESS_GROUP
 from pykafka_broker.registry.kinds import reason
 from pykafka_broker.registry.problems import InvalidSchema
 
@@ -45,25 +49,42 @@ from pykafka_broker.registry.problems import InvalidSchema
 
 
 _GOOGLES = Path(grpc_tools.__file__).parent / "_proto"
+_SMALL_CHARACTERS = 16 << 10  # for protoc in this process
+_PROTOC_S = 60
+_KEPT = 8  # compiled texts
 _LEADS_ELSEWHERE = set("\\:")  # as parts of a path on Windows
+_MADE = "descriptor"
+_REFUSED = "protoc does not take it"
 _SYNTAX = 'syntax = "proto2";\n'  # protoc's default for a text without `syntax`, with a warning
 
 
 def descriptor_of(text: str, library: Mapping[str, str]) -> FileDescriptorProto:
     """Return the descriptor of a text, without a name. Raises InvalidSchema."""
+    found = descriptors_of(text, library)[-1]
+    found.ClearField("name")
+    return found
+
+
+def descriptors_of(text: str, library: Mapping[str, str]) -> list[FileDescriptorProto]:
+    """Return the descriptors of a text and of all files that it imports, the text's own last. Raises InvalidSchema."""
+    return list(FileDescriptorSet.FromString(_compiled(text, tuple(library.items()))).file)
+
+
+@lru_cache(_KEPT)  # the page shows many records of one schema
+def _compiled(text: str, library: tuple[tuple[str, str], ...]) -> bytes:
+    """Return the FileDescriptorSet of a text and of all files that it imports. Raises InvalidSchema."""
+    size = len(text) + sum(len(needed) for _, needed in library)
     with tempfile.TemporaryDirectory(prefix="pykafka-broker-protoc-") as folder:
-        for name, needed in library.items():
+        for name, needed in library:
             _write(Path(folder), name, needed)
-        name = "schema.proto"
-        while name in library:
+        name, names = "schema.proto", {name for name, _ in library}
+        while name in names:
             name = f"_{name}"
         _write(Path(folder), name, text)
-        return _compile(Path(folder), name)
-
-
-def googles_text(name: str) -> str:
-    """Return a file shipped with protoc, as `google/protobuf/timestamp.proto`."""
-    return (_GOOGLES / name).read_text(encoding="utf-8")
+        why_not = (_compile if size < _SMALL_CHARACTERS else _compile_beside)(Path(folder), name)
+        if why_not:
+            raise InvalidSchema(why_not)
+        return (Path(folder) / _MADE).read_bytes()
 
 
 def _write(folder: Path, name: str, text: str) -> None:
@@ -79,20 +100,38 @@ def _write(folder: Path, name: str, text: str) -> None:
         raise InvalidSchema(f"{name} can't be the name of a file that is imported") from None
 
 
-def _compile(folder: Path, name: str) -> FileDescriptorProto:
+def _compile(folder: Path, name: str) -> str:
+    """Compile a file into `_MADE`; return why not, or an empty text."""
     paths = [str(folder).encode(), str(_GOOGLES).encode()]
     try:
         with warnings.catch_warnings(action="ignore"):  # warnings about unused imports
             _protoc_compiler.get_protos(name.encode(), paths)
     except _protoc_compiler.ProtocErrors as errors:
-        raise InvalidSchema("; ".join(map(str, errors.errors()))) from None
-    made = folder / "descriptor"
-    arguments = [b"protoc", *(b"-I" + path for path in paths), b"--descriptor_set_out=" + str(made).encode()]
-    if _protoc_compiler.run_main([*arguments, name.encode()]) != 0:
-        raise InvalidSchema("protoc does not take it")
-    found = FileDescriptorSet.FromString(made.read_bytes()).file[0]
-    found.ClearField("name")
-    return found
+        return "; ".join(map(str, errors.errors()))
+    made = b"--descriptor_set_out=" + str(folder / _MADE).encode()
+    arguments = [b"protoc", *(b"-I" + path for path in paths), b"--include_imports", made]
+    return _REFUSED if _protoc_compiler.run_main([*arguments, name.encode()]) != 0 else ""
+
+
+def _compile_beside(folder: Path, name: str) -> str:
+    """Do the work of `_compile` in another process."""
+    safe_path = ["-P"] if sys.flags.safe_path else []  # with the option of this process
+    command = [sys.executable, *safe_path, "-m", __name__, str(folder), name]
+    try:
+        ended = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PROTOC_S,
+            creationflags=CREATION_FLAGS,
+            process_group=PROCESS_GROUP,
+        )
+    except subprocess.TimeoutExpired:
+        return "protoc takes too long"
+    except OSError as error:
+        return f"no process could be started for protoc: {error}"
+    told = ended.stdout.decode("utf-8", "replace").strip()
+    return told or (_REFUSED if ended.returncode else "")
 
 
 # -- text
@@ -136,7 +175,7 @@ def formatted(text: str) -> str:
 def _is_close(line: str, word: str) -> bool:
     """Return whether a word follows the line without a space."""
     last = line[-1:]
-    if not line.strip() or word in _NONE_BEFORE or last in _NONE_AFTER:
+    if not line or line.isspace() or word in _NONE_BEFORE or last in _NONE_AFTER:
         return True
     return (last == ")" and word.startswith(".")) or (word == "<" and line.endswith("map"))
 
@@ -175,7 +214,7 @@ class _ProtoWriter:
             yield from self._message(message)
         for enum in file.enum_type:
             yield from _enum(enum)
-        yield from self._extensions(file.extension, file.message_type)
+        yield from self._extensions(file.extension, {each.name: each for each in file.message_type})
         for service in file.service:
             yield from _service(service)
 
@@ -194,34 +233,38 @@ class _ProtoWriter:
                 yield from self._message(nested)
         for enum in message.enum_type:
             yield from _enum(enum)
-        in_oneof: set[int] = set()
+        nested_types = {each.name: each for each in message.nested_type}
+        in_oneofs: dict[int, list[FieldDescriptorProto]] = {}
+        for field in message.field:
+            if field.HasField("oneof_index"):
+                in_oneofs.setdefault(field.oneof_index, []).append(field)
         for field in message.field:
             if not field.HasField("oneof_index") or field.proto3_optional:
-                yield from self._field(field, message.nested_type, maps)
-            elif field.oneof_index not in in_oneof:
-                in_oneof.add(field.oneof_index)
+                yield from self._field(field, nested_types, maps)
+            elif in_oneof := in_oneofs.pop(field.oneof_index, []):
                 oneof = message.oneof_decl[field.oneof_index]
                 yield f"oneof {oneof.name} {{"
                 yield from _options(oneof.options)
-                for each in message.field:
-                    if each.HasField("oneof_index") and each.oneof_index == field.oneof_index:
-                        yield from self._field(each, message.nested_type, maps)
+                for each in in_oneof:
+                    yield from self._field(each, nested_types, maps)
                 yield "}"
-        yield from self._extensions(message.extension, message.nested_type)
+        yield from self._extensions(message.extension, nested_types)
         for open_range in message.extension_range:
             yield f"extensions {_range(open_range.start, open_range.end - 1, _MOST_IN_MESSAGES - 1)};"
         for reserved in message.reserved_range:
             yield f"reserved {_range(reserved.start, reserved.end - 1, _MOST_IN_MESSAGES - 1)};"
         yield from (f"reserved {_quoted(name)};" for name in message.reserved_name)
 
-    def _extensions(self, fields: Iterable[FieldDescriptorProto], nested: Iterable[DescriptorProto]) -> Iterator[str]:
+    def _extensions(
+        self, fields: Iterable[FieldDescriptorProto], nested: Mapping[str, DescriptorProto]
+    ) -> Iterator[str]:
         for field in fields:
             yield f"extend {field.extendee} {{"
             yield from self._field(field, nested, {})
             yield "}"
 
     def _field(
-        self, field: FieldDescriptorProto, nested: Iterable[DescriptorProto], maps: dict[str, DescriptorProto]
+        self, field: FieldDescriptorProto, nested: Mapping[str, DescriptorProto], maps: Mapping[str, DescriptorProto]
     ) -> Iterator[str]:
         entry = maps.get(field.type_name.rpartition(".")[2]) if field.label == 3 else None
         options = list(_field_options(field))
@@ -231,9 +274,8 @@ class _ProtoWriter:
         elif field.type == _GROUP:
             name = field.type_name.rpartition(".")[2]
             yield f"{self._label(field)}group {name} = {field.number} {{"
-            for each in nested:
-                if each.name == name:
-                    yield from self._body(each)
+            if name in nested:
+                yield from self._body(nested[name])
             yield "}"
         else:
             yield f"{self._label(field)}{_type(field)}{rest}"
@@ -334,6 +376,7 @@ def _quoted(text: str) -> str:
 
 
 _Type = FieldDescriptorProto
+_Entries = Mapping[str, DescriptorProto]
 _VARINT = {_Type.TYPE_INT32, _Type.TYPE_INT64, _Type.TYPE_UINT32, _Type.TYPE_UINT64, _Type.TYPE_BOOL, _Type.TYPE_ENUM}
 _ALIKE = [
     _VARINT,
@@ -370,6 +413,7 @@ def _messages(found: Iterable[DescriptorProto], within: str = "") -> Iterator[tu
 
 def _compare(old: DescriptorProto, new: DescriptorProto, path: str, packages: tuple[str, str]) -> list[str]:
     before, after = {each.number: each for each in old.field}, {each.number: each for each in new.field}
+    entries, entries_now = _entries(old), _entries(new)
     found = [
         reason("REQUIRED_FIELD_ADDED", f"{path}/{number}")
         for number, field in after.items()
@@ -378,23 +422,23 @@ def _compare(old: DescriptorProto, new: DescriptorProto, path: str, packages: tu
     for number, field in before.items():
         where = f"{path}/{number}"
         if number in after:
-            found += _compare_fields((field, old), (after[number], new), where, packages)
+            found += _compare_fields((field, entries), (after[number], entries_now), where, packages)
         elif field.label == _Type.LABEL_REQUIRED:
             found.append(reason("REQUIRED_FIELD_REMOVED", where))
     return found + _compare_oneofs(old, new, path)
 
 
 def _compare_fields(
-    old: tuple[FieldDescriptorProto, DescriptorProto],
-    new: tuple[FieldDescriptorProto, DescriptorProto],
+    old: tuple[FieldDescriptorProto, _Entries],
+    new: tuple[FieldDescriptorProto, _Entries],
     path: str,
     packages: tuple[str, str],
 ) -> list[str]:
-    (before, within), (after, within_now) = old, new
-    entry, entry_now = _entry(before, within), _entry(after, within_now)
+    (before, entries), (after, entries_now) = old, new
+    entry, entry_now = _entry(before, entries), _entry(after, entries_now)
     if entry is not None and entry_now is not None:
         pairs = zip(entry.field, entry_now.field, strict=True)
-        return [each for was, now in pairs for each in _compare_fields((was, entry), (now, entry_now), path, packages)]
+        return [each for was, now in pairs for each in _compare_fields((was, {}), (now, {}), path, packages)]
     if (entry is None) != (entry_now is None) or (before.type in _NAMED) != (after.type in _NAMED):
         return [reason("FIELD_KIND_CHANGED", path)]
     if before.type != after.type and not any({before.type, after.type} <= alike for alike in _ALIKE):
@@ -407,13 +451,14 @@ def _compare_fields(
     return []
 
 
-def _entry(field: FieldDescriptorProto, within: DescriptorProto) -> DescriptorProto | None:
+def _entries(message: DescriptorProto) -> _Entries:
+    """Return the entry types of a message's map fields, by name."""
+    return {each.name: each for each in message.nested_type if each.options.map_entry}
+
+
+def _entry(field: FieldDescriptorProto, entries: _Entries) -> DescriptorProto | None:
     """Return the entry type of a map field, None for another field."""
-    name = field.type_name.rpartition(".")[2]
-    for nested in within.nested_type if field.type == _Type.TYPE_MESSAGE else ():
-        if nested.name == name and nested.options.map_entry:
-            return nested
-    return None
+    return entries.get(field.type_name.rpartition(".")[2]) if field.type == _Type.TYPE_MESSAGE else None
 
 
 def _last(field: FieldDescriptorProto, package: str) -> str:
@@ -503,9 +548,6 @@ def _as_text(text: str) -> str:
 # -- messages
 
 
-_NAME = "schema.proto"
-
-
 def message_class(text: str, library: Mapping[str, str], indexes: Sequence[int]) -> type[Message]:
     """Return the class of a message. Raises ValueError.
 
@@ -513,9 +555,10 @@ def message_class(text: str, library: Mapping[str, str], indexes: Sequence[int])
         indexes: the path to the message: its number in the file, then in that message, and so on.
     """
     pool = DescriptorPool()
-    for name, needed in library.items():
-        _add(pool, name, descriptor_of(needed, library))
-    file = _add(pool, _NAME, descriptor_of(text, library))
+    files = descriptors_of(text, library)
+    for each in files:
+        pool.AddSerializedFile(each.SerializeToString())
+    file = files[-1]
     messages, path = file.message_type, ""
     for index in indexes:
         if not 0 <= index < len(messages):
@@ -526,17 +569,5 @@ def message_class(text: str, library: Mapping[str, str], indexes: Sequence[int])
     return GetMessageClass(found)
 
 
-def _add(pool: DescriptorPool, name: str, file: FileDescriptorProto) -> FileDescriptorProto:
-    for imported in file.dependency:
-        _add_googles(pool, imported)
-    file.name = name
-    pool.AddSerializedFile(file.SerializeToString())
-    return file
-
-
-def _add_googles(pool: DescriptorPool, name: str) -> None:
-    """Add a file of Google's, unless the pool has the file."""
-    try:
-        pool.FindFileByName(name)
-    except KeyError:
-        _add(pool, name, descriptor_of(googles_text(name), {}))
+if __name__ == "__main__":
+    sys.stdout.buffer.write(_compile(Path(sys.argv[1]), sys.argv[2]).encode())

@@ -6,7 +6,7 @@ register it at once. Settings are in `settings.py`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 
 from pykafka_broker.registry import kinds, problems, records
 from pykafka_broker.registry.contracts import merged_metadata, merged_rule_sets, properties
@@ -79,8 +79,9 @@ class Registry:
         """Return the version equal to the schema. Raises RegistryError."""
         self.versions(subject, deleted)
         canonical, parsed = await self._canonical(subject, schema, normalize)
+        alike = self._alike(subject, deleted)
         for asked in self._as_kept(subject, canonical, deleted):
-            async for version in self._same(subject, asked, parsed, deleted):
+            async for version in self._same(alike, asked, parsed):
                 return version
         raise problems.NO_SUCH_SCHEMA()
 
@@ -114,7 +115,7 @@ class Registry:
             canonical, parsed = await self._canonical(subject, schema, normalize)
             if not importing:
                 canonical = self._with_contract(subject, canonical)
-            async for version in self._same(subject, canonical, parsed, False):
+            async for version in self._same(self._alike(subject, False), canonical, parsed):
                 if schema_id in (-1, version.id) and number in (0, LATEST, version.version):
                     return version
             if not importing and (reasons := await self._why_not(subject, canonical, parsed, None)):
@@ -218,14 +219,23 @@ class Registry:
             return reference
         return reference._replace(version=versions[-1].version)
 
-    async def _same(self, subject: str, schema: Schema, parsed: Parsed, deleted: bool) -> AsyncIterator[Version]:
+    def _alike(self, subject: str, deleted: bool) -> Mapping[Schema, list[Version]]:
+        """Return the versions of a subject, newest first, by their schemas without the texts."""
+        found: dict[Schema, list[Version]] = {}
+        for each in reversed(self.state.versions(subject, deleted)):
+            found.setdefault(each.schema._replace(text=""), []).append(each)
+        return found
+
+    async def _same(
+        self, alike: Mapping[Schema, list[Version]], schema: Schema, parsed: Parsed
+    ) -> AsyncIterator[Version]:
         """Yield the versions equal to the schema, newest first: equal texts, then equal meanings."""
-        versions = list(reversed(self.state.versions(subject, deleted)))
+        versions = alike.get(schema._replace(text=""), [])
         for each in versions:
             if each.schema == schema:
                 yield each
         for each in versions:
-            if each.schema != schema and each.schema._replace(text="") == schema._replace(text=""):
+            if each.schema != schema:
                 other = await self._parsed_of(each)
                 if other is not None and parsed.identity == other.identity:
                     yield each

@@ -1,6 +1,7 @@
 """The topic `_schemas`, written and read inside the process.
 
-Rule: `state` is the sum of the topic, whoever wrote to it: the topic is read on before every answer. After a reset or
+Rule: `state` is the sum of the topic, whoever wrote to it: the topic is read on before every answer, a few records in
+each turn of the loop where there are many new ones. After a reset or
 restore, which put another broker in the place of this one, and after the topic was replaced, it is read from the start.
 
 In a cluster the leader of the topic is the primary, and only the primary changes the topic. A new primary first writes
@@ -11,14 +12,15 @@ is given twice.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 
 from pykafka_broker.broker.partitions.partition import NotLeader, Partition
 from pykafka_broker.control.control import InProcessClient
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.reading import end_of, records_from
+from pykafka_broker.control.reading import FoundRecord, end_of, records_from
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import (
@@ -40,6 +42,8 @@ _ALL = -1
 _REPLICAS = 3
 _POLL_S = 0.01
 _POLLS = 500
+_RECORDS_AT_ONCE = 200
+_BYTES_AT_ONCE = 1 << 20
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 KeyValue = tuple[bytes, bytes | None]
 
@@ -53,6 +57,8 @@ class SchemasTopic:
         self._state = RegistryState()
         self._of: tuple[object, bytes] | None = None  # the broker and the topic of the state
         self._offset = 0
+        self._records: Iterator[FoundRecord] | None = None  # from `_offset` to `_end`, being read
+        self._end = 0
         self._one_at_a_time = asyncio.Lock()
         self._greeted: tuple[bytes, int] | None = None  # the topic and the leader epoch in which `port` was written
         self.port = 0  # the registry's port, for the other nodes of the cluster
@@ -165,28 +171,56 @@ class SchemasTopic:
 
     def state(self) -> RegistryState:
         """Read new records and return the state. Raises RegistryError."""
+        self._is_read(sys.maxsize, sys.maxsize)
+        return self._state
+
+    def _is_read(self, most_records: int, most_bytes: int) -> bool:
+        """Read new records, at most so many; return whether all were read. Raises RegistryError."""
         services = self._running.server.broker.services
         topic = services.image.topics.get(TOPIC)
         if topic is None:
-            self._of, self._state, self._offset = None, RegistryState(), 0
-            return self._state
+            self._begin_anew(None)
+            return True
         if self._of is None or self._of[0] is not services or self._of[1] != topic.id:
-            self._of, self._state, self._offset = (services, topic.id), RegistryState(), 0
+            self._begin_anew((services, topic.id))
         try:
-            self._read_on(services.replicas.readable(TOPIC, 0))
+            return self._read_on(services.replicas.readable(TOPIC, 0), most_records, most_bytes)
         except NotLeader as error:  # there is no replica on this node
             raise Elsewhere(error.leader) from None
         except ApiError as error:
             raise STORE_FAILED(error.message or error.code.name) from None
-        return self._state
 
-    def _read_on(self, partition: Partition) -> None:
-        end = end_of(partition, "read_committed")
-        if self._offset < end:
-            for found in records_from(partition, self._offset, "read_committed"):
-                record = found.record
-                self._state.replay(_bytes(record.key), _bytes(record.value), record.timestamp)
-            self._offset = end
+    def _begin_anew(self, of: tuple[object, bytes] | None) -> None:
+        self._of, self._state, self._offset, self._records = of, RegistryState(), 0, None
+
+    async def read_on(self) -> None:
+        """Read new records, with others served in between. Raises RegistryError."""
+        while True:
+            if self._is_read(_RECORDS_AT_ONCE, _BYTES_AT_ONCE):
+                return
+            await asyncio.sleep(0)
+
+    def _read_on(self, partition: Partition, most_records: int, most_bytes: int) -> bool:
+        """Replay so many records; return whether these were all."""
+        while True:
+            if self._records is None:
+                self._end = end_of(partition, "read_committed")
+                if self._offset >= self._end:
+                    return True
+                self._records = records_from(partition, self._offset, "read_committed")
+            try:
+                for found in self._records:
+                    record = found.record
+                    key, value = _bytes(record.key), _bytes(record.value)
+                    self._state.replay(key, value, record.timestamp)
+                    self._offset = record.offset + 1
+                    most_records, most_bytes = most_records - 1, most_bytes - len(key or b"") - len(value or b"")
+                    if most_records <= 0 or most_bytes <= 0:
+                        return False
+            except Exception:
+                self._records = None
+                raise
+            self._records, self._offset = None, self._end
 
     async def write(self, written: list[KeyValue]) -> None:
         """Append records as a single batch, and wait until committed and in `state`. Raises RegistryError."""

@@ -163,6 +163,7 @@ def _has_builder(listener: Listener, config: BrokerConfig) -> bool:
 log = logging.getLogger(__name__)
 
 _IDLE_SWEEP_MS = 30_000
+_CLOSED_AT_ONCE = 500
 _GRACE_SECONDS = 5.0
 _PAUSE_MS = 1_000  # after a defect at a deadline
 
@@ -498,6 +499,9 @@ class Server:
             return
         oldest = now - self._max_idle_ms
         idle = [c for c in self._connections.values() if c.last_active < oldest and not c.waiting]
+        if len(idle) > _CLOSED_AT_ONCE:
+            del idle[_CLOSED_AT_ONCE:]
+            self._next_sweep = now  # in the next turn: thousands may have come together
         for connection in idle:
             connection.close("it was idle")
         if idle:

@@ -96,6 +96,7 @@ class TlsConnection(ClientConnection):
 log = logging.getLogger(__name__)
 
 TIMEOUT_MS = 30_000
+_CLOSED_AT_ONCE = 500
 _SCRATCH_BYTES = 64 << 10  # a connection keeps as much memory as its largest read
 _NANOSECONDS_A_TURN = 2_000_000  # the last step may exceed it
 
@@ -150,10 +151,10 @@ class Handshakes:
     def _look(self, now: int) -> bool:
         """Close late connections. A replaced broker asks before the deadline."""
         self._watched = False
-        late = []
+        late: list[TlsTransport] = []
         for transport, deadline in self._unfinished.items():
-            if deadline > now:
-                self._watch(deadline)
+            if deadline > now or len(late) == _CLOSED_AT_ONCE:
+                self._watch(max(deadline, now + 1))  # the rest in another turn
                 break
             late.append(transport)
         for transport in late:

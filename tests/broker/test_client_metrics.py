@@ -112,6 +112,55 @@ def test_the_client_that_was_silent_longest_is_forgotten(monkeypatch: pytest.Mon
     assert second not in clients.manager.instances
 
 
+def test_the_clients_of_a_connection_go_with_it_without_a_look_at_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_metrics, "_MOST_INSTANCES", 3)
+    clients = Clients()
+    _, second, _, _ = (clients.push(number) for number in (1, 2, 3, 4))
+    assert len(clients.manager._of_connections) == 3, "the first client has made room"
+    clients.manager.connection_closed(2)
+    clients.manager.connection_closed(1)
+    assert second not in clients.manager.instances
+    assert len(clients.manager.instances) == len(clients.manager._of_connections) == 2
+
+
+@pytest.mark.parametrize(
+    ("expression", "attribute", "fits"),
+    [
+        ("(a+)+b", "a" * 40, False),
+        ("(a+)+b", "a" * 40 + "b", True),
+        ("a?" * 40 + "b", "a" * 40, False),
+        ("(a|a)" * 40 + "b", "a" * 40, False),
+        (".*.*.*b", "a" * 30_000, False),
+        (r"(a+)+\1b", "a" * 40, False),
+        ("(?=a)(a+)+", "a" * 40, False),
+        ("app-(prod|test)-[0-9]+", "app-test-17", True),
+        ("app-(?!test).*(-[0-9]+)?", "app-prod-17", True),
+        ("(", "(", False),
+    ],
+)
+def test_no_name_of_a_client_is_matched_for_ever(expression: str, attribute: str, fits: bool) -> None:
+    assert client_metrics.Expression(expression).fits(attribute) is fits
+
+
+def test_clients_share_what_is_wanted_and_subscriptions_that_stay_are_kept(tmp_path: Path) -> None:
+    broker = RealBroker(tmp_path)
+
+    def subscribe(name: str, metrics: str) -> list[Any]:
+        configs = [AlterableConfig("metrics", 0, metrics)]
+        broker.call(IncrementalAlterConfigsRequest([AlterConfigsResource(16, name, configs)]), 1)
+        for _ in range(2):
+            broker.call(GetTelemetrySubscriptionsRequest(), 0)
+        return list(broker.broker.services.client_metrics.instances.values())[-2:]
+
+    first, second = subscribe("one", "a,b")
+    assert sorted(first.metrics) == ["a", "b"]
+    assert first.metrics is second.metrics
+    kept = broker.broker.services.client_metrics._subscriptions["one"]
+    third, _ = subscribe("two", "c")
+    assert sorted(third.metrics) == ["a", "b", "c"]
+    assert broker.broker.services.client_metrics._subscriptions["one"] is kept
+
+
 def test_old_pushes_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_metrics, "_MOST_PUSHED_BYTES", 25)
     clients = Clients()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bench.fair_groups import share
-from pykafka_broker.broker.api import share_group_offsets
+from pykafka_broker.broker.api import delegation_tokens, share_group_offsets
 from pykafka_broker.broker.partitions import replicas as replicas_module
 from pykafka_broker.broker.waiting.future import Slices
 from pykafka_broker.errors import ApiError
@@ -23,6 +23,10 @@ from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import Co
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from pykafka_broker.protocol.messages.describe_delegation_token_request import (
+    DescribeDelegationTokenOwner,
+    DescribeDelegationTokenRequest,
+)
 from pykafka_broker.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from pykafka_broker.protocol.messages.describe_share_group_offsets_request import (
     DescribeShareGroupOffsetsRequest,
@@ -39,6 +43,7 @@ from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequestTopic,
 )
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.stored.delegation_token_record import DelegationTokenRecord
 from tests.broker.support import batch
 from tests.broker.turns import SlowBroker
 
@@ -253,3 +258,45 @@ def test_a_share_group_that_is_described_again_and_again(tmp_path: Path, monkeyp
     monkeypatch.setattr(share_group_offsets, "_MOST_DESCRIBED", 5000)
     refused = node.answered(asked, 0)
     assert {group.error_code for group in refused.groups} == {ErrorCode.INVALID_REQUEST}
+
+
+def test_very_many_delegation_tokens_are_described_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = broker(tmp_path)
+    monkeypatch.setattr(delegation_tokens, "_may_ask", lambda services, context: True)
+    monkeypatch.setitem(vars(node.broker.services.config), "delegation_token_secret_key", "secret")
+    owner = node.connection.principal
+    for name in names("token", 500):
+        token = DelegationTokenRecord(owner, owner, [f"User:{each}" for each in names("renewer", 20)], 0, 1, 1, name)
+        node.broker.services.image.delegation_tokens[name] = token
+    turns = node.calls(DescribeDelegationTokenRequest(None), 3)
+    assert len(node.reply.tokens) == 500
+    assert node.reply.tokens[-1].renewers[-1].principal_name == "renewer19"
+    assert max(turns) < 0.2 * sum(turns)
+    nobody = [DescribeDelegationTokenOwner("User", "nobody")]
+    turns = node.calls(DescribeDelegationTokenRequest(nobody), 3)
+    assert node.reply.tokens == []
+    assert len(turns) > 30
+
+
+def test_very_many_groups_forget_a_deleted_topic_in_slices(tmp_path: Path) -> None:
+    node, groups = broker(tmp_path), names("g", 200)
+
+    def commit(group: str, offset: int) -> None:
+        partition = OffsetCommitRequestPartition(0, offset)
+        node.answered(
+            OffsetCommitRequest(group, -1, "", topics=[OffsetCommitRequestTopic("t", partitions=[partition])]), 8
+        )
+
+    for group in groups:
+        commit(group, 1)
+    turns = node.calls(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
+    offsets = node.broker.groups.coordinator.offsets
+    assert 100 < len(offsets.groups) < 200
+    node.answered(CreateTopicsRequest([CreatableTopic("t", 1, 1)], 1000), 7)
+    last = list(offsets.groups)[-1]
+    commit(last, 2)
+    while node.next:
+        turns += node.counted_turn()
+    assert list(offsets.groups) == [last], "an offset of the topic that was made anew is another one"
+    assert offsets.committed(last)["t"][0].offset == 2
+    assert max(turns) < 0.5 * sum(turns)

@@ -109,6 +109,36 @@ class TestWhoReadsNothing:
         asyncio.run(_with_one_who_reads_nothing(body, all_gone))
 
 
+@pytest.mark.parametrize(
+    ("limit", "begin"),
+    [("_HEAD_S", b"GET / "), ("_REQUEST_S", b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 9999\r\n\r\n")],
+)
+def test_a_client_that_sends_a_byte_at_a_time_gives_the_place_up(
+    limit: str, begin: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, limit, 0.2)
+    monkeypatch.setattr(module, "_LAST_BYTES_S", 0.1)
+
+    async def serve(request: Request) -> Response:
+        raise AssertionError("the request is never complete")
+
+    async def run() -> None:
+        listener = HttpListener(serve, lambda request: 10_000)
+        await listener.open(HttpAddress("127.0.0.1", 0, None), "a test")
+        _, writer = await asyncio.open_connection("127.0.0.1", int(listener.url.rpartition(":")[2]))
+        await asyncio.sleep(0.3)
+        assert listener._clients, "it may rest before it begins"
+        writer.write(begin)
+        async with asyncio.timeout(30):
+            while listener._clients:
+                writer.write(b"x")
+                await asyncio.sleep(0.02)
+        writer.close()
+        await listener.close()
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("body", [lambda: bytes(9), _in_pieces], ids=["whole", "in pieces"])
 def test_a_head_is_answered_without_the_body(body: Any) -> None:
     async def scenario() -> None:

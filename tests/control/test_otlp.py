@@ -52,6 +52,17 @@ def test_what_is_no_push_is_told_with_its_size() -> None:
     assert decoded_metrics(b"\xff") == "1 bytes that are not OTLP"
 
 
+def test_a_push_of_very_many_values_is_not_shown() -> None:
+    metrics = pytest.importorskip("opentelemetry.proto.metrics.v1.metrics_pb2", reason="the extra is not installed")
+    data = metrics.MetricsData()
+    points = data.resource_metrics.add().scope_metrics.add().metrics.add(name="g").gauge.data_points
+    points.extend([metrics.NumberDataPoint(as_int=1)] * 5_000)
+    assert len(decoded_metrics(data.SerializeToString())) == 5_000
+    points.add(as_int=1)
+    pushed = data.SerializeToString()
+    assert decoded_metrics(pushed) == f"{len(pushed)} bytes with more than 5000 values"
+
+
 @pytest.mark.parametrize("codec", [GZIP, 9, -1])
 def test_what_does_not_decompress_is_told_with_its_size(codec: int) -> None:
     assert decoded_push(codec, b"no stream") == "9 bytes that can't be decompressed"

@@ -226,7 +226,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "registry/test_registry.py": (
         "asks a real process over HTTP",
         """
-        registry/kinds registry/problems registry/topic
+        registry/kinds registry/problems
         """,
     ),
     "scenarios/groups/test_against_kafka.py": (

@@ -181,3 +181,12 @@ def test_another_node_takes_over_and_gives_no_id_twice(cluster: KafkaCluster) ->
         node.close()
     cluster.broker(leader).start()  # as the other tests want it
     cluster.wait_for_isr("_schemas", size=3)
+
+
+def test_very_many_schemas_are_listed_while_they_are_sent(rest: Rest) -> None:
+    for number in range(3):
+        rest.register(f"listed{number}", record(f"field{number}"))
+    found = rest.ok("GET", "/schemas?subjectPrefix=listed")
+    assert [each["subject"] for each in found] == ["listed0", "listed1", "listed2"]
+    assert rest.ok("GET", "/schemas?subjectPrefix=listed&offset=1&limit=1") == found[1:2]
+    assert rest.ok("GET", "/schemas?subjectPrefix=nowhere") == []

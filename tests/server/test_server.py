@@ -14,6 +14,7 @@ import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +28,7 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.control.moving_time import MovableClock
 from pykafka_broker.errors import FrameError
+from pykafka_broker.server import server as server_module
 from pykafka_broker.server.connection import ClientConnection
 from pykafka_broker.server.event_loop import EventLoop, SystemClock
 from pykafka_broker.server.listeners import Listener
@@ -595,6 +597,21 @@ def test_idle_connections_are_closed_and_waiting_ones_are_not(tmp_path: Any) -> 
             waiting.send(b"park:1500")
             assert await idle.closed()
             assert await waiting.answer() == b"expired"
+
+    run(scenario)
+
+
+def test_very_many_idle_connections_are_closed_in_several_turns(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "_CLOSED_AT_ONCE", 3)
+
+    async def scenario() -> None:
+        async with serving(tmp_path, connections_max_idle_ms="400") as (server, connect, _):
+            clients = [await connect() for _ in range(8)]
+            await until(lambda: len(server._connections) == 8)
+            left = [8]
+            server.turns.observers.append(lambda: left.append(len(server._connections)))
+            assert all([await client.closed() for client in clients])
+            assert max(before - after for before, after in pairwise(left)) == 3
 
     run(scenario)
 

@@ -276,10 +276,12 @@ def test_a_class_of_python_may_say_what_it_is_called(tmp_path: Path) -> None:
 HALF_A_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100)
 
 
+@pytest.mark.parametrize(("at_once", "closed"), [(500, [3]), (2, [2, 1])], ids=["together", "in several turns"])
 def test_who_does_not_shake_hands_in_time_is_disconnected_and_others_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, at_once: int, closed: list[int]
 ) -> None:
     monkeypatch.setattr(handshakes, "TIMEOUT_MS", 300)
+    monkeypatch.setattr(handshakes, "_CLOSED_AT_ONCE", at_once)
 
     async def scenario() -> None:
         async with serving(tmp_path, client_context(), **tls_settings(tmp_path)) as (server, connect, _):
@@ -299,7 +301,7 @@ def test_who_does_not_shake_hands_in_time_is_disconnected_and_others_stay(
     with caplog.at_level(logging.INFO):
         run(scenario)
     assert [record.getMessage() for record in caplog.records] == [
-        "listener FRONT: closed 3 connections without a TLS handshake after 300 ms"
+        f"listener FRONT: closed {count} connections without a TLS handshake after 300 ms" for count in closed
     ]
 
 

@@ -9,12 +9,13 @@ too, and may ask for a token of another owner (KIP-373).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 from pykafka_broker.broker.requests.context import ANONYMOUS, RequestContext
+from pykafka_broker.broker.requests.encoded_reply import EncodedReply, Portions
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, R
+from pykafka_broker.broker.waiting.future import Answer, R, Steps
 from pykafka_broker.cluster import delegation_tokens as tokens
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.errors import ApiError
@@ -34,8 +35,11 @@ from pykafka_broker.protocol.messages.expire_delegation_token_response import Ex
 from pykafka_broker.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
 from pykafka_broker.protocol.messages.renew_delegation_token_response import RenewDelegationTokenResponse
 from pykafka_broker.protocol.stored.delegation_token_record import DelegationTokenRecord
+from pykafka_broker.steps import Pace
 
 _REQUESTER_FROM = 3
+_THROTTLE_TIME_BYTES = 4  # behind the tokens
+_ITEMS_OF_A_TOKEN = 10
 _USER = "User"
 _NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
@@ -106,7 +110,7 @@ def _named(
 @handles(ApiKey.DESCRIBE_DELEGATION_TOKEN)
 def describe_delegation_token(
     services: Services, context: RequestContext, request: DescribeDelegationTokenRequest
-) -> Answer[DescribeDelegationTokenResponse]:
+) -> Answer[DescribeDelegationTokenResponse | EncodedReply]:
     if not _may_ask(services, context):
         return DescribeDelegationTokenResponse(_NOT_ALLOWED)
     secret_key = services.config.delegation_token_secret_key
@@ -114,12 +118,22 @@ def describe_delegation_token(
         return DescribeDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     owners = request.owners
     people = None if owners is None else {f"{owner.principal_type}:{owner.principal_name}" for owner in owners}
-    described = [
-        _description(token, secret_key, context.api_version >= _REQUESTER_FROM)
-        for token in tokens.tokens_of(services.image, people)
-        if _may_see(services, context, token)
-    ]
-    return DescribeDelegationTokenResponse(tokens=described)
+    return services.slices.reply(_described(services, context, secret_key, people))
+
+
+def _described(
+    services: Services, context: RequestContext, secret_key: str, people: Set[str] | None
+) -> Steps[DescribeDelegationTokenResponse | EncodedReply]:
+    response = Portions(DescribeDelegationTokenResponse, "tokens", context.api_version, _THROTTLE_TIME_BYTES)
+    pace = Pace()
+    for token in list(services.image.delegation_tokens.values()):
+        items = _ITEMS_OF_A_TOKEN + len(token.renewers)
+        if tokens.is_of(token, people) and _may_see(services, context, token):
+            if response.add(_description(token, secret_key, context.api_version >= _REQUESTER_FROM), items):
+                yield None
+        elif pace.due(items):
+            yield None
+    return response.response()
 
 
 def _may_see(services: Services, context: RequestContext, token: DelegationTokenRecord) -> bool:

@@ -41,9 +41,11 @@ from pykafka_broker.protocol.stored_keys import GROUP_RECORDS
 from pykafka_broker.records.control import read_end_transaction_marker
 from pykafka_broker.records.header import NO_PRODUCER_ID
 from pykafka_broker.records.record import BatchRecord
+from pykafka_broker.steps import Pace
 
 log = logging.getLogger(__name__)
 
+_ITEMS_OF_A_GROUP = 10  # with offsets of a deleted topic, as items of `Pace`
 DEADLINES_A_TURN = 200  # a tenth of a millisecond each, and more for a member that goes
 Completions = list[tuple[Any, Any]]
 # By these errors members give up their assignments, and some clients end: a deposed coordinator may not send them.
@@ -363,7 +365,18 @@ class GroupHost:
         if changed:
             self.coordinator.on_topics_changed(changed, bool(created), self._node.metadata.applied_offset)
         if deleted:
-            self._apply_unasked(self.coordinator.on_topics_deleted(deleted))
+            self._node.slices.unasked(self._forget_topics(deleted))
+
+    def _forget_topics(self, names: set[str]) -> Steps[None]:
+        """Remove deleted topics from groups: very many groups may have read them."""
+        shards, pace = self.shards, Pace()
+        ready = [index for index in range(shards.count) if shards.is_ready(index)]
+        ends = {index: shards.partition(index).log.log_end_offset for index in ready}
+        for effects in self.coordinator.on_topics_deleted(names, lambda key: ends.get(shards.index_of(key), 0)):
+            if effects.records and shards.is_ready(shards.index_of(effects.key)):
+                self._apply_unasked([effects])
+            if pace.due(_ITEMS_OF_A_GROUP + len(effects.records) if effects.records else 1):
+                yield None
 
     def _apply_unasked(self, several: Iterable[CoordinatorResult[Any]]) -> None:
         """Apply results without a request: if the log refuses, nobody is told."""

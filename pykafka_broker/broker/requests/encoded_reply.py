@@ -101,11 +101,13 @@ M = TypeVar("M", bound=Message)
 class Portions(Generic[M]):
     """The elements of an answer, encoded a portion at a time; an answer of one portion stays a message.
 
-    kind: the response, whose last field is the array `field` in this version; its other fields have their defaults.
+    kind: the response, in whose array `field` the elements are; its other fields have their defaults.
+    bytes_behind: of the fields that stand behind the array in this version.
     """
 
-    def __init__(self, kind: type[M], field: str, version: int) -> None:
+    def __init__(self, kind: type[M], field: str, version: int, bytes_behind: int = 0) -> None:
         self._kind, self._field, self._version = kind, field, version
+        self._bytes_behind = bytes_behind
         self._elements: list[Any] = []  # not encoded yet
         self._encoded: list[bytes] = []
         self._count = self._bytes = 0
@@ -149,6 +151,8 @@ class Portions(Generic[M]):
     def _around(self, count: int) -> tuple[bytes, bytes, bytes]:
         """Return the bytes before the array, those of its length, and those behind its elements."""
         empty = self._kind().encode(self._version)
+        behind = len(empty) - self._bytes_behind
         if self._kind.FLEXIBLE_FROM is None or self._version < self._kind.FLEXIBLE_FROM:
-            return empty[:-4], count.to_bytes(4, "big"), b""
-        return empty[:-2], uvarint(count + 1), empty[-1:]
+            return empty[: behind - 4], count.to_bytes(4, "big"), empty[behind:]
+        behind -= 1  # the tagged fields
+        return empty[: behind - 1], uvarint(count + 1), empty[behind:]

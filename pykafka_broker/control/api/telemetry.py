@@ -1,7 +1,8 @@
 """Clients that push their metrics (KIP-714): the operation, and their part of /metrics.
 
 Rule: the values are those of a client's last push; most are of the time since the push before. Metrics for Prometheus
-are of clients that are connected, with the names of Kafka's group `client-metrics` and of the clients' own metrics.
+are of clients that are connected, with the names of Kafka's group `client-metrics` and of the clients' own metrics: at
+most about `_MOST_VALUES`, of the clients that have pushed last.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 Clients = Annotated[int, ValueLimits(minimum=1, maximum=1000)]
 _STATS = "kafka_server_client_metrics_"
+_MOST_VALUES = 50_000  # as many as hundreds of clients have
 _LABELS = ("client_id", "client_instance_id", "client_software_name", "client_software_version")
 
 
@@ -86,7 +88,8 @@ async def families_of_clients(manager: ClientMetricsManager) -> list[Metric]:
     from prometheus_client.core import Metric as Family
 
     families: dict[str, Family] = {}
-    connected = [each for each in manager.pushed.values() if each.instance_id in manager.instances]
+    connected = [each for each in reversed(manager.pushed.values()) if each.instance_id in manager.instances]
+    left = _MOST_VALUES
     async for pushes, metrics in _decoded([each for each in connected if not each.terminating]):
         told = {"client_instance_id": uuid_text(pushes.instance_id)} | dict(pushes.attributes)
         own = {label: told[label] for label in _LABELS}
@@ -99,6 +102,9 @@ async def families_of_clients(manager: ClientMetricsManager) -> list[Metric]:
                 values[name, frozenset(labels.items())] = each.value
         for (name, series), value in values.items():
             families[name].add_sample(name, dict(sorted(series)), value)
+        left -= len(values)
+        if left <= 0:
+            break
     return [*families.values()]
 
 

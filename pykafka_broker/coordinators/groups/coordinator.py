@@ -11,8 +11,9 @@ host in `broker/`, another layer.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from pykafka_broker.config import BrokerConfig
@@ -32,7 +33,7 @@ from pykafka_broker.coordinators.groups.group import (
     WallAt,
     unchanged,
 )
-from pykafka_broker.coordinators.groups.offsets import NO_PRODUCER_ID, OffsetRequests, OffsetStore
+from pykafka_broker.coordinators.groups.offsets import LAST_OFFSET, NO_PRODUCER_ID, OffsetRequests, OffsetStore
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult, R, Token
 from pykafka_broker.coordinators.share import share_group
@@ -421,17 +422,27 @@ class GroupCoordinator:
             elif isinstance(group, ConsumerGroup) and (group.regexes or group.reads_any(changed)):
                 group.metadata_stale = True
 
-    def on_topics_deleted(self, names: Iterable[str]) -> list[CoordinatorResult[None]]:
-        """Remove deleted topics from groups: committed offsets, and the states of share groups."""
+    def on_topics_deleted(
+        self, names: Iterable[str], end_of: Callable[[str], int] = lambda group_id: LAST_OFFSET
+    ) -> Iterator[CoordinatorResult[None]]:
+        """Remove deleted topics from groups: the states of share groups, and committed offsets, group after group.
+
+        A topic may be made anew before the last group had its turn.
+
+        Args:
+            end_of: returns the end that a group's log had when the topics were deleted.
+        """
         topics = frozenset(names)
-        done: list[CoordinatorResult[None]] = [
-            CoordinatorResult(records=self.offset_requests.tombstones(group_id, topics), key=group_id)
-            for group_id in self.offsets.groups
+        of_share_groups = [
+            self.share.forget_topics(group.group_id, gone)
+            for group in self.groups.values()
+            if isinstance(group, ShareGroup) and (gone := self.share.deleted_topics(group))
         ]
-        for group in self.groups.values():
-            if isinstance(group, ShareGroup) and (gone := self.share.deleted_topics(group)):
-                done.append(self.share.forget_topics(group.group_id, gone))
-        return [result for result in done if result.records]
+        of_offsets: Iterator[CoordinatorResult[None]] = (
+            CoordinatorResult(records=self.offset_requests.tombstones(group_id, topics, end_of(group_id)), key=group_id)
+            for group_id in list(self.offsets.groups)
+        )
+        return chain(of_share_groups, of_offsets)
 
 
 def _own_reply(result: CoordinatorResult[R | None], token: Token) -> CoordinatorResult[R | None]:

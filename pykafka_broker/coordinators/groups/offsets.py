@@ -52,6 +52,7 @@ from pykafka_broker.protocol.stored.offset_commit_value import OffsetCommitValue
 from pykafka_broker.records.record import wrap_int64
 
 NO_PRODUCER_ID = -1
+LAST_OFFSET = 2**63 - 1
 
 
 class CommittedOffset:
@@ -511,13 +512,27 @@ class OffsetRequests:
                 left = True
         return tombstones, not left
 
-    def tombstones(self, group_id: str, topics: Collection[str] | None = None) -> list[CoordinatorRecord]:
-        """Return tombstones for all offsets of a group, or of some topics, those of open transactions included."""
+    def tombstones(
+        self, group_id: str, topics: Collection[str] | None = None, end: int = LAST_OFFSET
+    ) -> list[CoordinatorRecord]:
+        """Return tombstones for all offsets of a group, or of some topics, those of open transactions included.
+
+        Args:
+            end: the offset in the group's log from which on commits are spared.
+        """
         committed, pending = self._store.committed(group_id), self._store.pending(group_id)
         names = committed if topics is None else [topic for topic in committed if topic in topics]
-        known = [(topic, partition) for topic in names for partition in committed[topic]]
-        known += pending if topics is None else [partition for partition in pending if partition[0] in topics]
-        return [offset_record(group_id, *partition, None) for partition in dict.fromkeys(known)]
+        known: dict[PartitionKey, list[CommittedOffset]] = {
+            (topic, partition): [offset] for topic in names for partition, offset in committed[topic].items()
+        }
+        for key, offsets in pending.items():
+            if topics is None or key[0] in topics:
+                known.setdefault(key, []).extend(offsets.values())
+        return [
+            offset_record(group_id, *key, None)
+            for key, offsets in known.items()
+            if all(offset.log_offset < end for offset in offsets)
+        ]
 
 
 def _verdict(

@@ -32,6 +32,9 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 
+_ABORTED_AT_ONCE = 20  # of each partition of the log, in a turn of the loop
+_FORGOTTEN_AT_ONCE = 100
+
 
 class TransactionSettings(NamedTuple):
     """The settings of transactions in the broker's configuration and finalized features.
@@ -87,6 +90,10 @@ class TransactionCoordinator:
         self._earliest_timeout: int | None = None  # no ongoing transaction times out before this
         self._abort_check_ms = now + settings.abort_interval_ms
         self._expiration_check_ms = now + settings.expiration_interval_ms
+        # Found by the last check and still to be looked at, first ones last.
+        self._looked_ms = now
+        self._timed_out: list[str] = []
+        self._unused: list[str] = []
 
     # Hard state
 
@@ -336,44 +343,65 @@ class TransactionCoordinator:
 
     def next_deadline(self) -> int | None:
         """Return when `on_deadline` has to be called next."""
+        if self._timed_out or self._unused:
+            return self._looked_ms
         if self._earliest_timeout is not None:
             timeout = max(self._earliest_timeout, self._abort_check_ms)
             return min(timeout, self._expiration_check_ms)
         return self._expiration_check_ms if self.transactions else None
 
     def on_deadline(self, now: int) -> CoordinatorResult[None]:
-        """Abort transactions after the timeout, and forget transactional ids after a long time without use."""
+        """Abort transactions after the timeout, and forget transactional ids after a long time without use.
+
+        Of very many, some at each call: until the last one is looked at, `next_deadline` is due.
+        """
         result: CoordinatorResult[None] = CoordinatorResult()
+        self._looked_ms = now
         if now >= self._abort_check_ms and self._earliest_timeout is not None:
             self._abort_check_ms = now + self.settings.abort_interval_ms
-            self._abort_timed_out(result, now)
+            self._earliest_timeout = None
+            self._timed_out = [each for each in sorted(self._ongoing, reverse=True) if not self._is_in_time(each, now)]
+        for transactional_id in _last_ones(self._timed_out, _ABORTED_AT_ONCE):
+            self._abort_timed_out(result, transactional_id, now)
         if now >= self._expiration_check_ms:
             self._expiration_check_ms = now + self.settings.expiration_interval_ms
-            self._expire(result, now)
+            self._unused = [each for each in self.transactions if self._is_unused(each, now)][::-1]
+        for transactional_id in _last_ones(self._unused, _FORGOTTEN_AT_ONCE):
+            if self._is_unused(transactional_id, now) and transactional_id not in self._pending:
+                self._add(result, transactional_id, None)
         return result
 
-    def _abort_timed_out(self, result: CoordinatorResult[Any], now: int) -> None:
-        self._earliest_timeout = None
-        for transactional_id in sorted(self._ongoing):
-            transaction = self.transactions[transactional_id]
-            due = transaction.timeout_ms != NO_TIMEOUT_MS and _times_out_ms(transaction) <= now
-            if due and transactional_id not in self._pending:
-                try:
-                    self._add(result, transactional_id, self._fence_and_abort(transaction, now))
-                    continue
-                except ApiError:  # the abort needs a producer id, and the controller has given none yet
-                    pass
-            self._watch(transaction)
+    def _is_in_time(self, transactional_id: str, now: int) -> bool:
+        """Return whether an open transaction may go on, and watch the transaction then."""
+        transaction = self.transactions[transactional_id]
+        if transaction.timeout_ms != NO_TIMEOUT_MS and _times_out_ms(transaction) <= now:
+            return False
+        self._watch(transaction)
+        return True
 
-    def _expire(self, result: CoordinatorResult[Any], now: int) -> None:
+    def _abort_timed_out(self, result: CoordinatorResult[Any], transactional_id: str, now: int) -> None:
+        if transactional_id not in self._ongoing or self._is_in_time(transactional_id, now):
+            return  # it has ended meanwhile
+        transaction = self.transactions[transactional_id]
+        if transactional_id not in self._pending:
+            try:
+                self._add(result, transactional_id, self._fence_and_abort(transaction, now))
+                return
+            except ApiError:  # the abort needs a producer id, and the controller has given none yet
+                pass
+        self._watch(transaction)
+
+    def _is_unused(self, transactional_id: str, now: int) -> bool:
+        transaction = self.transactions.get(transactional_id)
         oldest = now - self.settings.transactional_id_expiration_ms
-        for transactional_id, transaction in self.transactions.items():
-            if (
-                transaction.state.resting
-                and transaction.last_update_ms <= oldest
-                and transactional_id not in self._pending
-            ):
-                self._add(result, transactional_id, None)
+        return transaction is not None and transaction.state.resting and transaction.last_update_ms <= oldest
+
+
+def _last_ones(names: list[str], most: int) -> list[str]:
+    """Take as many names from the end of a list."""
+    taken = names[-most:][::-1]
+    del names[-most:]
+    return taken
 
 
 def _times_out_ms(transaction: TransactionMetadata) -> int:

@@ -4,13 +4,15 @@ LogCleanerManager).
 Rule: the log with the greatest share of dirty bytes comes first, if that share is above `min.cleanable.dirty.ratio` or
 its oldest dirty record above `max.compaction.lag.ms`. Only segments that are complete, synced, decided (below the last
 stable offset) and older than `min.compaction.lag.ms` are cleaned. A partition that can't be cleaned is logged and left
-alone (`uncleanable`).
+alone (`uncleanable`). Of thousands, the dirtiest ones of a look at all logs are cleaned before the next look.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Set
+from heapq import nlargest
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykafka_broker.clock import Clock
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NEVER = 0x7FFFFFFFFFFFFFFF
+_FOUND_AT_ONCE = 100  # by a look at all logs, so that thousands of dirty logs are not looked at thousands of times
 
 
 class LogToClean(NamedTuple):
@@ -222,6 +225,7 @@ class Cleaner:
         # Segments and truncations when each running cleaning began: a move or a truncation makes its result useless.
         self._running: dict[PartitionKey, tuple[Segments, int]] = {}
         self._again = False  # a cleaning has ended, another one may be due
+        self._next: list[PartitionKey] = []  # found by the last look at all logs, the dirtiest last
         self._unfinished: dict[PartitionKey, Swap] = {}  # interrupted by a full disk
         self.uncleanable: dict[PartitionKey, PartitionLog] = {}
 
@@ -255,6 +259,8 @@ class Cleaner:
     def on_deadline(self, now: int) -> None:
         if self._cancelled or (self._due > now and not self._again):
             return
+        if self._due <= now:
+            self._next.clear()  # others may be dirtier by now
         self._again = False
         self._due = now + self._config().log_cleaner_backoff_ms
         if not self._may_clean():
@@ -307,26 +313,32 @@ class Cleaner:
         self._settings = settings
 
     def _filthiest(self, tried: set[PartitionKey]) -> LogToClean | None:
-        best: LogToClean | None = None
+        """Return the next log to clean: of the last ones that were found, or else of all logs."""
         excluded = self._running.keys() | self._unfinished.keys() | self.uncleanable.keys() | tried
-        for key, log in list(self._loaded.items()):  # a disk that fails takes its logs away
-            if key in excluded or self._is_moving(key) or "compact" not in log.config.cleanup_policy:
-                continue
-            directory = self._where.get(key)
-            if directory is None or not directory.online:
-                continue
-            try:
-                found = candidate(key, log, directory.cleaner_offsets.get(key), self._clock.wall)
-            except OSError as error:
-                log.storage_error(error)
-                best = best if best is None or self._loaded.get(best.key) is best.log else None
-                continue
-            except DamagedLog as error:
-                self._leave_alone(key, log, error)
-                continue
-            if found is not None and (best is None or found.dirty_ratio > best.dirty_ratio):
-                best = found
-        return best
+        while self._next:
+            key = self._next.pop()
+            if key in self._loaded and (again := self._candidate(key, self._loaded[key], excluded)) is not None:
+                return again
+        # a disk that fails takes its logs away
+        seen = [self._candidate(key, log, excluded) for key, log in list(self._loaded.items())]
+        found = [each for each in seen if each is not None and self._loaded.get(each.key) is each.log]
+        best = nlargest(_FOUND_AT_ONCE, found, key=attrgetter("dirty_ratio"))
+        self._next = [each.key for each in best[:0:-1]]
+        return best[0] if best else None
+
+    def _candidate(self, key: PartitionKey, log: PartitionLog, excluded: Set[PartitionKey]) -> LogToClean | None:
+        if key in excluded or self._is_moving(key) or "compact" not in log.config.cleanup_policy:
+            return None
+        directory = self._where.get(key)
+        if directory is None or not directory.online:
+            return None
+        try:
+            return candidate(key, log, directory.cleaner_offsets.get(key), self._clock.wall)
+        except OSError as error:
+            log.storage_error(error)
+        except DamagedLog as error:
+            self._leave_alone(key, log, error)
+        return None
 
     def _start(self, found: LogToClean) -> bool:
         """Begin a cleaning; False if a transaction index can't be read, and the log is looked at again later."""

@@ -14,6 +14,7 @@ from pykafka_broker.protocol.messages import (
     consumer_group_describe_response,
     delete_share_group_state_response,
     describe_configs_response,
+    describe_delegation_token_response,
     describe_groups_response,
     describe_producers_response,
     describe_share_group_offsets_response,
@@ -37,6 +38,12 @@ KINDS: list[tuple[type[Message], str, Any, int]] = [
         0,
     ),
     (describe_groups_response.DescribeGroupsResponse, "groups", describe_groups_response.DescribedGroup(), 0),
+    (
+        describe_delegation_token_response.DescribeDelegationTokenResponse,
+        "tokens",
+        describe_delegation_token_response.DescribedDelegationToken(),
+        1,
+    ),
     (offset_fetch_response.OffsetFetchResponse, "groups", offset_fetch_response.OffsetFetchResponseGroup("g", []), 8),
 ]
 KINDS += [
@@ -99,7 +106,8 @@ def bytes_of(reply: Any, version: int) -> bytes:
 def test_portions_together_are_the_whole(kind: type[Message], field: str, element: Any, first: int) -> None:
     for version in range(first, kind.MAX_VERSION + 1):
         for count in (0, 3, 300):
-            portions = Portions(kind, field, version)
+            behind = 4 if kind is describe_delegation_token_response.DescribeDelegationTokenResponse else 0
+            portions = Portions(kind, field, version, behind)
             yields = sum(portions.add(element, 100) for _ in range(count))
             reply = portions.response()
             assert yields == count // 4

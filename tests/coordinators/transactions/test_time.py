@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.coordinators.transactions import coordinator
 from pykafka_broker.coordinators.transactions.coordinator import ProducerReply, TransactionSettings
 from pykafka_broker.coordinators.transactions.transaction import TransactionState
 from pykafka_broker.errors import ApiError
@@ -138,3 +139,33 @@ def test_one_that_needs_a_producer_id_which_there_is_not_keeps_nobody_from_being
     have = True
     driver.advance(10 * SECOND)
     assert driver.transaction("b").state is TransactionState.PREPARE_ABORT
+
+
+@pytest.mark.parametrize(("most", "waited"), [("_ABORTED_AT_ONCE", 21 * SECOND), ("_FORGOTTEN_AT_ONCE", 8 * DAY)])
+def test_of_very_many_that_are_due_together_some_have_their_turn(
+    driver: Any, monkeypatch: pytest.MonkeyPatch, most: str, waited: int
+) -> None:
+    monkeypatch.setattr(coordinator, most, 3)
+    for number in range(7):
+        name = f"t{number}"
+        producer_id = driver.init(name, 20 * SECOND).producer_id
+        if most == "_ABORTED_AT_ONCE":
+            driver.add(producer_id, 0, name=name)
+    left = []
+    driver.now += waited
+    while (due := driver.coordinator.next_deadline()) is not None and due <= driver.now:
+        driver.advance(0)
+        left.append(sum(not each.state.preparing for each in driver.coordinator.transactions.values()))
+    assert left == [4, 1, 0]
+
+
+def test_one_that_has_ended_since_the_check_is_left_alone(driver: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "_ABORTED_AT_ONCE", 1)
+    ids = {name: driver.init(name, 20 * SECOND).producer_id for name in ("a", "b")}
+    for name, producer_id in ids.items():
+        driver.add(producer_id, 0, name=name)
+    driver.advance(21 * SECOND)
+    driver.end(ids["b"], 0, name="b")
+    assert driver.transaction("b").state is TransactionState.PREPARE_COMMIT
+    driver.advance(0)
+    assert driver.transaction("b").state is TransactionState.PREPARE_COMMIT

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.log.compaction import cleaner
 from pykafka_broker.log.compaction.clean import CleaningProcesses, CleaningStopped
 from pykafka_broker.log.compaction.cleaner import candidate, make_request
 from pykafka_broker.log.filesystem import FileStat
@@ -64,6 +65,23 @@ def test_a_dirty_log_is_cleaned_in_time_and_only_once(tmp_path: Path) -> None:
     logs.on_deadline(NOW + 2 * BACKOFF)
     assert sorted(file.name for file in tmp_path.glob("logs/t-0/*.log")) == before
     assert logs.next_deadline() != 0
+
+
+def test_many_dirty_logs_are_not_all_looked_at_for_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logs, looked = started(tmp_path), list[str]()
+
+    def counted(key: tuple[str, int], *rest: Any) -> Any:
+        looked.append(key[0])
+        return candidate(key, *rest)
+
+    monkeypatch.setattr(cleaner, "candidate", counted)
+    monkeypatch.setattr(cleaner, "_FOUND_AT_ONCE", 4)
+    filled = [fill(logs, f"t{number}") for number in range(12)]
+    now = NOW + BACKOFF
+    while (due := logs.next_deadline()) is not None and due <= now:
+        logs.on_deadline(now)
+    assert all(len(records(log)) < 40 for log in filled)
+    assert len(looked) < 4 * 12 + 9, "four looks at all, and one at each again"
 
 
 def test_what_was_clean_stays_clean_over_a_restart(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.registry.avro import Reader, _Comparison, parse
+from pykafka_broker.registry.kinds import Effort
 from tests.registry.rest import record
 
 ENUM = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
@@ -74,7 +75,7 @@ def test_a_reason_has_its_path_and_keeps_braces_that_a_name_has() -> None:
 
 def test_very_large_unions_are_compared_by_their_names() -> None:
     branches = [{"type": "fixed", "name": f"F{number}", "size": 1} for number in range(5_000)]
-    comparison = _Comparison()
+    comparison = _Comparison(Effort())
     types = [Reader().read(each) for each in (branches[::-1], branches)]
     assert comparison.compare(types[0], types[1], "") == []
     assert len(comparison._known) == 5_001, "one for each branch, and the union"

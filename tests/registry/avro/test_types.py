@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.registry.avro import Reader, fits
+from pykafka_broker.registry.kinds import Effort
 from tests.registry.rest import record
 
 
@@ -41,4 +42,4 @@ from tests.registry.rest import record
     ],
 )
 def test_a_default_fits_its_type(schema: Any, value: Any, is_one: bool) -> None:
-    assert fits(Reader().read(schema), value) is is_one
+    assert fits(Reader().read(schema), value, Effort()) is is_one

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.registry.json_schema import Comparison, Subschema, parse, target
+from pykafka_broker.registry.kinds import Effort
 from pykafka_broker.registry.problems import InvalidSchema
 
 
@@ -180,8 +181,8 @@ def test_an_alternative_that_fails_leaves_no_verdict_behind(in_order: bool) -> N
 class Forgetful(Comparison):
     """A comparison that keeps no verdict: a pair counts as compatible only while it is under comparison."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, effort: Effort) -> None:
+        super().__init__(effort)
         self._open: list[Any] = []
 
     def compare(self, old: Subschema, new: Subschema, path: str) -> list[str]:
@@ -223,7 +224,7 @@ def test_verdicts_are_those_of_a_comparison_that_keeps_none() -> None:
         old = recursive(random)
         before, after = (parse(json.dumps(each), {}).root for each in (old, changed(random, old)))
         pair = Subschema(before.schema, before), Subschema(after.schema, after)
-        verdicts = {bool(each().compare(*pair, "#/")) for each in (Comparison, Forgetful)}
+        verdicts = {bool(each(Effort(100_000)).compare(*pair, "#/")) for each in (Comparison, Forgetful)}
         assert len(verdicts) == 1, seed
         incompatible += verdicts == {True}
     assert 40 < incompatible < 360
