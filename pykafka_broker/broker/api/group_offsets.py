@@ -144,8 +144,9 @@ def offset_fetch(
     if context.api_version >= _GROUPS_FROM:
         return services.slices.reply(_fetched(services, context, request))
     group = _fetch(services, context, _only_group(request), request)
+    confirmed = _confirmed(services, group.group_id) if _may_be_confirmed(group) else None
     response = _old_response(group, request, context)
-    return when_committed(response, _confirmed(services, group.group_id)) if _may_be_confirmed(group) else response
+    return response if confirmed is None else when_committed(response, confirmed)
 
 
 def _fetched(
