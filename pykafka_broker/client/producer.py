@@ -296,6 +296,7 @@ class Producer:
         self._hurrying += 1
         try:
             await self.send(topic, value, key, headers=headers, partition=partition, on_delivery=report)
+            self._wake.set()  # the record may have joined a batch that lingers
             delivery = await found
         finally:
             self._hurrying -= 1

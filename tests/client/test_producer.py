@@ -231,6 +231,20 @@ def test_what_is_on_its_way_at_an_error_is_told(broker: KafkaBroker, monkeypatch
     assert isinstance(found[0].error, ClientError)
 
 
+def test_a_record_in_a_hurry_takes_along_those_that_linger(broker: KafkaBroker) -> None:
+    found: list[Delivery] = []
+
+    async def work(client: Client) -> None:
+        async with Producer(client, {"linger.ms": "60000"}) as producer:
+            await producer.deliver("hurried", b"first")
+            await producer.send("hurried", b"lingers", on_delivery=found.append)
+            await asyncio.sleep(0.1)  # the sender waits for the end of the linger time
+            assert (await producer.deliver("hurried", b"second")).offset == 2
+
+    run(broker, work)
+    assert [each.offset for each in found] == [1]
+
+
 def test_a_topic_that_is_forbidden_later_fails_alone(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[Delivery] = []
     look = Client.metadata
@@ -243,14 +257,20 @@ def test_a_topic_that_is_forbidden_later_fails_alone(broker: KafkaBroker, monkey
         return answer
 
     async def work(client: Client) -> None:
-        async with Producer(client, {"linger.ms": "200"}) as producer:
+        looked = asyncio.Event()
+
+        def note(delivery: Delivery) -> None:
+            found.append(delivery)
+            looked.set()
+
+        async with Producer(client, {"linger.ms": "60000"}) as producer:
             for topic in ("allowed", "forbidden"):
                 await producer.deliver(topic, b"taken")
             monkeypatch.setattr(Client, "metadata", forbidden)
             for topic in ("allowed", "forbidden"):
                 producer._leaders.forget(topic)
-                await producer.send(topic, b"v", on_delivery=found.append)
-            await asyncio.sleep(0.5)  # the look for leaders comes before the end of the linger time
+                await producer.send(topic, b"v", on_delivery=note)
+            await looked.wait()
             with pytest.raises(KafkaError, match=r"Not authorized to access topics: \[forbidden\]"):
                 await producer.deliver("forbidden", b"v")
             await producer.deliver("allowed", b"v")
