@@ -77,9 +77,9 @@ class PeriodicTasks:
         return min(self._retry_at, self._next_look()) if busy else self._next_look()
 
     def _next_look(self) -> int:
-        due, silent = self._next_balance, self._sessions.next_deadline()
+        due, silent = min(self._next_balance, self._next_sign), self._sessions.next_deadline()
         if silent is not None:
-            due = min(due, silent, self._next_sign)
+            due = min(due, silent)
         return due if self._next_no_op is None else min(due, self._next_no_op)
 
     def on_deadline(self, now: int) -> None:

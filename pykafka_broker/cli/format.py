@@ -28,6 +28,7 @@ from pykafka_broker.cluster.formatting import (
 )
 from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors
 from pykafka_broker.config.extensions import EMULATE
+from pykafka_broker.config.values import java_integer
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.tools import OptionParser
@@ -134,14 +135,16 @@ def _version_mapping(options: argparse.Namespace) -> int:
 def _feature_dependencies(options: argparse.Namespace) -> int:
     levels = _levels(options)
     for text in options.feature:
-        name, equals, number = text.partition("=")
+        name, equals, level = text.partition("=")
         if not equals:
             raise FormatError(
                 f"Invalid feature format: {text}. Expected format: 'feature=version' (e.g. 'group.version=1')"
             )
-        if not number.removeprefix("-").isdecimal():
-            raise FormatError(f"Invalid version format: {number} for feature {name}")
-        for line in levels.feature_dependencies(name, int(number)):
+        try:
+            number = java_integer(level.strip(), bits=15)
+        except ValueError:
+            raise FormatError(f"Invalid version format: {level} for feature {name}") from None
+        for line in levels.feature_dependencies(name, number):
             print(line)
     return 0
 

@@ -238,10 +238,10 @@ class Batches:
             while queue.waiting and queue.waiting[0].created <= before:
                 yield queue.waiting.popleft()
 
-    def pop_all(self) -> Iterator[ProducerBatch]:
-        """Take out all waiting batches."""
-        for queue in self.queues.values():
-            while queue.waiting:
+    def pop_all(self, topic: str | None = None) -> Iterator[ProducerBatch]:
+        """Take out all waiting batches, or those of a topic."""
+        for target, queue in self.queues.items():
+            while queue.waiting and topic in (None, target.topic):
                 yield queue.waiting.popleft()
 
     def next_time(self, now: int) -> int | None:

@@ -555,10 +555,23 @@ class Leaders:
         return self._known[topic]
 
     async def ask(self, topics: Iterable[str], timeout_ms: int | None = None) -> None:
-        """Look up the given topics once. Raises KafkaError for a permanent error."""
+        """Look up the given topics once. Raises KafkaError for the first permanent error."""
+        for error in (await self.look_up(topics, timeout_ms)).values():
+            raise error
+
+    async def look_up(self, topics: Iterable[str], timeout_ms: int | None = None) -> dict[str, KafkaError]:
+        """Look up the given topics once, and return the permanent errors by topic; such topics are not kept."""
         answer = await self._client.metadata(list(topics), timeout_ms=timeout_ms, create=self._create)
+        refused: dict[str, KafkaError] = {}
         for each in answer.topics:
-            self._note(each)
+            name = each.name or ""
+            try:
+                self._note(each)
+            except KafkaError as error:
+                refused[name] = error
+                self._known.pop(name, None)
+                self._until.pop(name, None)
+        return refused
 
     def _note(self, found: MetadataResponseTopic) -> None:
         assert found.name is not None

@@ -237,12 +237,13 @@ class Producer:
             if kind is None:
                 await self.flush()
         finally:
-            for task in (self._sender, self._refreshing, *self._tasks):
-                if task is not None:
-                    task.cancel()
-            await asyncio.gather(self._sender, *self._tasks, return_exceptions=True)
-            for batch in self._batches.pop_all():
-                batch.report(-1, -1, ClientError("The producer was closed before the record was sent"))
+            tasks = [task for task in (self._sender, self._refreshing, *self._tasks) if task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            sent = [batch for queue in self._batches.queues.values() for batch in queue.in_flight]
+            for batch in (*sent, *self._batches.pop_all()):
+                batch.report(-1, -1, ClientError("The producer was closed before the record was delivered"))
 
     # -- records
 
@@ -295,6 +296,7 @@ class Producer:
         self._hurrying += 1
         try:
             await self.send(topic, value, key, headers=headers, partition=partition, on_delivery=report)
+            self._wake.set()  # the record may have joined a batch that lingers
             delivery = await found
         finally:
             self._hurrying -= 1
@@ -474,8 +476,9 @@ class Producer:
             self._renew = True  # a broker would refuse a gap in the sequence numbers
         self._batches.finish(batch, -1, error=error)
 
-    def _fail_all(self, error: ClientError) -> None:
-        for batch in self._batches.pop_all():
+    def _fail_all(self, error: ClientError, topic: str | None = None) -> None:
+        """Fail all waiting batches, or those of a topic."""
+        for batch in self._batches.pop_all(topic):
             self._fail(batch, error)
         self._settled.set()
         self._room.set()
@@ -499,6 +502,7 @@ class Producer:
         topics = self._outdated()
         if topics and self._refreshing is None:
             self._refreshing = asyncio.create_task(self._look(topics))
+            self._refreshing.add_done_callback(self._ended)
 
     def _outdated(self) -> set[str]:
         """Return the topics whose leaders are to be looked up."""
@@ -506,14 +510,19 @@ class Producer:
 
     async def _look(self, topics: Iterable[str]) -> None:
         try:
-            await self._leaders.ask(topics, self.settings.request_timeout_ms)
-        except ClientError as error:
-            if not isinstance(error, TimedOut):
+            try:
+                refused = await self._leaders.look_up(topics, self.settings.request_timeout_ms)
+            except TimedOut:
+                refused = {}
+            except ClientError as error:
+                refused = {}
                 self._fail_all(error)
-        finally:
+            for topic, refusal in refused.items():
+                self._fail_all(refusal, topic)
             if self._outdated():
                 await self._backoff.pause()
             else:
                 self._backoff.reset()
+        finally:
             self._refreshing = None
             self._wake.set()

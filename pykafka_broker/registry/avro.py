@@ -620,7 +620,8 @@ def _decimal(plain: bytes, kind: Type) -> str:
     scale = kind.properties.get("scale", 0)
     if type(scale) is not int or len(plain) > 1 << 10:
         raise ValueError
-    return str(Decimal(int.from_bytes(plain, "big", signed=True)).scaleb(-scale))
+    # from text, which keeps every digit: arithmetic, `scaleb` too, rounds to 28 digits
+    return str(Decimal(f"{int.from_bytes(plain, 'big', signed=True)}E{-scale}"))
 
 
 def _since_epoch(unit: str, local: bool) -> Callable[[int, Type], str]:
@@ -629,7 +630,13 @@ def _since_epoch(unit: str, local: bool) -> Callable[[int, Type], str]:
 
 
 def _since_midnight(unit: str) -> Callable[[int, Type], str]:
-    return lambda plain, kind: str((_EPOCH + timedelta(**{unit: plain})).time())
+    def told(plain: int, kind: Type) -> str:
+        at = _EPOCH + timedelta(**{unit: plain})
+        if at.date() != _EPOCH.date():
+            raise ValueError
+        return str(at.time())
+
+    return told
 
 
 _LOGICAL: dict[tuple[str, Any], Callable[[Any, Type], str]] = {

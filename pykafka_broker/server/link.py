@@ -6,7 +6,8 @@ time, those behind it can't come either, so the connection is closed, as Kafka's
 
 A link connects when there is something to send. When the connection is lost, requests that had left fail (the caller
 knows whether to repeat them); requests that still wait stay, within their time, for the next connection, which is tried
-after a pause that grows with each failure. With settings that are not `patient` they fail with the attempt.
+after a pause that grows with each failure. With settings that are not `patient` they fail with the attempt, but not
+where the link itself ends a connection to log in anew.
 
 `LinkPeers` are the links of a node in a cluster, for machines that know no sockets (`peers.py`). A test may cut a node
 off from others; each node does so for the connections that it makes itself.
@@ -331,7 +332,7 @@ class Link:
     def _go_on(self) -> None:
         """Advance the waiting requests as far as the state allows."""
         if self.state is LinkState.READY:
-            if self._renew_at is None or self._clock.now < self._renew_at:
+            if not self._must_log_in_anew():
                 self._send_waiting()
             elif not self._in_flight:
                 self._drop("it is time to log in anew")
@@ -340,6 +341,10 @@ class Link:
                 self._arm(self._not_before)
             else:
                 self._connect()
+
+    def _must_log_in_anew(self) -> bool:
+        """Return whether the connection's login is about to end: the next connection has a login of its own."""
+        return self._renew_at is not None and self._clock.now >= self._renew_at
 
     def _connect(self) -> None:
         self._enter(LinkState.DIALLING)
@@ -361,7 +366,6 @@ class Link:
             return
         self._wire = _Wire(self, self._turns, transport, self._settings.max_response_bytes)
         self._greeting = Greeting()
-        self._renew_at = None
         if hasattr(transport, "on_established"):
             transport.on_established = self._secured
         else:
@@ -401,7 +405,8 @@ class Link:
             self.peer,
             why,
         )
-        if not self._settings.patient:
+        relogin, self._renew_at = self._must_log_in_anew(), None
+        if not (self._settings.patient or relogin):
             waiting = list(self._waiting)
             self._waiting.clear()
             self._fail(waiting, LinkTimeout(f"no connection to {self.peer}: {why}", False, ended_by))

@@ -113,13 +113,24 @@ class Flow:
             wants("")
 
     def wants_topic(self, name: str) -> bool:
-        if name.split(self.separator)[-1] == "heartbeats":  # also another mirror's heartbeats
-            return self.is_on("heartbeats.replication.enabled", True)
+        if self._has_heartbeats(name) and self.is_on("heartbeats.replication.enabled", True):
+            return True
         return self._wants("topics", "topics.exclude", _TOPICS_EXCLUDED, name)
 
     def mirrors(self, name: str) -> bool:
-        """Return whether a topic is mirrored: wanted, and not from the target."""
-        return self.wants_topic(name) and not self.is_cycle(name)
+        """Return whether a topic is mirrored: wanted, not internal, and not from the target."""
+        return self.wants_topic(name) and not self._is_internal(name) and not self.is_cycle(name)
+
+    def _has_heartbeats(self, name: str) -> bool:
+        """Return whether a topic has heartbeats, of this mirror or of another."""
+        return name.split(self.separator)[-1] == "heartbeats"
+
+    def _is_internal(self, name: str) -> bool:
+        """Return whether a topic is Kafka's own or a mirror's, and never mirrored (Kafka: ReplicationPolicy)."""
+        internal = f"{self.separator}internal"
+        if name.startswith("mm2") and name.endswith(internal):
+            return True
+        return name.startswith(("__", ".")) or name.endswith(f"{self.separator}checkpoints{internal}")
 
     def wants_group(self, name: str) -> bool:
         return self._wants("groups", "groups.exclude", _GROUPS_EXCLUDED, name)
@@ -145,6 +156,10 @@ class Flow:
         return f"mm2-offset-syncs{self.separator}{other}{self.separator}internal"
 
     @property
+    def checkpoints_topic(self) -> str:
+        return f"{self.source}{self.separator}checkpoints{self.separator}internal"
+
+    @property
     def separator(self) -> str:
         return self.get("replication.policy.separator", ".")
 
@@ -154,13 +169,13 @@ class Flow:
 
     def remote(self, topic: str) -> str:
         """Return the target's name for a topic of the source."""
-        if self.keeps_names and topic.split(self.separator)[-1] != "heartbeats":
+        if self.keeps_names and not self._has_heartbeats(topic):
             return topic
         return f"{self.source}{self.separator}{topic}"
 
     def is_cycle(self, topic: str) -> bool:
         """Return whether the records of a topic have come from the target."""
-        if self.keeps_names and topic.split(self.separator)[-1] != "heartbeats":
+        if self.keeps_names and not self._has_heartbeats(topic):
             return False
         return self.target in topic.split(self.separator)[:-1]
 
@@ -490,11 +505,11 @@ async def checkpoints(mirror: Mirror) -> list[Checkpoint]:
         if not mirror.flow.wants_group(group.group_id):
             continue
         there = await committed_offsets(mirror.source, group.group_id, lenient=True)
-        for (topic, partition), (offset, _, _) in there.items():
+        for (topic, partition), (offset, _, metadata) in there.items():
             downstream = translated(offset, mirror.syncs.get(TopicPartition(topic, partition), []))
             if downstream is not None:
                 remote = mirror.flow.remote(topic)
-                found.append(Checkpoint(group.group_id, remote, partition, offset, downstream))
+                found.append(Checkpoint(group.group_id, remote, partition, offset, downstream, metadata))
     return found
 
 
@@ -503,11 +518,10 @@ Told = dict[tuple[str, str, int], Checkpoint]  # the last checkpoint of each gro
 
 async def write_checkpoints(mirror: Mirror, producer: Producer, told: Told) -> Told:
     """Write and return new checkpoints, and add each checkpoint to `told`. Raises ClientError."""
-    topic = f"{mirror.flow.source}{mirror.flow.separator}checkpoints.internal"
     fresh = [each for each in await checkpoints(mirror) if told.get(each[:3]) != each]
     for each in fresh:
         key, value = checkpoint(each)
-        await producer.send(topic, value, key, partition=0)
+        await producer.send(mirror.flow.checkpoints_topic, value, key, partition=0)
     await producer.flush()
     new = {each[:3]: each for each in fresh}
     told |= new
@@ -522,7 +536,10 @@ async def sync_groups(mirror: Mirror, told: Told) -> None:
 
 async def _commit(client: Client, group: str, points: list[Checkpoint]) -> None:
     there = await committed_offsets(client, group, lenient=True)
-    ahead = {TopicPartition(each.topic, each.partition): Committed(each.downstream) for each in points}
+    ahead = {
+        TopicPartition(each.topic, each.partition): Committed(each.downstream, metadata=each.metadata)
+        for each in points
+    }
     ahead = {each: point for each, point in ahead.items() if each not in there or there[each].offset < point.offset}
     try:
         if ahead:
@@ -645,9 +662,8 @@ async def _duties(mirror: Mirror, producer: Producer) -> list[Duty]:
     if flow.is_on("emit.heartbeats.enabled", True):
         found.append(await _heartbeats(flow, mirror.target, producer))
     if flow.is_on("emit.checkpoints.enabled", True):
-        topic = f"{flow.source}{flow.separator}checkpoints.internal"
         factor = flow.number("checkpoints.topic.replication.factor", 3)
-        await ensure_topic(mirror.target, topic, 1, factor, {"cleanup.policy": "compact"})
+        await ensure_topic(mirror.target, flow.checkpoints_topic, 1, factor, {"cleanup.policy": "compact"})
         told: Told = {}
         syncs = flow.is_on("sync.group.offsets.enabled", False)
 

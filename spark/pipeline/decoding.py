@@ -164,6 +164,7 @@ class AvroShape:
         self.is_recursive = False
         self._names = names
         self._within: list[str] = []
+        self._known: dict[str, bool] = {}  # what was found of named types: a type may be named again and again
 
     def look_at(self, schema: Any) -> bool:
         """Return whether each value of a parsed type takes at least a byte.
@@ -175,10 +176,16 @@ class AvroShape:
             for each in schema:
                 self.look_at(each)
             return True
-        if schema in self._within if isinstance(schema, str) else False:
+        if not isinstance(schema, str):
+            return self._look_into(schema)
+        if schema in self._within:
             self.is_recursive = True
             return True
-        found = self._names.get(schema, {"type": schema}) if isinstance(schema, str) else schema
+        if schema not in self._known:
+            self._known[schema] = self._look_into(self._names.get(schema, {"type": schema}))
+        return self._known[schema]
+
+    def _look_into(self, found: dict[str, Any]) -> bool:
         kind = found["type"]
         if kind == "array" and not self.look_at(found["items"]):
             raise ValueError("items without bytes")

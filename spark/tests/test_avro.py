@@ -203,6 +203,16 @@ def test_no_value_ends_the_process(url: str) -> None:
     assert decoding.text_of(framed(harmless, b"\x04\0\0\0"), address, "AVRO") == ("[null, null]", None)
 
 
+def test_types_that_are_named_again_and_again_are_looked_at_once() -> None:
+    """Forty records, each with two fields of the next one's type: there are 2**40 ways to the last."""
+    schema: Any = "int"
+    for number in range(40):
+        again = schema if isinstance(schema, str) else schema["name"]
+        fields = [{"name": "a", "type": schema}, {"name": "b", "type": again}]
+        schema = {"type": "record", "name": f"R{number}", "fields": fields}
+    assert callable(decoding.avro_reader(registry.RegisteredSchema("AVRO", json.dumps(schema), {})))
+
+
 def test_a_registry_with_a_certificate_of_an_own_authority(
     settings: Settings, make_context: Any, make_topic: Any, put: Any, url: str, tmp_path: Path
 ) -> None:

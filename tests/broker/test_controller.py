@@ -114,6 +114,16 @@ def test_a_controller_that_was_stopped_itself_gives_everybody_time(node: Control
     assert [node.image.brokers[each].fenced for each in (1, 2)] == [False, True]
 
 
+def test_a_controller_that_was_without_brokers_has_not_stood_still(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = ControllerNode(tmp_path, metadata_max_idle_interval_ms="0")
+    let_pass(node, NOW + 60_000)
+    node.join(1, 2)
+    let_pass(node, NOW + 61_000)
+    assert "was not running" not in caplog.text
+
+
 @pytest.mark.parametrize("idle", ["0", "500", "60000"])
 def test_a_freeze_that_is_hardly_longer_than_a_session_fences_nobody(tmp_path: Path, idle: str) -> None:
     """A freeze hardly longer than a session fences nobody, however seldom the controller writes something."""

@@ -56,6 +56,18 @@ def test_wrong_options_are_exit_code_1(capsys: pytest.CaptureFixture[str]) -> No
     assert end.value.code == 1
 
 
+@pytest.mark.parametrize("level", [" 25", "+25", "025"])
+def test_a_level_is_a_short_of_java(level: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["feature-dependencies", "-f", f"metadata.version={level}"]) == 0
+    assert capsys.readouterr().out == "metadata.version=25 (4.0-IV3) has no dependencies.\n"
+
+
+@pytest.mark.parametrize("level", ["70000", "25=3", "", "9" * 5000])
+def test_what_is_no_short_of_java_is_no_level(level: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["feature-dependencies", "-f", f"metadata.version={level}"]) == 1
+    assert capsys.readouterr().err == f"Invalid version format: {level} for feature metadata.version\n"
+
+
 def test_ids_and_features(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["random-uuid"]) == 0
     assert len(capsys.readouterr().out.strip()) == 22

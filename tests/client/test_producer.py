@@ -209,6 +209,76 @@ def test_what_is_left_at_an_error_is_told(broker: KafkaBroker) -> None:
     assert isinstance(found[0].error, ClientError)
 
 
+def test_what_is_on_its_way_at_an_error_is_told(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Delivery] = []
+
+    async def work(client: Client) -> None:
+        sent = asyncio.Event()
+
+        async def never(*rest: Any, **options: Any) -> Any:
+            sent.set()
+            await asyncio.Event().wait()
+
+        with pytest.raises(ZeroDivisionError):  # noqa: PT012
+            async with Producer(client) as producer:
+                await producer.deliver("on-its-way", b"taken")
+                monkeypatch.setattr(client, "ask_once", never)
+                await producer.send("on-its-way", b"v", on_delivery=found.append)
+                await sent.wait()
+                raise ZeroDivisionError
+
+    run(broker, work)
+    assert isinstance(found[0].error, ClientError)
+
+
+def test_a_record_in_a_hurry_takes_along_those_that_linger(broker: KafkaBroker) -> None:
+    found: list[Delivery] = []
+
+    async def work(client: Client) -> None:
+        async with Producer(client, {"linger.ms": "60000"}) as producer:
+            await producer.deliver("hurried", b"first")
+            await producer.send("hurried", b"lingers", on_delivery=found.append)
+            await asyncio.sleep(0.1)  # the sender waits for the end of the linger time
+            assert (await producer.deliver("hurried", b"second")).offset == 2
+
+    run(broker, work)
+    assert [each.offset for each in found] == [1]
+
+
+def test_a_topic_that_is_forbidden_later_fails_alone(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Delivery] = []
+    look = Client.metadata
+
+    async def forbidden(self: Client, topics: list[str] | None, **options: Any) -> Any:
+        answer = await look(self, topics, **options)
+        for each in answer.topics:
+            if each.name == "forbidden":
+                each.error_code, each.partitions = ErrorCode.TOPIC_AUTHORIZATION_FAILED, []
+        return answer
+
+    async def work(client: Client) -> None:
+        looked = asyncio.Event()
+
+        def note(delivery: Delivery) -> None:
+            found.append(delivery)
+            looked.set()
+
+        async with Producer(client, {"linger.ms": "60000"}) as producer:
+            for topic in ("allowed", "forbidden"):
+                await producer.deliver(topic, b"taken")
+            monkeypatch.setattr(Client, "metadata", forbidden)
+            for topic in ("allowed", "forbidden"):
+                producer._leaders.forget(topic)
+                await producer.send(topic, b"v", on_delivery=note)
+            await looked.wait()
+            with pytest.raises(KafkaError, match=r"Not authorized to access topics: \[forbidden\]"):
+                await producer.deliver("forbidden", b"v")
+            await producer.deliver("allowed", b"v")
+
+    run(broker, work)
+    assert [(each.topic, each.error is None) for each in found] == [("forbidden", False), ("allowed", True)]
+
+
 def test_a_batch_that_is_refused_again_and_again_is_sent_with_growing_pauses(
     broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,11 +46,14 @@ def settings(broker: KafkaBroker, mechanism: str | None = None, password: str = 
 
 
 @asynccontextmanager
-async def linked(broker: KafkaBroker, config: dict[str, str], host: str = "127.0.0.1") -> AsyncIterator[Link]:
+async def linked(
+    broker: KafkaBroker, config: dict[str, str], host: str = "127.0.0.1", *, patient: bool = True
+) -> AsyncIterator[Link]:
     (listener,) = broker.listeners
     turns = EventLoop(asyncio.get_running_loop(), SystemClock())
     peer = LinkPeers(turns, BrokerConfig(config)).open(Address(host, broker.port, listener), "me")
     assert isinstance(peer, Link)
+    peer._settings = peer._settings._replace(patient=patient)
     try:
         yield peer
     finally:
@@ -184,12 +187,13 @@ def test_a_login_that_has_failed_is_told_and_one_that_comes_too_late_is_passed_o
         run(scenario)
 
 
-def test_a_login_is_made_anew_before_it_ends() -> None:
-    config = {"connections.max.reauth.ms": "400"}
+@pytest.mark.parametrize("patient", [True, False])
+def test_a_login_is_made_anew_before_it_ends(patient: bool) -> None:
+    config = {"connections.max.reauth.ms": "1000"}
     with KafkaBroker(config, security="sasl_plaintext", users=PASSWORDS, mechanisms=["PLAIN"]) as broker:
 
         async def scenario() -> None:
-            async with linked(broker, settings(broker, "PLAIN")) as link:
+            async with linked(broker, settings(broker, "PLAIN"), patient=patient) as link:
                 states: list[LinkState] = []
                 for _ in range(40):
                     await link.ask(MetadataRequest(topics=[]), LATER_MS)

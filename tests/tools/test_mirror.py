@@ -80,11 +80,16 @@ def noted(target: KafkaBroker, syncs_at: KafkaBroker) -> bool:
     return all(any("mirrored" in str(each.key) for each in broker.records(topic)) for broker, topic in kept)
 
 
-def offset(broker: KafkaBroker, topic: str) -> int:
+def committed(broker: KafkaBroker, topic: str) -> tuple[int, str | None]:
+    """Return the committed offset of a partition, and the metadata that was committed with the offset."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "readers"})
     (found,) = consumer.committed([TopicPartition(topic, 1)], 10)
     consumer.close()
-    return int(found.offset)
+    return int(found.offset), found.metadata
+
+
+def offset(broker: KafkaBroker, topic: str) -> int:
+    return committed(broker, topic)[0]
 
 
 def test_records_configs_and_group_offsets_go_over_and_a_restart_goes_on(tmp_path: Path) -> None:
@@ -102,9 +107,9 @@ def test_records_configs_and_group_offsets_go_over_and_a_restart_goes_on(tmp_pat
                 (b"three", 1002, [("h", b"1")]),
             ]
             reader = Consumer({"bootstrap.servers": source.bootstrap_servers, "group.id": "readers"})
-            reader.commit(offsets=[TopicPartition("mirrored", 1, 2)], asynchronous=False)
+            reader.commit(offsets=[TopicPartition("mirrored", 1, 2, "read by hand")], asynchronous=False)
             reader.close()
-            until(lambda: offset(target, "from.mirrored") == 2)
+            until(lambda: committed(target, "from.mirrored") == (2, "read by hand"))
             until(lambda: noted(target, source))
         resource = ConfigResource(ResourceType.TOPIC, "from.mirrored")
         assert there.describe_configs([resource])[resource].result(10)["retention.ms"].value == "7654321"
@@ -249,10 +254,32 @@ def test_heartbeats_of_others_go_on_whatever_topics_are_wanted() -> None:
         "heartbeats",
         "C.heartbeats",
     ]
-    assert not Flow("A", "B", {"heartbeats.replication.enabled": "false"}).mirrors("heartbeats")
+    # Kafka docs: "If set to false, heartbeats topics will only be replicated if the topic filter allows."
+    assert not Flow("A", "B", {"heartbeats.replication.enabled": "false", "topics": "orders"}).mirrors("heartbeats")
+    assert Flow("A", "B", {"heartbeats.replication.enabled": "false"}).mirrors("heartbeats")
     identity = {"replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"}
     assert Flow("A", "B", identity).remote("orders") == "orders"
     assert Flow("A", "B", identity).remote("heartbeats") == "A.heartbeats"
+
+
+@pytest.mark.parametrize("separator", [".", "-"])
+def test_internal_topics_are_never_mirrored(separator: str) -> None:
+    every = Flow("B", "C", {"topics": ".*", "topics.exclude": "", "replication.policy.separator": separator})
+    internal = [
+        each.replace(":", separator)
+        for each in ("mm2-offsets:B:internal", "mm2-offset-syncs:C:internal", "A:checkpoints:internal")
+    ]
+    assert every.checkpoints_topic == f"B{separator}checkpoints{separator}internal"
+    names = [
+        *internal,
+        every.checkpoints_topic,
+        "__consumer_offsets",
+        ".hidden",
+        "internal",
+        "mm2",
+        "A:x".replace(":", separator),
+    ]
+    assert [name for name in names if every.mirrors(name)] == ["internal", "mm2", f"A{separator}x"]
 
 
 def test_what_is_not_mirrored_back_has_heartbeats_all_the_same() -> None:

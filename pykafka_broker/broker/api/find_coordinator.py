@@ -33,7 +33,8 @@ _KINDS: dict[int, tuple[str, AclOperation, AclResourceType]] = {
 }
 _BATCHED_FROM = 4
 _SHARE_FROM = 6
-_SHARE_KEY = re.compile(r"(.*):([A-Za-z0-9_-]{22})(?:==)?:([+-]?\d+)", re.DOTALL)  # a group's id may have colons
+# A group's id may have colons, and a number zeros at its beginning.
+_SHARE_KEY = re.compile(r"(.*):([A-Za-z0-9_-]{22})(?:==)?:([+-]?)0*(\d{1,10})", re.DOTALL)
 _MAX_PARTITION = 2**31 - 1
 # Messages of errors in versions that ask for one coordinator.
 _MESSAGES = {refused.code: refused.message or "" for refused in (denial(kind[2]) for kind in _KINDS.values())}
@@ -91,7 +92,7 @@ def _share_key(key: str) -> str | None:
     found = _SHARE_KEY.fullmatch(key)
     if found is None:
         return None
-    group_id, topic_id, partition = found[1], found[2], int(found[3])
+    group_id, topic_id, partition = found[1], found[2], int(found[3] + found[4])
     if not group_id.strip() or not -_MAX_PARTITION - 1 <= partition <= _MAX_PARTITION:
         return None
     return f"{group_id}:{topic_id}:{partition}"

@@ -14,6 +14,7 @@ answers without it count as refusals. The only reader is in another layer (`brok
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Sequence
 from functools import partial
@@ -174,7 +175,8 @@ class FollowedLog(MetadataLog):
         outlived, self.snapshots = self.snapshots, [snapshot]
         for each in outlived:
             if each.path != path:
-                self._fs.remove(each.path)
+                with contextlib.suppress(OSError):  # the next start tries again
+                    self._fs.remove(each.path)
 
     # -- what is committed
 
@@ -495,7 +497,6 @@ class Observer:
             elif answer.error is not ErrorCode.NONE:
                 self._refused(connection, answer)
             elif answer.epoch == self._log.epoch and asked_at == self._log.log.log_end_offset:
-                connection.failures = connection.not_before = 0
                 self._follow(connection, answer)
         self._send_due()
 
@@ -560,11 +561,11 @@ class Observer:
         try:
             if answer.snapshot is not None:
                 self._download = Download(*answer.snapshot)
-                return
-            if answer.diverging is not None:
+            elif answer.diverging is not None:
                 log.truncate_to(*answer.diverging)
             elif answer.records:
                 log.log.append_fetched(answer.records, self._clock.wall, leader_epoch=answer.epoch)
+            connection.failures = connection.not_before = 0
         except (MetadataError, DamagedLog) as error:
             self._follower.on_refusal(str(error))
             self._pause(connection)
@@ -574,7 +575,7 @@ class Observer:
             logger.log(level, "records fetched from offset %d of the metadata log on: %s", offset, error)
             self._trouble_at = offset
             self._pause(connection)
-        if log.raise_high_watermark(answer.high_watermark):
+        if answer.snapshot is None and log.raise_high_watermark(answer.high_watermark):
             self._follower.on_progress()
 
     def _on_snapshot_part(self, connection: _Connection, download: Download, reply: Message | LinkError) -> None:

@@ -14,13 +14,14 @@ from pykafka_broker.config import ConfigError
 from pykafka_broker.security.listener_settings import ListenerSettings
 
 _FLAGS = ("REQUIRED", "REQUISITE", "SUFFICIENT", "OPTIONAL")
+# As for Java, a single slash begins a comment too, and a quoted text ends with its line at the latest.
 _TOKEN = re.compile(
     r"""
-    (?P<blank>\s+|//[^\r\n]*|/\*.*?\*/)
-    |"(?P<quoted>(?:[^"\\\r\n]|\\.)*)"
-    |'(?P<single>(?:[^'\\\r\n]|\\.)*)'
-    |(?P<number>-?(?:\d+\.?\d*|\.\d+))
-    |(?P<word>[A-Za-z_$\x80-\U0010ffff][\w.$\-\x80-\U0010ffff]*)
+    (?P<blank>[\x00-\x20]+|/\*.*?(?:\*/|\Z)|/[^\r\n]*)
+    |"(?P<quoted>(?:[^"\\\r\n]|\\.)*)"?
+    |'(?P<single>(?:[^'\\\r\n]|\\.)*)'?
+    |(?P<number>-?(?:[0-9]+\.?[0-9]*|\.[0-9]+))
+    |(?P<word>[A-Za-z_$\xa0-\U0010ffff][A-Za-z0-9_.$\-\xa0-\U0010ffff]*)
     |(?P<sign>.)
     """,
     re.VERBOSE | re.DOTALL,
@@ -72,7 +73,7 @@ def _module(tokens: list[tuple[str, bool]]) -> LoginModule:
     while tokens and tokens[-1] != (";", False):
         key, is_text = tokens.pop()
         if len(tokens) < 2 or tokens.pop() != ("=", False) or not tokens[-1][1]:
-            raise ValueError(f"Value not specified for key '{key if is_text else None}' in JAAS config")
+            raise ValueError(f"Value not specified for key '{key if is_text else 'null'}' in JAAS config")
         value, _ = tokens.pop()
         if is_text:  # a number or a sign is no name to Kafka, and no error
             options[key] = value

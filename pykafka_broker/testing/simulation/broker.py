@@ -197,11 +197,11 @@ def _at_once() -> Begun:
 
 
 class SimulatedBroker(AsyncKafkaBroker):
-    """A broker, or the controller, of a `SimulatedCluster`: an `AsyncKafkaBroker` without a process. What acts at once
-    may be awaited as well, for the end of it.
+    """A broker, or the controller, of a `SimulatedCluster`: an `AsyncKafkaBroker` without a process.
+
+    What acts at once may be awaited as well, for the end of it. serves: tells whether clients may connect.
     """
 
-    # serves: tells whether clients may connect.
     def __init__(
         self,
         node: SimNode,

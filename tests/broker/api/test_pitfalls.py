@@ -152,6 +152,14 @@ def joined(node: RealBroker, group_id: str = "g") -> str:
     return member_id
 
 
+def test_the_number_of_a_share_partition_may_have_any_length(node: RealBroker) -> None:
+    """FindCoordinator of share partitions reads the number as Java's parseInt does."""
+    key = "g:{}:{}".format("A" * 22, "{}").format
+    for number, refused in (("0" * 5000 + "1", False), ("+1", False), ("1" * 5000, True), ("4294967296", True)):
+        answer = node.call(FindCoordinatorRequest(key_type=2, coordinator_keys=[key(number)]), 6)
+        assert (answer.coordinators[0].error_code == ErrorCode.INVALID_REQUEST) == refused, number[-10:]
+
+
 # -- answers that make Java's admin client throw
 
 

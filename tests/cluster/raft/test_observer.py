@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from pykafka_broker.cluster.records import MetadataError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
 from pykafka_broker.records.header import MAGIC_OFFSET
+from tests.broker.api.real_broker import UnsyncedFileSystem
 from tests.cluster.raft.quorum import CLUSTER_ID, NOW, ObservedQuorum, feature
 
 ONE = "127.0.0.1:9001"
@@ -168,6 +170,28 @@ def test_a_snapshot_replaces_what_was_known(quorum: ObservedQuorum) -> None:
     assert (quorum.snapshots, quorum.image.features, len(quorum.log.snapshots)) == (1, {"f": 2}, 1)
 
 
+def test_a_snapshot_counts_though_the_disk_keeps_an_older_one(
+    quorum: ObservedQuorum, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remove = UnsyncedFileSystem.remove
+
+    def refuse(self: UnsyncedFileSystem, path: str) -> None:
+        if path.endswith(".checkpoint"):
+            raise OSError(errno.EIO, "the disk fails", path)
+        remove(self, path)
+
+    quorum.start()
+    for level in (1, 2):
+        quorum.leader.append(feature(level))
+        quorum.leader.take_snapshot(feature(level))
+        quorum.run(20)
+        monkeypatch.setattr(UnsyncedFileSystem, "remove", refuse)
+    assert (quorum.snapshots, quorum.image.features) == (2, {"f": 2})
+    monkeypatch.undo()
+    quorum.restart()
+    assert (quorum.image.features, len(quorum.log.snapshots)) == ({"f": 2}, 1)
+
+
 def test_a_damaged_snapshot_is_fetched_again(quorum: ObservedQuorum) -> None:
     quorum.leader.append(feature(2))
     quorum.leader.take_snapshot(feature(2))
@@ -196,6 +220,20 @@ def test_a_damaged_batch_is_fetched_again_and_told_of_once(
     quorum.leader.batches[-1] = base, epoch, data
     quorum.run()
     assert quorum.image.features == {"f": 2}
+
+
+def test_the_pauses_before_a_damaged_batch_grow(quorum: ObservedQuorum) -> None:
+    quorum.start()
+    quorum.run()
+    quorum.leader.append(feature(2))
+    base, epoch, data = quorum.leader.batches[-1]
+    quorum.leader.batches[-1] = base, epoch, data[:-1] + b"x"
+    began, pauses = quorum.clock.now, []
+    for _ in range(14):
+        quorum.run(1)
+        pauses.append(quorum.clock.now - began)
+        began = quorum.clock.now
+    assert [each for each in pauses if each] == [*range(20, 200, 20), 200, 200, 200, 200]
 
 
 def test_a_header_that_the_disk_has_broken_is_told(quorum: ObservedQuorum) -> None:

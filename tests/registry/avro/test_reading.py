@@ -79,6 +79,11 @@ def test_every_type_comes_as_it_was_written() -> None:
             "1969-12-31 23:59:00",
         ),
         ({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}, Decimal("-12.30"), "-12.30"),
+        (
+            {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 2},
+            Decimal("123456789012345678901234567890123456.78"),
+            "123456789012345678901234567890123456.78",
+        ),
     ],
 )
 def test_a_logical_type_is_told_as_text(schema: Any, value: Any, told: str) -> None:
@@ -88,6 +93,11 @@ def test_a_logical_type_is_told_as_text(schema: Any, value: Any, told: str) -> N
 @pytest.mark.parametrize("number", [2**62, -(2**62)])
 def test_a_time_that_no_calendar_has_stays_a_number(number: int) -> None:
     assert read({"type": "long", "logicalType": "timestamp-millis"}, written("long", number)) == number
+
+
+@pytest.mark.parametrize("number", [-1, 86_400_000])
+def test_a_time_that_no_day_has_stays_a_number(number: int) -> None:
+    assert read({"type": "int", "logicalType": "time-millis"}, written("int", number)) == number
 
 
 def test_blocks_may_say_how_long_they_are() -> None:

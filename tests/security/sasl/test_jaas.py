@@ -33,6 +33,12 @@ def test_a_line_has_a_class_a_flag_and_options() -> None:
         ('user_a-b.c="x"', {"user_a-b.c": "x"}),
         ('a="1" a="2"', {"a": "2"}),
         ('a="1" 2="b" ,="c"', {"a": "1"}),
+        # as Java's StreamTokenizer reads them
+        ("a=b / who\n c=d", {"a": "b", "c": "d"}),
+        ("a=/etc/kafka.keytab\n b", {"a": "b"}),
+        ('a="x;\n b=c', {"a": "x;", "b": "c"}),
+        ("a=\x01b\x00", {"a": "b"}),
+        ("a=\u0663", {"a": "\u0663"}),
     ],
 )
 def test_options_are_words_or_quoted(text: str, expected: dict[str, str]) -> None:
@@ -51,7 +57,10 @@ def test_options_are_words_or_quoted(text: str, expected: dict[str, str]) -> Non
         ("M required a;", "Value not specified for key 'a'"),
         ("M required a=1;", "Value not specified for key 'a'"),
         ("M required a=-1;", "Value not specified for key 'a'"),
-        ('M required ="hidden";', "Value not specified for key 'None'"),
+        ('M required ="hidden";', "Value not specified for key 'null'"),
+        ('M required a=\x85"hidden";', "Value not specified for key 'a'"),
+        ("M required a=/hidden b=c;", "Value not specified for key 'a'"),
+        ("M required a=b /* hidden;", "not terminated by semi-colon"),
     ],
 )
 def test_what_is_wrong_is_told_without_a_value(text: str, message: str) -> None:
