@@ -17,6 +17,7 @@ from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.control.schema import meant
 from pykafka_broker.errors import counted
 from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic
+from pykafka_broker.testing.arguments import check_count
 from pykafka_broker.testing.cluster_nodes import WAIT_S, ClusterTraffic
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import names_to_keep
@@ -26,7 +27,6 @@ from pykafka_broker.testing.data import (
     RecordsDiffer,
     Step,
     WaitTimeout,
-    check_count,
     poll,
     wait,
 )

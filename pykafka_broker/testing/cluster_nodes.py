@@ -31,9 +31,10 @@ from pykafka_broker.testing.answers import (
     SeenRequest,
     Topic,
 )
+from pykafka_broker.testing.arguments import check_count
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import BrokerClock, Controlled
-from pykafka_broker.testing.data import BrokerError, NotReached, Step, WaitTimeout, all_at_once, check_count, poll
+from pykafka_broker.testing.data import BrokerError, Handle, NotReached, Step, WaitTimeout, all_at_once, poll
 from pykafka_broker.testing.history import History, late, rows_of_file
 from pykafka_broker.testing.traffic import Fault, Faults
 
@@ -392,8 +393,12 @@ class ClusterClock(BrokerClock):
     """
 
     def __init__(self, cluster: ClusterNodes) -> None:
-        super().__init__(cluster.control)
         self._cluster = cluster
+
+    @property
+    def control(self) -> ControlClient:
+        """The control API of a running broker."""
+        return self._cluster.control
 
     def __repr__(self) -> str:
         return f"<Clock of {self._cluster!r}>"
@@ -444,12 +449,24 @@ class ClusterClock(BrokerClock):
                 self._cluster._wait_for_running(topic["name"], index)
 
 
+def _only_control(of_each: Mapping[int, Handle]) -> ControlClient:
+    """Return the control API of a part of one broker. Raises BrokerError for a part of several brokers."""
+    if len(of_each) > 1:
+        raise BrokerError(f"each broker has a control API of its own: cluster.broker({min(of_each)}).control")
+    return next(iter(of_each.values())).control
+
+
 class ClusterFault(Fault):
     """A fault on several brokers; hits are added up."""
 
     def __init__(self, faults: Mapping[int, Fault]) -> None:
         self._faults = dict(faults)
         self.id = next(iter(self._faults.values())).id
+
+    @property
+    def control(self) -> ControlClient:
+        """The control API of the broker. Raises BrokerError for a fault on several brokers."""
+        return _only_control(self._faults)
 
     def __repr__(self) -> str:
         return f"<Fault of brokers {', '.join(map(str, self._faults))}>"
@@ -500,6 +517,11 @@ class ClusterFaults(Faults):
         self._nodes = dict(nodes)
         self._handles = handles
 
+    @property
+    def control(self) -> ControlClient:
+        """The control API of the broker. Raises BrokerError for the faults of several brokers."""
+        return _only_control(self._nodes)
+
     def on(self, broker_id: int) -> ClusterFaults:
         """Return the faults of a single broker: `cluster.faults.on(2).add(api="Fetch", delay_ms=100)`."""
         if broker_id not in self._nodes:
@@ -546,6 +568,11 @@ class ClusterHistory(History):
 
     def __init__(self, nodes: Mapping[int, KafkaBroker]) -> None:
         self._nodes = dict(nodes)
+
+    @property
+    def control(self) -> ControlClient:
+        """The control API of the broker. Raises BrokerError for the history of several brokers."""
+        return _only_control(self._nodes)
 
     def start(self, most_bytes: int | None = None) -> None:
         """Write down from now on what clients do, on all brokers."""

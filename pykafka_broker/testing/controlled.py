@@ -30,16 +30,16 @@ class BrokerClock(BrokerPart):
     """The broker's clock. Everything timed in the broker follows the clock."""
 
     def __repr__(self) -> str:
-        return f"<Clock of {self._control.url}>"
+        return f"<Clock of {self.control.url}>"
 
     def now(self) -> int:
         """Return the timestamp of a record written now, in epoch milliseconds."""
-        return int(self._control.call("GET", "/clock")["now_ms"])
+        return int(self.control.call("GET", "/clock")["now_ms"])
 
     @property
     def frozen(self) -> bool:
         """Whether the clock stands."""
-        return bool(self._control.call("GET", "/clock")["frozen"])
+        return bool(self.control.call("GET", "/clock")["frozen"])
 
     def advance(
         self,
@@ -98,7 +98,7 @@ class BrokerClock(BrokerPart):
         return self._moved("set", {"now_ms": now_ms})
 
     def _moved(self, how: str, body: dict[str, Any] | None = None) -> int:
-        return int(self._control.call("POST", f"/clock/{how}", body, timeout_s=_LONG_S)["now_ms"])
+        return int(self.control.call("POST", f"/clock/{how}", body, timeout_s=_LONG_S)["now_ms"])
 
 
 # -- state

@@ -7,7 +7,6 @@ hold, is an AssertionError that tells the state instead.
 from __future__ import annotations
 
 import datetime
-import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from pykafka_broker.testing.answers import (
     Topic,
     Transaction,
 )
+from pykafka_broker.testing.arguments import check_count, check_timeout, check_topic_config
 from pykafka_broker.testing.control_client import ControlClient, ControlError, in_path, told_to_the_test
 from pykafka_broker.testing.record import (
     ANY,
@@ -349,12 +349,6 @@ class Data(Handle):
         return self._answer(list[CommittedPartition], "POST", f"/groups/{in_path(group)}/offsets/reset", body)
 
 
-def check_topic_config(config: object, hint: str = "") -> None:
-    """Raise TypeError for topic configs that are no dict."""
-    if config is not None and not isinstance(config, Mapping):
-        raise TypeError(f"config must be a dict of topic configs, not {config!r}{hint}")
-
-
 def _read(
     node: Handle, topic: str, partition: int, offset: int, limit: int | None, query: Mapping[str, Any]
 ) -> list[Record]:
@@ -632,26 +626,6 @@ def _call(control: ControlClient, path: str, body: Mapping[str, Any], timeout: f
         if error.status == _DOES_NOT_HOLD:
             raise RecordsDiffer(str(error), found=list(map(from_answer, error.more.get("records", ())))) from None
         raise
-
-
-def check_timeout(timeout: float) -> None:
-    """Check a timeout. Raises TypeError, or ValueError for a negative or endless one."""
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-        raise TypeError(f"timeout must be a number of seconds, not {timeout!r}")
-    if not 0 <= timeout < math.inf:
-        raise ValueError(f"timeout must be at least 0 seconds and have an end, not {timeout}")
-
-
-def check_count(name: str, count: int, least: int = 1) -> None:
-    """Check a number of things. Raises TypeError, or ValueError for a number below `least`.
-
-    With 0 where one is the least, an assertion or a wait would succeed whatever happens.
-    """
-    if isinstance(count, bool) or not isinstance(count, int):
-        raise TypeError(f"{name} must be an integer, not {count!r}")
-    if count < least:
-        vain = ", with which nothing could fail" if least == 1 else ""
-        raise ValueError(f"{name} must be at least {least}, not {count}{vain}")
 
 
 def problem_that_may_pass(error: ControlError | BrokerError | OSError) -> str:

@@ -46,15 +46,15 @@ class History(BrokerPart):
         Args:
             most_bytes: the size at which the history is full, by default 256 MiB. A full history is not checked.
         """
-        self._control.call("POST", "/history", {"most_bytes": most_bytes})
+        self.control.call("POST", "/history", {"most_bytes": most_bytes})
 
     def stop(self) -> None:
         """Write nothing down any more, and forget the history."""
-        self._control.call("DELETE", "/history")
+        self.control.call("DELETE", "/history")
 
     def clear(self) -> None:
         """Forget what was written down so far, and go on."""
-        self._control.call("POST", "/history/clear")
+        self.control.call("POST", "/history/clear")
 
 
 class Application(NamedTuple):

@@ -20,8 +20,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykafka_broker.errors import counted
+from pykafka_broker.testing.arguments import check_count
 from pykafka_broker.testing.control_client import ControlError
-from pykafka_broker.testing.data import BrokerError, WaitTimeout, check_count
+from pykafka_broker.testing.data import BrokerError, WaitTimeout
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.answers import ChaosState, FaultState, Topic

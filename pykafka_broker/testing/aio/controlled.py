@@ -27,16 +27,16 @@ class AsyncBrokerClock(AsyncBrokerPart):
     """The broker's clock. Everything timed in the broker follows the clock."""
 
     def __repr__(self) -> str:
-        return f"<Clock of {self._control.url}>"
+        return f"<Clock of {self.control.url}>"
 
     async def now(self) -> int:
         """Return the timestamp of a record written now, in epoch milliseconds."""
-        return int((await self._control.call("GET", "/clock"))["now_ms"])
+        return int((await self.control.call("GET", "/clock"))["now_ms"])
 
     @property
     async def frozen(self) -> bool:
         """Whether the clock stands."""
-        return bool((await self._control.call("GET", "/clock"))["frozen"])
+        return bool((await self.control.call("GET", "/clock"))["frozen"])
 
     async def advance(
         self,
@@ -95,7 +95,7 @@ class AsyncBrokerClock(AsyncBrokerPart):
         return await self._moved("set", {"now_ms": now_ms})
 
     async def _moved(self, how: str, body: dict[str, Any] | None = None) -> int:
-        return int((await self._control.call("POST", f"/clock/{how}", body, timeout_s=_LONG_S))["now_ms"])
+        return int((await self.control.call("POST", f"/clock/{how}", body, timeout_s=_LONG_S))["now_ms"])
 
 
 class AsyncWholeState(AsyncHandle):

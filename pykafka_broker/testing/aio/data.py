@@ -12,9 +12,10 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pykafka_broker.testing.answers import CommittedPartition, ConfigValue, Connection, Group, GroupSummary, Topic, Transaction
+from pykafka_broker.testing.arguments import check_count, check_timeout, check_topic_config
 from pykafka_broker.testing.async_client import AsyncControlClient, Step
 from pykafka_broker.testing.control_client import ControlError, in_path, told_to_the_test
-from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, T, WaitTimeout, _DOES_NOT_HOLD, _LONG_S, _NOT_IN_TIME, _SPARE_S, _parts, check_count, check_timeout, check_topic_config
+from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, T, WaitTimeout, _DOES_NOT_HOLD, _LONG_S, _NOT_IN_TIME, _SPARE_S, _parts
 from pykafka_broker.testing.record import ANY, Headers, NewContent, NewRecord, Record, RecordLike, from_answer, said, several, to_expectation, to_request
 from typing import Any
 

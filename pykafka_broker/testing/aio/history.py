@@ -29,15 +29,15 @@ class AsyncHistory(AsyncBrokerPart):
         Args:
             most_bytes: the size at which the history is full, by default 256 MiB. A full history is not checked.
         """
-        await self._control.call("POST", "/history", {"most_bytes": most_bytes})
+        await self.control.call("POST", "/history", {"most_bytes": most_bytes})
 
     async def stop(self) -> None:
         """Write nothing down any more, and forget the history."""
-        await self._control.call("DELETE", "/history")
+        await self.control.call("DELETE", "/history")
 
     async def clear(self) -> None:
         """Forget what was written down so far, and go on."""
-        await self._control.call("POST", "/history/clear")
+        await self.control.call("POST", "/history/clear")
 
 
 class AsyncChecks(AsyncData):

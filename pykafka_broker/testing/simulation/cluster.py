@@ -31,11 +31,12 @@ from pykafka_broker.protocol.messages.create_topics_request import (
 from pykafka_broker.protocol.runtime import Message, uuid_text
 from pykafka_broker.testing.aio.cluster_data import AsyncClusterData
 from pykafka_broker.testing.answers import ConfigValue, Snapshot, Topic
-from pykafka_broker.testing.arguments import config_texts, security_of
+from pykafka_broker.testing.arguments import config_texts
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.cluster_nodes import SESSION, FaultHandles
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError, WaitTimeout
+from pykafka_broker.testing.process import security_of
 from pykafka_broker.testing.simulation import faults
 from pykafka_broker.testing.simulation.broker import CLIENTS, INNER, SimulatedBroker
 from pykafka_broker.testing.simulation.disk import CrashFileSystem
