@@ -5,6 +5,7 @@ Rule: a mistake is told at once, in the words of the caller's argument, before a
 
 from __future__ import annotations
 
+import datetime
 import math
 import os
 from collections.abc import Collection, Iterable, Mapping
@@ -84,6 +85,30 @@ def check_topic_config(config: object, hint: str = "") -> None:
     """Raise TypeError for topic configs that are no dict."""
     if config is not None and not isinstance(config, Mapping):
         raise TypeError(f"config must be a dict of topic configs, not {config!r}{hint}")
+
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_SECONDS = range(10**9, 10**10)  # of 2001 to 2286; as milliseconds, of the first months of 1970
+
+
+def epoch_ms(name: str, time: datetime.datetime | float) -> int:
+    """Return a time in milliseconds since 1970.
+
+    Args:
+        time: a datetime, seconds as a float, or milliseconds as an int.
+
+    Raises:
+        TypeError: `time` is none of them.
+        ValueError: `time` are whole seconds, which would be a time in 1970.
+    """
+    check_type(name, time, (int, float, datetime.datetime), "a datetime, seconds as a float or milliseconds as an int")
+    if isinstance(time, datetime.datetime):
+        return (time.astimezone(datetime.UTC) - _EPOCH) // datetime.timedelta(milliseconds=1)
+    if isinstance(time, float):
+        return int(time * 1000)
+    if time in _SECONDS:
+        raise ValueError(f"{name}={time} are seconds, and an int is milliseconds: pass {time}000, or a datetime")
+    return time
 
 
 def check_name(name: str, value: object, known: Collection[str]) -> None:

@@ -30,7 +30,7 @@ from pykafka_broker.testing.data import (
     poll,
     wait,
 )
-from pykafka_broker.testing.record import NewRecord, Record, RecordLike, said, to_expectation
+from pykafka_broker.testing.record import NewRecord, Record, RecordLike, said, to_each, to_expectation
 
 if TYPE_CHECKING:
     from pykafka_broker.control.api.records import RecordAnswer
@@ -78,7 +78,7 @@ def _expected(records: Iterable[Any]) -> list[ExpectedRecord]:
     from pykafka_broker.control.schema import read
 
     try:
-        return [read(ExpectedRecord, to_expectation(each), "a record") for each in records]
+        return [read(ExpectedRecord, each, "a record") for each in to_each(to_expectation, records)]
     except Problem as problem:
         raise ControlError(problem.status, problem.detail) from None
 

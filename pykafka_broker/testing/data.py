@@ -35,6 +35,7 @@ from pykafka_broker.testing.record import (
     from_answer,
     said,
     several,
+    to_each,
     to_expectation,
     to_request,
 )
@@ -181,13 +182,13 @@ class Data(Handle):
 
         Args:
             records: each is a value, or a pair of key and value, or a dict with `value` or `key`, and perhaps
-                `headers`, `timestamp` (epoch milliseconds) and `partition`, or a `NewRecord` with these fields. Keys
-                and values are text, bytes or JSON values, None for none.
+                `headers`, `timestamp` (epoch milliseconds, or a datetime with a time zone) and `partition`, or a
+                `NewRecord` with these fields. Keys and values are text, bytes or JSON values, None for none.
 
         Returns:
             Partition and offset of each record.
         """
-        return self._write(topic, list(map(to_request, several(f"produce({topic!r}", records))))
+        return self._write(topic, to_each(to_request, several(f"produce({topic!r}", records)))
 
     def _write(self, topic: str, requests: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
         """Write records in the form of the control API (`NewRecord` in `/openapi.json`)."""
@@ -577,7 +578,7 @@ class Waits(Data):
 
     def _assert(self, path: str, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> Any:
         __tracebackhide__ = True
-        records = list(map(to_expectation, expected))
+        records = to_each(to_expectation, expected)
         body = {"topic": topic, "records": records, "isolation_level": isolation_level}
         try:
             return wait(self.control, dict, path, timeout, body)

@@ -344,6 +344,8 @@ def drawn(
 ) -> ClusterTrouble:
     """Begin trouble of some kinds, about every `mean_ms`; the seed chooses what comes when and where."""
     chosen = check_kinds(kinds)
+    check_count("mean_ms", mean_ms)
+    check_count("most_down", most_down)
     brokers = sorted(each for each in cluster.nodes if each in cluster._ids)
 
     def drafts() -> Iterator[_Draft]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -76,6 +77,12 @@ def test_what_did_not_come_says_how_it_is_instead(monkeypatch: pytest.MonkeyPatc
         cluster.wait_for_isr("orders", timeout=0)
     with pytest.raises(WaitTimeout, match="after 0 s the leader of orders-0 is still 1"):
         cluster.wait_for_leader("orders", other_than=1, timeout=0)
+    for wrong in ("1", cluster, 9):  # every leader is another one
+        with pytest.raises(ValueError, match=f"^there is no node {re.escape(repr(wrong))}: 1, 2, 100$"):
+            cluster.wait_for_leader("orders", other_than=cast("Any", wrong))
+        with pytest.raises(ValueError, match="there is no node"):
+            cluster.wait_for_isr("orders", nodes=[cast("Any", wrong)])
+    assert cluster.wait_for_leader("orders", other_than=-1) == 1
     cluster.close()
 
 

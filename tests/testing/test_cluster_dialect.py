@@ -9,7 +9,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
@@ -597,6 +597,7 @@ def test_the_end_of_a_transaction_is_no_record_to_read(of_any_size: Any) -> None
 
 def test_a_wrong_argument_fails_at_once_and_in_the_same_way(of_any_size: Any) -> None:
     of_any_size.create_topic("wrong")
+    day = date(2026, 11, 29)
     mistakes: list[tuple[type[Exception], Callable[[], object], str]] = [
         (TypeError, lambda: of_any_size.wait_for_records("wrong", "2"), "n must be an integer, not '2'"),
         (ValueError, lambda: of_any_size.wait_for_records("wrong", -1), "n must be at least 0, not -1"),
@@ -631,6 +632,26 @@ def test_a_wrong_argument_fails_at_once_and_in_the_same_way(of_any_size: Any) ->
         (TypeError, lambda: of_any_size.create_topic("other", config=["a"]), "config must be a dict of topic configs"),
         (TypeError, lambda: of_any_size.alter_config("wrong", "a=b"), "config must be a dict of topic configs"),
         (TypeError, lambda: of_any_size.assert_contains("wrong", (None, {})), "not a single record: assert_contains"),
+        (TypeError, lambda: of_any_size.produce(5, ["v"]), "a name must be text, not 5"),
+        (
+            TypeError,
+            lambda: of_any_size.produce("wrong", ["v", {"at": day}]),
+            r"^records\[1\]: value\['at'\] is .* no date",
+        ),
+        (
+            TypeError,
+            lambda: of_any_size.assert_records("wrong", [(day, "v")]),
+            r"^records\[0\]: key is .* isoformat\(\)$",
+        ),
+        (
+            TypeError,
+            lambda: of_any_size.assert_contains("wrong", [{"value": {1, 2}}]),
+            r"^records\[0\]: value is \{1, 2\}",
+        ),
+        (TypeError, lambda: of_any_size.wait_for_record("wrong", headers={"at": day}), "header at is .* pass its iso"),
+        (TypeError, lambda: of_any_size.create_topic("other", config={"a": day}), "^config.* JSON has no date"),
+        (ValueError, lambda: of_any_size.wait_for_request("Fetch", since=1_764_374_400), "since=.* are seconds"),
+        (ValueError, lambda: of_any_size.clock.set(1_764_374_400), "now=1764374400 are seconds"),
     ]
     for kind, mistake, says in mistakes:
         with pytest.raises(kind, match=says):

@@ -211,6 +211,7 @@ class AsyncClusterNodes(AsyncControlled):
             check_count("size", size)
         if nodes is not None and not isinstance(nodes, Collection):
             raise TypeError(f"nodes must be a list of broker ids, not {nodes!r}")
+        self._check_nodes(nodes or ())
         wanted = (
             f"exactly {sorted(nodes)}" if nodes is not None else "all of them" if size is None else f"{size} of them"
         )
@@ -238,7 +239,9 @@ class AsyncClusterNodes(AsyncControlled):
 
         Raises:
             WaitTimeout: there was no such leader in time.
+            ValueError: there is no node with the id `other_than`, so that any leader would do.
         """
+        self._check_nodes(() if other_than in (None, -1) else (other_than,))
 
         async def led() -> int:
             state = await self.partition(topic, partition)

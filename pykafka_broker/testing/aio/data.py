@@ -16,7 +16,7 @@ from pykafka_broker.testing.arguments import check_count, check_timeout, check_t
 from pykafka_broker.testing.async_client import AsyncControlClient, Step
 from pykafka_broker.testing.control_client import ControlError, in_path, told_to_the_test
 from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, T, WaitTimeout, _DOES_NOT_HOLD, _LONG_S, _NOT_IN_TIME, _SPARE_S, _parts
-from pykafka_broker.testing.record import ANY, Headers, NewContent, NewRecord, Record, RecordLike, from_answer, said, several, to_expectation, to_request
+from pykafka_broker.testing.record import ANY, Headers, NewContent, NewRecord, Record, RecordLike, from_answer, said, several, to_each, to_expectation, to_request
 from typing import Any
 
 
@@ -130,13 +130,13 @@ class AsyncData(AsyncHandle):
 
         Args:
             records: each is a value, or a pair of key and value, or a dict with `value` or `key`, and perhaps
-                `headers`, `timestamp` (epoch milliseconds) and `partition`, or a `NewRecord` with these fields. Keys
-                and values are text, bytes or JSON values, None for none.
+                `headers`, `timestamp` (epoch milliseconds, or a datetime with a time zone) and `partition`, or a
+                `NewRecord` with these fields. Keys and values are text, bytes or JSON values, None for none.
 
         Returns:
             Partition and offset of each record.
         """
-        return await self._write(topic, list(map(to_request, several(f"produce({topic!r}", records))))
+        return await self._write(topic, to_each(to_request, several(f"produce({topic!r}", records)))
 
     async def _write(self, topic: str, requests: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
         """Write records in the form of the control API (`NewRecord` in `/openapi.json`)."""
@@ -482,7 +482,7 @@ class AsyncWaits(AsyncData):
 
     async def _assert(self, path: str, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> Any:
         __tracebackhide__ = True
-        records = list(map(to_expectation, expected))
+        records = to_each(to_expectation, expected)
         body = {"topic": topic, "records": records, "isolation_level": isolation_level}
         try:
             return await wait(self.control, dict, path, timeout, body)

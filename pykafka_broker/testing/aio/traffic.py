@@ -11,11 +11,10 @@ import os
 from collections.abc import Mapping, Sequence
 from pykafka_broker.testing.aio.data import AsyncBrokerPart, AsyncHandle, wait
 from pykafka_broker.testing.answers import Advice, ChaosState, Connection, FaultState, RecordingState, SeenRequest
-from pykafka_broker.testing.arguments import check_count
+from pykafka_broker.testing.arguments import check_count, epoch_ms
 from pykafka_broker.testing.async_client import AsyncControlClient, entered
 from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.data import made_as
-from pykafka_broker.testing.traffic import epoch_ms
 from typing import Any
 
 
@@ -222,7 +221,9 @@ class AsyncTraffic(AsyncHandle):
             after: a request's `number`, which counts the requests of one broker.
         """
         query = {name: value for name, value in locals().items() if name != "self"}
-        return await self._requests(query | {"since": epoch_ms(since)})
+        if since is not None:
+            query["since"] = epoch_ms("since", since)
+        return await self._requests(query)
 
     async def _requests(self, query: Mapping[str, Any]) -> list[SeenRequest]:
         return await self._answer(list[SeenRequest], "GET", "/requests", query=query)
@@ -268,7 +269,9 @@ class AsyncTraffic(AsyncHandle):
         """
         query = {name: value for name, value in locals().items() if name not in ("self", "n", "timeout")}
         check_count("n", n)
-        return await self._wait_for_request(query | {"since": epoch_ms(since)}, n, timeout)
+        if since is not None:
+            query["since"] = epoch_ms("since", since)
+        return await self._wait_for_request(query, n, timeout)
 
     async def _wait_for_request(self, query: Mapping[str, Any], n: int, timeout: float) -> list[SeenRequest]:
         return await wait(self.control, list[SeenRequest], "waits/request", timeout, {**query, "n": n})
