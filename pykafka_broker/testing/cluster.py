@@ -246,7 +246,8 @@ class KafkaCluster(ClusterData):
         self._recorder: ClusterRecorder | None = None
 
     def __repr__(self) -> str:
-        return f"<KafkaCluster of {len(self._ids)} brokers at {self.bootstrap_servers or 'no address yet'}>"
+        where = self.bootstrap_servers if self._nodes else "no address yet"
+        return f"<KafkaCluster of {len(self._ids)} brokers at {where}>"
 
     # -- life
 

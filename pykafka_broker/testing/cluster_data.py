@@ -471,7 +471,7 @@ def _unless_refused(answer: T | ControlError) -> T:
 
 def _check(topic: str, partition: int, partitions: range) -> None:
     if partition not in partitions:
-        raise ControlError(404, f"topic {topic} has partitions 0 to {partitions[-1]}, not {partition}")
+        raise ControlError(404, f"topic {topic} has partitions 0 to {partitions[-1]}, not {partition!r}")
 
 
 def _partition_for(request: Mapping[str, Any], index: int, partitions: int) -> int:

@@ -86,9 +86,12 @@ class ClusterNodes(Controlled):
     @property
     def controller(self) -> KafkaBroker:
         """The leader of the metadata."""
-        if not self.nodes:
-            raise BrokerError("the cluster was never started")
+        self._check_started()
         return self.nodes[self._controller_id]
+
+    def _check_started(self) -> None:
+        if not self.nodes:
+            raise BrokerError("the cluster is not started: use `with`, or start()")
 
     def broker(self, node_id: int) -> KafkaBroker:
         """Return the broker with the id, for `kill`, `stop`, `start`, `restart`, `pause` and other operations."""
@@ -97,18 +100,19 @@ class ClusterNodes(Controlled):
             raise TypeError(f"a broker's id is a number, not {node_id!r}: {ids}")
         if node_id not in self._ids:
             raise ValueError(f"there is no broker {node_id}: {ids}")
-        if node_id not in self.nodes:
-            raise BrokerError("the cluster was never started")
+        self._check_started()
         return self.nodes[node_id]
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all brokers, for a client's `bootstrap.servers`."""
+        """The addresses of all brokers, for a client's `bootstrap.servers`. Raises BrokerError before the start."""
+        self._check_started()
         return ",".join(node.bootstrap_servers for node in self.brokers)
 
     @property
     def schema_registry_url(self) -> str:
-        """The addresses of all schema registries, separated by commas."""
+        """The addresses of all schema registries, separated by commas. Raises BrokerError before the start."""
+        self._check_started()
         return ",".join(broker.schema_registry_url for broker in self.brokers)
 
     def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
@@ -325,6 +329,7 @@ class ClusterNodes(Controlled):
                 raise ValueError(f"node {min(twice)} is on two sides")
         if len(apart) < 2:
             raise ValueError("there must be two sides at least: partition_network({1}, {2, 3, 100})")
+        self._check_started()
         self.heal_network()
         for side in apart:
             others = sorted(frozenset[int]().union(*apart) - side)

@@ -269,7 +269,7 @@ class Data(Handle):
         if isinstance(source, (str, os.PathLike)):
             with open(source, encoding="utf-8") as file:
                 return self._seed(file)
-        return self._seed(source)
+        return self._seed(map(_text_line, source))
 
     def _seed(self, lines: Iterable[str]) -> dict[str, int]:
         seeded = {"topics": 0, "records": 0, "offsets": 0}
@@ -365,6 +365,12 @@ def _read(
     return found
 
 
+def _text_line(line: object) -> str:
+    if not isinstance(line, str):
+        raise TypeError(f"a line to seed must be text, json.dumps(...) of an object, not {line!r:.80}")
+    return line
+
+
 def _parts(lines: Iterable[str]) -> Iterator[str]:
     """Yield whole lines, a few megabytes at once."""
     gathered: list[str] = []
@@ -386,6 +392,7 @@ _WRONG_ARGUMENT = 400
 _NOT_IN_TIME = 408
 _DOES_NOT_HOLD = 417
 POLL_S = 0.01
+_LOOKED_ONCE = "(looked once: timeout=10 waits for records that are still to come)"
 _SPARE_S = 30.0  # for the answer itself, on a busy machine
 
 
@@ -541,7 +548,12 @@ class Waits(Data):
         """
         __tracebackhide__ = True
         expected = several(f"assert_records({topic!r}", records)
-        return self._assert_records(topic, expected, timeout, isolation_level)
+        try:
+            return self._assert_records(topic, expected, timeout, isolation_level)
+        except RecordsDiffer as differ:
+            if not timeout and len(differ.found) < len(expected):
+                differ.add_note(_LOOKED_ONCE)
+            raise
 
     def _assert_records(
         self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str
@@ -570,7 +582,12 @@ class Waits(Data):
                 f"assert_contains({topic!r}, []) names no record, so it could not fail; "
                 f"assert_records({topic!r}, []) asserts that the topic is empty"
             )
-        self._assert_contains(topic, expected, timeout, isolation_level)
+        try:
+            self._assert_contains(topic, expected, timeout, isolation_level)
+        except RecordsDiffer as differ:
+            if not timeout:
+                differ.add_note(_LOOKED_ONCE)
+            raise
 
     def _assert_contains(self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> None:
         __tracebackhide__ = True

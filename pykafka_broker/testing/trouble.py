@@ -346,6 +346,7 @@ def drawn(
     chosen = check_kinds(kinds)
     check_count("mean_ms", mean_ms)
     check_count("most_down", most_down)
+    cluster._check_started()
     brokers = sorted(each for each in cluster.nodes if each in cluster._ids)
 
     def drafts() -> Iterator[_Draft]:

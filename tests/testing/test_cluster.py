@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -64,6 +65,29 @@ def test_where_no_broker_runs_a_topic_can_t_be_made() -> None:
     cluster = KafkaCluster(brokers=1)
     with pytest.raises(BrokerError, match="no broker of the cluster is running"):
         cluster.create_topic("orders")
+    cluster.close()
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda cluster: cluster.bootstrap_servers,
+        lambda cluster: cluster.schema_registry_url,
+        lambda cluster: cluster.client_config("confluent"),
+        lambda cluster: cluster.controller,
+        lambda cluster: cluster.broker(1),
+        lambda cluster: cluster.partition_network({1}, {2}),
+        lambda cluster: cluster.trouble(),
+        lambda cluster: cluster.befall("kill", 1),
+        lambda cluster: cluster.reset(),
+        lambda cluster: cluster.snapshot("s"),
+    ],
+)
+def test_a_cluster_that_is_not_started_says_so(use: Callable[[KafkaCluster], object]) -> None:
+    cluster = KafkaCluster(brokers=2)
+    assert repr(cluster) == "<KafkaCluster of 2 brokers at no address yet>"
+    with pytest.raises(BrokerError, match=r"^the cluster is not started: use `with`, or start\(\)$"):
+        use(cluster)
     cluster.close()
 
 

@@ -651,11 +651,19 @@ def test_a_wrong_argument_fails_at_once_and_in_the_same_way(of_any_size: Any) ->
         (TypeError, lambda: of_any_size.wait_for_record("wrong", headers={"at": day}), "header at is .* pass its iso"),
         (TypeError, lambda: of_any_size.create_topic("other", config={"a": day}), "^config.* JSON has no date"),
         (ValueError, lambda: of_any_size.wait_for_request("Fetch", since=1_764_374_400), "since=.* are seconds"),
+        (TypeError, lambda: of_any_size.seed([{"type": "topic"}]), r"a line to seed must be text, json\.dumps"),
         (ValueError, lambda: of_any_size.clock.set(1_764_374_400), "now=1764374400 are seconds"),
     ]
     for kind, mistake, says in mistakes:
         with pytest.raises(kind, match=says):
             mistake()
+    for too_early in (of_any_size.assert_records, of_any_size.assert_contains):
+        with pytest.raises(RecordsDiffer) as differ:
+            too_early("wrong", ["apples"])
+        assert differ.value.__notes__ == ["(looked once: timeout=10 waits for records that are still to come)"]
+        with pytest.raises(RecordsDiffer) as differ:
+            too_early("wrong", ["apples"], timeout=0.01)
+        assert not hasattr(differ.value, "__notes__")
     of_any_size.produce("wrong", (("17", "apples"), ("18", "pears")))
     of_any_size.assert_records("wrong", ["apples", "pears"])
 

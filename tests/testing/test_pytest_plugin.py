@@ -123,6 +123,20 @@ def test_every_asynchronous_form_is_one_that_fails_without_await() -> None:
         assert re.match(pattern, f"{start}AsyncKafkaShop.x' was never awaited") is None
 
 
+def test_settings_of_clients_have_names(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+        def test_factories(kafka_producer_factory, kafka_admin_factory, kafka_consumer_factory):
+            for make, wrong in ((kafka_producer_factory, {"linger.ms": 5}), (kafka_admin_factory, "orders")):
+                with pytest.raises(TypeError, match="^settings have names, such as .*'shop'}; not "):
+                    make(wrong)
+            for wrong in ({"group.id": "billing"}, ["orders"]):
+                with pytest.raises(TypeError, match="^settings have names, such as .*, and a topic is a name; not "):
+                    kafka_consumer_factory(wrong)
+    """)
+    pytester.runpytest("--kafka-in-process").assert_outcomes(passed=1)
+
+
 def test_factory_ends_its_brokers_with_the_test(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         brokers = []

@@ -15,7 +15,7 @@ from pykafka_broker.testing.answers import CommittedPartition, ConfigValue, Conn
 from pykafka_broker.testing.arguments import check_count, check_timeout, check_topic_config
 from pykafka_broker.testing.async_client import AsyncControlClient, Step
 from pykafka_broker.testing.control_client import ControlError, in_path, told_to_the_test
-from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, T, WaitTimeout, _DOES_NOT_HOLD, _LONG_S, _NOT_IN_TIME, _SPARE_S, _parts
+from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, T, WaitTimeout, _DOES_NOT_HOLD, _LONG_S, _LOOKED_ONCE, _NOT_IN_TIME, _SPARE_S, _parts, _text_line
 from pykafka_broker.testing.record import ANY, Headers, NewContent, NewRecord, Record, RecordLike, from_answer, said, several, to_each, to_expectation, to_request
 from typing import Any
 
@@ -217,7 +217,7 @@ class AsyncData(AsyncHandle):
         if isinstance(source, (str, os.PathLike)):
             with open(source, encoding="utf-8") as file:
                 return await self._seed(file)
-        return await self._seed(source)
+        return await self._seed(map(_text_line, source))
 
     async def _seed(self, lines: Iterable[str]) -> dict[str, int]:
         seeded = {"topics": 0, "records": 0, "offsets": 0}
@@ -445,7 +445,12 @@ class AsyncWaits(AsyncData):
         """
         __tracebackhide__ = True
         expected = several(f"assert_records({topic!r}", records)
-        return await self._assert_records(topic, expected, timeout, isolation_level)
+        try:
+            return await self._assert_records(topic, expected, timeout, isolation_level)
+        except RecordsDiffer as differ:
+            if not timeout and len(differ.found) < len(expected):
+                differ.add_note(_LOOKED_ONCE)
+            raise
 
     async def _assert_records(
         self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str
@@ -474,7 +479,12 @@ class AsyncWaits(AsyncData):
                 f"assert_contains({topic!r}, []) names no record, so it could not fail; "
                 f"assert_records({topic!r}, []) asserts that the topic is empty"
             )
-        await self._assert_contains(topic, expected, timeout, isolation_level)
+        try:
+            await self._assert_contains(topic, expected, timeout, isolation_level)
+        except RecordsDiffer as differ:
+            if not timeout:
+                differ.add_note(_LOOKED_ONCE)
+            raise
 
     async def _assert_contains(self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> None:
         __tracebackhide__ = True
