@@ -232,10 +232,10 @@ class Model:
             "timestamp is datetime.datetime(2026, 1, 2, 0, 0) without a time",
         ),
         (
-            NewRecord("v", timestamp=1.5),
+            {"value": "v", "timestamp": 1.5},
             "timestamp must be epoch milliseconds as an int, or a datetime with a time zone",
-        ),  # type: ignore[arg-type]
-        (NewRecord("v", partition="0"), "partition must be an integer, not '0'"),  # type: ignore[arg-type]
+        ),
+        ({"value": "v", "partition": "0"}, "partition must be an integer, not '0'"),
     ],
     ids=repr,
 )
