@@ -551,7 +551,7 @@ class Waits(Data):
         try:
             return self._assert_records(topic, expected, timeout, isolation_level)
         except RecordsDiffer as differ:
-            if not timeout and len(differ.found) < len(expected):
+            if not timeout and not differ.found:
                 differ.add_note(_LOOKED_ONCE)
             raise
 
@@ -585,7 +585,7 @@ class Waits(Data):
         try:
             self._assert_contains(topic, expected, timeout, isolation_level)
         except RecordsDiffer as differ:
-            if not timeout:
+            if not timeout and not differ.found:
                 differ.add_note(_LOOKED_ONCE)
             raise
 

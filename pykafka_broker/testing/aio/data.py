@@ -448,7 +448,7 @@ class AsyncWaits(AsyncData):
         try:
             return await self._assert_records(topic, expected, timeout, isolation_level)
         except RecordsDiffer as differ:
-            if not timeout and len(differ.found) < len(expected):
+            if not timeout and not differ.found:
                 differ.add_note(_LOOKED_ONCE)
             raise
 
@@ -482,7 +482,7 @@ class AsyncWaits(AsyncData):
         try:
             await self._assert_contains(topic, expected, timeout, isolation_level)
         except RecordsDiffer as differ:
-            if not timeout:
+            if not timeout and not differ.found:
                 differ.add_note(_LOOKED_ONCE)
             raise
 
