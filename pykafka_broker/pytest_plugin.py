@@ -82,6 +82,15 @@ TOO_LATE = (
     "of its own or use kafka_broker_factory, for a unittest.TestCase KafkaBrokerTestCase"
 )
 UNUSED = "@pytest.mark.{marker} has no effect: it is for {fixture}, which the test has not"
+_AWAITED = (  # methods of these classes
+    "(Async(Broker(Clock|Part)|Checks|Cluster(Clock|Data|Faults?|History|Nodes|Traffic)|Control(Client|led)|Data|Faults?|"
+    "Handle|History|Incidents|Kafka(Broker|Cluster)|NodeControl|RemoteBroker|Traffic|Waits|WholeState)|"
+    "Simulated(Broker|Cluster))[.]"
+)
+NOT_AWAITED = {  # warnings that fail a test, by category: a call without `await` does nothing, an assertion can't fail
+    "RuntimeWarning": f"coroutine '{_AWAITED}.* was never awaited",
+    "pytest.PytestUnraisableExceptionWarning": f".*coroutine object {_AWAITED}",
+}
 HINT = (
     "fixture {fixture} made topics that were deleted when the broker was reset before this test ({topics}): make the "
     "fixture function-scoped, or set kafka_broker_isolation = none, or take a snapshot in it and restore() that"
@@ -162,6 +171,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
     config.addinivalue_line("markers", CLUSTER_MARKER)
     config.addinivalue_line("markers", CHAOS_MARKER)
+    for category, text in NOT_AWAITED.items():
+        config.addinivalue_line("filterwarnings", f"error:{text}:{category}")
     for name, allowed in (("kafka_broker_scope", SCOPES), ("kafka_broker_isolation", ("", *ISOLATIONS))):
         if (value := config.getini(name)) not in allowed:
             raise pytest.UsageError(f"{name} = {value}: it must be one of {', '.join(filter(None, allowed))}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, zip_longest
@@ -35,6 +35,8 @@ class _NotNamed:
 
 
 NOT_NAMED: Any = _NotNamed()
+Readable = Mapping[bytes, str]  # texts for keys and values that a schema reads, by their bytes
+NOTHING: Readable = {}
 _NO_JSON = object()
 
 
@@ -100,8 +102,9 @@ class ExpectedMatcher:
     Raises `Problem` 400 where a field can't be read.
     """
 
-    def __init__(self, expected: ExpectedRecord) -> None:
+    def __init__(self, expected: ExpectedRecord, readable: Readable = NOTHING) -> None:
         self.expected = expected
+        self._readable = readable
         self.key = _WantedContent(expected.key, expected.key_base64, "key")
         self.value = _WantedContent(expected.value, expected.value_base64, "value")
         headers = expected.headers
@@ -142,7 +145,7 @@ class ExpectedMatcher:
         """Return the expectation as text."""
         expected = self.expected
         parts = [
-            f"{name} {_shown(content.data, content.is_json)}"
+            f"{name} {_shown(content.data, content.is_json, self._readable)}"
             for name, content in (("key", self.key), ("value", self.value))
             if content.named
         ]
@@ -154,10 +157,10 @@ class ExpectedMatcher:
         return ", ".join(parts) or "any record"
 
 
-def difference(found: Sequence[RecordAnswer], expected: Sequence[ExpectedRecord]) -> str:
+def difference(found: Sequence[RecordAnswer], expected: Sequence[ExpectedRecord], readable: Readable = NOTHING) -> str:
     """Return the missing and the unexpected records, line by line; an empty text without a difference."""
-    wanted, seen = [ExpectedMatcher(each) for each in expected], [_Seen(each) for each in found]
-    form = _Form(wanted)
+    wanted, seen = [ExpectedMatcher(each, readable) for each in expected], [_Seen(each) for each in found]
+    form = _Form(wanted, readable)
     if len({each.partition for each in found}) > 1:
         partners = _partners(wanted, seen)
         taken = {each for each in partners if each is not None}
@@ -173,22 +176,28 @@ def difference(found: Sequence[RecordAnswer], expected: Sequence[ExpectedRecord]
     return "\n".join([head, *_cut_lines(lines)])
 
 
-def missing(found: Sequence[RecordAnswer], expected: Sequence[ExpectedRecord]) -> tuple[list[RecordAnswer], list[str]]:
+def missing(
+    found: Sequence[RecordAnswer], expected: Sequence[ExpectedRecord], readable: Readable = NOTHING
+) -> tuple[list[RecordAnswer], list[str]]:
     """Return the matching records, a separate record for each expected record, and a line for each unmatched one."""
-    wanted, seen = [ExpectedMatcher(each) for each in expected], [_Seen(each) for each in found]
+    wanted, seen = [ExpectedMatcher(each, readable) for each in expected], [_Seen(each) for each in found]
     partners = _partners(wanted, seen)
     lines = [f"- {each}" for each, partner in zip(wanted, partners, strict=True) if partner is None]
     return [found[partner] for partner in partners if partner is not None], _cut_lines(lines)
 
 
-def line_of(record: RecordAnswer) -> str:
+def line_of(record: RecordAnswer, readable: Readable = NOTHING) -> str:
     """Return a record as a line of a listing."""
-    content = [each if each is None else each[:_WIDTH] for each in (record.key, record.value)]
-    key, value = (
-        content[place] if in_base64 is None else meant(None, in_base64, "")
-        for place, in_base64 in enumerate((record.key_base64, record.value_base64))
-    )
-    return _cut(f"{record.partition}@{record.offset} key {key!r}, value {value!r}") + _mark(record)
+    key, value = (_shown(data, False, readable) for data in contents_of(record))
+    return _cut(f"{record.partition}@{record.offset} key {key}, value {value}") + _mark(record)
+
+
+def contents_of(record: RecordAnswer | ExpectedRecord) -> list[bytes | None]:
+    """Return key and value as bytes; None for a key or value that is not there, not named, or compared as JSON."""
+    found: list[bytes | None] = []
+    for plain, in_base64 in ((record.key, record.key_base64), (record.value, record.value_base64)):
+        found.append(meant(plain if isinstance(plain, str) else None, in_base64, ""))
+    return found
 
 
 # -- one partition
@@ -413,10 +422,14 @@ def _frozen(value: Any) -> Any:
     return value
 
 
-def _shown(data: bytes | None, as_json: bool) -> str:
-    """Return bytes for people: as JSON where JSON is compared, else as text in quotes, else as bytes of Python."""
+def _shown(data: bytes | None, as_json: bool, readable: Readable = NOTHING) -> str:
+    """Return bytes for people: as their schema reads them, as JSON where JSON is compared, else as text in quotes, else
+    as bytes of Python.
+    """
     if data is None:
         return "None"
+    if data in readable:
+        return readable[data]
     try:
         text = data.decode()
         return json.dumps(json.loads(text), ensure_ascii=False, sort_keys=True) if as_json else repr(text)
@@ -435,7 +448,8 @@ def _shown_headers(headers: Sequence[tuple[str, bytes | None]] | None) -> list[s
 class _Form:
     """The fields shown of found records: all compared fields, so equal records look equal."""
 
-    def __init__(self, wanted: Sequence[ExpectedMatcher]) -> None:
+    def __init__(self, wanted: Sequence[ExpectedMatcher], readable: Readable) -> None:
+        self._readable = readable
         self._key = any(each.key.named for each in wanted)
         self._value = any(each.value.named for each in wanted) or not self._key
         self._headers = any(each.headers is not None for each in wanted)
@@ -452,10 +466,10 @@ class _Form:
         record, parts = seen.record, []
         if self._key:
             as_json = like.key.is_json if like is not None and like.key.named else self._json_key
-            parts.append(f"key {_shown(seen.key.data, as_json)}")
+            parts.append(f"key {_shown(seen.key.data, as_json, self._readable)}")
         if self._value:
             as_json = like.value.is_json if like is not None and like.value.named else self._json_value
-            parts.append(f"value {_shown(seen.value.data, as_json)}")
+            parts.append(f"value {_shown(seen.value.data, as_json, self._readable)}")
         if self._headers:
             parts += _shown_headers([_header(each) for each in record.headers])
         if self._timestamp:

@@ -5,32 +5,14 @@ Rule: a mistake is told at once, in the words of the caller's argument, before a
 
 from __future__ import annotations
 
+import datetime
+import math
 import os
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from pykafka_broker.testing.control_client import told_to_the_test
 
-if TYPE_CHECKING:
-    from pykafka_broker.testing.security_spec import SecuritySpec
-
 __tracebackhide__ = told_to_the_test
-
-
-def security_of(
-    host: str,
-    protocol: str | None,
-    users: Mapping[str, str] | Iterable[str],
-    acls: Iterable[str] | None,
-    mechanisms: Iterable[str] | None,
-    client_auth: str | None,
-) -> SecuritySpec | None:
-    """Return the security of a broker or a cluster, by arguments of `KafkaBroker`; None without any of them."""
-    if protocol is None and not users and acls is None and mechanisms is None and client_auth is None:
-        return None
-    from pykafka_broker.testing.security_spec import SecuritySpec
-
-    return SecuritySpec(protocol, users, acls, mechanisms, client_auth, host)
 
 
 def config_text(value: object) -> str:
@@ -79,6 +61,54 @@ def check_type(name: str, value: object, kind: type | tuple[type, ...], must_be:
     """Check an argument's type; a boolean is no number. Raises TypeError."""
     if isinstance(value, bool) or not isinstance(value, kind):
         raise TypeError(f"{name} must be {must_be}, not {value!r}")
+
+
+def check_count(name: str, count: int, least: int = 1) -> None:
+    """Check a number of things. Raises TypeError, or ValueError for a number below `least`.
+
+    With 0 where one is the least, an assertion or a wait would succeed whatever happens.
+    """
+    check_type(name, count, int, "an integer")
+    if count < least:
+        vain = ", with which nothing could fail" if least == 1 else ""
+        raise ValueError(f"{name} must be at least {least}, not {count}{vain}")
+
+
+def check_timeout(timeout: float) -> None:
+    """Check a timeout. Raises TypeError, or ValueError for a negative or endless one."""
+    check_type("timeout", timeout, (int, float), "a number of seconds")
+    if not 0 <= timeout < math.inf:
+        raise ValueError(f"timeout must be at least 0 seconds and have an end, not {timeout}")
+
+
+def check_topic_config(config: object, hint: str = "") -> None:
+    """Raise TypeError for topic configs that are no dict."""
+    if config is not None and not isinstance(config, Mapping):
+        raise TypeError(f"config must be a dict of topic configs, not {config!r}{hint}")
+
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_SECONDS = range(10**9, 10**10)  # of 2001 to 2286; as milliseconds, of the first months of 1970
+
+
+def epoch_ms(name: str, time: datetime.datetime | float) -> int:
+    """Return a time in milliseconds since 1970.
+
+    Args:
+        time: a datetime, seconds as a float, or milliseconds as an int.
+
+    Raises:
+        TypeError: `time` is none of them.
+        ValueError: `time` are whole seconds, which would be a time in 1970.
+    """
+    check_type(name, time, (int, float, datetime.datetime), "a datetime, seconds as a float or milliseconds as an int")
+    if isinstance(time, datetime.datetime):
+        return (time.astimezone(datetime.UTC) - _EPOCH) // datetime.timedelta(milliseconds=1)
+    if isinstance(time, float):
+        return int(time * 1000)
+    if time in _SECONDS:
+        raise ValueError(f"{name}={time} are seconds, and an int is milliseconds: pass {time}000, or a datetime")
+    return time
 
 
 def check_name(name: str, value: object, known: Collection[str]) -> None:

@@ -18,13 +18,13 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import h11
 
 from pykafka_broker.addresses import address_text
+from pykafka_broker.testing.arguments import check_timeout
 from pykafka_broker.testing.control_client import DEFAULT_TIMEOUT_S, ControlError, address_of, read_answer, written_call
 from pykafka_broker.testing.data import (
     POLL_S,
     BrokerError,
     NotReached,
     WaitTimeout,
-    check_timeout,
     problem_that_may_pass,
 )
 

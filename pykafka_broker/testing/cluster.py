@@ -40,19 +40,17 @@ from pykafka_broker.testing.arguments import (
     check_release,
     check_type,
     config_texts,
-    security_of,
 )
 from pykafka_broker.testing.cluster_data import ClusterData
 from pykafka_broker.testing.cluster_nodes import SESSION, SESSION_MS, FaultHandles
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import BrokerError, all_at_once
-from pykafka_broker.testing.process import KafkaBroker
+from pykafka_broker.testing.process import KafkaBroker, security_of
 from pykafka_broker.testing.trouble import DEFAULT_MEAN_MS, Blow, ClusterTrouble, drawn, only
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
     from pykafka_broker.testing.cluster_recording import ClusterRecorder
-    from pykafka_broker.testing.security_spec import SecuritySpec
 
 
 # -- data directories
@@ -126,8 +124,8 @@ __tracebackhide__ = told_to_the_test
 _NODE = "node-"  # an image has a folder for each node, with the node's directories by number
 _NOT_COPIED = shutil.ignore_patterns(LOCK)
 _MOVED_MS = 1000  # a clock that differs more from the real time was moved by the test
-AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 CONTROLLER, INTERNAL = "CONTROLLER", "INTERNAL"  # listeners
+NODES = "User:ANONYMOUS"  # the nodes to each other, whose listeners have no logins
 FIRST_CONTROLLER = 100
 MOST_PORT = 65_535
 METADATA_FOLDER = "__cluster_metadata-0"
@@ -253,7 +251,8 @@ class KafkaCluster(ClusterData):
         self._recorder: ClusterRecorder | None = None
 
     def __repr__(self) -> str:
-        return f"<KafkaCluster of {len(self._ids)} brokers at {self.bootstrap_servers or 'no address yet'}>"
+        where = self.bootstrap_servers if self._nodes else "no address yet"
+        return f"<KafkaCluster of {len(self._ids)} brokers at {where}>"
 
     # -- life
 
@@ -339,7 +338,7 @@ class KafkaCluster(ClusterData):
         if inner and node_id != self._controller_id:
             config |= self._inner_listener()
         if self._security is not None:
-            config |= self._secure(self._security)
+            config |= self._security.rights(NODES)
         # Unset, a client that comes before all brokers have registered would get internal topics with fewer replicas.
         config |= dict.fromkeys(INTERNAL_TOPIC_FACTORS, str(min(3, len(self._ids))))
         config |= self._common | self._own.get(node_id, {})
@@ -383,14 +382,6 @@ class KafkaCluster(ClusterData):
             "listener.security.protocol.map": ",".join(f"{name}:{each}" for name, each in protocols.items()),
             "inter.broker.listener.name": INTERNAL,
         }
-
-    def _secure(self, security: SecuritySpec) -> dict[str, str]:
-        """Return the rights in a cluster with security. The nodes are super users to each other."""
-        config = {}
-        if security.acls is not None:
-            config["authorizer.class.name"] = AUTHORIZER
-            config["super.users"] = ";".join([*security.super_users, "User:ANONYMOUS"])
-        return config
 
     def _of_controller(self, node_id: int, address: str) -> dict[str, str]:
         if node_id not in self._ids:

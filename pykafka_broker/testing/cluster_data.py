@@ -17,6 +17,7 @@ from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.control.schema import meant
 from pykafka_broker.errors import counted
 from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic
+from pykafka_broker.testing.arguments import check_count
 from pykafka_broker.testing.cluster_nodes import WAIT_S, ClusterTraffic
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import names_to_keep
@@ -26,11 +27,10 @@ from pykafka_broker.testing.data import (
     RecordsDiffer,
     Step,
     WaitTimeout,
-    check_count,
     poll,
     wait,
 )
-from pykafka_broker.testing.record import NewRecord, Record, RecordLike, said, to_expectation
+from pykafka_broker.testing.record import NewRecord, Record, RecordLike, said, to_each, to_expectation
 
 if TYPE_CHECKING:
     from pykafka_broker.control.api.records import RecordAnswer
@@ -78,7 +78,7 @@ def _expected(records: Iterable[Any]) -> list[ExpectedRecord]:
     from pykafka_broker.control.schema import read
 
     try:
-        return [read(ExpectedRecord, to_expectation(each), "a record") for each in records]
+        return [read(ExpectedRecord, each, "a record") for each in to_each(to_expectation, records)]
     except Problem as problem:
         raise ControlError(problem.status, problem.detail) from None
 
@@ -471,7 +471,7 @@ def _unless_refused(answer: T | ControlError) -> T:
 
 def _check(topic: str, partition: int, partitions: range) -> None:
     if partition not in partitions:
-        raise ControlError(404, f"topic {topic} has partitions 0 to {partitions[-1]}, not {partition}")
+        raise ControlError(404, f"topic {topic} has partitions 0 to {partitions[-1]}, not {partition!r}")
 
 
 def _partition_for(request: Mapping[str, Any], index: int, partitions: int) -> int:

@@ -31,9 +31,10 @@ from pykafka_broker.testing.answers import (
     SeenRequest,
     Topic,
 )
+from pykafka_broker.testing.arguments import check_count
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import BrokerClock, Controlled
-from pykafka_broker.testing.data import BrokerError, NotReached, Step, WaitTimeout, all_at_once, check_count, poll
+from pykafka_broker.testing.data import BrokerError, Handle, NotReached, Step, WaitTimeout, all_at_once, poll
 from pykafka_broker.testing.history import History, late, rows_of_file
 from pykafka_broker.testing.traffic import Fault, Faults
 
@@ -85,9 +86,12 @@ class ClusterNodes(Controlled):
     @property
     def controller(self) -> KafkaBroker:
         """The leader of the metadata."""
-        if not self.nodes:
-            raise BrokerError("the cluster was never started")
+        self._check_started()
         return self.nodes[self._controller_id]
+
+    def _check_started(self) -> None:
+        if not self.nodes:
+            raise BrokerError("the cluster is not started: use `with`, or start()")
 
     def broker(self, node_id: int) -> KafkaBroker:
         """Return the broker with the id, for `kill`, `stop`, `start`, `restart`, `pause` and other operations."""
@@ -96,18 +100,19 @@ class ClusterNodes(Controlled):
             raise TypeError(f"a broker's id is a number, not {node_id!r}: {ids}")
         if node_id not in self._ids:
             raise ValueError(f"there is no broker {node_id}: {ids}")
-        if node_id not in self.nodes:
-            raise BrokerError("the cluster was never started")
+        self._check_started()
         return self.nodes[node_id]
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all brokers, for a client's `bootstrap.servers`."""
+        """The addresses of all brokers, for a client's `bootstrap.servers`. Raises BrokerError before the start."""
+        self._check_started()
         return ",".join(node.bootstrap_servers for node in self.brokers)
 
     @property
     def schema_registry_url(self) -> str:
-        """The addresses of all schema registries, separated by commas."""
+        """The addresses of all schema registries, separated by commas. Raises BrokerError before the start."""
+        self._check_started()
         return ",".join(broker.schema_registry_url for broker in self.brokers)
 
     def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
@@ -244,6 +249,7 @@ class ClusterNodes(Controlled):
             check_count("size", size)
         if nodes is not None and not isinstance(nodes, Collection):
             raise TypeError(f"nodes must be a list of broker ids, not {nodes!r}")
+        self._check_nodes(nodes or ())
         wanted = (
             f"exactly {sorted(nodes)}" if nodes is not None else "all of them" if size is None else f"{size} of them"
         )
@@ -271,7 +277,9 @@ class ClusterNodes(Controlled):
 
         Raises:
             WaitTimeout: there was no such leader in time.
+            ValueError: there is no node with the id `other_than`, so that any leader would do.
         """
+        self._check_nodes(() if other_than in (None, -1) else (other_than,))
 
         def led() -> int:
             state = self.partition(topic, partition)
@@ -321,6 +329,7 @@ class ClusterNodes(Controlled):
                 raise ValueError(f"node {min(twice)} is on two sides")
         if len(apart) < 2:
             raise ValueError("there must be two sides at least: partition_network({1}, {2, 3, 100})")
+        self._check_started()
         self.heal_network()
         for side in apart:
             others = sorted(frozenset[int]().union(*apart) - side)
@@ -392,8 +401,12 @@ class ClusterClock(BrokerClock):
     """
 
     def __init__(self, cluster: ClusterNodes) -> None:
-        super().__init__(cluster.control)
         self._cluster = cluster
+
+    @property
+    def control(self) -> ControlClient:
+        """The control API of a running broker."""
+        return self._cluster.control
 
     def __repr__(self) -> str:
         return f"<Clock of {self._cluster!r}>"
@@ -444,12 +457,24 @@ class ClusterClock(BrokerClock):
                 self._cluster._wait_for_running(topic["name"], index)
 
 
+def _only_control(of_each: Mapping[int, Handle]) -> ControlClient:
+    """Return the control API of a part of one broker. Raises BrokerError for a part of several brokers."""
+    if len(of_each) > 1:
+        raise BrokerError(f"each broker has a control API of its own: cluster.broker({min(of_each)}).control")
+    return next(iter(of_each.values())).control
+
+
 class ClusterFault(Fault):
     """A fault on several brokers; hits are added up."""
 
     def __init__(self, faults: Mapping[int, Fault]) -> None:
         self._faults = dict(faults)
         self.id = next(iter(self._faults.values())).id
+
+    @property
+    def control(self) -> ControlClient:
+        """The control API of the broker. Raises BrokerError for a fault on several brokers."""
+        return _only_control(self._faults)
 
     def __repr__(self) -> str:
         return f"<Fault of brokers {', '.join(map(str, self._faults))}>"
@@ -500,6 +525,11 @@ class ClusterFaults(Faults):
         self._nodes = dict(nodes)
         self._handles = handles
 
+    @property
+    def control(self) -> ControlClient:
+        """The control API of the broker. Raises BrokerError for the faults of several brokers."""
+        return _only_control(self._nodes)
+
     def on(self, broker_id: int) -> ClusterFaults:
         """Return the faults of a single broker: `cluster.faults.on(2).add(api="Fetch", delay_ms=100)`."""
         if broker_id not in self._nodes:
@@ -546,6 +576,11 @@ class ClusterHistory(History):
 
     def __init__(self, nodes: Mapping[int, KafkaBroker]) -> None:
         self._nodes = dict(nodes)
+
+    @property
+    def control(self) -> ControlClient:
+        """The control API of the broker. Raises BrokerError for the history of several brokers."""
+        return _only_control(self._nodes)
 
     def start(self, most_bytes: int | None = None) -> None:
         """Write down from now on what clients do, on all brokers."""

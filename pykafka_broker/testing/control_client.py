@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import socket
 import weakref
 from collections.abc import Mapping
@@ -141,7 +142,9 @@ def _is_open(connection: http.client.HTTPConnection) -> bool:
 
 
 def in_path(part: str) -> str:
-    """Quote a name for a path. Raises ValueError for an empty name: the path would be that of all."""
+    """Quote a name for a path. Raises TypeError, or ValueError for an empty name: the path would be that of all."""
+    if not isinstance(part, str):
+        raise TypeError(f"a name must be text, not {part!r:.80}")
     if not part:
         raise ValueError("an empty name")
     return quote(part, safe="")
@@ -171,8 +174,60 @@ def written_call(
         return target, headers, None
     if isinstance(body, str):
         return target, headers | {"content-type": "text/plain; charset=utf-8"}, body.encode()
-    data = json.dumps({name: value for name, value in body.items() if value is not None})
-    return target, headers | {"content-type": "application/json"}, data.encode()
+    given = {name: value for name, value in body.items() if value is not None}
+    return target, headers | {"content-type": "application/json"}, json_text(given, allow_nan=True).encode()
+
+
+_INSTEAD = {  # of a type that JSON has not, by the name of the type or of one it derives from
+    **dict.fromkeys(("date", "time"), "its isoformat()"),
+    **dict.fromkeys(("Decimal", "UUID", "PurePath", "IPv4Address", "IPv6Address"), "str() of it"),
+    **dict.fromkeys(("set", "frozenset"), "sorted() of it"),
+    **dict.fromkeys(("bytes", "bytearray", "memoryview"), "its text, or base64 of it"),
+    "timedelta": "its total_seconds()",
+    "Enum": "its value",
+}
+_INSTEAD_WITH = {  # by what it has
+    "model_dump": "its model_dump(mode='json')",  # pydantic
+    "__dataclass_fields__": "dataclasses.asdict() of it",
+    "tolist": "its tolist()",  # numpy
+    "SerializeToString": "its SerializeToString()",  # protobuf
+    "keys": "dict() of it",
+    "__iter__": "list() of it",
+}
+
+
+def json_text(value: Any, where: str = "", *, allow_nan: bool = False) -> str:
+    """Return a value as JSON.
+
+    Raises TypeError or ValueError, which says where in the value there is something that JSON has not, and what to
+    pass instead.
+    """
+    try:
+        return json.dumps(value, allow_nan=allow_nan)
+    except (TypeError, ValueError):
+        _check_json(value, where)
+        raise
+
+
+def _check_json(value: Any, where: str) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{where} is {value}: JSON has no such number; pass None or text")
+    if value is None or isinstance(value, (str, int, float)):
+        return
+    if isinstance(value, dict):
+        for name, each in value.items():
+            if not (name is None or isinstance(name, (str, int, float))):
+                raise TypeError(f"{where or 'a dict'} has the name {name!r:.80}: in JSON names are text")
+            _check_json(each, f"{where}[{name!r}]" if where else str(name))
+    elif isinstance(value, (list, tuple)):
+        for index, each in enumerate(value):
+            _check_json(each, f"{where}[{index}]")
+    else:
+        kind = type(value)
+        by_name = (_INSTEAD[base.__name__] for base in kind.__mro__ if base.__name__ in _INSTEAD)
+        instead = next(by_name, None) or next((told for has, told in _INSTEAD_WITH.items() if hasattr(value, has)), "")
+        told = instead or "text, bytes, a number, a list or a dict"
+        raise TypeError(f"{where} is {value!r:.80}: JSON has no {kind.__name__}; pass {told}")
 
 
 def _text(value: Any) -> str:

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pykafka_broker.testing.answers import ClusterState, LogSize, PartitionState, Snapshot
+from pykafka_broker.testing.arguments import epoch_ms
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.control_client import in_path, told_to_the_test
 from pykafka_broker.testing.data import BrokerPart, Data, Handle, Waits
@@ -30,16 +31,16 @@ class BrokerClock(BrokerPart):
     """The broker's clock. Everything timed in the broker follows the clock."""
 
     def __repr__(self) -> str:
-        return f"<Clock of {self._control.url}>"
+        return f"<Clock of {self.control.url}>"
 
     def now(self) -> int:
         """Return the timestamp of a record written now, in epoch milliseconds."""
-        return int(self._control.call("GET", "/clock")["now_ms"])
+        return int(self.control.call("GET", "/clock")["now_ms"])
 
     @property
     def frozen(self) -> bool:
         """Whether the clock stands."""
-        return bool(self._control.call("GET", "/clock")["frozen"])
+        return bool(self.control.call("GET", "/clock")["frozen"])
 
     def advance(
         self,
@@ -91,14 +92,14 @@ class BrokerClock(BrokerPart):
 
         Raises:
             TypeError: `now` is neither.
+            ValueError: `now` are seconds.
         """
         if not isinstance(now, (datetime, int)):
             raise TypeError(f"set() takes a datetime or epoch milliseconds, not {now!r}")
-        now_ms = round(now.timestamp() * 1000) if isinstance(now, datetime) else now
-        return self._moved("set", {"now_ms": now_ms})
+        return self._moved("set", {"now_ms": epoch_ms("now", now)})
 
     def _moved(self, how: str, body: dict[str, Any] | None = None) -> int:
-        return int(self._control.call("POST", f"/clock/{how}", body, timeout_s=_LONG_S)["now_ms"])
+        return int(self.control.call("POST", f"/clock/{how}", body, timeout_s=_LONG_S)["now_ms"])
 
 
 # -- state

@@ -7,7 +7,6 @@ hold, is an AssertionError that tells the state instead.
 from __future__ import annotations
 
 import datetime
-import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from pykafka_broker.testing.answers import (
     Topic,
     Transaction,
 )
+from pykafka_broker.testing.arguments import check_count, check_timeout, check_topic_config
 from pykafka_broker.testing.control_client import ControlClient, ControlError, in_path, told_to_the_test
 from pykafka_broker.testing.record import (
     ANY,
@@ -35,6 +35,7 @@ from pykafka_broker.testing.record import (
     from_answer,
     said,
     several,
+    to_each,
     to_expectation,
     to_request,
 )
@@ -181,13 +182,13 @@ class Data(Handle):
 
         Args:
             records: each is a value, or a pair of key and value, or a dict with `value` or `key`, and perhaps
-                `headers`, `timestamp` (epoch milliseconds) and `partition`, or a `NewRecord` with these fields. Keys
-                and values are text, bytes or JSON values, None for none.
+                `headers`, `timestamp` (epoch milliseconds, or a datetime with a time zone) and `partition`, or a
+                `NewRecord` with these fields. Keys and values are text, bytes or JSON values, None for none.
 
         Returns:
             Partition and offset of each record.
         """
-        return self._write(topic, list(map(to_request, several(f"produce({topic!r}", records))))
+        return self._write(topic, to_each(to_request, several(f"produce({topic!r}", records)))
 
     def _write(self, topic: str, requests: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
         """Write records in the form of the control API (`NewRecord` in `/openapi.json`)."""
@@ -268,7 +269,7 @@ class Data(Handle):
         if isinstance(source, (str, os.PathLike)):
             with open(source, encoding="utf-8") as file:
                 return self._seed(file)
-        return self._seed(source)
+        return self._seed(map(_text_line, source))
 
     def _seed(self, lines: Iterable[str]) -> dict[str, int]:
         seeded = {"topics": 0, "records": 0, "offsets": 0}
@@ -349,12 +350,6 @@ class Data(Handle):
         return self._answer(list[CommittedPartition], "POST", f"/groups/{in_path(group)}/offsets/reset", body)
 
 
-def check_topic_config(config: object, hint: str = "") -> None:
-    """Raise TypeError for topic configs that are no dict."""
-    if config is not None and not isinstance(config, Mapping):
-        raise TypeError(f"config must be a dict of topic configs, not {config!r}{hint}")
-
-
 def _read(
     node: Handle, topic: str, partition: int, offset: int, limit: int | None, query: Mapping[str, Any]
 ) -> list[Record]:
@@ -368,6 +363,12 @@ def _read(
         found += map(from_answer, page["records"])
         offset, more = page["next_offsets"][str(partition)], page["more"]
     return found
+
+
+def _text_line(line: object) -> str:
+    if not isinstance(line, str):
+        raise TypeError(f"a line to seed must be text, json.dumps(...) of an object, not {line!r:.80}")
+    return line
 
 
 def _parts(lines: Iterable[str]) -> Iterator[str]:
@@ -391,6 +392,7 @@ _WRONG_ARGUMENT = 400
 _NOT_IN_TIME = 408
 _DOES_NOT_HOLD = 417
 POLL_S = 0.01
+_LOOKED_ONCE = "(looked once: timeout=10 waits for records that are still to come)"
 _SPARE_S = 30.0  # for the answer itself, on a busy machine
 
 
@@ -546,7 +548,12 @@ class Waits(Data):
         """
         __tracebackhide__ = True
         expected = several(f"assert_records({topic!r}", records)
-        return self._assert_records(topic, expected, timeout, isolation_level)
+        try:
+            return self._assert_records(topic, expected, timeout, isolation_level)
+        except RecordsDiffer as differ:
+            if not timeout and not differ.found:
+                differ.add_note(_LOOKED_ONCE)
+            raise
 
     def _assert_records(
         self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str
@@ -575,7 +582,12 @@ class Waits(Data):
                 f"assert_contains({topic!r}, []) names no record, so it could not fail; "
                 f"assert_records({topic!r}, []) asserts that the topic is empty"
             )
-        self._assert_contains(topic, expected, timeout, isolation_level)
+        try:
+            self._assert_contains(topic, expected, timeout, isolation_level)
+        except RecordsDiffer as differ:
+            if not timeout and not differ.found:
+                differ.add_note(_LOOKED_ONCE)
+            raise
 
     def _assert_contains(self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> None:
         __tracebackhide__ = True
@@ -583,7 +595,7 @@ class Waits(Data):
 
     def _assert(self, path: str, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> Any:
         __tracebackhide__ = True
-        records = list(map(to_expectation, expected))
+        records = to_each(to_expectation, expected)
         body = {"topic": topic, "records": records, "isolation_level": isolation_level}
         try:
             return wait(self.control, dict, path, timeout, body)
@@ -632,26 +644,6 @@ def _call(control: ControlClient, path: str, body: Mapping[str, Any], timeout: f
         if error.status == _DOES_NOT_HOLD:
             raise RecordsDiffer(str(error), found=list(map(from_answer, error.more.get("records", ())))) from None
         raise
-
-
-def check_timeout(timeout: float) -> None:
-    """Check a timeout. Raises TypeError, or ValueError for a negative or endless one."""
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-        raise TypeError(f"timeout must be a number of seconds, not {timeout!r}")
-    if not 0 <= timeout < math.inf:
-        raise ValueError(f"timeout must be at least 0 seconds and have an end, not {timeout}")
-
-
-def check_count(name: str, count: int, least: int = 1) -> None:
-    """Check a number of things. Raises TypeError, or ValueError for a number below `least`.
-
-    With 0 where one is the least, an assertion or a wait would succeed whatever happens.
-    """
-    if isinstance(count, bool) or not isinstance(count, int):
-        raise TypeError(f"{name} must be an integer, not {count!r}")
-    if count < least:
-        vain = ", with which nothing could fail" if least == 1 else ""
-        raise ValueError(f"{name} must be at least {least}, not {count}{vain}")
 
 
 def problem_that_may_pass(error: ControlError | BrokerError | OSError) -> str:

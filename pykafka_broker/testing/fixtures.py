@@ -135,6 +135,9 @@ def _factory(broker: Any, name: str, kind: str) -> Iterator[Make]:
     with ExitStack() as stack:
 
         def make(*topics: str, **settings: Any) -> Any:
+            for wrong in (each for each in topics if kind != "consumer" or not isinstance(each, str)):
+                topic = ", and a topic is a name" if kind == "consumer" else ""
+                raise TypeError(f"settings have names, such as **{{'client.id': 'shop'}}{topic}; not {wrong!r}")
             given = broker.client_config(name) | _own_id(name, kind) | settings
             client, end = new_client(name, kind, given, topics)
             stack.callback(end)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, get_args
 
-from pykafka_broker.testing.arguments import check_name, check_names
+from pykafka_broker.testing.arguments import check_name, check_names, check_type
 from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.data import BrokerPart, Data
 from pykafka_broker.testing.record import Record
@@ -46,15 +46,15 @@ class History(BrokerPart):
         Args:
             most_bytes: the size at which the history is full, by default 256 MiB. A full history is not checked.
         """
-        self._control.call("POST", "/history", {"most_bytes": most_bytes})
+        self.control.call("POST", "/history", {"most_bytes": most_bytes})
 
     def stop(self) -> None:
         """Write nothing down any more, and forget the history."""
-        self._control.call("DELETE", "/history")
+        self.control.call("DELETE", "/history")
 
     def clear(self) -> None:
         """Forget what was written down so far, and go on."""
-        self._control.call("POST", "/history/clear")
+        self.control.call("POST", "/history/clear")
 
 
 class Application(NamedTuple):
@@ -144,6 +144,8 @@ class Checks(Data):
         for name in (name for name, is_given in unused.items() if is_given):
             raise TypeError(f"{name} is of {of}")
         _check_names(guarantee, allow, forbid)
+        if seen_by is not None:
+            check_type("seen_by", seen_by, str, "the name of a group")
         histories = self._histories()
         if input is None or output is None:
             return _judged(histories, allow, raises, seen_by=seen_by, forbid=forbid)

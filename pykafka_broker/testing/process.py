@@ -31,7 +31,6 @@ from pykafka_broker.testing.arguments import (
     check_release,
     check_type,
     config_texts,
-    security_of,
 )
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
@@ -57,6 +56,22 @@ STOP_LINE = b"stop\n"  # on standard input, where no signal can be sent
 LOG_TAIL_BYTES = 16_000
 Options = dict[str, str | bool | list[str] | None]  # of the command, by name; None, or nothing, for one not given
 LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+def security_of(
+    host: str,
+    protocol: str | None,
+    users: Mapping[str, str] | Iterable[str],
+    acls: Iterable[str] | None,
+    mechanisms: Iterable[str] | None,
+    client_auth: str | None,
+) -> SecuritySpec | None:
+    """Return the security of a broker or a cluster, by arguments of `KafkaBroker`; None without any of them."""
+    if protocol is None and not users and acls is None and mechanisms is None and client_auth is None:
+        return None
+    from pykafka_broker.testing.security_spec import SecuritySpec
+
+    return SecuritySpec(protocol, users, acls, mechanisms, client_auth, host)
 
 
 class ProcessWatch(Protocol):

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeAlias
 
-from pykafka_broker.testing.control_client import told_to_the_test
+from pykafka_broker.testing.arguments import check_type, epoch_ms
+from pykafka_broker.testing.control_client import json_text, told_to_the_test
 
 __tracebackhide__ = told_to_the_test
 
@@ -77,13 +79,13 @@ class NewRecord:
     """A record to write or to expect, as explicit fields: `NewRecord(value={"value": 3, "unit": "C"})`.
 
     A dict alone may be a record or a JSON value; here both are clear. Fields that are left out are written as none and
-    are not compared.
+    are not compared. `timestamp` is in epoch milliseconds, or a datetime with a time zone.
     """
 
     value: NewContent = ANY
     key: NewContent = ANY
     headers: Headers | None = None
-    timestamp: int | None = None
+    timestamp: int | datetime | None = None
     partition: int | None = None
 
 
@@ -115,13 +117,25 @@ def _content(answer: Mapping[str, Any], name: str) -> Content:
 
 
 def to_request(record: Any) -> dict[str, Any]:
-    """Return a record to write for the control API. Raises TypeError for another value."""
+    """Return a record to write for the control API. Raises TypeError, or ValueError, for another value."""
     return _body({name: given for name, given in fields_of(record).items() if given is not None})
 
 
 def to_expectation(record: Any) -> dict[str, Any]:
-    """Return an expected record for the control API: None is expected to be null. Raises TypeError."""
+    """Return an expected record for the control API: None is expected to be null. Raises as `to_request`."""
     return _body(fields_of(record))
+
+
+def to_each(form: Callable[[Any], dict[str, Any]], records: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return records in the form of `to_request` or `to_expectation`. An error names the record by its index."""
+    made = []
+    for index, record in enumerate(records):
+        try:
+            made.append(form(record))
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"records[{index}]: {error}") from None
+    return made
 
 
 _FIELDS = ("value", "key", "headers", "timestamp", "partition")
@@ -161,13 +175,29 @@ def fields_of(record: Any) -> dict[str, Any]:
 
 
 def _body(fields: Mapping[str, Any]) -> dict[str, Any]:
-    body: dict[str, Any] = {name: fields[name] for name in ("timestamp", "partition") if name in fields}
+    body: dict[str, Any] = {}
+    if "timestamp" in fields:
+        body["timestamp"] = _timestamp_ms(fields["timestamp"])
+    if "partition" in fields:
+        check_type("partition", fields["partition"], int, "an integer")
+        body["partition"] = fields["partition"]
     for name in ("key", "value"):
         if name in fields:
             body |= said(name, fields[name])
     if "headers" in fields:
-        body["headers"] = [{"name": name, **said("value", value)} for name, value in _pairs(fields["headers"])]
+        pairs = _pairs(fields["headers"])
+        body["headers"] = [{"name": name, **said("value", value, f"header {name}")} for name, value in pairs]
     return body
+
+
+def _timestamp_ms(time: Any) -> int:
+    """Return a timestamp in epoch milliseconds. Raises TypeError, or ValueError for a datetime without a zone."""
+    if isinstance(time, datetime):
+        if time.tzinfo is None:
+            raise ValueError(f"timestamp is {time!r} without a time zone: datetime.now(UTC) has one")
+        return epoch_ms("timestamp", time)
+    check_type("timestamp", time, int, "epoch milliseconds as an int, or a datetime with a time zone")
+    return int(time)
 
 
 def _pairs(headers: Any) -> list[tuple[str, Any]]:
@@ -186,10 +216,12 @@ def _is_header(pair: object) -> bool:
     return isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)
 
 
-def said(name: str, content: Any) -> dict[str, Any]:
-    """Return a key or value for the control API."""
+def said(name: str, content: Any, where: str = "") -> dict[str, Any]:
+    """Return a key or value for the control API. Raises TypeError or ValueError for what JSON has not."""
     if isinstance(content, (bytes, bytearray, memoryview)):
         return {f"{name}_base64": base64.b64encode(content).decode()}
+    if content is not None and not isinstance(content, str):
+        json_text(content, where or name)
     return {name: content}
 
 

@@ -364,17 +364,14 @@ class SecuritySpec:
 
     def config(self) -> dict[str, str]:
         """Return the broker configs for logins and rights, without certificates."""
-        config = self._sasl_config()
-        if self.acls is not None:
-            config["authorizer.class.name"] = AUTHORIZER
-            if super_users := self.super_users:
-                config["super.users"] = ";".join(super_users)
-        return config
+        return self._sasl_config() | self.rights()
 
-    @property
-    def super_users(self) -> list[str]:
-        """The principals with all rights."""
-        return list(parse_acls(self.acls or (), self.passwords).super_users)
+    def rights(self, *others: str) -> dict[str, str]:
+        """Return the broker configs for rights. others: principals with all rights beside those of the ACLs."""
+        if self.acls is None:
+            return {}
+        super_users = ";".join([*parse_acls(self.acls, self.passwords).super_users, *others])
+        return {"authorizer.class.name": AUTHORIZER} | ({"super.users": super_users} if super_users else {})
 
     def _sasl_config(self) -> dict[str, str]:
         if not self.has_sasl:

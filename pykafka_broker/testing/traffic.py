@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pykafka_broker.testing.answers import Advice, ChaosState, Connection, FaultState, RecordingState, SeenRequest
-from pykafka_broker.testing.arguments import check_type
+from pykafka_broker.testing.arguments import check_count, epoch_ms
 from pykafka_broker.testing.control_client import ControlClient, told_to_the_test
-from pykafka_broker.testing.data import BrokerPart, Handle, check_count, made_as, wait
+from pykafka_broker.testing.data import BrokerPart, Handle, made_as, wait
 
 __tracebackhide__ = told_to_the_test
 
@@ -48,11 +48,11 @@ class Fault(BrokerPart):
             WaitTimeout: there were fewer hits in time.
         """
         check_count("n", n)
-        return wait(self._control, FaultState, "waits/fault", timeout, {"fault": self.id, "n": n})["hits"]
+        return wait(self.control, FaultState, "waits/fault", timeout, {"fault": self.id, "n": n})["hits"]
 
     def remove(self) -> int:
         """End the fault and return the hits; held requests are carried out now. A second call does nothing."""
-        return int(self._control.call("DELETE", f"/faults/{self.id}")["hits"])
+        return int(self.control.call("DELETE", f"/faults/{self.id}")["hits"])
 
     def __enter__(self) -> Fault:
         return self
@@ -103,7 +103,7 @@ class Faults(BrokerPart):
         return self._add(body)
 
     def _add(self, body: Mapping[str, Any]) -> Fault:
-        return Fault(self._control, int(self._control.call("POST", "/faults", body)["id"]))
+        return Fault(self.control, int(self.control.call("POST", "/faults", body)["id"]))
 
     def all(self) -> list[FaultState]:
         """Return all faults in the order of addition."""
@@ -111,7 +111,7 @@ class Faults(BrokerPart):
 
     def clear(self) -> None:
         """End all faults, chaos included."""
-        self._control.call("DELETE", "/faults")
+        self.control.call("DELETE", "/faults")
 
     def chaos(
         self,
@@ -216,7 +216,9 @@ class Traffic(Handle):
             after: a request's `number`, which counts the requests of one broker.
         """
         query = {name: value for name, value in locals().items() if name != "self"}
-        return self._requests(query | {"since": epoch_ms(since)})
+        if since is not None:
+            query["since"] = epoch_ms("since", since)
+        return self._requests(query)
 
     def _requests(self, query: Mapping[str, Any]) -> list[SeenRequest]:
         return self._answer(list[SeenRequest], "GET", "/requests", query=query)
@@ -262,17 +264,9 @@ class Traffic(Handle):
         """
         query = {name: value for name, value in locals().items() if name not in ("self", "n", "timeout")}
         check_count("n", n)
-        return self._wait_for_request(query | {"since": epoch_ms(since)}, n, timeout)
+        if since is not None:
+            query["since"] = epoch_ms("since", since)
+        return self._wait_for_request(query, n, timeout)
 
     def _wait_for_request(self, query: Mapping[str, Any], n: int, timeout: float) -> list[SeenRequest]:
         return wait(self.control, list[SeenRequest], "waits/request", timeout, {**query, "n": n})
-
-
-def epoch_ms(time: datetime.datetime | float | None) -> int | None:
-    """Return a time as milliseconds since 1970. Raises TypeError."""
-    if time is None:
-        return None
-    check_type("since", time, (int, float, datetime.datetime), "a datetime, seconds as a float or milliseconds")
-    if isinstance(time, int):
-        return time
-    return int((time.timestamp() if isinstance(time, datetime.datetime) else time) * 1000)

@@ -20,8 +20,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykafka_broker.errors import counted
+from pykafka_broker.testing.arguments import check_count
 from pykafka_broker.testing.control_client import ControlError
-from pykafka_broker.testing.data import BrokerError, WaitTimeout, check_count
+from pykafka_broker.testing.data import BrokerError, WaitTimeout
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.answers import ChaosState, FaultState, Topic
@@ -343,6 +344,9 @@ def drawn(
 ) -> ClusterTrouble:
     """Begin trouble of some kinds, about every `mean_ms`; the seed chooses what comes when and where."""
     chosen = check_kinds(kinds)
+    check_count("mean_ms", mean_ms)
+    check_count("most_down", most_down)
+    cluster._check_started()
     brokers = sorted(each for each in cluster.nodes if each in cluster._ids)
 
     def drafts() -> Iterator[_Draft]:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
+
 import pytest
 
 from pykafka_broker.control.api.records import Header, RecordAnswer
-from pykafka_broker.control.comparing import ExpectedMatcher, ExpectedRecord, difference, missing
+from pykafka_broker.control.comparing import (
+    ExpectedMatcher,
+    ExpectedRecord,
+    contents_of,
+    difference,
+    line_of,
+    missing,
+)
 from pykafka_broker.control.problems import Problem
 
 FOUND = RecordAnswer("t", 0, 7, 99, "CreateTime", "k", "v", [Header("h", "1"), Header("i", None)])
@@ -87,6 +96,19 @@ def test_what_is_compared_is_shown_and_aborted_records_say_so() -> None:
         "+ 0@7 key 'k', value 'v', header h '1', timestamp 99 (aborted)",
         '+ 0@8 key None, value {"id": 1, "lines": [1, 2.0, true], "of": {"a": null, "b": 1}}, no headers, timestamp 99',
     ]
+
+
+def test_what_a_schema_reads_is_shown_as_read() -> None:
+    one, other = ("AAAAAAEC", "AAAAAAEE")
+    record = RecordAnswer("t", 0, 7, 99, "CreateTime", None, None, [], key_base64="AA==", value_base64=one)
+    wanted = ExpectedRecord(value_base64=other)
+    readable = {b64decode(one): "1 (AVRO, schema 1)", b64decode(other): "2 (AVRO, schema 1)"}
+    lines = ["- value 2 (AVRO, schema 1)", "+ 0@7 value 1 (AVRO, schema 1)"]
+    assert difference([record], [wanted], readable).splitlines()[1:] == lines
+    assert missing([record], [wanted], readable) == ([], lines[:1])
+    assert line_of(record, readable) == "0@7 key '\\x00', value 1 (AVRO, schema 1)"
+    assert contents_of(record) == [b"\0", b64decode(one)]
+    assert contents_of(ExpectedRecord(value={"id": 1}, key="k")) == [b"k", None]
 
 
 def test_the_shortest_difference_is_shown_with_a_little_around_it() -> None:

@@ -32,6 +32,8 @@ MAY_READ = {
     "pykafka_broker.testing.data": "takes a time that a test has, waits for brokers in other processes",
     "pykafka_broker.testing.cluster_data": "takes a time that a test has",
     "pykafka_broker.testing.traffic": "takes a time that a test has",
+    "pykafka_broker.testing.arguments": "takes a time that a test has, and asks no clock",
+    "pykafka_broker.testing.record": "takes a time that a test has, and asks no clock",
     "pykafka_broker.testing.client_settings": "how long a client's token is good",
     "pykafka_broker.testing.simulation.loop": "puts virtual time in the place of the system's, and reads neither",
     "pykafka_broker.testing.security_spec": "how long certificates are good; a file's timestamp",

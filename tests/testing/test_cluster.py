@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -66,6 +68,29 @@ def test_where_no_broker_runs_a_topic_can_t_be_made() -> None:
     cluster.close()
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda cluster: cluster.bootstrap_servers,
+        lambda cluster: cluster.schema_registry_url,
+        lambda cluster: cluster.client_config("confluent"),
+        lambda cluster: cluster.controller,
+        lambda cluster: cluster.broker(1),
+        lambda cluster: cluster.partition_network({1}, {2}),
+        lambda cluster: cluster.trouble(),
+        lambda cluster: cluster.befall("kill", 1),
+        lambda cluster: cluster.reset(),
+        lambda cluster: cluster.snapshot("s"),
+    ],
+)
+def test_a_cluster_that_is_not_started_says_so(use: Callable[[KafkaCluster], object]) -> None:
+    cluster = KafkaCluster(brokers=2)
+    assert repr(cluster) == "<KafkaCluster of 2 brokers at no address yet>"
+    with pytest.raises(BrokerError, match=r"^the cluster is not started: use `with`, or start\(\)$"):
+        use(cluster)
+    cluster.close()
+
+
 def test_what_did_not_come_says_how_it_is_instead(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = KafkaCluster(brokers=2)
     state = {"leader": 1, "leader_epoch": 0, "replicas": [1, 2], "isr": [1]}
@@ -76,6 +101,12 @@ def test_what_did_not_come_says_how_it_is_instead(monkeypatch: pytest.MonkeyPatc
         cluster.wait_for_isr("orders", timeout=0)
     with pytest.raises(WaitTimeout, match="after 0 s the leader of orders-0 is still 1"):
         cluster.wait_for_leader("orders", other_than=1, timeout=0)
+    for wrong in ("1", cluster, 9):  # every leader is another one
+        with pytest.raises(ValueError, match=f"^there is no node {re.escape(repr(wrong))}: 1, 2, 100$"):
+            cluster.wait_for_leader("orders", other_than=cast("Any", wrong))
+        with pytest.raises(ValueError, match="there is no node"):
+            cluster.wait_for_isr("orders", nodes=[cast("Any", wrong)])
+    assert cluster.wait_for_leader("orders", other_than=-1) == 1
     cluster.close()
 
 

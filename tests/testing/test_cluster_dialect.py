@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import math
 import re
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
@@ -37,13 +38,26 @@ from pykafka_broker.testing import (
     RemoteBroker,
     WaitTimeout,
 )
-from pykafka_broker.testing.cluster_nodes import ClusterFault
-from pykafka_broker.testing.traffic import Fault
+from pykafka_broker.testing.cluster_nodes import ClusterClock, ClusterFault, ClusterFaults, ClusterHistory
+from pykafka_broker.testing.controlled import BrokerClock
+from pykafka_broker.testing.history import History
+from pykafka_broker.testing.traffic import Fault, Faults
 from pykafka_broker.tools.frame import main as run_tool
 from tests.releases.other import NEWEST_VERSION, name_of
 
-OF_A_PROCESS = {  # of one node
-    *("stop", "kill", "restart", "give_up", "join", "pid", "port", "running", "log", "log_since", "log_size"),
+ONE_ALONE_HAS = {  # what a broker has and a cluster has not, with the reason
+    "of a process; `cluster.broker(1)` has it": """
+        stop kill restart give_up pid port running log log_since log_size log_path history_path data_dir loop
+    """,
+    "an argument; nodes have their own: `cluster.broker(1).config`": """
+        config allow_unknown_config emulate in_process log_level quick_groups schema_registry start_timeout_s strict
+    """,
+}
+SEVERAL_HAVE = {  # what a cluster has and a broker has not, with the reason
+    "of several nodes": "nodes brokers broker controller cluster_id partition_network heal_network",
+    "leaders and replicas, which a broker alone has no others of": "leader_of isr wait_for_leader wait_for_isr",
+    "of a controller apart from the broker": "wait_for_metadata",
+    "trouble for processes, as chaos is for requests": "trouble befall calm",
 }
 
 
@@ -86,14 +100,50 @@ def parameters(function: Callable[..., Any]) -> list[tuple[object, ...]]:
     return [(each.name, each.kind, each.default) for each in inspect.signature(function).parameters.values()]
 
 
+def face(each: object) -> set[str]:
+    return {name for name in dir(each) if not name.startswith("_")}
+
+
 def test_the_names_and_parameters_are_those_of_a_broker() -> None:
-    for name in dir(KafkaBroker):
-        if name.startswith("_") or name in OF_A_PROCESS:
-            continue
+    with contextlib.closing(KafkaBroker()) as broker:
+        assert face(broker) - face(KafkaCluster()) == {*" ".join(ONE_ALONE_HAS.values()).split()}
+        assert face(KafkaCluster()) - face(broker) == {*" ".join(SEVERAL_HAVE.values()).split()}
+    for name in face(KafkaBroker) & face(KafkaCluster):
         of_broker, of_cluster = (inspect.getattr_static(kind, name) for kind in (KafkaBroker, KafkaCluster))
         assert isinstance(of_broker, property) == isinstance(of_cluster, property), name
         if inspect.isfunction(of_broker):
             assert parameters(of_broker) == parameters(of_cluster), name
+
+
+@pytest.mark.parametrize(
+    ("kind", "of_several", "more"),
+    [
+        (BrokerClock, ClusterClock, set()),
+        (Fault, ClusterFault, set()),
+        (Faults, ClusterFaults, {"on"}),
+        (History, ClusterHistory, set()),
+    ],
+)
+def test_the_parts_of_a_cluster_are_those_of_a_broker(kind: type, of_several: type, more: set[str]) -> None:
+    assert face(of_several) - face(kind) == more
+    for name in face(kind):
+        member = inspect.getattr_static(kind, name)
+        if inspect.isfunction(member):
+            assert parameters(member) == parameters(inspect.getattr_static(of_several, name)), name
+
+
+def test_the_control_api_of_a_part_is_that_of_one_broker(cluster: KafkaCluster) -> None:
+    fault = cluster.faults.add(api="Fetch", error="UNKNOWN_SERVER_ERROR", nth=1000)
+    for part in (cluster.faults, cluster.history, fault):
+        with pytest.raises(
+            BrokerError, match=r"^each broker has a control API of its own: cluster\.broker\(1\)\.control$"
+        ):
+            _ = part.control
+    assert fault.remove() == 0
+    alone = cluster.faults.on(2)
+    assert alone.control is cluster.broker(2).control is alone.add(api="Fetch", delay_ms=1, nth=1000).control
+    alone.clear()
+    assert cluster.clock.control is cluster.control
 
 
 def test_both_forms_of_a_cluster_have_the_same_methods() -> None:
@@ -547,6 +597,7 @@ def test_the_end_of_a_transaction_is_no_record_to_read(of_any_size: Any) -> None
 
 def test_a_wrong_argument_fails_at_once_and_in_the_same_way(of_any_size: Any) -> None:
     of_any_size.create_topic("wrong")
+    day = date(2026, 11, 29)
     mistakes: list[tuple[type[Exception], Callable[[], object], str]] = [
         (TypeError, lambda: of_any_size.wait_for_records("wrong", "2"), "n must be an integer, not '2'"),
         (ValueError, lambda: of_any_size.wait_for_records("wrong", -1), "n must be at least 0, not -1"),
@@ -581,10 +632,38 @@ def test_a_wrong_argument_fails_at_once_and_in_the_same_way(of_any_size: Any) ->
         (TypeError, lambda: of_any_size.create_topic("other", config=["a"]), "config must be a dict of topic configs"),
         (TypeError, lambda: of_any_size.alter_config("wrong", "a=b"), "config must be a dict of topic configs"),
         (TypeError, lambda: of_any_size.assert_contains("wrong", (None, {})), "not a single record: assert_contains"),
+        (TypeError, lambda: of_any_size.produce(5, ["v"]), "a name must be text, not 5"),
+        (
+            TypeError,
+            lambda: of_any_size.produce("wrong", ["v", {"at": day}]),
+            r"^records\[1\]: value\['at'\] is .* no date",
+        ),
+        (
+            TypeError,
+            lambda: of_any_size.assert_records("wrong", [(day, "v")]),
+            r"^records\[0\]: key is .* isoformat\(\)$",
+        ),
+        (
+            TypeError,
+            lambda: of_any_size.assert_contains("wrong", [{"value": {1, 2}}]),
+            r"^records\[0\]: value is \{1, 2\}",
+        ),
+        (TypeError, lambda: of_any_size.wait_for_record("wrong", headers={"at": day}), "header at is .* pass its iso"),
+        (TypeError, lambda: of_any_size.create_topic("other", config={"a": day}), "^config.* JSON has no date"),
+        (ValueError, lambda: of_any_size.wait_for_request("Fetch", since=1_764_374_400), "since=.* are seconds"),
+        (TypeError, lambda: of_any_size.seed([{"type": "topic"}]), r"a line to seed must be text, json\.dumps"),
+        (ValueError, lambda: of_any_size.clock.set(1_764_374_400), "now=1764374400 are seconds"),
     ]
     for kind, mistake, says in mistakes:
         with pytest.raises(kind, match=says):
             mistake()
+    for too_early in (of_any_size.assert_records, of_any_size.assert_contains):
+        with pytest.raises(RecordsDiffer) as differ:
+            too_early("wrong", ["apples"])
+        assert differ.value.__notes__ == ["(looked once: timeout=10 waits for records that are still to come)"]
+        with pytest.raises(RecordsDiffer) as differ:
+            too_early("wrong", ["apples"], timeout=0.01)
+        assert not hasattr(differ.value, "__notes__")
     of_any_size.produce("wrong", (("17", "apples"), ("18", "pears")))
     of_any_size.assert_records("wrong", ["apples", "pears"])
 

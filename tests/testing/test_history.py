@@ -134,6 +134,7 @@ def test_a_question_that_would_not_be_checked_is_refused(asked: Questions, says:
     [
         ({"forbid": ["write cycel"]}, ValueError, "forbid must be one of .*; did you mean write cycle"),
         ({"allow": ["abortd read"]}, ValueError, "allow must be one of .*; did you mean aborted read"),
+        ({"seen_by": ["g"]}, TypeError, r"seen_by must be the name of a group, not \['g'\]"),
         ({"allow": "unseen"}, TypeError, r"allow must be a list of names: allow=\['unseen'\]"),
         (
             {"input": "in", "output": "out", "guarantee": "exactly-once"},

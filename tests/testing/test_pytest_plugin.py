@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
+from pykafka_broker import testing
+from pykafka_broker.pytest_plugin import NOT_AWAITED
 from pykafka_broker.testing import KafkaBroker
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("only_our_plugin")
 
+TESTING = Path(testing.__file__).parent
+UNRAISABLE = NOT_AWAITED["pytest.PytestUnraisableExceptionWarning"]
 SHARED = """
     ports = set()
     def test_one(kafka_broker):
@@ -85,6 +90,51 @@ def test_a_mistake_in_the_ini_file_is_one_line(pytester: pytest.Pytester) -> Non
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines([complaint])
         assert "Traceback" not in result.stderr.str()
+
+
+def test_a_call_without_await_fails_the_test(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nfilterwarnings = ignore\nkafka_in_process = true\n")
+    pytester.makepyfile("""
+        import asyncio
+        def test_assertion(async_kafka_broker):
+            async def main():
+                async_kafka_broker.assert_records("no such topic", ["1"])
+            asyncio.run(main())
+        def test_property(async_kafka_broker):
+            async def main():
+                assert async_kafka_broker.clock.frozen
+            asyncio.run(main())
+        def test_others(async_kafka_broker):
+            async def mine():
+                pass
+            mine()
+    """)
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(["*coroutine 'AsyncWaits.assert_records' was never awaited"])
+
+
+def test_every_asynchronous_form_is_one_that_fails_without_await() -> None:
+    text = "\n".join(map(Path.read_text, TESTING.rglob("*.py")))
+    names = re.findall(r"^class (Async\w+|Simulated(?:Broker|Cluster))\b", text, re.MULTILINE)
+    assert {"AsyncKafkaBroker", "AsyncWaits", "SimulatedCluster"} <= {*names}
+    for start, pattern in (("coroutine '", NOT_AWAITED["RuntimeWarning"]), ("in: <coroutine object ", UNRAISABLE)):
+        assert [each for each in names if not re.match(pattern, f"{start}{each}.x' was never awaited")] == []
+        assert re.match(pattern, f"{start}AsyncKafkaShop.x' was never awaited") is None
+
+
+def test_settings_of_clients_have_names(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+        def test_factories(kafka_producer_factory, kafka_admin_factory, kafka_consumer_factory):
+            for make, wrong in ((kafka_producer_factory, {"linger.ms": 5}), (kafka_admin_factory, "orders")):
+                with pytest.raises(TypeError, match="^settings have names, such as .*'shop'}; not "):
+                    make(wrong)
+            for wrong in ({"group.id": "billing"}, ["orders"]):
+                with pytest.raises(TypeError, match="^settings have names, such as .*, and a topic is a name; not "):
+                    kafka_consumer_factory(wrong)
+    """)
+    pytester.runpytest("--kafka-in-process").assert_outcomes(passed=1)
 
 
 def test_factory_ends_its_brokers_with_the_test(pytester: pytest.Pytester) -> None:

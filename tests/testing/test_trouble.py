@@ -184,6 +184,10 @@ def test_mistakes_are_told(cluster: KafkaCluster) -> None:
         cluster.trouble("kill")
     with pytest.raises(ValueError, match="n must be at least 1, not 0"):
         cluster.befall("pause", 2, after_ms=LONG_MS).wait(0)
+    with pytest.raises(ValueError, match="mean_ms must be at least 1, not 0"):
+        cluster.trouble(mean_ms=0)
+    with pytest.raises(ValueError, match="most_down must be at least 1, not 0"):
+        cluster.trouble(most_down=0)
     with pytest.raises(ValueError, match="9"):
         cluster.befall("kill", 9)
     with pytest.raises(ValueError, match="needs the topic"):

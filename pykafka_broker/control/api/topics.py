@@ -82,9 +82,10 @@ async def create_topic(
         name=name, num_partitions=partitions or 1, replication_factor=replication_factor or -1, configs=configs
     )
     answer = await control.inside.ask(CreateTopicsRequest(topics=[asked], timeout_ms=_TIMEOUT_MS))
-    made_meanwhile = exist_ok and answer.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+    told, exists = answer.topics[0], answer.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+    made_meanwhile = exist_ok and exists
     if not made_meanwhile:
-        raise_if(answer.topics[0].error_code, answer.topics[0].error_message)
+        raise_if(told.error_code, f"{told.error_message} exist_ok takes it as it is." if exists else told.error_message)
     # another node may be the controller, and knows the topic first
     await control.until(lambda: control.services.image.topics.get(name), _TIMEOUT_MS / 1000)
     return await _existing(control, name, partitions, config or {}) if made_meanwhile else await topic(control, name)

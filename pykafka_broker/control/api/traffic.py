@@ -271,6 +271,8 @@ def _check_match(control: Control, match: Match) -> None:
         if wanted is not None and match.api and not any(_can_name(key, name) for key in match.api):
             apis = " and ".join(sorted(SPECS[key].name for key in match.api))
             raise Problem(400, f"requests of {apis} name no {name}: none would ever match")
+    if not match.probability:
+        raise Problem(400, "a probability of 0 takes no request")
     if match.principal is not None and not {":", "*"} & {*match.principal}:
         raise Problem(400, f"principal is a type and a name, such as User:{match.principal}")
     if match.listener is not None and control.has_broker:

@@ -127,7 +127,8 @@ def verdict(
 
     Raises:
         ValueError: an input has no id, and `skips` is not set; or a compaction has removed records, so that nobody
-            knows how many there were; or nothing could be found: there are no records, or no input has an order.
+            knows how many there were; or nothing could be found: there are no records, or no outputs where records may
+            be lost, or no input has an order.
     """
     wanted, found = _by_id(inputs, identify), _by_id(outputs, identify)
     without = wanted.pop(None, None)
@@ -140,9 +141,11 @@ def verdict(
             raise ValueError(f"{place(topic, partition)} was compacted: how many records there were is not known")
     if not wanted and not found and not strays and not without:
         raise ValueError("neither topic has records: nothing could be lost, doubled or invented")
+    tolerated = _TOLERATED[guarantee]
+    if "lost" in tolerated and not found and not strays:
+        raise ValueError(f"the output has no records: with {guarantee} nothing could be doubled or invented")
     if order is not None and wanted and all(order(each) is None for records in wanted.values() for each in records):
         raise ValueError("no input record has an order: order must name what some of them have")
-    tolerated = _TOLERATED[guarantee]
     made: list[Finding] = []
     for key, records in wanted.items():
         made_of_key = found.get(key, [])

@@ -131,7 +131,9 @@ class Histories:
     def file(self) -> HistoryFile:
         """Return the history. Raises `Problem` 409 if none is written."""
         if self._file is None:
-            raise Problem(409, "no history is written: start the broker with history, or call start_history")
+            raise Problem(
+                409, "no history is written: start the broker with history=True or --history, or call start_history"
+            )
         return self._file
 
     @property

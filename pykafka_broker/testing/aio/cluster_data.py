@@ -16,13 +16,14 @@ from pykafka_broker.errors import counted
 from pykafka_broker.testing.aio.cluster_nodes import AsyncClusterTraffic
 from pykafka_broker.testing.aio.data import wait
 from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic
+from pykafka_broker.testing.arguments import check_count
 from pykafka_broker.testing.async_client import Step, poll
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 from pykafka_broker.testing.cluster_data import T, _KEEPABLE, _MOVED, _PASSING, _SETTINGS, _TURN_S, _check, _line, _partition_for, _unless_refused, difference, first_that_fits, listing, missing
 from pykafka_broker.testing.cluster_nodes import WAIT_S
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import names_to_keep
-from pykafka_broker.testing.data import AT_ONCE, NotReached, RecordsDiffer, WaitTimeout, check_count
+from pykafka_broker.testing.data import AT_ONCE, NotReached, RecordsDiffer, WaitTimeout
 from pykafka_broker.testing.record import NewRecord, Record, RecordLike
 from typing import Any
 

@@ -16,14 +16,16 @@ from contextlib import suppress
 from pathlib import Path
 from pykafka_broker.errors import counted
 from pykafka_broker.testing.aio.controlled import AsyncBrokerClock, AsyncControlled
+from pykafka_broker.testing.aio.data import AsyncHandle
 from pykafka_broker.testing.aio.history import AsyncHistory
 from pykafka_broker.testing.aio.traffic import AsyncFault, AsyncFaults
 from pykafka_broker.testing.answers import Advice, ChaosHit, ChaosState, ClusterState, ConfigValue, Connection, FaultState, LogSize, PartitionState, SeenRequest, Topic
+from pykafka_broker.testing.arguments import check_count
 from pykafka_broker.testing.async_client import AsyncControlClient, Step, all_at_once, entered, poll
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 from pykafka_broker.testing.cluster_nodes import FaultHandles, SESSION, SESSION_MS, WAIT_S, _LED_S, _MOST_REQUESTS, _MOST_STEPS, _NO_DUMP, _ONE_BROKER, _SIDES, _refused
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
-from pykafka_broker.testing.data import BrokerError, NotReached, WaitTimeout, check_count
+from pykafka_broker.testing.data import BrokerError, NotReached, WaitTimeout
 from pykafka_broker.testing.history import late, rows_of_file
 from typing import Any
 
@@ -50,9 +52,12 @@ class AsyncClusterNodes(AsyncControlled):
     @property
     def controller(self) -> AsyncKafkaBroker:
         """The leader of the metadata."""
-        if not self.nodes:
-            raise BrokerError("the cluster was never started")
+        self._check_started()
         return self.nodes[self._controller_id]
+
+    def _check_started(self) -> None:
+        if not self.nodes:
+            raise BrokerError("the cluster is not started: use `with`, or start()")
 
     def broker(self, node_id: int) -> AsyncKafkaBroker:
         """Return the broker with the id, for `kill`, `stop`, `start`, `restart`, `pause` and other operations."""
@@ -61,18 +66,19 @@ class AsyncClusterNodes(AsyncControlled):
             raise TypeError(f"a broker's id is a number, not {node_id!r}: {ids}")
         if node_id not in self._ids:
             raise ValueError(f"there is no broker {node_id}: {ids}")
-        if node_id not in self.nodes:
-            raise BrokerError("the cluster was never started")
+        self._check_started()
         return self.nodes[node_id]
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all brokers, for a client's `bootstrap.servers`."""
+        """The addresses of all brokers, for a client's `bootstrap.servers`. Raises BrokerError before the start."""
+        self._check_started()
         return ",".join(node.bootstrap_servers for node in self.brokers)
 
     @property
     def schema_registry_url(self) -> str:
-        """The addresses of all schema registries, separated by commas."""
+        """The addresses of all schema registries, separated by commas. Raises BrokerError before the start."""
+        self._check_started()
         return ",".join(broker.schema_registry_url for broker in self.brokers)
 
     def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
@@ -209,6 +215,7 @@ class AsyncClusterNodes(AsyncControlled):
             check_count("size", size)
         if nodes is not None and not isinstance(nodes, Collection):
             raise TypeError(f"nodes must be a list of broker ids, not {nodes!r}")
+        self._check_nodes(nodes or ())
         wanted = (
             f"exactly {sorted(nodes)}" if nodes is not None else "all of them" if size is None else f"{size} of them"
         )
@@ -236,7 +243,9 @@ class AsyncClusterNodes(AsyncControlled):
 
         Raises:
             WaitTimeout: there was no such leader in time.
+            ValueError: there is no node with the id `other_than`, so that any leader would do.
         """
+        self._check_nodes(() if other_than in (None, -1) else (other_than,))
 
         async def led() -> int:
             state = await self.partition(topic, partition)
@@ -286,6 +295,7 @@ class AsyncClusterNodes(AsyncControlled):
                 raise ValueError(f"node {min(twice)} is on two sides")
         if len(apart) < 2:
             raise ValueError("there must be two sides at least: partition_network({1}, {2, 3, 100})")
+        self._check_started()
         await self.heal_network()
         for side in apart:
             others = sorted(frozenset[int]().union(*apart) - side)
@@ -348,8 +358,12 @@ class AsyncClusterClock(AsyncBrokerClock):
     """
 
     def __init__(self, cluster: AsyncClusterNodes) -> None:
-        super().__init__(cluster.control)
         self._cluster = cluster
+
+    @property
+    def control(self) -> AsyncControlClient:
+        """The control API of a running broker."""
+        return self._cluster.control
 
     def __repr__(self) -> str:
         return f"<Clock of {self._cluster!r}>"
@@ -400,12 +414,24 @@ class AsyncClusterClock(AsyncBrokerClock):
                 await self._cluster._wait_for_running(topic["name"], index)
 
 
+def _only_control(of_each: Mapping[int, AsyncHandle]) -> AsyncControlClient:
+    """Return the control API of a part of one broker. Raises BrokerError for a part of several brokers."""
+    if len(of_each) > 1:
+        raise BrokerError(f"each broker has a control API of its own: cluster.broker({min(of_each)}).control")
+    return next(iter(of_each.values())).control
+
+
 class AsyncClusterFault(AsyncFault):
     """A fault on several brokers; hits are added up."""
 
     def __init__(self, faults: Mapping[int, AsyncFault]) -> None:
         self._faults = dict(faults)
         self.id = next(iter(self._faults.values())).id
+
+    @property
+    def control(self) -> AsyncControlClient:
+        """The control API of the broker. Raises BrokerError for a fault on several brokers."""
+        return _only_control(self._faults)
 
     def __repr__(self) -> str:
         return f"<Fault of brokers {', '.join(map(str, self._faults))}>"
@@ -452,6 +478,11 @@ class AsyncClusterFaults(AsyncFaults):
     def __init__(self, nodes: Mapping[int, AsyncKafkaBroker], handles: FaultHandles) -> None:
         self._nodes = dict(nodes)
         self._handles = handles
+
+    @property
+    def control(self) -> AsyncControlClient:
+        """The control API of the broker. Raises BrokerError for the faults of several brokers."""
+        return _only_control(self._nodes)
 
     def on(self, broker_id: int) -> AsyncClusterFaults:
         """Return the faults of a single broker: `cluster.faults.on(2).add(api="Fetch", delay_ms=100)`."""
@@ -500,6 +531,11 @@ class AsyncClusterHistory(AsyncHistory):
 
     def __init__(self, nodes: Mapping[int, AsyncKafkaBroker]) -> None:
         self._nodes = dict(nodes)
+
+    @property
+    def control(self) -> AsyncControlClient:
+        """The control API of the broker. Raises BrokerError for the history of several brokers."""
+        return _only_control(self._nodes)
 
     async def start(self, most_bytes: int | None = None) -> None:
         """Write down from now on what clients do, on all brokers."""

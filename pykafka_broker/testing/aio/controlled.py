@@ -14,6 +14,7 @@ from pykafka_broker.testing.aio.data import AsyncBrokerPart, AsyncData, AsyncHan
 from pykafka_broker.testing.aio.history import AsyncChecks
 from pykafka_broker.testing.aio.traffic import AsyncTraffic
 from pykafka_broker.testing.answers import ClusterState, LogSize, PartitionState, Snapshot
+from pykafka_broker.testing.arguments import epoch_ms
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.control_client import in_path, told_to_the_test
 from pykafka_broker.testing.controlled import _LONG_S, _path, names_to_keep
@@ -27,16 +28,16 @@ class AsyncBrokerClock(AsyncBrokerPart):
     """The broker's clock. Everything timed in the broker follows the clock."""
 
     def __repr__(self) -> str:
-        return f"<Clock of {self._control.url}>"
+        return f"<Clock of {self.control.url}>"
 
     async def now(self) -> int:
         """Return the timestamp of a record written now, in epoch milliseconds."""
-        return int((await self._control.call("GET", "/clock"))["now_ms"])
+        return int((await self.control.call("GET", "/clock"))["now_ms"])
 
     @property
     async def frozen(self) -> bool:
         """Whether the clock stands."""
-        return bool((await self._control.call("GET", "/clock"))["frozen"])
+        return bool((await self.control.call("GET", "/clock"))["frozen"])
 
     async def advance(
         self,
@@ -88,14 +89,14 @@ class AsyncBrokerClock(AsyncBrokerPart):
 
         Raises:
             TypeError: `now` is neither.
+            ValueError: `now` are seconds.
         """
         if not isinstance(now, (datetime, int)):
             raise TypeError(f"set() takes a datetime or epoch milliseconds, not {now!r}")
-        now_ms = round(now.timestamp() * 1000) if isinstance(now, datetime) else now
-        return await self._moved("set", {"now_ms": now_ms})
+        return await self._moved("set", {"now_ms": epoch_ms("now", now)})
 
     async def _moved(self, how: str, body: dict[str, Any] | None = None) -> int:
-        return int((await self._control.call("POST", f"/clock/{how}", body, timeout_s=_LONG_S))["now_ms"])
+        return int((await self.control.call("POST", f"/clock/{how}", body, timeout_s=_LONG_S))["now_ms"])
 
 
 class AsyncWholeState(AsyncHandle):

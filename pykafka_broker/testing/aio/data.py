@@ -12,10 +12,11 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pykafka_broker.testing.answers import CommittedPartition, ConfigValue, Connection, Group, GroupSummary, Topic, Transaction
+from pykafka_broker.testing.arguments import check_count, check_timeout, check_topic_config
 from pykafka_broker.testing.async_client import AsyncControlClient, Step
 from pykafka_broker.testing.control_client import ControlError, in_path, told_to_the_test
-from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, T, WaitTimeout, _DOES_NOT_HOLD, _LONG_S, _NOT_IN_TIME, _SPARE_S, _parts, check_count, check_timeout, check_topic_config
-from pykafka_broker.testing.record import ANY, Headers, NewContent, NewRecord, Record, RecordLike, from_answer, said, several, to_expectation, to_request
+from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, T, WaitTimeout, _DOES_NOT_HOLD, _LONG_S, _LOOKED_ONCE, _NOT_IN_TIME, _SPARE_S, _parts, _text_line
+from pykafka_broker.testing.record import ANY, Headers, NewContent, NewRecord, Record, RecordLike, from_answer, said, several, to_each, to_expectation, to_request
 from typing import Any
 
 
@@ -129,13 +130,13 @@ class AsyncData(AsyncHandle):
 
         Args:
             records: each is a value, or a pair of key and value, or a dict with `value` or `key`, and perhaps
-                `headers`, `timestamp` (epoch milliseconds) and `partition`, or a `NewRecord` with these fields. Keys
-                and values are text, bytes or JSON values, None for none.
+                `headers`, `timestamp` (epoch milliseconds, or a datetime with a time zone) and `partition`, or a
+                `NewRecord` with these fields. Keys and values are text, bytes or JSON values, None for none.
 
         Returns:
             Partition and offset of each record.
         """
-        return await self._write(topic, list(map(to_request, several(f"produce({topic!r}", records))))
+        return await self._write(topic, to_each(to_request, several(f"produce({topic!r}", records)))
 
     async def _write(self, topic: str, requests: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
         """Write records in the form of the control API (`NewRecord` in `/openapi.json`)."""
@@ -216,7 +217,7 @@ class AsyncData(AsyncHandle):
         if isinstance(source, (str, os.PathLike)):
             with open(source, encoding="utf-8") as file:
                 return await self._seed(file)
-        return await self._seed(source)
+        return await self._seed(map(_text_line, source))
 
     async def _seed(self, lines: Iterable[str]) -> dict[str, int]:
         seeded = {"topics": 0, "records": 0, "offsets": 0}
@@ -444,7 +445,12 @@ class AsyncWaits(AsyncData):
         """
         __tracebackhide__ = True
         expected = several(f"assert_records({topic!r}", records)
-        return await self._assert_records(topic, expected, timeout, isolation_level)
+        try:
+            return await self._assert_records(topic, expected, timeout, isolation_level)
+        except RecordsDiffer as differ:
+            if not timeout and not differ.found:
+                differ.add_note(_LOOKED_ONCE)
+            raise
 
     async def _assert_records(
         self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str
@@ -473,7 +479,12 @@ class AsyncWaits(AsyncData):
                 f"assert_contains({topic!r}, []) names no record, so it could not fail; "
                 f"assert_records({topic!r}, []) asserts that the topic is empty"
             )
-        await self._assert_contains(topic, expected, timeout, isolation_level)
+        try:
+            await self._assert_contains(topic, expected, timeout, isolation_level)
+        except RecordsDiffer as differ:
+            if not timeout and not differ.found:
+                differ.add_note(_LOOKED_ONCE)
+            raise
 
     async def _assert_contains(self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> None:
         __tracebackhide__ = True
@@ -481,7 +492,7 @@ class AsyncWaits(AsyncData):
 
     async def _assert(self, path: str, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> Any:
         __tracebackhide__ = True
-        records = list(map(to_expectation, expected))
+        records = to_each(to_expectation, expected)
         body = {"topic": topic, "records": records, "isolation_level": isolation_level}
         try:
             return await wait(self.control, dict, path, timeout, body)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Hashable
 from pykafka_broker.control.history.application import Guarantee
 from pykafka_broker.control.history.findings import Anomaly, Finding, Forbidden
 from pykafka_broker.testing.aio.data import AsyncBrokerPart, AsyncData
+from pykafka_broker.testing.arguments import check_type
 from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.history import Application, _LONG_S, _check_names, _judged, rows_of
 from pykafka_broker.testing.record import Record
@@ -29,15 +30,15 @@ class AsyncHistory(AsyncBrokerPart):
         Args:
             most_bytes: the size at which the history is full, by default 256 MiB. A full history is not checked.
         """
-        await self._control.call("POST", "/history", {"most_bytes": most_bytes})
+        await self.control.call("POST", "/history", {"most_bytes": most_bytes})
 
     async def stop(self) -> None:
         """Write nothing down any more, and forget the history."""
-        await self._control.call("DELETE", "/history")
+        await self.control.call("DELETE", "/history")
 
     async def clear(self) -> None:
         """Forget what was written down so far, and go on."""
-        await self._control.call("POST", "/history/clear")
+        await self.control.call("POST", "/history/clear")
 
 
 class AsyncChecks(AsyncData):
@@ -104,6 +105,8 @@ class AsyncChecks(AsyncData):
         for name in (name for name, is_given in unused.items() if is_given):
             raise TypeError(f"{name} is of {of}")
         _check_names(guarantee, allow, forbid)
+        if seen_by is not None:
+            check_type("seen_by", seen_by, str, "the name of a group")
         histories = await self._histories()
         if input is None or output is None:
             return _judged(histories, allow, raises, seen_by=seen_by, forbid=forbid)

@@ -11,10 +11,10 @@ import os
 from collections.abc import Mapping, Sequence
 from pykafka_broker.testing.aio.data import AsyncBrokerPart, AsyncHandle, wait
 from pykafka_broker.testing.answers import Advice, ChaosState, Connection, FaultState, RecordingState, SeenRequest
+from pykafka_broker.testing.arguments import check_count, epoch_ms
 from pykafka_broker.testing.async_client import AsyncControlClient, entered
 from pykafka_broker.testing.control_client import told_to_the_test
-from pykafka_broker.testing.data import check_count, made_as
-from pykafka_broker.testing.traffic import epoch_ms
+from pykafka_broker.testing.data import made_as
 from typing import Any
 
 
@@ -51,11 +51,11 @@ class AsyncFault(AsyncBrokerPart):
             WaitTimeout: there were fewer hits in time.
         """
         check_count("n", n)
-        return (await wait(self._control, FaultState, "waits/fault", timeout, {"fault": self.id, "n": n}))["hits"]
+        return (await wait(self.control, FaultState, "waits/fault", timeout, {"fault": self.id, "n": n}))["hits"]
 
     async def remove(self) -> int:
         """End the fault and return the hits; held requests are carried out now. A second call does nothing."""
-        return int((await self._control.call("DELETE", f"/faults/{self.id}"))["hits"])
+        return int((await self.control.call("DELETE", f"/faults/{self.id}"))["hits"])
 
     async def __aenter__(self) -> AsyncFault:
         return self
@@ -108,7 +108,7 @@ class AsyncFaults(AsyncBrokerPart):
 
     @entered
     async def _add(self, body: Mapping[str, Any]) -> AsyncFault:
-        return AsyncFault(self._control, int((await self._control.call("POST", "/faults", body))["id"]))
+        return AsyncFault(self.control, int((await self.control.call("POST", "/faults", body))["id"]))
 
     async def all(self) -> list[FaultState]:
         """Return all faults in the order of addition."""
@@ -116,7 +116,7 @@ class AsyncFaults(AsyncBrokerPart):
 
     async def clear(self) -> None:
         """End all faults, chaos included."""
-        await self._control.call("DELETE", "/faults")
+        await self.control.call("DELETE", "/faults")
 
     async def chaos(
         self,
@@ -221,7 +221,9 @@ class AsyncTraffic(AsyncHandle):
             after: a request's `number`, which counts the requests of one broker.
         """
         query = {name: value for name, value in locals().items() if name != "self"}
-        return await self._requests(query | {"since": epoch_ms(since)})
+        if since is not None:
+            query["since"] = epoch_ms("since", since)
+        return await self._requests(query)
 
     async def _requests(self, query: Mapping[str, Any]) -> list[SeenRequest]:
         return await self._answer(list[SeenRequest], "GET", "/requests", query=query)
@@ -267,7 +269,9 @@ class AsyncTraffic(AsyncHandle):
         """
         query = {name: value for name, value in locals().items() if name not in ("self", "n", "timeout")}
         check_count("n", n)
-        return await self._wait_for_request(query | {"since": epoch_ms(since)}, n, timeout)
+        if since is not None:
+            query["since"] = epoch_ms("since", since)
+        return await self._wait_for_request(query, n, timeout)
 
     async def _wait_for_request(self, query: Mapping[str, Any], n: int, timeout: float) -> list[SeenRequest]:
         return await wait(self.control, list[SeenRequest], "waits/request", timeout, {**query, "n": n})

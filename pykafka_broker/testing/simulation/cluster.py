@@ -31,11 +31,12 @@ from pykafka_broker.protocol.messages.create_topics_request import (
 from pykafka_broker.protocol.runtime import Message, uuid_text
 from pykafka_broker.testing.aio.cluster_data import AsyncClusterData
 from pykafka_broker.testing.answers import ConfigValue, Snapshot, Topic
-from pykafka_broker.testing.arguments import config_texts, security_of
+from pykafka_broker.testing.arguments import check_count, config_texts
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.cluster_nodes import SESSION, FaultHandles
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError, WaitTimeout
+from pykafka_broker.testing.process import security_of
 from pykafka_broker.testing.simulation import faults
 from pykafka_broker.testing.simulation.broker import CLIENTS, INNER, SimulatedBroker
 from pykafka_broker.testing.simulation.disk import CrashFileSystem
@@ -400,6 +401,8 @@ class SimulatedCluster(AsyncClusterData):
             only: numbers of faults (`numbers` of the result); no other faults come. The note of a failure has them.
         """
         kinds = check_kinds(kinds, list(KINDS))
+        check_count("mean_ms", mean_ms)
+        check_count("most_down", most_down)
         loop = self._loop
         index = len(self._trouble)
         down = f", most_down={most_down}" if most_down != 1 else ""

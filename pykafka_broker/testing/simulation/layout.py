@@ -14,7 +14,7 @@ from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, write_snapshot
 from pykafka_broker.config.extensions import EMULATE
 from pykafka_broker.releases.release import is_ahead, release
 from pykafka_broker.testing.arguments import check_known
-from pykafka_broker.testing.cluster import INTERNAL, INTERNAL_TOPIC_FACTORS, QUICK, format_request
+from pykafka_broker.testing.cluster import INTERNAL, INTERNAL_TOPIC_FACTORS, NODES, QUICK, format_request
 from pykafka_broker.testing.cluster_nodes import SESSION
 from pykafka_broker.testing.security_spec import SecuritySpec
 from pykafka_broker.testing.simulation.broker import CLIENTS, CONTROLLERS, INNER
@@ -84,9 +84,7 @@ class SimulatedLayout:
             settings["inter.broker.listener.name"] = INTERNAL
             settings["listener.security.protocol.map"] = ",".join(f"{name}:{each}" for name, each in protocols.items())
         if security is not None:
-            settings |= security.config()
-            if security.acls is not None:
-                settings["super.users"] = ";".join([*security.super_users, "User:ANONYMOUS"])
+            settings |= security.config() | security.rights(NODES)
         if self._emulate is not None and (not is_controller or is_ahead(self._emulate)):
             settings[EMULATE] = self._emulate
         if id in self._racks:

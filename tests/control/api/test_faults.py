@@ -515,6 +515,11 @@ def test_a_throttle_time_without_a_field(broker: KafkaBroker) -> None:
         pass
 
 
+def test_a_fault_that_never_comes_is_refused(broker: KafkaBroker) -> None:
+    with pytest.raises(ControlError, match="a probability of 0 takes no request"):
+        broker.faults.add(api="Fetch", delay_ms=1, probability=0.0)
+
+
 def test_a_probability_is_a_number(broker: KafkaBroker) -> None:
     with pytest.raises(ControlError, match="NaN is no value of JSON"):
         broker.faults.add(api="Fetch", delay_ms=1, probability=float("nan"))

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import enum
+import math
+import re
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -19,7 +26,7 @@ from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.runtime import Pieces
 from pykafka_broker.testing import ControlError, KafkaBroker, NewRecord, Record, WaitTimeout
 from pykafka_broker.testing.control_client import ControlClient
-from pykafka_broker.testing.record import to_request
+from pykafka_broker.testing.record import to_each, to_expectation, to_request
 
 BYTES = b"\xff\x00"
 
@@ -182,6 +189,65 @@ def test_a_record_that_was_read_can_be_written_again() -> None:
         "timestamp": 99,
         "headers": [{"name": "h", "value_base64": "/wA="}],
     }
+
+
+@dataclasses.dataclass
+class Order:
+    id: int = 1
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+class Model:
+    def model_dump(self, mode: str) -> None: ...
+
+    def __repr__(self) -> str:
+        return "Model()"
+
+
+@pytest.mark.parametrize(
+    ("record", "says"),
+    [
+        (
+            datetime(2026, 1, 2),
+            "value is datetime.datetime(2026, 1, 2, 0, 0): JSON has no datetime; pass its isoformat()",
+        ),
+        ((UUID(int=1), "v"), f"key is {UUID(int=1)!r}: JSON has no UUID; pass str() of it"),
+        ({"value": {"of": [1, Decimal(1)]}}, "value['of'][1] is Decimal('1'): JSON has no Decimal; pass str() of it"),
+        ({"raw": b"1"}, "value['raw'] is b'1': JSON has no bytes; pass its text, or base64 of it"),
+        ({"age": timedelta(1)}, f"value['age'] is {timedelta(1)!r}: JSON has no timedelta; pass its total_seconds()"),
+        ({1}, "value is {1}: JSON has no set; pass sorted() of it"),
+        (Order(), "value is Order(id=1): JSON has no Order; pass dataclasses.asdict() of it"),
+        (Colour.RED, "value is <Colour.RED: 1>: JSON has no Colour; pass its value"),
+        (Model(), "value is Model(): JSON has no Model; pass its model_dump(mode='json')"),
+        ({}.keys(), "value is dict_keys([]): JSON has no dict_keys; pass list() of it"),
+        (1j, "value is 1j: JSON has no complex; pass text, bytes, a number, a list or a dict"),
+        ({(1, 2): 3}, "value has the name (1, 2): in JSON names are text"),
+        ({"n": math.nan}, "value['n'] is nan: JSON has no such number; pass None or text"),
+        (NewRecord("v", headers={"h": {1}}), "header h is {1}: JSON has no set; pass sorted() of it"),
+        (
+            NewRecord("v", timestamp=datetime(2026, 1, 2)),
+            "timestamp is datetime.datetime(2026, 1, 2, 0, 0) without a time",
+        ),
+        (
+            {"value": "v", "timestamp": 1.5},
+            "timestamp must be epoch milliseconds as an int, or a datetime with a time zone",
+        ),
+        ({"value": "v", "partition": "0"}, "partition must be an integer, not '0'"),
+    ],
+    ids=repr,
+)
+def test_what_json_has_not_is_told_with_what_to_pass_instead(record: Any, says: str) -> None:
+    for form in (to_request, to_expectation):
+        with pytest.raises((TypeError, ValueError), match=f"^{re.escape(f'records[1]: {says}')}"):
+            to_each(form, ["right", record])
+
+
+def test_a_timestamp_may_be_a_datetime_with_a_zone() -> None:
+    time = datetime(2026, 1, 2, 3, 4, 5, 678_900, tzinfo=timezone(timedelta(hours=1)))
+    assert to_request(NewRecord("v", timestamp=time)) == {"value": "v", "timestamp": 1_767_319_445_678}
 
 
 @pytest.mark.parametrize("records", ["text", b"bytes", {"value": "1"}], ids=repr)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from interop.raw import RawClient
 from pykafka_broker.control import control
@@ -45,6 +46,51 @@ def test_a_wait_for_records_ends_with_the_last_of_them(broker: KafkaBroker) -> N
     step = meanwhile(lambda: broker.produce("awaited", ["2", "3"]))
     assert sorted(each.value or "" for each in broker.wait_for_records("awaited", 3)) == ["1", "2", "3"]
     step.join()
+
+
+def test_what_a_schema_of_the_registry_reads_is_shown_as_read() -> None:
+    """An assertion that fails shows keys and values as their schemas read them; others stay bytes."""
+    with KafkaBroker(schema_registry=True, in_process=True) as broker:
+        registry = SchemaRegistryClient(broker.client_config("schema-registry"))
+        for kind, text in (
+            ("AVRO", '"int"'),
+            ("JSON", "{}"),
+            ("PROTOBUF", 'syntax="proto3"; message Order {int32 id=1;}'),
+        ):
+            registry.register_schema(f"{kind}-value", Schema(text, kind))
+        avro, other, json_schema, protobuf, unknown = (
+            bytes([0, 0, 0, 0, *rest]) for rest in ((1, 2), (1, 4), (2, 55), (3, 0, 8, 7), (9, 2))
+        )
+        broker.create_topic("read")
+        step = meanwhile(lambda: broker.produce("read", [avro]))
+        says = r"topic read got 1 more record .*\n  0@0 key None, value 1 \(AVRO, schema 1\)"
+        with pytest.raises(RecordsDiffer, match=says):
+            broker.assert_no_more("read", within_ms=30_000)
+        step.join()
+        broker.produce("read", [(protobuf, json_schema), unknown])
+        with pytest.raises(RecordsDiffer) as differ:
+            broker.assert_records("read", [other, {"value": json_schema, "key": other}, {"value": 1}])
+        assert str(differ.value).splitlines()[1:] == [
+            "- value 2 (AVRO, schema 1)",
+            "+ 0@0 key None, value 1 (AVRO, schema 1)",
+            "- key 2 (AVRO, schema 1), value 7 (JSON, schema 2)",
+            '+ 0@1 key {"id": 7} (PROTOBUF, schema 3), value 7 (JSON, schema 2)',
+            "- value 1",
+            r"+ 0@2 key None, value '\x00\x00\x00\x00\t\x02'",
+        ]
+        assert differ.value.found[0].value_bytes == avro
+        with pytest.raises(
+            RecordsDiffer, match=r"(?s)value 1 \(AVRO, schema 1\).*\n\(a dict is compared with values that are"
+        ):
+            broker.assert_records("read", [{"id": 1}, ANY, ANY])
+        with pytest.raises(
+            RecordsDiffer, match=r"(?s)missing\n- value 2 \(AVRO, schema 1\)\n.*, value 1 \(AVRO, schema 1\)"
+        ):
+            broker.assert_contains("read", [other])
+        with pytest.raises(
+            WaitTimeout, match=r"and none is value 2 \(AVRO, schema 1\)\n  0@0 key None, value 1 \(AVRO"
+        ):
+            broker.wait_for_record("read", value=other, timeout=0)
 
 
 def test_a_wait_for_records_of_a_topic_that_is_yet_to_be_made(broker: KafkaBroker) -> None:

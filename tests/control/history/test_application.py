@@ -54,6 +54,9 @@ def test_a_question_that_nothing_could_answer_is_refused() -> None:
     with pytest.raises(ValueError, match="neither topic has records: nothing could be lost"):
         judged([], [])
     assert judged([], records("out", "x")) == ["invented out@0"]
+    assert judged(records("in", "a"), [], "at_least_once") == ["lost in@0"]
+    with pytest.raises(ValueError, match="the output has no records: with at_most_once nothing could be doubled"):
+        judged(records("in", "a"), [], "at_most_once")
     inputs, outputs, key, order = records("in", "a"), records("out", "a"), identify_by("key"), identify_by("/nope")
     with pytest.raises(ValueError, match="no input record has an order"):
         verdict(Story().evidence(), inputs, outputs, key, "exactly_once", order=order)
