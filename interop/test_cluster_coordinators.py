@@ -191,6 +191,14 @@ def transactional(producer: tuple[int, int], sequence: int, value: bytes) -> byt
     return bytes(builder.build())
 
 
+def new_producer(coordinating: RawClient, name: str) -> tuple[int, int]:
+    """Return id and epoch of a producer, from a coordinator that may be loading its partition still."""
+    request = InitProducerIdRequest(name, 60_000)
+    eventually(lambda: coordinating.call(request).error_code, ErrorCode.NONE, 20)
+    made = coordinating.call(request)
+    return made.producer_id, made.producer_epoch
+
+
 @pytest.mark.parametrize("coordinator", BOTH, ids=NAMES.__getitem__)
 def test_producing_is_joining_at_the_other(cluster: KafkaCluster, coordinator: int) -> None:
     """Producing adds the partition to the transaction through its leader, and each end raises the epoch (KIP-890)."""
@@ -207,9 +215,7 @@ def test_producing_is_joining_at_the_other(cluster: KafkaCluster, coordinator: i
             request = ProduceRequest(name, -1, 10_000, [TopicProduceData(topic_id=topic_id, partition_data=[data])])
             return ErrorCode(leading.call(request, 13).responses[0].partition_responses[0].error_code)
 
-        made = coordinating.call(InitProducerIdRequest(name, 60_000))
-        assert made.error_code == ErrorCode.NONE
-        producer = made.producer_id, made.producer_epoch
+        producer = new_producer(coordinating, name)
         ahead = producer[0], producer[1] + 5
         # A leader that does not know the coordinator yet says NOT_LEADER_OR_FOLLOWER.
         eventually(partial(produced, ahead, b"never"), ErrorCode.INVALID_PRODUCER_EPOCH, 10)
@@ -234,9 +240,7 @@ def test_who_goes_on_before_the_markers_are_written(cluster: KafkaCluster, coord
         RawClient(cluster.broker(coordinator).address, 30) as coordinating,
         RawClient(cluster.broker(other).address, 30) as leading,
     ):
-        eventually(lambda: coordinating.call(InitProducerIdRequest(name, 60_000)).error_code, ErrorCode.NONE, 20)
-        made = coordinating.call(InitProducerIdRequest(name, 60_000))
-        producer = made.producer_id, made.producer_epoch
+        producer = new_producer(coordinating, name)
         data = [PartitionProduceData(other - 1, transactional(producer, 0, b"one"))]
         produce = ProduceRequest(name, -1, 10_000, [TopicProduceData(topic_id=topic_id, partition_data=data)])
 
