@@ -207,12 +207,17 @@ def test_a_reassignment_that_is_cancelled(sh: Shell, cluster: KafkaCluster, tmp_
     assert "None of the specified partition reassignments are active." in sh(*plan, "--cancel").out
 
 
+def fill(cluster: KafkaCluster, topic: str, records: int) -> None:
+    """Write records of a kilobyte to the first partition of a topic."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    for _ in range(records):
+        producer.produce(topic, bytes(1000), partition=0)
+    assert producer.flush(PATIENCE_S) == 0
+
+
 def test_a_throttled_reassignment_takes_its_time(sh: Shell, cluster: KafkaCluster, tmp_path: Path) -> None:
     make(sh, "slow", "1:2")
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
-    for _ in range(3000):
-        producer.produce("slow", bytes(1000), partition=0)
-    assert producer.flush(PATIENCE_S) == 0
+    fill(cluster, "slow", 3000)
     plan = planned(tmp_path, "slow", [1, 3])
     begun = time.monotonic()
     sh(*plan, "--execute", "--throttle", "300000")
@@ -224,13 +229,15 @@ def test_a_throttled_reassignment_takes_its_time(sh: Shell, cluster: KafkaCluste
     eventually(lambda: "throttled" in sh(*rate).out, False, PATIENCE_S)
 
 
-def test_a_throttle_may_be_raised_meanwhile(sh: Shell, tmp_path: Path) -> None:
-    plan = planned(tmp_path, "slow", [1, 2])
+def test_a_throttle_may_be_raised_meanwhile(sh: Shell, cluster: KafkaCluster, tmp_path: Path) -> None:
+    make(sh, "raised", "1:3")
+    fill(cluster, "raised", 3000)
+    plan = planned(tmp_path, "raised", [1, 2])
     sh(*plan, "--execute", "--throttle", "1000")
-    assert "Reassignment of partition slow-0 is still in progress." in sh(*plan, "--verify").out
-    assert "slow-0: replicas: 1,2,3. adding: 2. removing: 3." in sh("kafka-reassign-partitions", "--list").out
+    assert "Reassignment of partition raised-0 is still in progress." in sh(*plan, "--verify").out
+    assert "raised-0: replicas: 1,2,3. adding: 2. removing: 3." in sh("kafka-reassign-partitions", "--list").out
     sh(*plan, "--execute", "--additional", "--throttle", "100000000")
-    eventually(lambda: row(sh, "slow"), ("1", "1,2", ["1", "2"]), PATIENCE_S)
+    eventually(lambda: row(sh, "raised"), ("1", "1,2", ["1", "2"]), PATIENCE_S)
     sh(*plan, "--verify")
 
 

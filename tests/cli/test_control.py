@@ -58,8 +58,9 @@ def test_a_reader_that_has_seen_enough_is_no_failure(command: str, broker: Kafka
 
 @pytest.mark.usefixtures("_url")
 def test_what_is_dumped_is_seeded(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    broker: KafkaBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    broker.reset()
     lines = '{"type":"topic","name":"s","partitions":1,"config":{}}\n{"type":"record","topic":"s","value":"a"}\n'
     (tmp_path / "lines").write_text(lines, encoding="utf-8-sig")  # as editors of Windows write it
     assert main(["seed", str(tmp_path / "lines")]) == 0
