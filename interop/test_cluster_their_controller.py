@@ -5,6 +5,7 @@ controller decides goes there.
 import json
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -89,11 +90,16 @@ def test_what_a_client_asks_is_decided_by_the_controller(cluster: KafkaCluster) 
         eventually(lambda folder=folder: sorted(p.name for p in folder.glob("asked-[0-3]")), [], 20)  # type: ignore[misc]
 
 
+def observers_told_by(address: str) -> list[int]:
+    return sorted(each.replica_id for each in quorum_told_by(address).observers)
+
+
 def test_any_broker_tells_of_the_quorum(cluster: KafkaCluster) -> None:
     for broker in cluster.brokers:
+        # A controller tells of an observer once the broker has fetched from it.
+        eventually(partial(observers_told_by, broker.address), ALL, 20)
         quorum = quorum_told_by(broker.address)
         assert (quorum.leader_id, [each.replica_id for each in quorum.current_voters]) == (101, [101])
-        assert sorted(each.replica_id for each in quorum.observers) == ALL
 
 
 def test_a_group_has_its_coordinator(cluster: KafkaCluster) -> None:
