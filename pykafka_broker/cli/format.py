@@ -30,7 +30,7 @@ from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors
 from pykafka_broker.config.extensions import EMULATE
 from pykafka_broker.config.values import java_integer
 from pykafka_broker.log.filesystem import OsFileSystem
-from pykafka_broker.protocol.runtime import uuid_text
+from pykafka_broker.protocol.runtime import new_uuid, uuid_text
 from pykafka_broker.tools import OptionParser
 
 REFUSED = 1
@@ -104,7 +104,6 @@ def _format(options: argparse.Namespace) -> int:
         options.no_initial_controllers,
         None if options.initial_controllers is None else initial_voters(options.initial_controllers),
     )
-    from pykafka_broker.server.serving import new_uuid
 
     now = int(time.time() * 1000)
     formatter = StorageFormatter(OsFileSystem(), node, request, now=now, new_uuid=new_uuid, new_salt=_new_salt)
@@ -120,7 +119,6 @@ def _info(options: argparse.Namespace) -> int:
 
 
 def _random_uuid(options: argparse.Namespace) -> int:
-    from pykafka_broker.server.serving import new_uuid
 
     print(uuid_text(new_uuid()))
     return 0

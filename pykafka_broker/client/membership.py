@@ -9,8 +9,6 @@ order in which the leader of a classic group shares out partitions: by instance 
 from __future__ import annotations
 
 import asyncio
-import base64
-import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
@@ -34,7 +32,7 @@ from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
 from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
-from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.protocol.runtime import Message, new_uuid, uuid_text
 
 # -- settings
 
@@ -349,7 +347,7 @@ class HeartbeatMembership:
     """A member of a group with assignments by the coordinator, in heartbeats. generation: the member epoch."""
 
     def __init__(self, client: Client, group_id: str, versions: Versions) -> None:
-        self.member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        self.member_id = uuid_text(new_uuid())
         self.generation = 0
         self.names: dict[bytes, str] = {}  # of topics, by id
         self._client = client

@@ -10,6 +10,7 @@ import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NoReturn, Self, TypeAlias, TypeVar
+from uuid import uuid4
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Records: TypeAlias = Any  # a memoryview when read; anything with a length when written
@@ -503,6 +504,16 @@ class MessageReader:
         """Refuse the tagged field `name` if the content does not fill the announced size."""
         if self.at != end:
             refuse_tag(name, self.at, end)
+
+
+def new_uuid() -> bytes:
+    """Return a random uuid as Kafka draws them: never reserved, and with no dash at the beginning of the text, which
+    tools would take for an option.
+    """
+    while True:
+        drawn = uuid4().bytes
+        if drawn[0] >> 2 != 0b111110:  # the base64 letter "-"
+            return drawn
 
 
 def uuid_text(uuid: bytes) -> str:

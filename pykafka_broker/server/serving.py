@@ -17,7 +17,6 @@ import contextlib
 import gc
 import logging
 import random
-import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +30,7 @@ from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.roles import roles_of
 from pykafka_broker.log.filesystem import DisposableFiles, FileSystem, OsFileSystem
 from pykafka_broker.log.jobs import Job, Submit
+from pykafka_broker.protocol.runtime import new_uuid
 from pykafka_broker.server import Announce
 from pykafka_broker.server.event_loop import EventLoop, SystemClock, new_event_loop, seconds
 from pykafka_broker.server.listeners import Listener, listeners_of
@@ -426,11 +426,3 @@ def start_broker(broker: Broker, listeners: list[Listener]) -> None:
 def announced(listeners: list[Listener]) -> list[Listener]:
     """Return the listeners for clients, or else for tools."""
     return [each for each in listeners if not each.for_controllers] or listeners
-
-
-def new_uuid() -> bytes:
-    """Return a random id as Kafka draws ids: never reserved, and with no dash at the beginning of the text."""
-    while True:
-        drawn = uuid.uuid4().bytes
-        if drawn[0] >> 2 != 0b111110:  # the base64 letter "-"
-            return drawn

@@ -17,7 +17,6 @@ import shutil
 import socket
 import tempfile
 import time
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -31,7 +30,7 @@ from pykafka_broker.config.extensions import EMULATE
 from pykafka_broker.log.checkpoints import LOCK, META_PROPERTIES, read_properties
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.platform import NEEDS_REUSEADDR, SHARES_BOUND_PORTS, file_path
-from pykafka_broker.protocol.runtime import uuid_text
+from pykafka_broker.protocol.runtime import new_uuid, uuid_text
 from pykafka_broker.releases.release import is_ahead, release
 from pykafka_broker.testing.answers import RecordingState, Snapshot
 from pykafka_broker.testing.arguments import (
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
 
 def new_cluster_id() -> str:
     """Return a random cluster id, in Kafka's form."""
-    return uuid_text(_new_uuid())
+    return uuid_text(new_uuid())
 
 
 def cluster_id_in(directory: Path) -> str | None:
@@ -66,10 +65,6 @@ def cluster_id_in(directory: Path) -> str | None:
     for path in sorted(directory.glob(f"*/{META_PROPERTIES}")):
         return read_properties(OsFileSystem(), str(path)).get("cluster.id")
     return None
-
-
-def _new_uuid() -> bytes:
-    return uuid.uuid4().bytes
 
 
 def format_request(cluster_id: str, emulate: str | None) -> tuple[FormatRequest, KnownLevels]:
@@ -102,7 +97,7 @@ def format_directories(config: Mapping[str, str], cluster_id: str, emulate: str 
     )
     now = int(time.time() * 1000)
     formatter = StorageFormatter(
-        OsFileSystem(), node, request, now=now, new_uuid=_new_uuid, new_salt=lambda: secrets.token_bytes(16)
+        OsFileSystem(), node, request, now=now, new_uuid=new_uuid, new_salt=lambda: secrets.token_bytes(16)
     )
     try:
         for _ in formatter.run():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import Any
 
 from pykafka_broker.client.cluster import Client
@@ -10,7 +9,7 @@ from pykafka_broker.client.configs import ConfigChange, Resource, alter_configs,
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.properties import integer
 from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
-from pykafka_broker.protocol.runtime import uuid_text
+from pykafka_broker.protocol.runtime import new_uuid, uuid_text
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 
 FAILURE = "Error while executing client metrics command : "
@@ -98,7 +97,7 @@ async def _configs(client: Client, name: str) -> dict[str, str | None]:
 
 
 async def _alter(tool: Tool, client: Client, changes: list[ConfigChange]) -> None:
-    name = uuid_text(secrets.token_bytes(16)) if tool.options.generate_name else tool.options.name
+    name = uuid_text(new_uuid()) if tool.options.generate_name else tool.options.name
     await alter_configs(client, Resource(ConfigResourceType.CLIENT_METRICS, name), changes)
     _done(tool, name, "altered")
 

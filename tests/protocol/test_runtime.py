@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pykafka_broker.protocol import runtime
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.create_topics_request import CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
@@ -29,6 +33,7 @@ from pykafka_broker.protocol.runtime import (
     DecodeError,
     EncodeError,
     Message,
+    new_uuid,
     parse_uuid_text,
     read_uvarint,
     read_varint,
@@ -86,6 +91,23 @@ def test_numbers_out_of_range_are_refused(write: Any, number: int) -> None:
 def test_varints_that_end_early_or_are_too_long_are_refused(read: Any, raw: bytes) -> None:
     with pytest.raises(DecodeError):
         read(raw, 0)
+
+
+def test_no_new_uuid_looks_like_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`kafka-storage format -t -Wy0...` has no cluster id: one of 64 random uuids begins so."""
+    drawn = iter([UUID(bytes=b"\xf8" * 16), UUID(bytes=b"\xfb" * 16), UUID(bytes=b"\xfc" * 16)])
+    monkeypatch.setattr("pykafka_broker.protocol.runtime.uuid4", lambda: next(drawn))
+    assert new_uuid() == b"\xfc" * 16
+    assert (uuid_text(b"\xf8" * 16)[0], uuid_text(b"\xfb" * 16)[0], uuid_text(b"\xfc" * 16)[0]) == ("-", "-", "_")
+
+
+def test_ids_are_drawn_in_one_place() -> None:
+    """Who draws a uuid by another way may get one that tools take for an option."""
+    package = Path(runtime.__file__).parents[1]
+    drawing = {
+        path.name for path in package.rglob("*.py") if re.search(r"uuid4\(|uuid_text\(secrets", path.read_text("utf-8"))
+    }
+    assert drawing == {"runtime.py", "producer_perf_test.py"}  # the latter's is text of another form, behind a word
 
 
 def test_uuid_text_is_kafkas() -> None:

@@ -12,11 +12,12 @@ from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from pykafka_broker.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
+from pykafka_broker.protocol.runtime import new_uuid
 from pykafka_broker.server.event_loop import EventLoop, SystemClock
 from pykafka_broker.server.link import Link
 from pykafka_broker.server.listeners import listeners_of
 from pykafka_broker.server.server import Server
-from pykafka_broker.server.serving import announced, new_uuid, start_broker
+from pykafka_broker.server.serving import announced, start_broker
 from tests.server.support import run, until
 
 
