@@ -102,7 +102,7 @@ def test_no_new_uuid_looks_like_an_option(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_ids_are_drawn_in_one_place() -> None:
-    """Who draws a uuid by another way may get one that tools take for an option."""
+    """A uuid that is drawn by another way may be one that tools take for an option."""
     package = Path(runtime.__file__).parents[1]
     drawing = {
         path.name for path in package.rglob("*.py") if re.search(r"uuid4\(|uuid_text\(secrets", path.read_text("utf-8"))
