@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.log.compaction.filter import empty_batch, rewrite
-from pykafka_broker.log.compaction.latest import marked_spans, records_bytes
+from pykafka_broker.log.compaction.latest import marked_records, records_bytes
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import CODEC_NAMES, NONE, decompress, decompress_in_steps
 from pykafka_broker.records.control import (
@@ -134,7 +134,7 @@ def test_base_timestamp_of_a_delete_horizon_and_of_odd_times() -> None:
     plain = build_batch(sample(), partition_leader_epoch=7)
     header = read_header(plain)
     data = records_bytes(plain, header)
-    assert rewrite(header, data, marked_spans(data, b"\1" * header.count), TIME + 500) == batch
+    assert rewrite(header, marked_records(data, b"\1" * header.count), TIME + 500) == batch
     for name, times in (("no-timestamps", (-1, -1)), ("far-timestamps", (2**63 - 1, -1, 0, 2**62))):
         records = [BatchRecord(100 + i, time, b"k", b"v") for i, time in enumerate(times)]
         assert list(iter_records(golden(name))) == records

@@ -22,11 +22,12 @@ from pykafka_broker.log.compaction.latest import (
     TOMBSTONE,
     UNKNOWN,
     VALUE,
+    KeptRecords,
     LatestRecords,
-    ShortSpan,
     Span,
     iter_spans,
-    marked_spans,
+    kept_spans,
+    marked_records,
     records_bytes,
     records_place,
 )
@@ -47,7 +48,7 @@ from pykafka_broker.records.header import (
     BatchHeader,
     write_crc,
 )
-from pykafka_broker.records.record import iter_records, wrap_int64
+from pykafka_broker.records.record import iter_records, read_varint, wrap_int64
 
 _ONE_BYTE = [varint(delta) for delta in range(-64, 64)]
 
@@ -147,7 +148,7 @@ class BatchFilter:
         if GONE not in marks:
             return batch
         data, begin, _ = records_place(scanned, self._unpacking)
-        return rewrite(header, data, marked_spans(data, marks, begin), header.delete_horizon_ms)
+        return rewrite(header, marked_records(data, marks, begin), header.delete_horizon_ms)
 
     def _keep_spans(self, header: BatchHeader, batch: memoryview, marks: bytearray | None) -> Buffer | None:
         data = records_bytes(batch, header, self._unpacking)
@@ -158,9 +159,7 @@ class BatchFilter:
         needs_horizon = header.delete_horizon_ms is None and not all(has_value for *_, has_value in kept)
         if len(kept) == len(spans) and not needs_horizon:
             return batch
-        return rewrite(
-            header, data, _short_spans(kept), self._new_horizon if needs_horizon else header.delete_horizon_ms
-        )
+        return rewrite(header, kept_spans(data, kept), self._new_horizon if needs_horizon else header.delete_horizon_ms)
 
     def _keep_control(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
         ends_nothing = self._transactions.ends_nothing(header, batch)
@@ -170,7 +169,7 @@ class BatchFilter:
         if not ends_nothing or horizon is not None:
             return batch
         data = records_bytes(batch, header, self._unpacking)
-        return rewrite(header, data, _short_spans(iter_spans(data, header.count)), self._new_horizon)
+        return rewrite(header, kept_spans(data, iter_spans(data, header.count)), self._new_horizon)
 
     def _kept(self, header: BatchHeader, spans: list[Span], marks: bytearray | None) -> list[Span]:
         """Return the records without a later record of the same key, for a batch not learned, or not wholly."""
@@ -181,7 +180,7 @@ class BatchFilter:
             return spans  # behind this round of cleaning
         kept = []
         for span, mark in zip(spans, marks or bytes([UNKNOWN]) * len(spans), strict=True):
-            key, has_value = span[5:]
+            key, has_value = span[4:]
             if key is None:
                 self.dropped_keyless += marks is None  # learned batches were counted already
             elif (key not in latest if mark == UNKNOWN else mark != GONE) and (tombstones_stay or has_value):
@@ -210,31 +209,30 @@ class BatchFilter:
         return last is None or header.last_offset == last
 
 
-def rewrite(header: BatchHeader, data: bytes, kept: list[ShortSpan], horizon: int | None) -> bytearray:
+def rewrite(header: BatchHeader, kept: KeptRecords, horizon: int | None) -> bytearray:
     """Return the batch with only the kept records; a delete horizon takes the place of the base timestamp."""
-    stamp = header.max_timestamp if header.log_append_time else None
-    stamps = [header.base_timestamp + delta if stamp is None else stamp for _, _, _, delta in kept]
-    base_timestamp = stamps[0] if horizon is None else horizon
-    if base_timestamp == header.base_timestamp and not header.log_append_time:
-        records = b"".join([data[start:end] for start, _, end, _ in kept])
-    else:
-        pieces: list[bytes] = []
-        for span, each in zip(kept, stamps, strict=True):
-            pieces += _restamped(data, span, each - base_timestamp)
-        records = b"".join(pieces)
+    records, deltas = kept
+    base_timestamp, max_timestamp = header.base_timestamp + deltas[0], header.base_timestamp + max(deltas)
+    if header.log_append_time:
+        base_timestamp = max_timestamp = header.max_timestamp
+    if horizon is not None:
+        base_timestamp = horizon
+    if header.log_append_time:
+        records = [_restamped(record, max_timestamp - base_timestamp) for record in records]
+    elif base_timestamp != header.base_timestamp:
+        shift = header.base_timestamp - base_timestamp
+        records = [_restamped(record, shift + delta) for record, delta in zip(records, deltas, strict=True)]
     if header.codec != NONE:
-        records = compress(header.codec, records)
+        records = [compress(header.codec, b"".join(records))]
     attributes = header.attributes | (DELETE_HORIZON_BIT if horizon is not None else 0)
-    max_timestamp = header.max_timestamp if header.log_append_time else max(stamps)
-    return _batch(header, attributes, base_timestamp, max_timestamp, len(kept), records)
+    return _batch(header, attributes, base_timestamp, max_timestamp, len(deltas), records)
 
 
 def _batch(
-    header: BatchHeader, attributes: int, base_timestamp: int, max_timestamp: int, count: int, records: bytes
+    header: BatchHeader, attributes: int, base_timestamp: int, max_timestamp: int, count: int, records: list[bytes]
 ) -> bytearray:
     """Return a batch with some fields of the header replaced; `dataclasses.replace` would take as long as the rest."""
-    batch = bytearray(HEADER_SIZE)
-    batch += records
+    batch = bytearray().join([bytes(HEADER_SIZE), *records])
     HEADER.pack_into(
         batch,
         0,
@@ -256,20 +254,18 @@ def _batch(
     return batch
 
 
-def _short_spans(spans: Iterable[Span]) -> list[ShortSpan]:
-    return [(start, body, end, timestamp_delta) for start, body, end, _, timestamp_delta, _, _ in spans]
-
-
 def empty_batch(header: BatchHeader) -> bytearray:
     """Return a batch without records, with the header's offsets, producer and time."""
     attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON_BIT)
-    return _batch(header, attributes, NO_TIMESTAMP, header.max_timestamp, 0, b"")
+    return _batch(header, attributes, NO_TIMESTAMP, header.max_timestamp, 0, [])
 
 
-def _restamped(data: bytes, span: ShortSpan, timestamp_delta: int) -> tuple[bytes, ...]:
-    start, body, end, _ = span
-    if -64 <= timestamp_delta < 64 and not data[body - 2]:
-        # attributes of 0 and a delta of one byte: another delta of one byte leaves the length as it is
-        return data[start : body - 1], _ONE_BYTE[timestamp_delta + 64], data[body:end]
+def _restamped(record: bytes, timestamp_delta: int) -> bytes:
+    """Return the record with another timestamp delta, and attributes of 0."""
+    attributes = 1 if record[0] < 128 else 2 if record[1] < 128 else read_varint(record, 0)[1]
+    if -64 <= timestamp_delta < 64 and record[attributes + 1] < 128 and not record[attributes]:
+        # another delta of one byte leaves the length as it is
+        return record[: attributes + 1] + _ONE_BYTE[timestamp_delta + 64] + record[attributes + 2 :]
+    rest = record[read_varint(record, attributes + 1, 64)[1] :]
     stamp = b"\0" + varint(wrap_int64(timestamp_delta))
-    return varint(len(stamp) + end - body), stamp, data[body:end]
+    return varint(len(stamp) + len(rest)) + stamp + rest

@@ -15,9 +15,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
+from itertools import compress
 from mmap import mmap
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from pykafka_broker.log.compaction.request import UnpackingLimits
 from pykafka_broker.log.filesystem import Buffer
@@ -27,10 +28,8 @@ from pykafka_broker.records.errors import InvalidRecord
 from pykafka_broker.records.header import HEADER_SIZE, BatchHeader
 from pykafka_broker.records.record import read_varint
 
-# start of the length, end of the timestamp delta, end, offset delta, timestamp delta, key, whether there is a value
-Span = tuple[int, int, int, int, int, bytes | None, bool]
-# the part of a span that copying takes: start of the length, end of the timestamp delta, end, timestamp delta
-ShortSpan = tuple[int, int, int, int]
+# start of the length, end, offset delta, timestamp delta, key, whether there is a value
+Span = tuple[int, int, int, int, bytes | None, bool]
 LEAST_RECORD_BYTES = 7  # a byte for each field, all of them empty
 # Marks of a record.
 GONE = 0  # a later record has its key, or it has none
@@ -47,8 +46,18 @@ _BATCH_BYTES = 12  # a base offset and the number of the first record
 _FILL_PERCENT = 75  # of the slots
 _SLOTS_PERCENT = 75  # of the memory; the rest is for marks and batches
 _GOES_ON = bytes(128) + b"\1" * 128  # by byte of a varint: whether another one follows
+_FEW_ALIKE = 8
+_MOST_ALIKE = 512  # records looked at together: where sizes alternate, more would be looked at in vain again and again
+_DELTAS = [zigzag >> 1 ^ -(zigzag & 1) for zigzag in range(128)]  # by varint of one byte
 _HALVES = Struct("<QQ").unpack
 _NO_LIMITS = UnpackingLimits()
+
+
+class KeptRecords(NamedTuple):
+    """Records of a batch, each in its bytes, and their timestamp deltas."""
+
+    records: list[bytes]
+    timestamp_deltas: list[int]
 
 
 def records_bytes(batch: Buffer, header: BatchHeader, limits: UnpackingLimits = _NO_LIMITS) -> bytes:
@@ -87,6 +96,12 @@ def records_place(batch: ScannedBatch, limits: UnpackingLimits) -> tuple[bytes, 
     return data, 0, len(data)
 
 
+def kept_spans(data: bytes, spans: Iterable[Span]) -> KeptRecords:
+    """Return the records at these places."""
+    spans = [*spans]
+    return KeptRecords([data[each[0] : each[1]] for each in spans], [each[3] for each in spans])
+
+
 def iter_spans(data: bytes, count: int) -> Iterator[Span]:
     """Yield `count` records from the start of `data`.
 
@@ -112,7 +127,6 @@ def iter_spans(data: bytes, count: int) -> Iterator[Span]:
                 timestamp_delta = value >> 1 ^ -(value & 1)
             else:
                 timestamp_delta, position = read_varint(data, position - 1, 64)
-            body = position
             value = data[position]
             position += 1
             if value > 127:
@@ -129,7 +143,7 @@ def iter_spans(data: bytes, count: int) -> Iterator[Span]:
             if position >= end:
                 raise InvalidRecord(f"a record ends at byte {end}, its value has yet to come at {position}")
             # a null value is the varint -1, which is the byte 1; any other length has another first byte
-            yield start, body, end, offset_delta, timestamp_delta, key, data[position] != 1
+            yield start, end, offset_delta, timestamp_delta, key, data[position] != 1
             position = end
     except IndexError:
         raise InvalidRecord("the records end too early") from None
@@ -147,6 +161,7 @@ def keys_of(data: bytes, count: int, begin: int, limit: int) -> tuple[list[Any],
     keys: list[Any] = []
     marks = bytearray()
     end = begin
+    next_look = 0
     try:
         while len(keys) < count:
             start = end
@@ -182,9 +197,10 @@ def keys_of(data: bytes, count: int, begin: int, limit: int) -> tuple[list[Any],
             keys.append(None if value & 1 else data[key_begin:position])
             # a null value is the varint -1, which is the byte 1; any other length has another first byte
             marks.append(GONE if value & 1 else VALUE if data[position] != 1 else TOMBSTONE)
-            if end < limit and data[end] == first and len(keys) < count:
+            if end < limit and data[end] == first and next_look <= len(keys) < count:
                 form = (start, attributes, key_length, key_begin, position, end)
                 alike = _records_alike(data, form, min(count - len(keys), (limit - end) // (end - start)))
+                next_look = _next_look(len(keys), alike)
                 stride, more = end - start, alike * (end - start)
                 if value & 1:
                     keys += [None] * alike
@@ -206,43 +222,75 @@ def _records_alike(data: bytes, form: tuple[int, ...], most: int) -> int:
         most: how many records there may be.
     """
     start, attributes, key_length, key, value_length, end = form
-    stride = end - start
-    for at in (*range(start, attributes), *range(key_length, key), value_length):
+    same = (*range(start, attributes), *range(key_length, key), value_length)
+    return _count_alike(data, end - start, most, same, range(attributes + 1, key_length))
+
+
+def _count_alike(data: bytes, stride: int, most: int, same: Iterable[int], varints: Iterable[int]) -> int:
+    """Return how many of the next records, `stride` bytes apart, are like a record.
+
+    Args:
+        most: how many records there may be; it looks at no more than `_MOST_ALIKE`.
+        same: positions of the record's bytes that the others must have too.
+        varints: positions of the record's bytes in varints: those of the others must go on or end there too.
+    """
+    most = min(most, _MOST_ALIKE)
+    for at in same:
         column = data[at + stride : at + stride * most + 1 : stride]
         most = len(column) - len(column.lstrip(data[at : at + 1]))
         if not most:
             return 0
-    for at in range(attributes + 1, key_length):
+    for at in varints:
         column = data[at + stride : at + stride * most + 1 : stride].translate(_GOES_ON)
         most = len(column) - len(column.lstrip(data[at : at + 1].translate(_GOES_ON)))
     return most
 
 
-def marked_spans(data: bytes, marks: bytes | bytearray, begin: int = 0) -> list[ShortSpan]:
-    """Return the records with a mark other than 0, the first at `begin`. All were read before, so the data is sound."""
-    spans = []
-    position = begin
-    for mark in marks.rstrip(b"\0"):
-        start = position
-        value = data[position]
-        position += 1
-        if value > 127:
-            second = data[position]
-            if second < 128:  # as in `_long`, whose call would take as long as the rest
-                value = value & 0x7F | second << 7
-                position += 1
-            else:
-                value, position = _long(data, position, value)
-        end = position + (value >> 1)
-        if mark:
-            value = data[position + 1]
-            if value < 128:
-                spans.append((start, position + 2, end, value >> 1 ^ -(value & 1)))
-            else:
-                timestamp_delta, body = read_varint(data, position + 1, 64)
-                spans.append((start, body, end, timestamp_delta))
-        position = end
-    return spans
+def _next_look(index: int, alike: int) -> int:
+    """Return the index of the record behind which to look again for records that are alike: a look in vain, or nearly
+    so, takes as long as several records do.
+    """
+    return index if alike >= _FEW_ALIKE else index + _FEW_ALIKE
+
+
+def marked_records(data: bytes, marks: bytes | bytearray, begin: int = 0) -> KeptRecords:
+    """Return the records with a mark other than 0, as they stand.
+
+    All were read before, so the data is sound. As in `keys_of`, records of one size are looked at together.
+
+    Args:
+        begin: where the first record is.
+    """
+    records: list[bytes] = []
+    deltas: list[int] = []
+    index, count = 0, len(marks.rstrip(b"\0"))
+    next_look = 0
+    end = begin
+    while index < count:
+        start, first = end, data[end]
+        attributes = start + 1
+        if first < 128:
+            end = attributes + (first >> 1)
+        else:
+            length, attributes = _long(data, attributes, first)
+            end = attributes + (length >> 1)
+        stamp = data[attributes + 1]
+        if marks[index]:
+            records.append(data[start:end])
+            deltas.append(_DELTAS[stamp] if stamp < 128 else read_varint(data, attributes + 1, 64)[0])
+        index += 1
+        if index >= next_look and stamp < 128 and index < count and data[end] == first:
+            stride = end - start
+            alike = _count_alike(data, stride, count - index, range(start, attributes), (attributes + 1,))
+            next_look = _next_look(index, alike)
+            more = alike * stride
+            chosen = marks[index : index + alike]
+            records += [data[at : at + stride] for at in compress(range(end, end + more, stride), chosen)]
+            stamp_at = attributes + 1 + stride
+            deltas += map(_DELTAS.__getitem__, compress(data[stamp_at : stamp_at + more : stride], chosen))
+            index += alike
+            end += more
+    return KeptRecords(records, deltas)
 
 
 def _long(data: bytes, position: int, first: int) -> tuple[int, int]:
@@ -309,7 +357,7 @@ class LatestRecords:
         self._marks += marks
         early = 0
         if base_offset < self.first_offset:
-            early = sum(base_offset + span[3] < self.first_offset for span in iter_spans(data[begin:end], count))
+            early = sum(base_offset + span[2] < self.first_offset for span in iter_spans(data[begin:end], count))
             self._early = number + early
             self._marks[number : number + early] = bytes(mark and UNKNOWN for mark in marks[:early])
         if GONE in marks:

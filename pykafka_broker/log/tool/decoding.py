@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from pykafka_broker.config.describe import is_secret
 from pykafka_broker.log.compaction.filter import empty_batch, rewrite
-from pykafka_broker.log.compaction.latest import iter_spans, records_bytes
+from pykafka_broker.log.compaction.latest import iter_spans, kept_spans, records_bytes
 from pykafka_broker.log.filesystem import Buffer, FileSystem
 from pykafka_broker.log.log_directory import METADATA_TOPIC
 from pykafka_broker.log.scan import ScannedBatch, scan
@@ -184,12 +184,8 @@ def without_unreadable(topic: str, batch: ScannedBatch) -> Buffer:
         spans = list(iter_spans(data, header.count))
     except CorruptBatch:
         return empty_batch(header)
-    kept = [
-        (start, body, end, stamp)
-        for start, body, end, delta, stamp, _, _ in spans
-        if header.base_offset + delta not in found
-    ]
-    return rewrite(header, data, kept, header.delete_horizon_ms) if kept else empty_batch(header)
+    kept = [span for span in spans if header.base_offset + span[2] not in found]
+    return rewrite(header, kept_spans(data, kept), header.delete_horizon_ms) if kept else empty_batch(header)
 
 
 def write_readable(fs: FileSystem, topic: str, source: str, target: str) -> None:

@@ -17,8 +17,9 @@ from pykafka_broker.log.compaction.latest import (
     VALUE,
     LatestRecords,
     iter_spans,
+    kept_spans,
     keys_of,
-    marked_spans,
+    marked_records,
     records_bytes,
 )
 from pykafka_broker.records.builder import build_batch
@@ -148,18 +149,18 @@ def test_spans_are_the_records(seed: int, codec: int) -> None:
     header = read_header(batch)
     data = records_bytes(batch, header)
     spans = list(iter_spans(data, header.count))
-    assert [(delta, header.base_timestamp + stamp, key, full) for _, _, _, delta, stamp, key, full in spans] == [
+    assert [(delta, header.base_timestamp + stamp, key, full) for _, _, delta, stamp, key, full in spans] == [
         (record.offset, record.timestamp, record.key, record.value is not None) for record in records
     ]
     keys, known = keys_of(data, header.count, 0, len(data))
     assert keys == [record.key for record in records]
     assert known == bytes(mark_of(record) for record in records)
-    assert [start for start, *_ in spans][1:] == [end for _, _, end, *_ in spans][:-1]
+    assert [start for start, *_ in spans][1:] == [end for _, end, *_ in spans][:-1]
     marks = bytes(number % (1 + seed % 3) == 0 for number in range(len(spans)))
-    kept = marked_spans(data, marks)
-    assert kept == [(start, body, end, stamp) for start, body, end, _, stamp, _, _ in spans[:: 1 + seed % 3]]
+    kept = marked_records(data, marks)
+    assert kept == kept_spans(data, spans[:: 1 + seed % 3])
     for horizon in (None, 5_000_000):
-        again = rewrite(header, data, kept, horizon)
+        again = rewrite(header, kept, horizon)
         new = read_header(again)
         check_crc(again, new)
         assert (new.base_offset, new.last_offset, new.delete_horizon_ms) == (0, header.last_offset, horizon)
@@ -222,7 +223,7 @@ def test_records_of_a_batch_stamped_by_the_broker_keep_its_time() -> None:
     header = read_header(batch)
     data = records_bytes(batch, header)
     marks = bytes(number > 0 for number in range(header.count))
-    again = rewrite(header, data, marked_spans(data, marks), None)
+    again = rewrite(header, marked_records(data, marks), None)
     assert {record.timestamp for record in iter_records(again)} == {7_000_000}
     assert read_header(again).log_append_time
 
@@ -244,6 +245,22 @@ def test_a_timestamp_in_more_bytes_than_it_needs_is_written_anew() -> None:
     data = records_bytes(batch, header)
     assert data[9:12] == bytes([data[0], 0, 2])  # length, attributes, timestamp delta
     twisted = data[:9] + bytes([data[9] + 2, 0, 0x82, 0]) + data[12:]  # the same delta in two bytes
-    again = rewrite(header, twisted, marked_spans(twisted, b"\0\1\1"), None)
+    again = rewrite(header, marked_records(twisted, b"\0\1\1"), None)
     assert [(record.offset, record.timestamp) for record in iter_records(again)] == [(1, 1001), (2, 1002)]
     assert bytes(again)[61:] == bytes(build_batch(list(iter_records(batch))[1:], base_offset=0))[61:]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_marked_records_are_the_marked_spans(seed: int) -> None:
+    draw = Random(seed)
+    sizes = draw.choice([[5], [5, 6], [5, 5, 5, 5, 5, 5, 90], [5, 5, 5, 5, 5, 5, 5, 9000]])
+    step = draw.choice([0, 1, 1, -1, 40])
+    records = [
+        BatchRecord(number, 1_000_000 + number // 7 * step, b"key", bytes(draw.choice(sizes)))
+        for number in range(draw.choice([1, 9, 600, 1500]))
+    ]
+    data = bytes(build_batch(records, base_offset=0)[HEADER_SIZE:])
+    share = draw.choice([0.1, 0.5, 0.9])
+    marks = bytes(draw.random() < share for _ in records)
+    spans = [span for span, mark in zip(iter_spans(data, len(records)), marks, strict=True) if mark]
+    assert marked_records(b"before" + data, marks, 6) == kept_spans(data, spans)
