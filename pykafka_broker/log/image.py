@@ -9,7 +9,6 @@ The only reader is in another layer (`control`).
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 from collections.abc import Collection
@@ -155,8 +154,10 @@ def set_aside(directory: str, aside: str, keep: Collection[str]) -> None:
     try:
         for name in os.listdir(file_path(directory)):
             if name not in stays and not name.startswith(_ASIDE):
-                with contextlib.suppress(FileNotFoundError):  # a deleted partition that is just being removed
+                try:
                     _rename(f"{directory}/{name}", f"{aside}/{name}")
+                except FileNotFoundError:  # a deleted partition that is just being removed
+                    continue
     except OSError:
         put_back(aside, directory)
         raise

@@ -492,6 +492,8 @@ class Partition:
 
     def fail(self, error: ApiError, offset: int = 0) -> None:
         """Fail the waits for records from `offset` on."""
+        if not self._waiting:
+            return
         lost = [each for each in self._waiting if each.offset > offset]
         self._waiting = [each for each in self._waiting if each.offset <= offset]
         for each in lost:

@@ -378,8 +378,9 @@ class Replicas:
         for name, going in self._going.items():
             self._hosted.update({(name, index): each for index, each in going if each is not None})
         self._going.clear()
+        elsewhere = NotLeader(NO_LEADER, NO_EPOCH)
         for key in list(self._hosted):
-            self._close(key, NotLeader(NO_LEADER, NO_EPOCH))
+            self._close(key, elsewhere)
 
     def _close(self, key: PartitionKey, error: ApiError) -> None:
         partition = self._hosted.pop(key, None)
