@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pykafka_broker.broker.partitions.fetch_session import FetchSession, SessionWatch
 from pykafka_broker.broker.partitions.partition import FollowerProgress, Followers
 from pykafka_broker.cluster.image import PartitionImage
 
@@ -154,3 +155,39 @@ def test_a_follower_that_falls_back_keeps_when_it_had_caught_up() -> None:
     follower.fetched(10, 10, NOW + 5)
     follower.fetched(3, 20, NOW + 10)
     assert (follower.caught_up_ms, follower.log_end_offset) == (NOW + 5, 3)
+
+
+def watched(asked_ms: int) -> tuple[FetchSession, SessionWatch]:
+    """Return a session last used at a time, and its watch."""
+    session = FetchSession(1, asked_ms, {}, uses_topic_ids=False, privileged=True)
+    return session, SessionWatch(session, lambda key: None)
+
+
+def test_a_follower_without_a_backlog_was_caught_up_as_long_as_it_kept_asking() -> None:
+    follower = FollowerProgress(NOW)
+    _, watch = watched(NOW + 500)
+    follower.tell_to((watch, ("t", 0)))
+    follower.fetched(5, 5, NOW + 100)
+    follower.tell()
+    assert follower.caught_up_ms == NOW + 500, "the session has asked since, for any partition"
+    assert watch.take() == [("t", 0)]
+    follower.fetched(5, 9, NOW + 600)
+    caught_up_ms = follower.caught_up_ms
+    _, later = watched(NOW + 900)
+    follower.tell_to((later, ("t", 0)))
+    follower.tell()
+    assert follower.caught_up_ms == caught_up_ms, "four records are missing"
+    assert later.take() == [("t", 0)]
+
+
+def test_a_session_is_told_that_another_one_has_taken_its_partition() -> None:
+    follower = FollowerProgress()
+    _, first = watched(NOW)
+    _, second = watched(NOW)
+    follower.tell_to((first, ("t", 0)))
+    follower.tell_to((first, ("t", 0)))
+    assert first.take_lost() == [], "the session still has the partition"
+    follower.tell_to((second, ("t", 0)))
+    assert (first.take_lost(), second.take_lost()) == ([("t", 0)], [])
+    follower.tell_to(None)
+    assert second.take_lost() == [("t", 0)]
