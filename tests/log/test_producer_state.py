@@ -264,10 +264,11 @@ def test_a_snapshot_that_a_stop_left_goes_once_a_segment_begins_after_it(tmp_pat
 
 
 @pytest.mark.parametrize("damaged", [False, True])
-def test_the_batch_that_holds_the_logs_start_counts(tmp_path: Path, damaged: bool) -> None:
+@pytest.mark.parametrize("start", [150, 299])
+def test_the_batch_that_holds_the_logs_start_counts(tmp_path: Path, start: int, damaged: bool) -> None:
     log = new_log(tmp_path)
     log.append(batch(300, producer_id=1, epoch=0, sequence=0, transactional=True), NOW)
-    log.delete_records_before(150)
+    log.delete_records_before(start)
     log = reopen(log)
     for file in Path(log.directory).glob("*.snapshot"):
         if damaged:
@@ -275,11 +276,11 @@ def test_the_batch_that_holds_the_logs_start_counts(tmp_path: Path, damaged: boo
         else:
             file.unlink()
     log = reopen_as_it_is(log)
-    assert log.last_stable_offset == 150
+    assert log.last_stable_offset == start
     assert log.producers.entries[1].last_sequence == 299
     log.append(marker(1, 0, commit=False), NOW)
-    (aborted,) = log.aborted_transactions(150, 301)
-    assert (aborted.first_offset, aborted.last_offset) == (0, 300)
+    (aborted,) = log.aborted_transactions(start, 301)
+    assert (aborted.first_offset, aborted.last_offset, aborted.last_stable_offset) == (0, 300, 301)
 
 
 def test_the_batch_that_holds_the_start_counts_after_a_cut(tmp_path: Path) -> None:

@@ -225,6 +225,8 @@ def test_records_of_a_batch_stamped_by_the_broker_keep_its_time() -> None:
     marks = bytes(number > 0 for number in range(header.count))
     again = rewrite(header, marked_records(data, marks), None)
     assert {record.timestamp for record in iter_records(again)} == {7_000_000}
+    rewritten = bytes(again)[HEADER_SIZE:]
+    assert {span[3] for span in iter_spans(rewritten, header.count - 1)} == {0}
     assert read_header(again).log_append_time
 
 
