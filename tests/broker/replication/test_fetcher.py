@@ -162,6 +162,15 @@ def test_a_session_begins_with_all_and_goes_on_with_what_has_changed(following: 
     assert (following.last.session_epoch, following.named) == (2, {})
 
 
+def test_the_lag_is_what_the_leader_has_committed_and_this_replica_has_not(following: Following) -> None:
+    lags = []
+    for high_watermark, count in ((10, 3), (10, 4), (8, 1), (2, 1)):
+        end = following.partition(0).log.log_end_offset
+        following.answer(records(0, count, high_watermark=high_watermark, base_offset=end))
+        lags.append(following.followed[0].lag)
+    assert lags == [7, 3, 0, 0]
+
+
 def test_without_a_session_all_are_named_each_time(following: Following) -> None:
     following.answer(records(1), session=0)
     assert (following.last.session_id, following.last.session_epoch, following.named) == (0, 0, {0: 0, 1: 1})
