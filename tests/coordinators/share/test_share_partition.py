@@ -215,15 +215,16 @@ def test_the_last_delivery_ends_archived() -> None:
     assert reader.fetch() == []
 
 
-def test_a_batch_that_fails_again_and_again_is_cut_down() -> None:
-    reader = Reader(LogBatch(0, 7), LogBatch(8, 9))
+@pytest.mark.parametrize("base", [0, 1000])
+def test_a_batch_that_fails_again_and_again_is_cut_down(base: int) -> None:
+    reader = Reader(LogBatch(base, base + 7), LogBatch(base + 8, base + 9), start=base)
     for _ in range(3):
-        assert reader.fetch(records=8)[0][:2] == (0, 7)
-        reader.ack(0, 7, RELEASE)
-    assert reader.fetch() == [(0, 3, 4)]
-    assert reader.fetch() == [(4, 7, 4)]
-    reader.ack(0, 1, RELEASE)
-    assert reader.fetch() == [(0, 0, 5)]
+        assert reader.fetch(records=8)[0][:2] == (base, base + 7)
+        reader.ack(base, base + 7, RELEASE)
+    assert reader.fetch() == [(base, base + 3, 4)]
+    assert reader.fetch() == [(base + 4, base + 7, 4)]
+    reader.ack(base, base + 1, RELEASE)
+    assert reader.fetch() == [(base, base, 5)]
 
 
 def test_room_for_locks() -> None:

@@ -108,6 +108,30 @@ def test_an_unused_transactional_id_is_forgotten_after_seven_days(driver: Any) -
     assert driver.init() == ProducerReply(ErrorCode.NONE, 1001, 0)
 
 
+def test_unused_transactional_ids_are_looked_for_every_hour(driver: Any) -> None:
+    driver.init()
+    for _ in range(3):
+        driver.advance(HOUR)
+        assert driver.coordinator.next_deadline() == driver.now + HOUR
+
+
+def test_a_transaction_from_the_future_is_dated_back_when_it_is_loaded(driver: Any) -> None:
+    """A system clock that was ahead and is set back must not keep a transaction open until its time comes again."""
+    driver.init(timeout_ms=60 * SECOND)
+    driver.add(1000, 0)
+    written = driver.transaction()
+    driver.now += 5 * SECOND
+    driver.restart()
+    driver.coordinator.on_loaded(driver.now)
+    assert driver.transaction() == written, "it is of the past"
+    driver.now -= DAY
+    driver.restart()
+    driver.coordinator.on_loaded(driver.now)
+    assert (driver.transaction().start_ms, driver.transaction().last_update_ms) == (driver.now, driver.now)
+    driver.advance(60 * SECOND + 1)
+    assert driver.transaction().state is TransactionState.PREPARE_ABORT
+
+
 def test_an_open_transaction_is_not_forgotten(make_driver: Any) -> None:
     driver = make_driver(TransactionSettings(transactional_id_expiration_ms=1, max_timeout_ms=2**30))
     driver.init(timeout_ms=2**30)
