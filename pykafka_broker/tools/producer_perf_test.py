@@ -169,7 +169,7 @@ class _Test:
         open_transaction = False
         for number in range(options.num_records):
             if self._transactions and not open_transaction:
-                producer.begin_transaction()
+                await producer.begin_transaction()
                 open_transaction, self._committed_at = True, self._clock.tick()
             key, value = keys(number), values(number)
             now = self._clock.tick()

@@ -92,11 +92,11 @@ def test_aborted_records_are_for_who_reads_uncommitted(broker: KafkaBroker, leve
     async def work(client: Client) -> None:
         topic = f"decided-{level}"
         async with Producer(client, {"transactional.id": level}) as producer:
-            producer.begin_transaction()
+            await producer.begin_transaction()
             await producer.send(topic, b"a")
             await producer.flush()
         async with Producer(client, {"transactional.id": level}) as producer:  # a new one of the id aborts what is open
-            producer.begin_transaction()
+            await producer.begin_transaction()
             await producer.send(topic, b"b")
             await producer.commit_transaction()
         async with Producer(client) as producer:
