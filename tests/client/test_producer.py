@@ -376,7 +376,9 @@ def test_an_exception_of_one_delivery_keeps_no_other_from_its_own(broker: KafkaB
     run(broker, work)
 
 
-def test_a_partition_that_is_added_meanwhile_is_waited_for(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_that_is_added_meanwhile_is_waited_for(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def work(client: Client) -> None:
         asked, plain = list[int](), client.metadata
 
