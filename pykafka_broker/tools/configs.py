@@ -437,7 +437,7 @@ def options(parser: ToolParser) -> None:
     )
 
 
-async def run(tool: Tool) -> int:
+async def run(tool: Tool) -> None:
     action = tool.one_of("describe", "alter", last=", ")
     if tool.options.bootstrap_server is None and tool.options.bootstrap_controller is None:
         raise ToolUsageError("Either --bootstrap-server or --bootstrap-controller must be specified")
@@ -461,4 +461,3 @@ async def run(tool: Tool) -> int:
         if type(error) is not ClientError or error.__cause__ is not None:
             tool.warn(f"Error while executing config command with args '{' '.join(tool.arguments)}'")
         raise
-    return 0
