@@ -432,7 +432,7 @@ def test_a_transaction_that_failed_is_aborted_before_the_next_one(
         async def refusing(request: Message, *rest: Any, **options: Any) -> Any:
             if isinstance(request, ProduceRequest) and request.topic_data[0].partition_data[0].index == 1:
                 refused = PartitionProduceResponse(1, ErrorCode.INVALID_RECORD)
-                return ProduceResponse([TopicProduceResponse("halves", [refused])])
+                return ProduceResponse([TopicProduceResponse("halves", partition_responses=[refused])])
             return await plain(request, *rest, **options)
 
         async with Producer(client, {"transactional.id": "halves"}) as producer:
