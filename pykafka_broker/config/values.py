@@ -238,8 +238,11 @@ def java_duration_ms(text: str) -> int:
         raise ValueError("Text cannot be parsed to a Duration")
     total = 0
     for at, (unit, seconds) in _UNITS.items():
-        number = match[at] or "0"
-        if len(number.lstrip("+-0")) > 19 or not is_long(part := int(number) * seconds):
+        try:
+            part = java_integer(match[at] or "0", 63) * seconds
+        except ValueError:
+            part = 1 << 63
+        if not is_long(part):
             raise ValueError(f"Text cannot be parsed to a Duration: {unit}")
         total += part
     if not is_long(total):
