@@ -6,7 +6,7 @@ import pytest
 
 from pykafka_broker.config import BrokerConfig, ConfigError, TopicConfig
 from pykafka_broker.config.describe import describe_broker, describe_topic
-from pykafka_broker.config.registry import broker_keys_of
+from pykafka_broker.config.registry import broker_keys
 from pykafka_broker.config.topic import readable_overrides
 from pykafka_broker.protocol.enums import ConfigSource
 from pykafka_broker.releases.release import release, release_names
@@ -62,4 +62,4 @@ def test_a_topic_takes_what_its_release_took() -> None:
 def test_a_type_that_has_changed_is_read_as_it_is_now() -> None:
     assert release("2.8").broker["log.dirs"][0] == "string"
     assert emulating("2.8", log_dirs="/a,/b").data_dirs == ["/a", "/b"]
-    assert broker_keys_of("2.8")["zookeeper.connect"].type.name == "STRING"
+    assert broker_keys("2.8")["zookeeper.connect"].type.name == "STRING"
