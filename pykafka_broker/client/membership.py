@@ -294,7 +294,9 @@ class ClassicMembership:
         if code in _ELSEWHERE:
             self._line.forget()
         elif code in _FORGOTTEN:
-            self.member_id, self.generation = "", _NO_GENERATION
+            self.generation = _NO_GENERATION
+            if code == ErrorCode.UNKNOWN_MEMBER_ID:  # else the group would wait for the old id till its session ends
+                self.member_id = ""
         elif code != ErrorCode.REBALANCE_IN_PROGRESS:
             check(code)
             return False

@@ -19,6 +19,8 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
+from pykafka_broker.protocol.messages.heartbeat_response import HeartbeatResponse
+from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
 from pykafka_broker.protocol.messages.offset_commit_request import OffsetCommitRequest
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest
 from pykafka_broker.protocol.messages.txn_offset_commit_request import (
@@ -442,3 +444,30 @@ def test_a_closed_consumer_is_of_no_use_and_closes_again(run: Callable[[Work], N
         assert revoked == [[TopicPartition(topic, 0)]]
 
     run(work)
+
+
+def test_a_member_of_an_old_generation_keeps_its_id(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With another id the group would wait for the first one, which never comes back."""
+
+    async def work() -> None:
+        async with Client(broker.bootstrap_servers) as client:
+            joined, refused, plain = list[str](), list[int](), client.ask_once
+
+            async def ask_once(request: Any, *rest: Any, **options: Any) -> Any:
+                if isinstance(request, JoinGroupRequest):
+                    joined.append(request.member_id)
+                if isinstance(request, HeartbeatRequest) and not refused:
+                    refused.append(1)
+                    return HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION)
+                return await plain(request, *rest, **options)
+
+            monkeypatch.setattr(client, "ask_once", ask_once)
+            settings = {"group.id": "generations", "heartbeat.interval.ms": "50"}
+            async with GroupConsumer(client, settings, ["generations"]) as consumer:
+                while len(joined) < 3:
+                    await consumer.poll(50)
+            first, named, again = joined[:3]
+            assert first == ""
+            assert named == again != ""
+
+    asyncio.run(asyncio.wait_for(work(), 20))

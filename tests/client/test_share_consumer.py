@@ -193,3 +193,33 @@ def test_a_closed_consumer_is_of_no_use_and_closes_again(monkeypatch: pytest.Mon
                 await use
 
     consume(monkeypatch, lambda request: fetched(b"\0" * 16), work)
+
+
+def test_a_partition_that_is_not_assigned_any_more_is_forgotten_after_its_acknowledgements(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A request that acknowledges records of a partition adds the partition to the session."""
+    asked: list[ShareFetchRequest] = []
+
+    def answers(request: ShareFetchRequest) -> ShareFetchResponse:
+        asked.append(request)
+        if request.share_session_epoch:
+            return fetched(b"\0" * 16)
+        acquired = [AcquiredRecords(0, 0, 1)]
+        data = [PartitionData(index, records=bytes(batch(0, b"v")), acquired_records=acquired) for index in range(2)]
+        return fetched(request.topics[0].topic_id, *data)
+
+    async def work(consumer: ShareConsumer) -> None:
+        found = []
+        while len(found) < 2:
+            found += await consumer.poll(100, 2)
+        gone = found[0].partition
+        consumer._assigned({found[1].partition})
+        consumer.acknowledge(found[0], ACCEPT)
+        while len(asked) < 3:
+            await consumer.poll(50, 1)
+        acknowledging, forgetting = asked[1:3]
+        assert gone.partition in [each.partition_index for each in acknowledging.topics[0].partitions]
+        assert [each.partitions for each in forgetting.forgotten_topics_data] == [[gone.partition]]
+
+    consume(monkeypatch, answers, work)
