@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pykafka_broker.client.cluster import NOBODY
@@ -44,36 +45,23 @@ class ProducerIdentity(NamedTuple):
     transactional_id: str | None = None
 
 
+@dataclass(eq=False, slots=True)
 class ProducerBatch:
     """A batch of a partition's records.
 
     `number` tells the batch's place among the batches of the partition, `room` how far the numbers above it are free.
     """
 
-    __slots__ = (
-        "attempts",
-        "created",
-        "deliveries",
-        "number",
-        "records",
-        "room",
-        "sealed",
-        "sequence",
-        "size",
-        "target",
-    )
-
-    def __init__(self, target: TopicPartition, number: float, now: int, room: float = 1.0) -> None:
-        self.target = target
-        self.number = number
-        self.room = room
-        self.created = now
-        self.records: list[BatchRecord] = []
-        self.deliveries: list[OnDelivery | None] = []
-        self.size = HEADER_SIZE
-        self.sealed = False  # takes no more records
-        self.sequence = NO_SEQUENCE
-        self.attempts = 0
+    target: TopicPartition
+    number: float
+    created: int
+    room: float = 1.0
+    records: list[BatchRecord] = field(default_factory=list)
+    deliveries: list[OnDelivery | None] = field(default_factory=list)
+    size: int = HEADER_SIZE
+    sealed: bool = False  # takes no more records
+    sequence: int = NO_SEQUENCE
+    attempts: int = 0
 
     def report(self, base_offset: int, append_time: int, error: ClientError | None = None) -> Exception | None:
         """Call the `on_delivery` of each record; returns the first exception that one of them raises."""

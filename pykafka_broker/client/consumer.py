@@ -74,49 +74,35 @@ def _reset(name: str) -> Callable[[int], int | None]:
 # -- batches of an answer
 
 
-class FetchedBatch:
-    """A batch of a partition's records; `header` is None for messages of an old format."""
+class FetchedBatch(NamedTuple):
+    """A batch of a partition's records. header: None for messages of an old format. skipped: no user sees them."""
 
-    __slots__ = (
-        "_damage",
-        "_data",
-        "_header",
-        "_partition",
-        "_skipped",
-        "leader_epoch",
-        "next_offset",
-        "timestamp_type",
-    )
+    partition: TopicPartition
+    data: memoryview
+    header: BatchHeader | None
+    skipped: bool
+    next_offset: int
+    damage: CorruptBatch | None = None
 
-    def __init__(
-        self,
-        partition: TopicPartition,
-        data: memoryview,
-        header: BatchHeader | None,
-        skipped: bool,
-        next_offset: int,
-        damage: CorruptBatch | None = None,
-    ) -> None:
-        self._damage = damage
-        self._partition = partition
-        self._data = data
-        self._header = header
-        self._skipped = skipped
-        self.next_offset = next_offset
-        self.leader_epoch = -1 if header is None else header.partition_leader_epoch
-        self.timestamp_type = 0 if header is None else header.timestamp_type
+    @property
+    def leader_epoch(self) -> int:
+        return -1 if self.header is None else self.header.partition_leader_epoch
+
+    @property
+    def timestamp_type(self) -> int:
+        return 0 if self.header is None else self.header.timestamp_type
 
     def records(self, offset: int) -> Iterator[BatchRecord]:
         """Yield the records from the offset on. Raises ClientError where the records are damaged."""
         try:
-            if self._damage is not None:
-                raise self._damage
-            if self._skipped:
+            if self.damage is not None:
+                raise self.damage
+            if self.skipped:
                 return
-            found = iter_messages(self._data) if self._header is None else iter_records(self._data, self._header)
+            found = iter_messages(self.data) if self.header is None else iter_records(self.data, self.header)
             yield from dropwhile(lambda record: record.offset < offset, found)
         except CorruptBatch as error:
-            raise damaged(self._partition, offset, error) from None
+            raise damaged(self.partition, offset, error) from None
 
 
 def batches_of(

@@ -10,7 +10,7 @@ import pytest
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, KafkaError
-from pykafka_broker.client.share_consumer import ACCEPT, REJECT, OnAcknowledged, ShareConsumer
+from pykafka_broker.client.share_consumer import ACCEPT, REJECT, Delivered, OnAcknowledged, ShareConsumer
 from pykafka_broker.peers import LinkBroken
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_acknowledge_request import ShareAcknowledgeRequest
@@ -210,7 +210,7 @@ def test_a_partition_that_is_not_assigned_any_more_is_forgotten_after_its_acknow
         return fetched(request.topics[0].topic_id, *data)
 
     async def work(consumer: ShareConsumer) -> None:
-        found = []
+        found = list[Delivered]()
         while len(found) < 2:
             found += await consumer.poll(100, 2)
         gone = found[0].partition
