@@ -222,6 +222,8 @@ class Client:
             LinkError: no answer came; another attempt may help.
             ClientError: another attempt would end in the same way.
         """
+        if node_id not in self.nodes:
+            raise LinkTimeout(f"the cluster has no node {node_id} at present", sent=False)
         link = self._link(self._addresses_of(node_id)[0], line)
         wait_ms = self.request_timeout_ms if timeout_ms is None else timeout_ms
         try:
