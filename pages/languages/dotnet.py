@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pages.languages.model import MARK, Api, ApiObject, ApiOperation, Field, Kind, camel, is_long, pascal, wrapped
+from pages.languages.model import MARK, Api, ApiObject, ApiOperation, Field, Kind, StaticTypes, camel, pascal, wrapped
 
 _WIDTH = 100
 _RECORDS = {"NewRecord": "NewRecord", "ExpectedRecord": "NewRecord", "Record": "TopicRecord"}
@@ -29,30 +29,25 @@ def files(api: Api) -> dict[str, str]:
 
 def _type(kind: Kind, name: str) -> str:
     """Return the type of a value in an answer."""
-    plain = _plain(kind, name)
+    plain = _TYPES.plain(kind, name)
     return f"{plain}?" if kind.nullable or plain == "JsonElement" else plain
 
 
-def _plain(kind: Kind, name: str) -> str:
-    if kind.ref:
-        return _RECORDS.get(kind.ref) or _RENAMED.get(kind.ref, kind.ref)
-    if kind.name == "array":
-        return f"IReadOnlyList<{_type(kind.of[0], name)}>"
-    if kind.name == "map":
-        return f"IReadOnlyDictionary<string, {_type(kind.of[0], name)}>"
-    if kind.name == "union":
-        lists = [each for each in kind.of if each.name == "array"]
-        return _plain(lists[0], name) if lists else "JsonElement"
-    if kind.name == "integer":
-        return "long" if is_long(name) else "int"
-    return {"number": "double", "boolean": "bool", "string": "string"}.get(kind.name, "JsonElement")
+_TYPES = StaticTypes(
+    lambda ref: (_RECORDS | _RENAMED).get(ref, ref),
+    _type,
+    "IReadOnlyList<{}>",
+    "IReadOnlyDictionary<string, {}>",
+    "JsonElement",
+    {"long": "long", "integer": "int", "number": "double", "boolean": "bool", "string": "string"},
+)
 
 
 def _given_type(field: Field) -> str:
     """Return the type of a parameter that must be given."""
     if field.is_duration:
         return "TimeSpan"
-    plain = _plain(field.kind, field.name).replace("JsonElement?", "object?").replace("JsonElement", "object")
+    plain = _TYPES.plain(field.kind, field.name).replace("JsonElement?", "object?").replace("JsonElement", "object")
     return plain.replace("IReadOnlyList<", "IEnumerable<")
 
 
@@ -84,22 +79,13 @@ def _method(operation: ApiOperation) -> str:
     given += [f"{_given_type(each)}? {_argument(each)} = null" for each in operation.optional]
     given.append("CancellationToken cancellationToken = default")
     lines = "".join(f"\n            {each}," for each in given).removesuffix(",") if given[1:] else given[0]
-    answer = answer_of(operation)
+    answer = _TYPES.answer(operation)
     result = f"Task<{answer}>" if answer else "Task"
     how = "virtual async" if operation.is_page else "virtual"
     return (
         f"{_comment(operation, '        ')}        public {how} {result} {pascal(operation.name)}Async({lines})\n"
         f"        {{\n{''.join(f'            {line}{chr(10)}' for line in _body(operation))}        }}\n"
     )
-
-
-def answer_of(operation: ApiOperation) -> str:
-    """Return the type of the answer, "" for none."""
-    if operation.answer.name == "null":
-        return ""
-    if operation.is_page:
-        return "IReadOnlyList<TopicRecord>"
-    return _plain(operation.answer, "offset" if operation.answer.name == "map" else "")
 
 
 def _body(operation: ApiOperation) -> Iterator[str]:
@@ -116,12 +102,9 @@ def _body(operation: ApiOperation) -> Iterator[str]:
         if puts:
             yield f"var given = {given}" + "".join(f"\n                {put}" for put in puts) + ";"
             given = "given"
-    path = f'"{operation.path}"'
-    for each in operation.parameters:
-        if each.place == "path":
-            path = path.replace(f"{{{each.name}}}", f'" + Given.InPath({_argument(each)}) + "')
-    path = path.removesuffix(' + ""')
-    read = _plain(operation.answer, "") if operation.is_page else answer_of(operation) or "object"
+    path = operation.path_with(lambda each: f'" + Given.InPath({_argument(each)}) + "')
+    path = f'"{path}"'.removesuffix(' + ""')
+    read = _TYPES.plain(operation.answer, "") if operation.is_page else _TYPES.answer(operation) or "object"
     call = f"CallAsync<{read}>(HttpMethod.{operation.method.capitalize()}, {path}, {given}, cancellationToken)"
     yield f"return (await {call}.ConfigureAwait(false)).Records;" if operation.is_page else f"return {call};"
 
@@ -164,9 +147,7 @@ def _head(*usings: str) -> str:
 def _comment(operation: ApiOperation, indent: str) -> str:
     text = f"{indent}/// <summary>\n{_told(operation.text, indent)}{indent}/// </summary>\n"
     defaults = [
-        f"`{camel(each.without_unit)}` {str(each.default).lower()}{' ms' if each.is_duration else ''}"
-        for each in operation.optional
-        if each.default is not None
+        f"`{camel(each.without_unit)}` {each.default_text}" for each in operation.optional if each.default is not None
     ]
     if defaults:
         told = _told(f"By default: {', '.join(defaults)}.", indent)

@@ -6,7 +6,7 @@ default; a field is a pointer where zero means something else. Milliseconds are 
 
 from __future__ import annotations
 
-from pages.languages.model import MARK, Api, ApiObject, ApiOperation, Field, Kind, is_long, wrapped
+from pages.languages.model import MARK, Api, ApiObject, ApiOperation, Field, Kind, StaticTypes, wrapped
 
 _HEAD = f"// Code g{MARK[1:-1]}; DO NOT EDIT.\n\npackage kafkabroker\n\n"  # as Go's tools look for it
 _IMPORTS = 'import (\n\t"context"\n\t"time"\n)\n\n'
@@ -40,19 +40,18 @@ def _type(kind: Kind, name: str) -> str:
     return f"*{plain}" if kind.nullable and not plain.startswith(("[]", "map", "any")) else plain
 
 
+_TYPES = StaticTypes(
+    lambda ref: _RECORDS.get(ref, ref),
+    _type,
+    "[]{}",
+    "map[string]{}",
+    "any",
+    {"long": "int64", "integer": "int", "number": "float64", "boolean": "bool", "string": "string"},
+)
+
+
 def _plain(kind: Kind, name: str) -> str:
-    if kind.ref:
-        return _RECORDS.get(kind.ref, kind.ref)
-    if kind.name == "array":
-        return f"[]{_type(kind.of[0], name)}"
-    if kind.name == "map":
-        return f"map[string]{_type(kind.of[0], name)}"
-    if kind.name == "union":
-        lists = [each for each in kind.of if each.name == "array"]
-        return _plain(lists[0], name) if lists else "any"
-    if kind.name == "integer":
-        return "int32" if name == "partition" else "int64" if is_long(name) else "int"
-    return {"number": "float64", "boolean": "bool", "string": "string"}.get(kind.name, "any")
+    return "int32" if kind.name == "integer" and name == "partition" else _TYPES.plain(kind, name)
 
 
 def _given_type(field: Field) -> str:
@@ -88,11 +87,7 @@ def _options(operation: ApiOperation) -> str:
     if not operation.optional:
         return ""
     name = _options_name(operation)
-    defaults = [
-        f"{name_of(each.without_unit)} {str(each.default).lower()}{' ms' if each.is_duration else ''}"
-        for each in operation.optional
-        if each.default
-    ]
+    defaults = [f"{name_of(each.without_unit)} {each.default_text}" for each in operation.optional if each.default]
     told = f"{name} are the parameters of {name_of(operation.name)} that may be left out."
     if defaults:
         told += f" By default: {', '.join(defaults)}."
@@ -121,17 +116,8 @@ def _signature(operation: ApiOperation, first: str = "") -> str:
     return f"{name_of(operation.name)}({', '.join(arguments)})"
 
 
-def answer_of(operation: ApiOperation) -> str:
-    """Return the type of the answer, "" for none."""
-    return "" if operation.answer.name == "null" else "[]Record" if operation.is_page else _answer_type(operation)
-
-
-def _answer_type(operation: ApiOperation) -> str:
-    return _plain(operation.answer, "offset" if operation.answer.name == "map" else "")
-
-
 def _method(operation: ApiOperation) -> str:
-    answer = answer_of(operation)
+    answer = _TYPES.answer(operation)
     result = f"({answer}, error)" if answer else "error"
     lines = [f"func (c *Client) {_signature(operation, 'ctx context.Context')} {result} {{"]
     query, body = (_fields(operation, place) for place in ("query", "body"))
@@ -141,7 +127,7 @@ def _method(operation: ApiOperation) -> str:
         if operation.optional:
             lines += ["\tfor _, each := range options {", "\t\teach.fields(given)", "\t}"]
     sent = {bool(query): "query(given)", bool(body): "given", operation.text_body: "plain(text)"}.get(True, "nil")
-    into = "Records" if operation.is_page else _answer_type(operation) if answer else ""
+    into = "Records" if operation.is_page else answer
     call = f'c.call(ctx, "{operation.method}", {_path(operation)}, {sent}, '
     if answer:
         lines += [f"\tvar answer {into}", f"\terr := {call}&answer)"]
@@ -162,13 +148,8 @@ def _fields(operation: ApiOperation, place: str) -> str:
 
 
 def _path(operation: ApiOperation) -> str:
-    parts = [f'"{operation.path}"']
-    for each in operation.parameters:
-        if each.place == "path":
-            rest = parts.pop()
-            before, _, after = rest.partition(f"{{{each.name}}}")
-            parts += [f'{before}"', f"inPath({_argument(each)})", f'"{after}']
-    return "+".join(part for part in parts if part != '""')
+    path = operation.path_with(lambda each: f'"+inPath({_argument(each)})+"')
+    return f'"{path}"'.removesuffix('+""')
 
 
 # -- answers
@@ -193,7 +174,7 @@ def _broker(api: Api) -> str:
 
 
 def _of_the_test(operation: ApiOperation) -> str:
-    answer = answer_of(operation)
+    answer = _TYPES.answer(operation)
     arguments = ["context.Background()", *(_argument(each) for each in operation.required)]
     if operation.optional:
         arguments.append("options...")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from pages.languages.model import MARK, Api, ApiObject, ApiOperation, Field, Kind, camel, is_long, pascal, wrapped
+from pages.languages.model import MARK, Api, ApiObject, ApiOperation, Field, Kind, StaticTypes, camel, pascal, wrapped
 
 _WIDTH = 100
 _PACKAGE = "package pykafkabroker;\n"
@@ -30,32 +30,27 @@ def files(api: Api) -> dict[str, str]:
 
 def _type(kind: Kind, name: str) -> str:
     """Return the type of a value; a primitive one only where the value can't be null."""
-    plain = _plain(kind, name)
+    plain = _TYPES.plain(kind, name)
     return _BOXED.get(plain, plain) if kind.nullable else plain
 
 
-def _plain(kind: Kind, name: str) -> str:
-    if kind.ref:
-        return _RECORDS.get(kind.ref, f"Answers.{kind.ref}")
-    if kind.name == "array":
-        return f"List<{_boxed(kind.of[0], name)}>"
-    if kind.name == "map":
-        return f"Map<String, {_boxed(kind.of[0], name)}>"
-    if kind.name == "union":
-        lists = [each for each in kind.of if each.name == "array"]
-        return _plain(lists[0], name) if lists else "Object"
-    if kind.name == "integer":
-        return "long" if is_long(name) else "int"
-    return {"number": "double", "boolean": "boolean", "string": "String"}.get(kind.name, "Object")
-
-
 def _boxed(kind: Kind, name: str) -> str:
-    plain = _plain(kind, name)
+    plain = _TYPES.plain(kind, name)
     return _BOXED.get(plain, "?" if plain == "Object" else plain)
 
 
+_TYPES = StaticTypes(
+    lambda ref: _RECORDS.get(ref, f"Answers.{ref}"),
+    _boxed,
+    "List<{}>",
+    "Map<String, {}>",
+    "Object",
+    {"long": "long", "integer": "int", "number": "double", "boolean": "boolean", "string": "String"},
+)
+
+
 def _given_type(field: Field) -> str:
-    return "Duration" if field.is_duration else _plain(field.kind, field.name)
+    return "Duration" if field.is_duration else _TYPES.plain(field.kind, field.name)
 
 
 def _name(field: Field) -> str:
@@ -86,7 +81,7 @@ def _operations(api: Api) -> str:
 def _methods(operation: ApiOperation) -> str:
     arguments = [(f"{_given_type(each)} {_name(each)}", _name(each)) for each in operation.required]
     told = _comment(operation.text, "    ")
-    answer = _answer(operation)
+    answer = _TYPES.answer(operation) or "void"
     name = camel(operation.name)
     text = ""
     if operation.optional:
@@ -97,15 +92,6 @@ def _methods(operation: ApiOperation) -> str:
         arguments.append((f"Consumer<Options.{pascal(operation.name)}> options", "options"))
     body = _body(operation)
     return f"{text}{told}    public {answer} {name}({', '.join(each for each, _ in arguments)}) {{\n{body}    }}\n"
-
-
-def _answer(operation: ApiOperation) -> str:
-    if operation.answer.name == "null":
-        return "void"
-    if operation.is_page:
-        return "List<TopicRecord>"
-    name = "offset" if operation.answer.name == "map" else ""
-    return _plain(operation.answer, name)
 
 
 def _body(operation: ApiOperation) -> str:
@@ -125,16 +111,13 @@ def _body(operation: ApiOperation) -> str:
             given = "given"
         if operation.optional:
             lines.append(f"options.accept(new Options.{pascal(operation.name)}(given));")
-    path = f'"{operation.path}"'
-    for each in operation.parameters:
-        if each.place == "path":
-            path = path.replace(f"{{{each.name}}}", f'" + Given.inPath({_name(each)}) + "')
-    path = path.removesuffix(' + ""')
+    path = operation.path_with(lambda each: f'" + Given.inPath({_name(each)}) + "')
+    path = f'"{path}"'.removesuffix(' + ""')
     page = operation.answer.ref if operation.is_page else ""
-    answer = _answer(operation)
-    read = f"Answers.{page}" if page else _BOXED.get(answer, "Object" if answer == "void" else answer)
+    answer = _TYPES.answer(operation)
+    read = f"Answers.{page}" if page else _BOXED.get(answer, answer or "Object")
     call = f'call("{operation.method}", {path}, {given}, new TypeToken<{read}>() {{}})'
-    lines.append(f"{'' if answer == 'void' else 'return '}{call}{'.records()' if page else ''};")
+    lines.append(f"{'return ' if answer else ''}{call}{'.records()' if page else ''};")
     return "".join(f"        {line}\n" for line in lines)
 
 
@@ -184,10 +167,7 @@ def _setter(of: str, field: Field) -> str:
         kind, value = f"{item[1]}...", f"List.of({name})"
     elif kind == "Duration":
         value = f"{name}.toMillis()"
-    told = ""
-    if field.default is not None:
-        default = str(field.default).lower() if isinstance(field.default, bool) else field.default
-        told = f"        /** By default {default}{' ms' if field.is_duration else ''}. */\n"
+    told = "" if field.default is None else f"        /** By default {field.default_text}. */\n"
     return (
         f"{told}        public {of} {name}({kind} {name}) {{\n"
         f'            given.put("{field.name}", {value});\n            return this;\n        }}\n'

@@ -6,7 +6,7 @@ Rule: everything comes from the document. Operations of the broker's own page, a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +66,10 @@ class Field:
         """Return the name, for languages whose durations have their unit with them."""
         return ("by" if self.name == "ms" else self.name.removesuffix("_ms")) if self.is_duration else self.name
 
+    @property
+    def default_text(self) -> str:
+        return f"{str(self.default).lower()}{' ms' if self.is_duration else ''}"
+
 
 @dataclass(frozen=True)
 class ApiObject:
@@ -102,6 +106,14 @@ class ApiOperation:
     def is_page(self) -> bool:
         """Return whether the method returns the records of a page, without the page."""
         return self.answer.ref == PAGE and self.name not in RENAMED.values()
+
+    def path_with(self, value: Callable[[Field], str]) -> str:
+        """Return the path with the text of a language for each parameter in it."""
+        path = self.path
+        for each in self.parameters:
+            if each.place == "path":
+                path = path.replace(f"{{{each.name}}}", value(each))
+        return path
 
 
 @dataclass(frozen=True)
@@ -190,6 +202,42 @@ def _union(schemas: list[Mapping[str, Any]] | list[dict[str, Any]]) -> Kind:
         return Kind("union", tuple(others), nullable=nullable)
     (one,) = others
     return Kind(one.name, one.of, one.ref, one.values, nullable, one.minimum)
+
+
+@dataclass(frozen=True)
+class StaticTypes:
+    """The types of a language for the kinds of values.
+
+    `refs` returns the type of an object by its name, `item` the type of an item or value of the generic types `array`
+    and `map`; `names` has the other types by kind, with `long` for integers of 64 bits.
+    """
+
+    refs: Callable[[str], str]
+    item: Callable[[Kind, str], str]
+    array: str
+    map: str
+    any: str
+    names: Mapping[str, str]
+
+    def plain(self, kind: Kind, name: str) -> str:
+        """Return the type of a value that is there. name: of the field."""
+        if kind.ref:
+            return self.refs(kind.ref)
+        if kind.name in ("array", "map"):
+            generic = self.array if kind.name == "array" else self.map
+            return generic.format(self.item(kind.of[0], name))
+        if kind.name == "union":
+            lists = [each for each in kind.of if each.name == "array"]
+            return self.plain(lists[0], name) if lists else self.any
+        return self.names.get("long" if kind.name == "integer" and is_long(name) else kind.name, self.any)
+
+    def answer(self, operation: ApiOperation) -> str:
+        """Return the type of an answer, "" for none."""
+        if operation.answer.name == "null":
+            return ""
+        if operation.is_page:
+            return self.array.format(self.refs("Record"))
+        return self.plain(operation.answer, "offset" if operation.answer.name == "map" else "")
 
 
 def is_long(name: str) -> bool:

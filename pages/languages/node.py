@@ -46,10 +46,7 @@ def _method(operation: ApiOperation) -> str:
 
 
 def _path(operation: ApiOperation) -> str:
-    path = operation.path
-    for each in operation.parameters:
-        if each.place == "path":
-            path = path.replace(f"{{{each.name}}}", f"${{encodeURIComponent({camel(each.name)})}}")
+    path = operation.path_with(lambda each: f"${{encodeURIComponent({camel(each.name)})}}")
     return f"`{path}`" if "$" in path else f"'{path}'"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pykafka_broker.client.cluster import NOBODY
@@ -44,45 +45,37 @@ class ProducerIdentity(NamedTuple):
     transactional_id: str | None = None
 
 
+@dataclass(eq=False, slots=True)
 class ProducerBatch:
     """A batch of a partition's records.
 
     `number` tells the batch's place among the batches of the partition, `room` how far the numbers above it are free.
     """
 
-    __slots__ = (
-        "attempts",
-        "created",
-        "deliveries",
-        "number",
-        "records",
-        "room",
-        "sealed",
-        "sequence",
-        "size",
-        "target",
-    )
+    target: TopicPartition
+    number: float
+    created: int
+    room: float = 1.0
+    records: list[BatchRecord] = field(default_factory=list)
+    deliveries: list[OnDelivery | None] = field(default_factory=list)
+    size: int = HEADER_SIZE
+    sealed: bool = False  # takes no more records
+    sequence: int = NO_SEQUENCE
+    attempts: int = 0
 
-    def __init__(self, target: TopicPartition, number: float, now: int, room: float = 1.0) -> None:
-        self.target = target
-        self.number = number
-        self.room = room
-        self.created = now
-        self.records: list[BatchRecord] = []
-        self.deliveries: list[OnDelivery | None] = []
-        self.size = HEADER_SIZE
-        self.sealed = False  # takes no more records
-        self.sequence = NO_SEQUENCE
-        self.attempts = 0
-
-    def report(self, base_offset: int, append_time: int, error: ClientError | None = None) -> None:
-        """Call the `on_delivery` of each record."""
+    def report(self, base_offset: int, append_time: int, error: ClientError | None = None) -> Exception | None:
+        """Call the `on_delivery` of each record; returns the first exception that one of them raises."""
         topic, partition = self.target
+        fault: Exception | None = None
         for record, on_delivery in zip(self.records, self.deliveries, strict=True):
             if on_delivery is not None:
                 offset = -1 if base_offset < 0 else base_offset + record.offset
                 at = record.timestamp if append_time < 0 else append_time
-                on_delivery(Delivery(topic, partition, offset, at, error))
+                try:
+                    on_delivery(Delivery(topic, partition, offset, at, error))
+                except Exception as raised:  # the other records are still to be told
+                    fault = fault or raised
+        return fault
 
     def split(self) -> tuple[ProducerBatch, ProducerBatch]:
         """Split the records into two batches, after a broker found the batch too large."""
@@ -141,6 +134,7 @@ class Batches:
         self.bytes = 0  # waiting and in flight
         self.count = 0  # batches waiting and in flight
         self.queues: dict[TopicPartition, Queue] = {}
+        self.fault: Exception | None = None  # the first exception of an `on_delivery`, until it is raised
         self._batch_size = batch_size
         self._codec = codec
         self._level = level
@@ -214,7 +208,15 @@ class Batches:
         self.count -= 1
         if error is None:
             self.queues[batch.target].recovering = False
-        batch.report(base_offset, append_time, error)
+        fault = batch.report(base_offset, append_time, error)
+        self.fault = self.fault or fault
+
+    def close(self, error: ClientError) -> None:
+        """End all batches, waiting and in flight, with an error."""
+        sent = [batch for queue in self.queues.values() for batch in queue.in_flight]
+        for batch in (*sent, *self.pop_all()):
+            self.finish(batch, -1, error=error)
+        self.queues.clear()
 
     def split_batch(self, batch: ProducerBatch, now: int) -> None:
         """Split a batch after a broker found the batch too large, and queue both halves in the same place."""

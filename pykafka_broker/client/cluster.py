@@ -133,11 +133,12 @@ class Client:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for link in self._links.values():
+        links, turns, self._links, self._turns = self._links, self._turns, {}, None
+        for link in links.values():
             link.close()
         await asyncio.sleep(0)
-        if self._turns is not None:
-            self._turns.close()
+        if turns is not None:
+            turns.close()
 
     def deadline(self, timeout_ms: int | None = None) -> int:
         """Return the time of the steady clock in `timeout_ms`, or after `default.api.timeout.ms`."""
@@ -221,6 +222,8 @@ class Client:
             LinkError: no answer came; another attempt may help.
             ClientError: another attempt would end in the same way.
         """
+        if node_id not in self.nodes:
+            raise LinkTimeout(f"the cluster has no node {node_id} at present", sent=False)
         link = self._link(self._addresses_of(node_id)[0], line)
         wait_ms = self.request_timeout_ms if timeout_ms is None else timeout_ms
         try:
@@ -262,7 +265,8 @@ class Client:
     def _link(self, address: tuple[str, int], line: str = "") -> Link:
         link = self._links.get((address, line))
         if link is None:
-            assert self._turns is not None, "async with Client(...)"
+            if self._turns is None:
+                raise ClientError("The client is closed, or was never entered with `async with`")
             link = self._links[address, line] = Link(self._turns, *address, self._settings, security=self._security)
         return link
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, KafkaError, Unusable, check, check_all
-from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType, QuotaMatch
+from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType, ConfigSource, QuotaMatch
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_client_quotas_request import (
     AlterClientQuotasRequest,
@@ -51,35 +51,21 @@ class Resource(NamedTuple):
     name: str
 
 
-class ConfigValueSource(IntEnum):
-    """The origin of a config value (Kafka protocol, ConfigSource); the names are printed by Kafka's tools."""
-
-    UNKNOWN = 0
-    DYNAMIC_TOPIC_CONFIG = 1
-    DYNAMIC_BROKER_CONFIG = 2
-    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
-    STATIC_BROKER_CONFIG = 4
-    DEFAULT_CONFIG = 5
-    DYNAMIC_BROKER_LOGGER_CONFIG = 6
-    DYNAMIC_CLIENT_METRICS_CONFIG = 7
-    DYNAMIC_GROUP_CONFIG = 8
-
-
 class ConfigChange(NamedTuple):
     name: str
     operation: AlterConfigOp
     value: str | None = None
 
 
-def source_of(resource: Resource, config: DescribeConfigsResourceResult) -> ConfigValueSource:
+def source_of(resource: Resource, config: DescribeConfigsResourceResult) -> ConfigSource:
     """Return the origin of a config value; brokers before 1.1 tell only whether a value is the default."""
     if config.config_source >= 0:
-        known = config.config_source in ConfigValueSource.__members__.values()
-        return ConfigValueSource(config.config_source) if known else ConfigValueSource.UNKNOWN
+        known = config.config_source in ConfigSource.__members__.values()
+        return ConfigSource(config.config_source) if known else ConfigSource.UNKNOWN
     if config.is_default:
-        return ConfigValueSource.DEFAULT_CONFIG
+        return ConfigSource.DEFAULT_CONFIG
     topic = resource.type is ConfigResourceType.TOPIC
-    return ConfigValueSource.DYNAMIC_TOPIC_CONFIG if topic else ConfigValueSource.STATIC_BROKER_CONFIG
+    return ConfigSource.DYNAMIC_TOPIC_CONFIG if topic else ConfigSource.STATIC_BROKER_CONFIG
 
 
 async def describe_configs(

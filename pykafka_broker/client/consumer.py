@@ -74,40 +74,47 @@ def _reset(name: str) -> Callable[[int], int | None]:
 # -- batches of an answer
 
 
-class FetchedBatch:
-    """A batch of a partition's records; `header` is None for messages of an old format."""
+class FetchedBatch(NamedTuple):
+    """A batch of a partition's records. header: None for messages of an old format. skipped: no user sees them."""
 
-    __slots__ = ("_data", "_header", "_partition", "_skipped", "leader_epoch", "next_offset", "timestamp_type")
+    partition: TopicPartition
+    data: memoryview
+    header: BatchHeader | None
+    skipped: bool
+    next_offset: int
+    damage: CorruptBatch | None = None
 
-    def __init__(
-        self, partition: TopicPartition, data: memoryview, header: BatchHeader | None, skipped: bool, next_offset: int
-    ) -> None:
-        self._partition = partition
-        self._data = data
-        self._header = header
-        self._skipped = skipped
-        self.next_offset = next_offset
-        self.leader_epoch = -1 if header is None else header.partition_leader_epoch
-        self.timestamp_type = 0 if header is None else header.timestamp_type
+    @property
+    def leader_epoch(self) -> int:
+        return -1 if self.header is None else self.header.partition_leader_epoch
+
+    @property
+    def timestamp_type(self) -> int:
+        return 0 if self.header is None else self.header.timestamp_type
 
     def records(self, offset: int) -> Iterator[BatchRecord]:
         """Yield the records from the offset on. Raises ClientError where the records are damaged."""
-        if self._skipped:
-            return
-        found = iter_messages(self._data) if self._header is None else iter_records(self._data, self._header)
         try:
+            if self.damage is not None:
+                raise self.damage
+            if self.skipped:
+                return
+            found = iter_messages(self.data) if self.header is None else iter_records(self.data, self.header)
             yield from dropwhile(lambda record: record.offset < offset, found)
         except CorruptBatch as error:
-            raise damaged(self._partition, offset, error) from None
+            raise damaged(self.partition, offset, error) from None
 
 
 def batches_of(
     partition: TopicPartition, records: Any, aborted: Iterable[Any], check_crcs: bool
 ) -> Iterator[FetchedBatch]:
-    """Yield the whole batches of an answer.
+    """Yield the whole batches of an answer; a batch whose checksum is wrong raises an error when it is read.
 
     Args:
         aborted: the AbortedTransactions of the answer, if their records are to be skipped.
+
+    Raises:
+        ClientError: nobody can tell where the next batch begins.
     """
     data = memoryview(records if records is not None else b"")
     skipped, position = AbortedBatches(aborted), 0
@@ -120,16 +127,21 @@ def batches_of(
                 return
             header = read_header(data, position)
             stop = require_whole(data, header, position)
-            if check_crcs:
-                check_crc(data, header, position)
         except TruncatedBatch:
             return
         except CorruptBatch as error:
             raise damaged(partition, -1, error) from None
-        batch, position = data[position:stop], stop
-        if header.is_control:
-            skipped.ends(header, batch)
-        yield FetchedBatch(partition, batch, header, header.is_control or skipped.has(header), header.next_offset)
+        batch, damage = data[position:stop], None
+        try:
+            if check_crcs:
+                check_crc(data, header, position)
+            if header.is_control:
+                skipped.ends(header, batch)
+        except CorruptBatch as error:
+            damage = error
+        unread = header.is_control or skipped.has(header)
+        yield FetchedBatch(partition, batch, header, unread, header.next_offset, damage)
+        position = stop
 
 
 def _old(partition: TopicPartition, data: memoryview) -> Iterator[FetchedBatch]:
@@ -155,6 +167,7 @@ def damaged(partition: TopicPartition, offset: int, error: CorruptBatch) -> Clie
 
 
 _VERSIONS = (2, 12)  # records in any format since Kafka 0.10, topics by their names
+CLOSED = "This consumer has already been closed."
 LOOK_EVERY_MS = 100  # how often a waiting `poll` looks for the end of a pause and for old metadata
 
 
@@ -205,11 +218,14 @@ class Consumer:
         self._error: Exception | None = None
         self._returned: dict[TopicPartition, int] = {}  # where the records begin that the latest `poll` has returned
         self._arrived = asyncio.Event()
+        self._closed = False
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._closed = True
+        self._arrived.set()
         tasks = [task for task in (*self._fetches.values(), self._looking) if task is not None]
         for task in tasks:
             task.cancel()
@@ -267,24 +283,34 @@ class Consumer:
 
     # -- reading
 
+    def check_open(self) -> None:
+        """Raise ClientError if the consumer was closed."""
+        if self._closed:
+            raise ClientError(CLOSED)
+
     async def poll(self, timeout_ms: int, max_records: int | None = None) -> list[Chunk]:
         """Wait for records and return at most `max_records`, by default `max.poll.records`. Raises ClientError."""
         most = self.settings.max_poll_records if max_records is None else max_records
         self._returned = {}
         until = self._client.deadline(timeout_ms)
+        self._raise()  # records that keep coming hide no error
         while True:
+            self.check_open()
             self._arrived.clear()
             if found := self._read(most):
                 self._send_requests()
                 return found
-            if self._error is not None:
-                error, self._error = self._error, None
-                raise error
+            self._raise()
             self._send_requests()
             left = until - self._client.deadline(0)
             if left <= 0:
                 return []
             await wait_for(self._arrived, min(left, LOOK_EVERY_MS))
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
 
     def _read(self, most: int) -> list[Chunk]:
         """Return records fetched before. Damage behind records is raised by the next `poll`, and by each one after it.
@@ -350,25 +376,26 @@ class Consumer:
             self._fetches[leader] = asyncio.create_task(self._fetch(leader, offsets))
 
     async def _look_up(self, topics: set[str]) -> None:
-        """Look up the leaders of the topics and the unknown positions; pause where some are still unknown."""
+        """Look up the leaders of the topics and the unknown positions; pause where some are still unknown.
+
+        What a partition is refused for is an error of the next `poll`, and keeps the others from nothing.
+        """
         try:
             if topics:
-                await self._leaders.ask(topics)
+                self._note_errors((await self._leaders.look_up(topics)).values())
             times = {
                 partition: position.time
                 for partition, position in self._positions.items()
                 if position.offset is None and self._leaders.leader(partition) != NOBODY
             }
-            none = [partition for partition, time in times.items() if time is None]
-            if none:
-                raise ClientError(
-                    f"Undefined offset with no reset policy for partitions: [{', '.join(map(str, none))}]"
-                )
-            if times:
-                await self._find({partition: time for partition, time in times.items() if time is not None})
+            if none := [partition for partition, time in times.items() if time is None]:
+                names = ", ".join(map(str, none))
+                self.fail(ClientError(f"Undefined offset with no reset policy for partitions: [{names}]"))
+            if wanted := {partition: time for partition, time in times.items() if time is not None}:
+                await self._find(wanted)
         except TimedOut as error:
             logger.warning("%s; trying again", error)  # for ever, as Kafka's consumers
-        except ClientError as error:
+        except Exception as error:  # a fault of ours would stop the consumer, and nobody would know
             self._error = error
         finally:
             self._arrived.set()
@@ -385,6 +412,11 @@ class Consumer:
             position.offset is None or self._leaders.leader(partition) == NOBODY for partition, position in positions
         )
 
+    def _note_errors(self, errors: Iterable[ClientError]) -> None:
+        """Let the next `poll` raise the first of the errors; what is asked for again brings the others again."""
+        for error in errors:
+            self._error = self._error or error
+
     async def _find(self, times: Mapping[TopicPartition, int]) -> None:
         answers = await list_offsets(self._client, times, isolation_level=self.settings.isolation_level)
         for partition, answer in answers.items():
@@ -392,8 +424,8 @@ class Consumer:
             if position is None or position.offset is not None or position.time != times[partition]:
                 continue
             if isinstance(answer, ClientError):
-                raise answer
-            if answer.offset >= 0:
+                self._note_errors([answer])
+            elif answer.offset >= 0:
                 position.offset = answer.offset
             else:  # no record is so late
                 position.time = -1
@@ -420,7 +452,7 @@ class Consumer:
         except LinkError:
             for each in offsets:
                 self._wait(each)
-        except ClientError as error:
+        except Exception as error:  # a fault of ours would stop the consumer, and nobody would know
             self._error = error
         finally:
             del self._fetches[leader]
@@ -433,8 +465,14 @@ class Consumer:
             for each in topic.partitions:
                 partition = TopicPartition(topic.topic, each.partition_index)
                 position = self._positions.get(partition)
-                if position is not None and partition in offsets and position.offset == offsets[partition]:
+                if position is None or partition not in offsets or position.offset != offsets[partition]:
+                    continue
+                if position.batches or position.current is not None:
+                    continue  # another leader has answered before
+                try:
                     self._store(partition, position, each)
+                except ClientError as error:  # the other partitions have their records all the same
+                    self._note_errors([error])
 
     def _store(self, partition: TopicPartition, position: _Position, data: PartitionData) -> None:
         """Store the records of a partition, unless the position has moved since the request."""

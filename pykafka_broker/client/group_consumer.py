@@ -14,8 +14,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Self
 
-from pykafka_broker.client.cluster import Client, check_topic
-from pykafka_broker.client.consumer import Chunk, Consumer
+from pykafka_broker.client.cluster import Backoff, Client, check_topic
+from pykafka_broker.client.consumer import CLOSED, Chunk, Consumer
 from pykafka_broker.client.errors import ClientError, KafkaError
 from pykafka_broker.client.groups import Committed, commit_offsets, committed_offsets
 from pykafka_broker.client.membership import ClassicMembership, ConsumerMembership, GroupSettings
@@ -69,9 +69,11 @@ class GroupConsumer:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        assert self._running is not None
-        self._running.cancel()
-        await asyncio.gather(self._running, return_exceptions=True)
+        if self._running is None:
+            return  # closed before
+        running, self._running = self._running, None
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
         try:
             if self.settings.auto_commit:
                 await self._commit_at_last()
@@ -95,7 +97,8 @@ class GroupConsumer:
 
     async def poll(self, timeout_ms: int, max_records: int | None = None) -> list[Chunk]:
         """Wait for records, as `Consumer.poll`. Raises ClientError, also if the group refuses the member."""
-        assert self._running is not None
+        if self._running is None:
+            raise ClientError(CLOSED)
         if self._running.done():
             self._running.result()
         if self.settings.auto_commit:
@@ -104,23 +107,30 @@ class GroupConsumer:
         return await self.consumer.poll(timeout_ms, max_records)
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Commit the given offsets, or the positions of the consumer. Raises KafkaError."""
+        """Commit the given offsets, or the positions of the consumer. Raises ClientError."""
+        self.consumer.check_open()
         moved = self._moved(self.consumer.position) if offsets is None else dict(offsets)
         self.consumer.dealt_with(moved)
         await self._commit(moved)
 
     async def _commit(self, moved: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets, again if a heartbeat has brought a new member epoch meanwhile. Raises ClientError."""
         if not moved:
             return
         settings, member = self.settings, self._member
-        await commit_offsets(
-            self._client,
-            settings.group_id,
-            {partition: Committed(offset) for partition, offset in moved.items()},
-            member=(member.generation, member.member_id, settings.instance_id),
-            lowest=9 if settings.new_protocol else 7 if settings.instance_id else 2,
-        )
-        self._committed.update(moved)
+        offsets = {partition: Committed(offset) for partition, offset in moved.items()}
+        lowest = 9 if settings.new_protocol else 7 if settings.instance_id else 2
+        async with self._turn_to_commit:
+            while True:
+                generation = member.generation
+                known_as = (generation, member.member_id, settings.instance_id)
+                try:
+                    await commit_offsets(self._client, settings.group_id, offsets, member=known_as, lowest=lowest)
+                    break
+                except KafkaError as error:
+                    if error.code != ErrorCode.STALE_MEMBER_EPOCH or member.generation == generation:
+                        raise
+            self._committed.update(moved)
 
     def _commit_if_due(self) -> None:
         """Begin to commit the positions, unless that is under way. Raises KafkaError as `_commit_by_itself` did."""
@@ -134,8 +144,7 @@ class GroupConsumer:
     async def _commit_by_itself(self, moved: Mapping[TopicPartition, int]) -> None:
         """Commit positions; log a failure. Raises KafkaError if another member has the instance id."""
         try:
-            async with self._turn_to_commit:
-                await self._commit(moved)
+            await self._commit(moved)
         except ClientError as error:
             if isinstance(error, KafkaError) and error.code == ErrorCode.FENCED_INSTANCE_ID:
                 raise
@@ -176,19 +185,29 @@ class GroupConsumer:
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read further partitions, which the group has assigned."""
         new = list(partitions)
-        epochs = (self._member.member_id, self._member.generation) if self.settings.new_protocol else None
-        found = {}
-        if new:
-            group_id = self.settings.group_id
-            found = await self._client.until_answered(
-                lambda: committed_offsets(self._client, group_id, new, member=epochs, lenient=True, stable=True)
-            )
+        found = await self._client.until_answered(lambda: self._committed_of(new)) if new else {}
         offsets = {partition: each.offset for partition, each in found.items()}
         self.consumer.assign([*self.consumer.assignment, *new])
         for each, offset in offsets.items():
             self.consumer.seek(each, offset)
+        for each in new:
+            self._committed.pop(each, None)
         self._committed.update(offsets)
         self._on_assigned(new)
+
+    async def _committed_of(self, partitions: list[TopicPartition]) -> dict[TopicPartition, Committed]:
+        """Return committed offsets; heartbeats tell a member whose epoch is refused about a new one, or its end."""
+        member, backoff = self._member, Backoff(self._client)
+        while True:
+            epochs = (member.member_id, member.generation) if self.settings.new_protocol else None
+            try:
+                return await committed_offsets(
+                    self._client, self.settings.group_id, partitions, member=epochs, stable=True
+                )
+            except KafkaError as error:
+                if error.code not in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
+                    raise
+            await backoff.pause()
 
     async def revoke(self, partitions: Iterable[TopicPartition]) -> None:
         """Commit and stop to read partitions, which the group takes back."""

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from pykafka_broker.client.cluster import Backoff, BrokerNode, Client, first_error
+from pykafka_broker.client.cluster import Backoff, BrokerNode, Client, check_topic, first_error
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, check, check_all
 from pykafka_broker.client.leaders import partitions_in, values_by_topic
 from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition, by_topic
@@ -246,6 +246,7 @@ async def committed_offsets(
     found = {}
     for partition, each in partitions_in(told.topics):
         if not lenient:
+            check_topic(partition.topic, each.error_code)
             check(each.error_code)
         if each.committed_offset >= 0:
             found[partition] = Committed(each.committed_offset, each.committed_leader_epoch, each.metadata or "")

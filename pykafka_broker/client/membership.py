@@ -9,9 +9,9 @@ order in which the leader of a classic group shares out partitions: by instance 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 from pykafka_broker.client.cluster import COORDINATOR_ERRORS, Backoff, Client
 from pykafka_broker.client.errors import ClientError, KafkaError, Unusable, check
@@ -195,6 +195,42 @@ class CoordinatorChannel:
         self._node = None
 
 
+class Beside:
+    """A call of the listener, beside which heartbeats go on; the end of the `async with` cancels it."""
+
+    def __init__(self, call: Coroutine[Any, Any, None]) -> None:
+        self._task = asyncio.create_task(call)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.cancel()
+
+    async def cancel(self) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether the call has ended and was not cancelled."""
+        return self._task.done() and not self._task.cancelled()
+
+    async def wait(self, timeout_ms: int) -> bool:
+        """Wait for the end of the call; returns whether it came in time. Raises the error of the call."""
+        await asyncio.wait([self._task], timeout=timeout_ms / 1000)
+        if self._task.done():
+            self._task.result()
+        return self._task.done()
+
+    async def sleep(self, time_ms: int) -> None:
+        """Sleep, and raise an error of the call at once."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + time_ms / 1000
+        await self.wait(time_ms)
+        await asyncio.sleep(until - loop.time())
+
+
 class ClassicMembership:
     """A member by JoinGroup, SyncGroup and Heartbeat, with eager rebalances."""
 
@@ -206,7 +242,6 @@ class ClassicMembership:
         self._topics = topics
         self._holder = holder
         self._line = CoordinatorChannel(client, settings.group_id)
-        self._held: list[TopicPartition] = []
 
     async def run(self) -> None:
         backoff = Backoff(self._client)
@@ -218,14 +253,16 @@ class ClassicMembership:
                 await backoff.pause()
                 continue
             backoff.reset()
-            self._held = held
-            await self._holder.assign(held)
-            lost = await self._heartbeat(topics)
+            async with Beside(self._holder.assign(held)) as assigning:
+                lost = await self._heartbeat(topics, assigning)
+            if not assigning.has_ended:
+                continue  # the partitions were never read
+            if not lost:
+                async with Beside(self._holder.revoke(held)) as revoking:
+                    while not lost and not await revoking.wait(self._settings.heartbeat_interval_ms):
+                        lost = await self._beat() in _FORGOTTEN
             if lost:
                 self._holder.lose()
-            else:
-                await self._holder.revoke(held)
-            self._held = []
 
     async def _join(self, topics: dict[str, int]) -> Any | None:
         """Join, and return the answer when all members have joined; None if the member has to try again."""
@@ -257,7 +294,9 @@ class ClassicMembership:
         if code in _ELSEWHERE:
             self._line.forget()
         elif code in _FORGOTTEN:
-            self.member_id, self.generation = "", _NO_GENERATION
+            self.generation = _NO_GENERATION
+            if code == ErrorCode.UNKNOWN_MEMBER_ID:  # else the group would wait for the old id till its session ends
+                self.member_id = ""
         elif code != ErrorCode.REBALANCE_IN_PROGRESS:
             check(code)
             return False
@@ -296,20 +335,26 @@ class ClassicMembership:
         shares = ASSIGNORS[joined.protocol_name](members, counts)
         return [SyncGroupRequestAssignment(member, _written(held)) for member, held in shares.items()]
 
-    async def _heartbeat(self, topics: dict[str, int]) -> bool:
+    async def _beat(self) -> int:
+        """Send a heartbeat and return the error code of its answer. Raises KafkaError for a permanent error."""
+        settings = self._settings
+        request = HeartbeatRequest(settings.group_id, self.generation, self.member_id, settings.instance_id)
+        versions = (0 if not settings.instance_id else 3, 4)
+        answer = await self._line.ask(request, settings.session_timeout_ms, versions)
+        code: int = ErrorCode.NETWORK_EXCEPTION if answer is None else answer.error_code
+        self._must_rejoin(code)
+        return code
+
+    async def _heartbeat(self, topics: dict[str, int], assigning: Beside) -> bool:
         """Send heartbeats until a rebalance begins; returns whether the partitions are lost already."""
         settings = self._settings
         looked = self._client.deadline(0)
-        request = HeartbeatRequest(settings.group_id, self.generation, self.member_id, settings.instance_id)
         while True:
-            await asyncio.sleep(settings.heartbeat_interval_ms / 1000)
-            answer = await self._line.ask(
-                request, settings.session_timeout_ms, (0 if not settings.instance_id else 3, 4)
-            )
-            code = ErrorCode.NETWORK_EXCEPTION if answer is None else answer.error_code
+            await assigning.sleep(settings.heartbeat_interval_ms)
+            code = await self._beat()
             if code == ErrorCode.REBALANCE_IN_PROGRESS:
                 return False
-            if self._must_rejoin(code) and code in _FORGOTTEN:
+            if code in _FORGOTTEN:
                 return True
             now = self._client.deadline(0)
             if now - looked >= min(_LOOKED_AT_EVERY_MS, settings.metadata_max_age_ms):
@@ -404,8 +449,16 @@ class ConsumerMembership(HeartbeatMembership):
         self._topics = topics
         self._holder = holder
         self._held: set[TopicPartition] = set()
+        self._target: set[TopicPartition] = set()
+        self._reconciling: Beside | None = None
 
     async def run(self) -> None:
+        try:
+            await self._run()
+        finally:
+            await self._end_reconciliation()
+
+    async def _run(self) -> None:
         backoff, changed, subscribed = Backoff(self._client), True, None
         while True:
             topics = sorted(await self._topics()) if self.generation == 0 or not changed else subscribed
@@ -415,18 +468,29 @@ class ConsumerMembership(HeartbeatMembership):
                 continue
             backoff.reset()
             if answer.error_code in _FENCED:
+                await self._end_reconciliation()
                 self._holder.lose()
-                self._held.clear()
+                self._held, self._target = set(), set()
                 self._unresolved, self.generation, changed = None, 0, True
                 continue
             subscribed = topics
             self.generation = answer.member_epoch
             partitions = await self._assigned(answer, None)
-            changed = partitions is not None and (answer.assignment is not None or partitions != self._held)
-            if partitions is not None and changed:
-                await self._reconcile(partitions)
-            if not changed or self._unresolved:  # else the next heartbeat says at once what the member has
+            if partitions is not None:
+                self._target = partitions
+            if self._reconciling is None and (answer.assignment is not None or self._target != self._held):
+                self._reconciling = Beside(self._reconcile(self._target))
+            changed = self._reconciling is not None and await self._reconciling.wait(answer.heartbeat_interval_ms)
+            if changed:
+                self._reconciling = None
+            # After a change, the next heartbeat says at once what the member has.
+            if self._reconciling is None and (self._unresolved or not changed):
                 await asyncio.sleep(answer.heartbeat_interval_ms / 1000)
+
+    async def _end_reconciliation(self) -> None:
+        if self._reconciling is not None:
+            await self._reconciling.cancel()
+            self._reconciling = None
 
     async def _heartbeat(self, topics: list[str] | None, changed: bool) -> Any | None:
         """Send a heartbeat. changed: the heartbeat names the partitions of the member."""

@@ -1,7 +1,8 @@
 """A producer: records go to the partitions that Java's producer chooses, in batches, each once and in order.
 
 Rule: properties, their defaults and their effects are those of Kafka's producer (Kafka docs, "Producer Configs"). The
-outcome of a record is told to its `on_delivery`; `send` raises only errors that keep a record from being accepted.
+outcome of a record is told to its `on_delivery`; `send` raises only errors that keep a record from being accepted, and
+the first exception that an `on_delivery` has raised, which keeps no other record from its delivery.
 Requests of transactions are those of clients before Kafka 4.0, which every broker serves: partitions are added to a
 transaction before records are produced to them, and the epoch stays after the end of a transaction.
 """
@@ -9,8 +10,10 @@ transaction before records are produced to them, and the epoch stays after the e
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Self
 
@@ -33,6 +36,8 @@ from pykafka_broker.protocol.messages.produce_response import PartitionProduceRe
 from pykafka_broker.records.compression import CODEC_NAMES, codec_by_name
 from pykafka_broker.records.header import HEADER_SIZE, NO_SEQUENCE
 from pykafka_broker.records.record import BatchRecord, Headers
+
+logger = logging.getLogger(__name__)
 
 # -- settings
 
@@ -144,13 +149,14 @@ class ProducerId:
 
     async def begin(self) -> None:
         """Get an id, or the next epoch of a transactional id. Raises KafkaError and TimedOut."""
-        request = InitProducerIdRequest(self.identity.transactional_id, self._timeout_ms)
         if self.identity.transactional_id is None:
+            request = InitProducerIdRequest(None, self._timeout_ms)
             asked = partial(self._client.ask, request, versions=(0, 4))  # any node, which may just have started
             answer = await self._client.while_transient(asked)
             check(answer.error_code)
         else:
-            answer = await self._ask(request, (0, 4))
+            request = InitProducerIdRequest(self._id, self._timeout_ms, *self.identity[:2])  # not fenced meanwhile
+            answer = await self._ask(request, (0 if self.identity.epoch < 0 else 3, 4))
         self.identity = ProducerIdentity(answer.producer_id, answer.producer_epoch, self.identity.transactional_id)
 
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
@@ -172,8 +178,15 @@ class ProducerId:
 
     async def commit(self) -> None:
         """Commit the transaction, unless nothing was added to the transaction."""
+        await self._end(committed=True)
+
+    async def abort(self) -> None:
+        """Abort the transaction, if any."""
+        await self._end(committed=False)
+
+    async def _end(self, *, committed: bool) -> None:
         if self.added:
-            request = EndTxnRequest(self._id, self.identity.producer_id, self.identity.epoch, committed=True)
+            request = EndTxnRequest(self._id, self.identity.producer_id, self.identity.epoch, committed)
             await self._ask(request, (0, 4))
         self.added.clear()
 
@@ -190,11 +203,15 @@ _VERSIONS = (3, 11)  # batches of format v2, topics by their names, transactions
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 _LOOK_EVERY_MS = 1_000  # how often the sender looks for records whose time is over
 _SENT = PartitionProduceResponse(base_offset=-1)
+_ABORT_S = 5  # the most that the end waits for the abort of an open transaction
+_CLOSED = "Cannot perform operation after producer has been closed"
 _FORGOTTEN = PartitionProduceResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 class Producer:
     """A producer: `async with Producer(client) as producer`; the end of the block waits for all deliveries.
+
+    After an error the end does not wait, and records on their way fail; an open transaction is aborted.
 
     Args:
         client: brings its properties.
@@ -220,7 +237,7 @@ class Producer:
         self._sender: asyncio.Task[None] | None = None
         self._renew = settings.idempotent
         self._aborted: ClientError | None = None  # of the transaction
-        self._broken: BaseException | None = None  # a fault of ours, which nobody is to wait for
+        self._broken: BaseException | None = None  # the end of the producer, or a fault of ours: nobody is to wait
         self._sticky: dict[str, tuple[int, int]] = {}  # by topic: the current partition, and the bytes left for it
 
     async def __aenter__(self) -> Self:
@@ -232,7 +249,8 @@ class Producer:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        assert self._sender is not None
+        if self._sender is None:
+            return  # closed before
         try:
             if kind is None:
                 await self.flush()
@@ -240,10 +258,16 @@ class Producer:
             tasks = [task for task in (self._sender, self._refreshing, *self._tasks) if task is not None]
             for task in tasks:
                 task.cancel()
+            self._sender, self._broken = None, ClientError(_CLOSED)
             await asyncio.gather(*tasks, return_exceptions=True)
-            sent = [batch for queue in self._batches.queues.values() for batch in queue.in_flight]
-            for batch in (*sent, *self._batches.pop_all()):
-                batch.report(-1, -1, ClientError("The producer was closed before the record was delivered"))
+            self._batches.close(ClientError("The producer was closed before the record was delivered"))
+            if self._batches.fault is not None:
+                logger.error("an on_delivery raised an exception", exc_info=self._batches.fault)
+            self._settled.set()
+            self._room.set()
+            with suppress(ClientError, TimeoutError):  # the coordinator aborts the transaction later
+                async with asyncio.timeout(_ABORT_S):
+                    await self._id.abort()
 
     # -- records
 
@@ -259,6 +283,7 @@ class Producer:
         on_delivery: OnDelivery | None = None,
     ) -> None:
         """Accept a record, after a wait while the buffer is full. Raises ClientError if the record is refused."""
+        self._raise()
         leaders = self._leaders.known(topic)
         if leaders is None:
             leaders = await self._leaders.of(topic, self.settings.max_block_ms)
@@ -271,6 +296,8 @@ class Producer:
             partition = self._partition(topic, key, leaders, size)
         elif not 0 <= partition < len(leaders):
             await self._wait_for_partition(topic, partition)
+        if self._broken is not None:
+            raise self._broken  # the producer was closed during a wait
         now = self._clock.tick()
         record = BatchRecord(0, self._clock.wall if timestamp is None else timestamp, key, value, headers or [])
         if self._batches.append(TopicPartition(topic, partition), record, size, on_delivery, now):
@@ -308,14 +335,21 @@ class Producer:
         """Wait until every record has been delivered or has failed."""
         self._hurrying += 1
         try:
-            while self._batches.count:
+            while self._batches.count and self._broken is None:
                 self._settled.clear()
                 self._wake.set()
                 await self._settled.wait()
-                if self._broken is not None:
-                    raise self._broken
         finally:
             self._hurrying -= 1
+        self._raise()
+
+    def _raise(self) -> None:
+        """Raise the first exception of an `on_delivery`, once, or the reason why the producer has ended."""
+        if self._batches.fault is not None:
+            fault, self._batches.fault = self._batches.fault, None
+            raise fault
+        if self._broken is not None:
+            raise self._broken
 
     def _partition(self, topic: str, key: bytes | None, leaders: list[int], size: int) -> int:
         """Choose a partition by the key; without a key, by turns of a batch's bytes (KIP-794)."""
@@ -338,26 +372,40 @@ class Producer:
                 raise TimedOut(f"Failed to allocate {size} bytes {within}")
 
     async def _wait_for_partition(self, topic: str, partition: int) -> None:
-        """Look up the topic again: the partition may have been added lately."""
-        self._leaders.forget(topic)
-        await self._leaders.ask([topic])
-        count = len(self._leaders.known(topic) or ())
-        if not 0 <= partition < count:
-            after = f"after {self.settings.max_block_ms} ms"
-            which = f"Partition {partition} of topic {topic} with partition count {count}"
-            raise TimedOut(f"{which} is not present in metadata {after}.")
+        """Look up the topic until the partition exists, for `max.block.ms`. Raises ClientError."""
+        if partition < 0:
+            raise Unusable(f"Invalid partition: {partition}. Partition number should always be non-negative or null.")
+        until, backoff = self._client.deadline(self.settings.max_block_ms), Backoff(self._client)
+        while partition >= (count := len(self._leaders.known(topic) or ())):
+            if (left := until - self._client.deadline(0)) <= 0:
+                which = f"Partition {partition} of topic {topic} with partition count {count}"
+                raise TimedOut(f"{which} is not present in metadata after {self.settings.max_block_ms} ms.")
+            with suppress(TimedOut):
+                await self._leaders.ask([topic], left)
+            if partition >= len(self._leaders.known(topic) or ()):
+                await backoff.pause(until)
 
     # -- transactions
 
-    def begin_transaction(self) -> None:
-        self._aborted = None
+    async def begin_transaction(self) -> None:
+        """Begin a transaction; one that has failed is aborted first. Raises ClientError."""
+        if self._aborted is not None:
+            await self.flush()
+            await self._id.abort()
+            await self._id.begin()  # a failed batch has left a gap in the sequence numbers
+            self._batches.renumber()
+            self._aborted = None
 
     async def commit_transaction(self) -> None:
         """Commit. Raises ClientError if a record could not be delivered, or the transaction not be committed."""
         await self.flush()
+        if self._aborted is None:
+            try:
+                await self._id.commit()
+            except ClientError as error:
+                self._aborted = error
         if self._aborted is not None:
             raise self._aborted
-        await self._id.commit()
 
     # -- the sender
 
@@ -492,9 +540,9 @@ class Producer:
             self._room.set()
 
     async def _join_transaction(self) -> None:
+        """Add the partitions with waiting records, also those that get their first record during a wait."""
         if self.settings.transactional_id is not None:
-            new = {target for target, queue in self._batches.queues.items() if queue.waiting} - self._id.added
-            if new:
+            while new := {target for target, queue in self._batches.queues.items() if queue.waiting} - self._id.added:
                 await self._id.add(new)
 
     def _refresh(self) -> None:

@@ -2,7 +2,8 @@
 
 Rule: each broker has a share session with the member, and at most one request in flight, which is sent when the caller
 polls and no earlier records are left. Acknowledgements go with the next request, a commit, or the last request of the
-session, which releases all other records. Offsets without a record (control batches) are acknowledged as gaps.
+session, which releases all other records. Offsets without a record (control batches) are acknowledged as gaps, and the
+records of a damaged batch as rejected, as by Kafka's consumer. An error of one partition keeps no records of another.
 The module stands alone, since the messages of share groups take 12 ms to import, which no other consumer needs.
 """
 
@@ -15,7 +16,7 @@ from contextlib import suppress
 from typing import NamedTuple, Self
 
 from pykafka_broker.client.cluster import LEADER_ERRORS, NOBODY, Backoff, Client, Leaders, check_topic, wait_for
-from pykafka_broker.client.consumer import LOOK_EVERY_MS, ConsumerSettings, batches_of
+from pykafka_broker.client.consumer import CLOSED, LOOK_EVERY_MS, ConsumerSettings, batches_of
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable
 from pykafka_broker.client.membership import ShareGroupMembership
 from pykafka_broker.peers import LinkError
@@ -43,6 +44,7 @@ from pykafka_broker.records.record import BatchRecord
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 _FIRST_EPOCH, _LAST_EPOCH = 0, -1
 _VERSIONS, _RENEWING = (1, 2), (2, 2)
+_LAST_MS = 5_000  # for an answer without records
 _SESSION_GONE = (ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH)
 _PASSING = LEADER_ERRORS | {
     ErrorCode.UNKNOWN_TOPIC_ID,
@@ -80,11 +82,6 @@ class _Session:
         self.acknowledged = {}
         return found
 
-    def reset(self) -> None:
-        """Begin anew: the end of the session has released all records."""
-        self.epoch = _FIRST_EPOCH
-        self.partitions, self.acknowledged = set(), {}
-
 
 OnAcknowledged = Callable[[TopicPartition, dict[int, int], ClientError | None], None]  # kinds by offset
 
@@ -109,7 +106,7 @@ class ShareConsumer:
         self._renewed: dict[tuple[TopicPartition, int], Delivered] = {}  # until the broker has answered
         self._arrived = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
-        self._error: ClientError | None = None
+        self._errors: deque[Exception] = deque()
 
     async def __aenter__(self) -> Self:
         self._running = asyncio.create_task(self._member.run())
@@ -117,10 +114,17 @@ class ShareConsumer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._running is not None
-        for task in (self._running, *self._fetches.values()):
+        if self._running is None:
+            return  # closed before
+        running, self._running = self._running, None
+        running.cancel()
+        self._arrived.set()
+        fetches = list(self._fetches.values())
+        if fetches:  # the last request of a session waits for them anyway
+            await asyncio.wait(fetches, timeout=_LAST_MS / 1000)
+        for task in fetches:
             task.cancel()
-        await asyncio.gather(self._running, *self._fetches.values(), return_exceptions=True)
+        await asyncio.gather(running, *fetches, return_exceptions=True)
         for leader, session in self._sessions.items():
             if session.epoch != _FIRST_EPOCH:
                 with suppress(ClientError, LinkError):  # the broker notices, and releases the records
@@ -136,6 +140,7 @@ class ShareConsumer:
     async def poll(self, timeout_ms: int, max_records: int) -> list[Delivered]:
         """Wait for records and return at most `max_records`. Raises ClientError."""
         until = self._client.deadline(timeout_ms)
+        self._raise()  # records that keep coming hide no error
         while not self._waiting:
             self._arrived.clear()
             self._raise()
@@ -152,11 +157,14 @@ class ShareConsumer:
 
         RENEW keeps the record for longer, and `poll` returns the record again; such acknowledgements need a `commit`.
         """
-        session = self._sessions.get(self._leaders.leader(delivered.partition))
-        if session is not None:
-            session.acknowledged.setdefault(delivered.partition, {})[delivered.record.offset] = kind
+        partition, offset = delivered.partition, delivered.record.offset
+        session = self._sessions.get(self._leaders.leader(partition))
         if kind == RENEW:
-            self._renewed[delivered.partition, delivered.record.offset] = delivered
+            self._renewed[partition, offset] = delivered
+        if session is None or session.epoch == _FIRST_EPOCH:  # the loan has ended with the session
+            self._report({partition: [(offset, kind)]}, KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND))
+        else:
+            session.acknowledged.setdefault(partition, {})[offset] = kind
 
     async def commit(self) -> None:
         """Send the acknowledgements now, and wait until the brokers have answered."""
@@ -165,23 +173,23 @@ class ShareConsumer:
             if session.acknowledged and session.epoch != _FIRST_EPOCH:
                 try:
                     await self._acknowledge(leader, session, session.epoch)
-                except LinkError:
-                    session.reset()
+                except LinkError as error:
+                    self._end_session(session, error)
 
     def _raise(self) -> None:
-        assert self._running is not None
-        if self._running.done() and not self._running.cancelled() and (error := self._running.exception()):
-            raise error
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
+        if self._running is None:
+            raise ClientError(CLOSED)
+        if self._running.done():
+            self._running.result()
+        if self._errors:
+            raise self._errors.popleft()
 
     # -- fetching
 
     async def _send_fetches(self, timeout_ms: int) -> None:
         topics = {each.topic for each in self._assignment if self._leaders.leader(each) == NOBODY}
         if topics := topics | set(self._leaders.stale()):
-            await self._leaders.ask(topics, timeout_ms)
+            self._errors.extend((await self._leaders.look_up(topics, timeout_ms)).values())
         wanted: dict[int, set[TopicPartition]] = {}
         for each in self._assignment:
             if (leader := self._leaders.leader(each)) != NOBODY and leader not in self._fetches:
@@ -196,18 +204,23 @@ class ShareConsumer:
         refused = True
         try:
             wait_ms = self._client.request_timeout_ms + self.settings.fetch_max_wait_ms
-            answer = await self._client.ask_once(request, leader, versions=_VERSIONS, timeout_ms=wait_ms, line="fetch")
+            try:
+                answer = await self._client.ask_once(
+                    request, leader, versions=_VERSIONS, timeout_ms=wait_ms, line="fetch"
+                )
+            except (ClientError, LinkError) as error:
+                self._report(told, error)
+                raise
             self._report(told, answer)
-            self._fetched(answer, session, partitions)
+            self._fetched(answer, session, partitions, told)
             codes = (each.error_code for topic in answer.responses for each in topic.partitions)
             refused = bool(answer.error_code) or any(codes)
         except LinkError as error:
-            self._report(told, error)
-            session.reset()
+            self._end_session(session, error)
             for each in partitions:
                 self._leaders.forget(each.topic)
-        except ClientError as error:
-            self._error = error
+        except Exception as error:  # a fault of ours would stop the consumer, and nobody would know
+            self._errors.append(error)
         finally:
             self._arrived.set()
             if refused:  # and the next fetch may be, too
@@ -239,21 +252,31 @@ class ShareConsumer:
             forgotten_topics_data=[ForgottenTopic(ids[name], each) for name, each in gone.items()],
         )
 
-    def _fetched(self, answer: ShareFetchResponse, session: _Session, partitions: set[TopicPartition]) -> None:
+    def _end_session(self, session: _Session, error: ClientError | LinkError) -> None:
+        """Begin anew: the end of the session has released all records, also those that were to be acknowledged."""
+        session.epoch, session.partitions = _FIRST_EPOCH, set()
+        self._report(session.pop_acknowledgements(), error)
+
+    def _fetched(
+        self, answer: ShareFetchResponse, session: _Session, partitions: set[TopicPartition], told: _Told
+    ) -> None:
         if answer.error_code in _SESSION_GONE:
-            session.reset()
+            self._end_session(session, KafkaError(answer.error_code))
             return
         if answer.error_code and answer.error_code not in _PASSING:
             raise KafkaError(answer.error_code, answer.error_message)
         if answer.error_code and session.epoch == _FIRST_EPOCH:
             return  # no session was opened
         session.epoch += 1
-        session.partitions = partitions
+        session.partitions = partitions | told.keys()  # until a request names those that are not wanted any more
         names = self._member.names
         for topic in answer.responses:
             for each in topic.partitions:
                 if topic.topic_id in names:
-                    self._store(TopicPartition(names[topic.topic_id], each.partition_index), each, session)
+                    try:
+                        self._store(TopicPartition(names[topic.topic_id], each.partition_index), each, session)
+                    except ClientError as error:
+                        self._errors.append(error)
 
     def _store(self, partition: TopicPartition, data: PartitionData, session: _Session) -> None:
         """Store the records acquired for the member."""
@@ -268,13 +291,24 @@ class ShareConsumer:
             for each in data.acquired_records
             for offset in range(each.first_offset, each.last_offset + 1)
         }
-        for batch in batches_of(partition, data.records, (), self.settings.check_crcs):
-            for record in batch.records(0):
-                if (deliveries := held.pop(record.offset, None)) is not None:
-                    found = Delivered(partition, record, batch.leader_epoch, batch.timestamp_type, deliveries)
-                    self._waiting.append(found)
-        if held:
-            session.acknowledged.setdefault(partition, {}).update(dict.fromkeys(held, GAP))
+        told, others = dict[int, int](), RELEASE
+        try:
+            for batch in batches_of(partition, data.records, (), self.settings.check_crcs):
+                try:
+                    for record in batch.records(0):
+                        if (deliveries := held.pop(record.offset, None)) is not None:
+                            found = Delivered(partition, record, batch.leader_epoch, batch.timestamp_type, deliveries)
+                            self._waiting.append(found)
+                except ClientError as error:
+                    self._errors.append(error)
+                    for offset in [each for each in held if each < batch.next_offset]:
+                        del held[offset]
+                        told[offset] = REJECT
+            others = GAP
+        finally:
+            told.update(dict.fromkeys(held, others))
+            if told:
+                session.acknowledged.setdefault(partition, {}).update(told)
 
     # -- acknowledging
 
@@ -286,14 +320,14 @@ class ShareConsumer:
         request = ShareAcknowledgeRequest(self.group_id, self._member.member_id, epoch, renews, topics)
         try:
             answer: ShareAcknowledgeResponse = await self._client.ask_once(
-                request, leader, versions=_RENEWING if renews else _VERSIONS, timeout_ms=5_000, line="fetch"
+                request, leader, versions=_RENEWING if renews else _VERSIONS, timeout_ms=_LAST_MS, line="fetch"
             )
         except (ClientError, LinkError) as error:
             self._report(told, error)
             raise
         self._report(told, answer)
         if answer.error_code in _SESSION_GONE:
-            session.reset()
+            self._end_session(session, KafkaError(answer.error_code))
         else:
             session.epoch += 1
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.config.attributes import BrokerAttributes
 from pykafka_broker.config.extensions import OWN_NAMES, OwnSettings, own_settings
-from pykafka_broker.config.registry import BROKER_SYNONYMS, Keys, broker_keys, group_keys, topic_keys
+from pykafka_broker.config.registry import BROKER_SYNONYMS, broker_keys, group_keys, topic_keys
 from pykafka_broker.config.values import ConfigError, Value, parse_value
 
 if TYPE_CHECKING:
@@ -71,12 +71,12 @@ class BrokerConfig(BrokerAttributes):
         broker: dict[str, str],
     ) -> None:
         self.own = own
-        self.keys, self.topic_keys, self.group_keys = _keys(own)
         self.static: Mapping[str, str] = static
         self.dynamic_default: Mapping[str, str] = default
         self.dynamic_broker: Mapping[str, str] = broker
-        self.is_of_4_4 = not self.group_keys[_SINCE_4_4].removed  # behaves as Kafka 4.4 and newer releases
         release = None if own.release is None else own.release.name
+        self.keys, self.topic_keys, self.group_keys = broker_keys(release), topic_keys(release), group_keys(release)
+        self.is_of_4_4 = not self.group_keys[_SINCE_4_4].removed  # behaves as Kafka 4.4 and newer releases
         defaults, attributes = default_values(release), _default_attributes(release)
         self._values = defaults | set_values
         self.set_names = set_values.keys()
@@ -168,25 +168,12 @@ def unknown_configs(names: Iterable[str]) -> list[str]:
 @cache
 def default_values(release: str | None) -> dict[str, Value]:
     """Return the defaults of a release, or of the newest one, by name."""
-    from pykafka_broker.config.registry import broker_keys_of
-
-    keys = broker_keys() if release is None else broker_keys_of(release)
-    return {name: key.default for name, key in keys.items()}
+    return {name: key.default for name, key in broker_keys(release).items()}
 
 
 @cache
 def _default_attributes(release: str | None) -> dict[str, Value]:
     return {name.replace(".", "_"): value for name, value in default_values(release).items()}
-
-
-def _keys(own: OwnSettings) -> tuple[Keys, Keys, Keys]:
-    """Return the keys of the broker, of topics and of groups, as in the emulated release."""
-    if own.release is None:
-        return broker_keys(), topic_keys(), group_keys()
-    from pykafka_broker.config.registry import broker_keys_of, group_keys_of, topic_keys_of
-
-    name = own.release.name
-    return broker_keys_of(name), topic_keys_of(name), group_keys_of(name)
 
 
 def with_aliases(static: Mapping[str, str]) -> dict[str, str]:

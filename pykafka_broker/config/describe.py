@@ -12,7 +12,6 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -27,19 +26,7 @@ from pykafka_broker.config.registry import (
 )
 from pykafka_broker.config.topic import live_keys, topic_values
 from pykafka_broker.config.values import ConfigType, Value, format_value, parse_value
-
-
-class ConfigSource(IntEnum):
-    """The source of a value, by Kafka's numbers."""
-
-    TOPIC = 1
-    DYNAMIC_BROKER = 2
-    DYNAMIC_DEFAULT_BROKER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
-    DYNAMIC_BROKER_LOGGER = 6
-    CLIENT_METRICS = 7
-    GROUP = 8
+from pykafka_broker.protocol.enums import ConfigSource
 
 
 class Synonym(NamedTuple):
@@ -76,7 +63,7 @@ def describe_topic(broker: BrokerConfig, overrides: Mapping[str, str]) -> list[C
     return [
         entry
         if (key := keys.get(entry.name)) is None
-        else _entry(key, values[key.name], _own(key, overrides, ConfigSource.TOPIC) + entry.synonyms)
+        else _entry(key, values[key.name], _own(key, overrides, ConfigSource.DYNAMIC_TOPIC_CONFIG) + entry.synonyms)
         for entry in broker.topic_entries
     ]
 
@@ -87,8 +74,8 @@ def describe_group(broker: BrokerConfig, overrides: Mapping[str, str]) -> list[C
         if key.internal or key.removed:
             continue
         value = parse_value(key, overrides[key.name]) if key.name in overrides else inherited(key, broker)
-        default = [] if key.synonyms else [Synonym(key.name, key.default_text, ConfigSource.DEFAULT)]
-        synonyms = _own(key, overrides, ConfigSource.GROUP) + _inherited_synonyms(broker, key) + default
+        default = [] if key.synonyms else [Synonym(key.name, key.default_text, ConfigSource.DEFAULT_CONFIG)]
+        synonyms = _own(key, overrides, ConfigSource.DYNAMIC_GROUP_CONFIG) + _inherited_synonyms(broker, key) + default
         entries.append(_entry(key, value, synonyms))
     return entries
 
@@ -97,7 +84,7 @@ def describe_client_metrics(overrides: Mapping[str, str]) -> list[ConfigEntry]:
     entries = []
     for key in client_metrics_keys().values():
         value = parse_value(key, overrides[key.name]) if key.name in overrides else key.default
-        entries.append(_entry(key, value, _own(key, overrides, ConfigSource.CLIENT_METRICS)))
+        entries.append(_entry(key, value, _own(key, overrides, ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG)))
     return entries
 
 
@@ -118,7 +105,7 @@ def describe_broker_default(broker: BrokerConfig) -> list[ConfigEntry]:
     for name, text in sorted(broker.dynamic_default.items()):
         base = _base_key(broker, name)
         hidden = base is None or base.sensitive
-        synonym = Synonym(name, None if hidden else text, ConfigSource.DYNAMIC_DEFAULT_BROKER)
+        synonym = Synonym(name, None if hidden else text, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
         entries.append(_named_entry(name, base, synonym.value, [synonym]))
     return entries
 
@@ -168,15 +155,15 @@ def _broker_synonyms(broker: BrokerConfig, name: str, hidden: bool) -> list[Syno
     found = []
     for synonym in _synonym_names(name):
         for layer, source in (
-            (broker.dynamic_broker, ConfigSource.DYNAMIC_BROKER),
-            (broker.dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER),
-            (broker.static, ConfigSource.STATIC_BROKER),
+            (broker.dynamic_broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
+            (broker.dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+            (broker.static, ConfigSource.STATIC_BROKER_CONFIG),
         ):
             if synonym in layer:
                 found.append(Synonym(synonym, None if hidden else layer[synonym], source))
         key = _base_key(broker, synonym)
         if key is not None and key.name == synonym and key.default_text is not None:
-            found.append(Synonym(synonym, None if hidden else key.default_text, ConfigSource.DEFAULT))
+            found.append(Synonym(synonym, None if hidden else key.default_text, ConfigSource.DEFAULT_CONFIG))
     own = next((at for at, synonym in enumerate(found) if synonym.name == name), len(found))
     return found[own:]
 
@@ -195,7 +182,7 @@ def _broker_entry(broker: BrokerConfig, name: str) -> ConfigEntry:
 
 
 def _named_entry(name: str, key: ConfigKey | None, value: str | None, synonyms: list[Synonym]) -> ConfigEntry:
-    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
+    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
     if key is None:
         return ConfigEntry(name, None, source, ConfigType.UNKNOWN, True, True, synonyms)
     read_only = key.name != name or key.read_only
@@ -203,7 +190,7 @@ def _named_entry(name: str, key: ConfigKey | None, value: str | None, synonyms: 
 
 
 def _entry(key: ConfigKey, value: Value, synonyms: list[Synonym]) -> ConfigEntry:
-    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
+    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
     return ConfigEntry(key.name, format_value(value), source, key.type, False, key.sensitive, synonyms)
 
 

@@ -92,20 +92,25 @@ def _registry() -> dict[str, dict[str, ConfigKey]]:
     return {scope: {name: _config_key(name, fact) for name, fact in keys.items()} for scope, keys in facts.items()}
 
 
-def broker_keys() -> dict[str, ConfigKey]:
-    return _registry()["broker"]
+Keys = dict[str, ConfigKey]
 
 
-def topic_keys() -> dict[str, ConfigKey]:
-    return _registry()["topic"]
+def broker_keys(of: str | None = None) -> Keys:
+    """Return every key of brokers, as it is in a release, or in the newest one; keys missing there count as removed."""
+    return _registry()["broker"] if of is None else _keys_of("broker", of)
 
 
-def group_keys() -> dict[str, ConfigKey]:
-    """Return the keys of the GROUP resource (KIP-848, KIP-932, KIP-1071)."""
-    return _registry()["group"]
+def topic_keys(of: str | None = None) -> Keys:
+    """Return every key of topics, as `broker_keys`."""
+    return _registry()["topic"] if of is None else _keys_of("topic", of)
 
 
-def client_metrics_keys() -> dict[str, ConfigKey]:
+def group_keys(of: str | None = None) -> Keys:
+    """Return every key of the GROUP resource (KIP-848, KIP-932, KIP-1071), as `broker_keys`."""
+    return _registry()["group"] if of is None else _keys_of("group", of)
+
+
+def client_metrics_keys() -> Keys:
     """Return the keys of the CLIENT_METRICS resource (KIP-714)."""
     return _registry()["client_metrics"]
 
@@ -121,43 +126,20 @@ def inherited(key: ConfigKey, broker: BrokerValues) -> Value:
     return key.default
 
 
-Keys = dict[str, ConfigKey]
-
-
 @lru_cache
-def broker_keys_of(name: str) -> Keys:
-    """Return every broker key; keys missing in the release are marked as removed."""
-    return _keys_of(broker_keys(), name) | _listed(broker_keys(), release(name).broker)
+def _keys_of(scope: str, name: str) -> Keys:
+    """Return our keys, marked as removed unless the release lists them, or they came with it or shortly before.
 
-
-@lru_cache
-def topic_keys_of(name: str) -> Keys:
-    """Return every topic key; keys missing in the release are marked as removed."""
-    return _keys_of(topic_keys(), name) | _listed(topic_keys(), release(name).topic)
-
-
-@lru_cache
-def group_keys_of(name: str) -> Keys:
-    """Return every group key; keys newer than the release are marked as removed.
-
-    Older releases have the keys of today, since no release before 4.0 had any.
+    So internal keys of newer releases, which no list shows, are there. Older releases have the keys of groups of today,
+    since no release before 4.0 had any.
     """
-    ours, newer = group_keys(), _keys_of(group_keys(), name)
-    return {key: value if value.since is None else newer[key] for key, value in ours.items()}
-
-
-def _keys_of(ours: Keys, name: str) -> Keys:
-    """Return our keys, all marked as removed except for keys that came with the release or shortly before.
-
-    So internal keys of newer releases, which no list shows, are there.
-    """
-    number = release(name).number
-    there = {key.name for key in ours.values() if key.since is not None and release(key.since).number <= number}
-    return {key.name: key._replace(removed=key.name not in there) for key in ours.values()}
-
-
-def _listed(ours: Keys, theirs: dict[str, Definition]) -> Keys:
-    return {name: _key(name, ours.get(name), definition) for name, definition in theirs.items()}
+    ours, of = _registry()[scope], release(name)
+    there = {key.name for key in ours.values() if key.since is not None and release(key.since).number <= of.number}
+    if scope == "group":
+        there |= {key.name for key in ours.values() if key.since is None and not key.removed}
+    found = {key.name: key._replace(removed=key.name not in there) for key in ours.values()}
+    theirs: dict[str, Definition] = {"broker": of.broker, "topic": of.topic}.get(scope, {})
+    return found | {key: _key(key, ours.get(key), definition) for key, definition in theirs.items()}
 
 
 def _key(name: str, ours: ConfigKey | None, definition: Definition) -> ConfigKey:

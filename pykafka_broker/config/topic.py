@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 
 from pykafka_broker.config.broker import BrokerConfig, default_values
-from pykafka_broker.config.registry import ConfigKey, inherited, topic_keys, topic_keys_of
+from pykafka_broker.config.registry import ConfigKey, inherited, topic_keys
 from pykafka_broker.config.values import ConfigError, Value, parse_value
 
 log = logging.getLogger(__name__)
@@ -120,7 +120,7 @@ def topic_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str
 def _inheritance(release: str | None) -> tuple[dict[str, Value], dict[str, list[ConfigKey]]]:
     """Return what topics of a broker with no setting have, by name, and the keys that a broker's key decides."""
     own = topic_keys()
-    keys = [*own.values()] if release is None else [*own.values(), *_live(topic_keys_of(release))]
+    keys = [*own.values()] if release is None else [*own.values(), *_live(topic_keys(release))]
     unset = default_values(release)
     heirs: dict[str, list[ConfigKey]] = {}
     for key in keys:
@@ -146,7 +146,7 @@ def readable_overrides(broker: BrokerConfig, overrides: Mapping[str, str]) -> Ma
 
 @lru_cache(MAX_CACHED)
 def _unreadable(overrides: frozenset[tuple[str, str]], release: str | None) -> frozenset[str]:
-    keys = topic_keys() if release is None else topic_keys_of(release)
+    keys = topic_keys(release)
     found = set()
     for name, text in overrides:
         try:

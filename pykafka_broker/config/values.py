@@ -215,32 +215,51 @@ def _check_bootstrap_servers(key: ConfigKey, value: Value) -> None:
             raise ConfigError(f"Failed to parse host name from {item} for the configuration {key.name}. {form}")
 
 
-_BY_DURATION = re.compile(
-    r"by_duration:(?i:P(?=[0-9T])(?:([0-9]+)D)?"
-    r"(?:T(?=[0-9])(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+)(?:\.([0-9]{1,9}))?S)?)?)"
+_BY_DURATION = "by_duration:"
+_DURATION = re.compile(
+    r"([+-]?)P(?:([+-]?[0-9]+)D)?(T(?:([+-]?[0-9]+)H)?(?:([+-]?[0-9]+)M)?(?:([+-]?[0-9]+)(?:[.,]([0-9]{0,9}))?S)?)?",
+    re.IGNORECASE,
 )
+_UNITS = {2: ("days", 86_400), 4: ("hours", 3_600), 5: ("minutes", 60), 6: ("seconds", 1)}  # by group of _DURATION
 
 
-_SECONDS_OF = (86_400, 3_600, 60, 1)  # of a day, an hour, a minute and a second
+def is_long(number: int) -> bool:
+    """Return whether 64 bits hold a number."""
+    return -(1 << 63) <= number < 1 << 63
+
+
+def java_duration_ms(text: str) -> int:
+    """Return the milliseconds of `PnDTnHnMn.nS`, as Java's Duration reads it. Raises ValueError in Java's words.
+
+    Months and years have no fixed length and are refused, and so are more seconds than 64 bits hold.
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None or match[3] in ("T", "t") or not any(match[at] for at in _UNITS):
+        raise ValueError("Text cannot be parsed to a Duration")
+    total = 0
+    for at, (unit, seconds) in _UNITS.items():
+        try:
+            part = java_integer(match[at] or "0", 63) * seconds
+        except ValueError:
+            part = 1 << 63
+        if not is_long(part):
+            raise ValueError(f"Text cannot be parsed to a Duration: {unit}")
+        total += part
+    if not is_long(total):
+        raise ValueError("Text cannot be parsed to a Duration: overflow")
+    fraction = int((match[7] or "").ljust(3, "0")[:3]) * (-1 if (match[6] or "").startswith("-") else 1)
+    return (total * 1000 + fraction) * (-1 if match[1] == "-" else 1)
 
 
 def reset_duration_ms(value: str) -> int | None:
-    """Return the milliseconds of `by_duration:P1DT2H`, a value of `auto.offset.reset`; None for any other value.
-
-    The duration is ISO 8601 as Java's Duration reads it: months and years have no fixed length and are refused, and so
-    are more seconds than 64 bits hold.
-    """
-    match = _BY_DURATION.fullmatch(value)
-    if match is None:
+    """Return the milliseconds of `by_duration:P1DT2H`, a value of `auto.offset.reset`; None for any other value."""
+    if not value.startswith(_BY_DURATION):
         return None
-    *whole, fraction = match.groups("0")
     try:
-        parts = [java_integer(number, 63) * seconds for number, seconds in zip(whole, _SECONDS_OF, strict=True)]
+        found = java_duration_ms(value.removeprefix(_BY_DURATION))
     except ValueError:
         return None
-    if sum(parts) >= 1 << 63:
-        return None
-    return sum(parts) * 1000 + int(fraction.ljust(3, "0")[:3])
+    return found if found >= 0 else None
 
 
 def _check_offset_reset(key: ConfigKey, value: Value) -> None:

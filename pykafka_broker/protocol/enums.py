@@ -67,6 +67,20 @@ class ConfigResourceType(IntEnum):
     GROUP = 32
 
 
+class ConfigSource(IntEnum):
+    """The origins of a config value (Kafka: DescribeConfigsResponse.ConfigSource); Kafka's tools print the names."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
+
+
 class AlterConfigOp(IntEnum):
     """Kinds of changes in IncrementalAlterConfigs (KIP-339)."""
 

@@ -429,34 +429,24 @@ _PATHS: dict[str, dict[str, Handler]] = {
     "/v1/metadata/deployment": {"GET": get_deployment},
     "/v1/metadata/version": {"GET": get_version_of_registry},
 }
-_CUT = [(tuple(path.strip("/").split("/")), methods) for path, methods in _PATHS.items()]
+_ROUTES = [
+    (re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]*)", path.strip("/"))), methods) for path, methods in _PATHS.items()
+]
 
 
 def find(method: str, path: str) -> tuple[Handler, dict[str, str]]:
     """Return the handler of a path and the values for the words in braces. Raises RegistryError."""
-    parts = path.strip("/").split("/")
-    for pattern, methods in _CUT:
-        found = _match(pattern, parts)
-        if found is not None:
+    for pattern, methods in _ROUTES:
+        if found := pattern.fullmatch(path.strip("/")):
             if method not in methods:
                 raise RegistryError(405, "HTTP 405 Method Not Allowed")
-            return methods[method], found
-    raise RegistryError(404, "HTTP 404 Not Found")
-
-
-def _match(pattern: tuple[str, ...], parts: list[str]) -> dict[str, str] | None:
-    if len(pattern) != len(parts):
-        return None
-    found = {}
-    for wanted, part in zip(pattern, parts, strict=True):
-        if wanted.startswith("{"):
             try:
-                found[wanted[1:-1]] = unquote(part, errors="strict")
+                return methods[method], {
+                    word: unquote(part, errors="strict") for word, part in found.groupdict().items()
+                }
             except UnicodeDecodeError:
                 raise RegistryError(400, "the path is not UTF-8") from None
-        elif wanted != part:
-            return None
-    return found
+    raise RegistryError(404, "HTTP 404 Not Found")
 
 
 # -- forwarding

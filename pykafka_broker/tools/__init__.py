@@ -4,7 +4,7 @@ Rule: flags, standard output and exit codes are those of the scripts of Apache K
 siblings), also where they surprise; texts on standard error are shorter. A tool is a module with
 
     def options(parser: ToolParser) -> None     its flags
-    async def run(tool: Tool) -> int            its exit code
+    async def run(tool: Tool) -> int | None     its exit code, None for 0
 
 and talks to any Kafka through `pykafka_broker.client`. `TOOLS` lists the tools, with a line each for
 `pykafka-broker help`; no part of them is imported by a broker.

@@ -14,13 +14,13 @@ def options(parser: ToolParser) -> None:
     parser.add_connection()
 
 
-async def run(tool: Tool) -> int:
+async def run(tool: Tool) -> None:
     async with tool.connect() as client:
-        return await print_api_versions(tool, client)
+        await print_api_versions(tool, client)
 
 
-async def print_api_versions(tool: Tool, client: Client) -> int:
-    """Print what each node that the client knows serves, and return the exit code."""
+async def print_api_versions(tool: Tool, client: Client) -> None:
+    """Print what each node that the client knows serves."""
     tool.result = []
     await client.refresh()
     for node in sorted(client.nodes.values()):
@@ -37,7 +37,6 @@ async def print_api_versions(tool: Tool, client: Client) -> int:
         lines = ",\n".join(f"\t{_line(key, known.get(key))}" for key in listed)
         tool.print(f"{head} -> (\n{lines}\n)")
         tool.result.append({**told, "error": None, "apis": [_data(known[key]) for key in sorted(known)]})
-    return 0
 
 
 def _apis_of_brokers() -> list[int]:

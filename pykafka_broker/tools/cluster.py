@@ -43,7 +43,7 @@ def options(parser: ToolParser) -> None:
             command.option("--include-fenced-brokers", "with --bootstrap-server: brokers that are fenced, too")
 
 
-async def run(tool: Tool) -> int:
+async def run(tool: Tool) -> None:
     if tool.options.bootstrap_server is None and tool.options.bootstrap_controller is None:
         raise ToolUsageError("one of the arguments --bootstrap-server/-b --bootstrap-controller/-C is required")
     if tool.given("config"):
@@ -52,17 +52,16 @@ async def run(tool: Tool) -> int:
         tool.print(_OLD_CONFIG)
         tool.options.command_config = tool.options.config
     async with tool.connect() as client:
-        return await _ACTIONS[tool.options.command](tool, client)
+        await _ACTIONS[tool.options.command](tool, client)
 
 
-async def _cluster_id(tool: Tool, client: Client) -> int:
+async def _cluster_id(tool: Tool, client: Client) -> None:
     await client.refresh(call="listNodes")
     tool.result = {"cluster_id": client.cluster_id}
     tool.print(f"Cluster ID: {client.cluster_id}")
-    return 0
 
 
-async def _unregister(tool: Tool, client: Client) -> int:
+async def _unregister(tool: Tool, client: Client) -> None:
     kind, remove = _REMOVALS[tool.options.command]
     node_id = tool.options.id
     tool.result = {"kind": kind, "id": node_id, "unregistered": True}
@@ -75,10 +74,9 @@ async def _unregister(tool: Tool, client: Client) -> int:
         tool.print(f"The target cluster does not support the {kind} unregistration API.")
     else:
         tool.print(f"{kind.capitalize()} {node_id} is no longer registered.")
-    return 0
 
 
-async def _list_endpoints(tool: Tool, client: Client) -> int:
+async def _list_endpoints(tool: Tool, client: Client) -> None:
     of_controllers, fenced = tool.options.bootstrap_controller is not None, tool.options.include_fenced_brokers
     if of_controllers and fenced:
         raise ClientError(_FENCED_OF_SERVER)
@@ -88,7 +86,7 @@ async def _list_endpoints(tool: Tool, client: Client) -> int:
         if error.code != ErrorCode.UNSUPPORTED_VERSION:
             raise
         tool.fail(str(error))
-        return 0
+        return
     widths = {
         "ID": 10,
         "HOST": max((len(each["host"]) for each in found), default=100),
@@ -101,7 +99,6 @@ async def _list_endpoints(tool: Tool, client: Client) -> int:
     for row in [widths, *([*each.values()] for each in found)]:
         cells = ("null" if cell is None else str(cell) for cell in row)
         tool.print(" ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths.values(), strict=True)))
-    return 0
 
 
 async def _endpoints(client: Client, *, fenced: bool, of_controllers: bool) -> list[dict[str, Any]]:

@@ -12,7 +12,6 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.configs import (
     DEFAULT_ITERATIONS,
     ConfigChange,
-    ConfigValueSource,
     NewCredential,
     Quotas,
     Resource,
@@ -32,7 +31,7 @@ from pykafka_broker.client.properties import double, integer, java_split, read_p
 from pykafka_broker.client.topics import list_topics
 from pykafka_broker.cluster.topic_names import name_problem
 from pykafka_broker.config.values import format_value
-from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType, QuotaMatch
+from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType, ConfigSource, QuotaMatch
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_configs_response import DescribeConfigsResourceResult
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
@@ -172,10 +171,10 @@ def _is_integer(text: str) -> bool:
 
 # The source of a value that is set for the resource itself.
 _OWN_SOURCE = {
-    ConfigResourceType.TOPIC: ConfigValueSource.DYNAMIC_TOPIC_CONFIG,
-    ConfigResourceType.BROKER: ConfigValueSource.DYNAMIC_BROKER_CONFIG,
-    ConfigResourceType.CLIENT_METRICS: ConfigValueSource.DYNAMIC_CLIENT_METRICS_CONFIG,
-    ConfigResourceType.GROUP: ConfigValueSource.DYNAMIC_GROUP_CONFIG,
+    ConfigResourceType.TOPIC: ConfigSource.DYNAMIC_TOPIC_CONFIG,
+    ConfigResourceType.BROKER: ConfigSource.DYNAMIC_BROKER_CONFIG,
+    ConfigResourceType.CLIENT_METRICS: ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG,
+    ConfigResourceType.GROUP: ConfigSource.DYNAMIC_GROUP_CONFIG,
 }
 _PRINCIPALS = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
 
@@ -243,7 +242,7 @@ async def _names(client: Client, kind: ConfigResourceType) -> list[str]:
 async def _configs(client: Client, resource: Resource, everything: bool) -> list[dict[str, Any]]:
     wanted = _OWN_SOURCE.get(resource.type)
     if resource.type is ConfigResourceType.BROKER and resource.name == DEFAULT:
-        wanted = ConfigValueSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+        wanted = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     found = (await describe_configs(client, [resource], synonyms=True))[resource]
     shown = [each for each in found if everything or wanted is None or source_of(resource, each) is wanted]
     return [_data(resource, each) for each in sorted(shown, key=lambda each: each.name)]
@@ -256,7 +255,7 @@ def _data(resource: Resource, config: DescribeConfigsResourceResult) -> dict[str
         "source": source_of(resource, config).name,
         "sensitive": config.is_sensitive,
         "synonyms": [
-            {"source": ConfigValueSource(each.source).name, "name": each.name, "value": each.value}
+            {"source": ConfigSource(each.source).name, "name": each.name, "value": each.value}
             for each in config.synonyms
         ],
     }
@@ -437,7 +436,7 @@ def options(parser: ToolParser) -> None:
     )
 
 
-async def run(tool: Tool) -> int:
+async def run(tool: Tool) -> None:
     action = tool.one_of("describe", "alter", last=", ")
     if tool.options.bootstrap_server is None and tool.options.bootstrap_controller is None:
         raise ToolUsageError("Either --bootstrap-server or --bootstrap-controller must be specified")
@@ -461,4 +460,3 @@ async def run(tool: Tool) -> int:
         if type(error) is not ClientError or error.__cause__ is not None:
             tool.warn(f"Error while executing config command with args '{' '.join(tool.arguments)}'")
         raise
-    return 0

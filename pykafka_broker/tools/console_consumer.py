@@ -35,7 +35,7 @@ def options(parser: ToolParser) -> None:
     add_formatter(parser)
 
 
-async def run(tool: Tool) -> int:
+async def run(tool: Tool) -> None:
     tool.required("bootstrap_server")
     tool.one_of("topic", "include")
     if "" in (tool.options.topic, tool.options.include):
@@ -53,7 +53,6 @@ async def run(tool: Tool) -> int:
                 async with Consumer(client) as consumer:
                     _assign(tool, consumer, offset)
                     await _print(consumer, output)
-    return 0
 
 
 def _offset(tool: Tool) -> int:

@@ -27,7 +27,7 @@ def options(parser: ToolParser) -> None:
     add_formatter(parser)
 
 
-async def run(tool: Tool) -> int:
+async def run(tool: Tool) -> None:
     tool.required("bootstrap_server", "topic")
     tool.never_with("release", "reject")
     properties = _properties(tool)
@@ -36,7 +36,6 @@ async def run(tool: Tool) -> int:
         with output.running():
             async with ShareConsumer(client, [tool.options.topic]) as consumer:
                 await _print(tool, consumer, output)
-    return 0
 
 
 def _properties(tool: Tool) -> dict[str, str]:

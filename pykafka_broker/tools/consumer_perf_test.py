@@ -29,7 +29,7 @@ def options(parser: ToolParser) -> None:
     parser.option("--from-latest", "begin at the end of the topic, unless the group has offsets")
 
 
-async def run(tool: Tool) -> int:
+async def run(tool: Tool) -> None:
     options = tool.options
     tool.required("bootstrap_server")
     tool.one_of("num_records", "messages")
@@ -45,7 +45,6 @@ async def run(tool: Tool) -> int:
         async with GroupConsumer(client, {}, wanted, on_assigned=lambda _: test.assigned()) as consumer:
             await test.read(consumer)
         test.report()
-    return 0
 
 
 def _properties(tool: Tool) -> dict[str, str]:

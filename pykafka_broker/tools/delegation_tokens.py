@@ -121,7 +121,7 @@ def options(parser: ToolParser) -> None:
     parser.option("--hmac BASE64", "the hash of the token")
 
 
-async def run(tool: Tool) -> int:
+async def run(tool: Tool) -> None:
     chosen = tool.options
     actions = [each for each in _NEVER_WITH if getattr(chosen, each)]
     if len(actions) != 1:
@@ -136,7 +136,6 @@ async def run(tool: Tool) -> int:
         split_principal(each)
     async with tool.connect() as client:
         await {"create": _create, "renew": _renew, "expire": _expire, "describe": _describe}[actions[0]](tool, client)
-    return 0
 
 
 async def _create(tool: Tool, client: Client) -> None:

@@ -42,7 +42,7 @@ def options(parser: ToolParser) -> None:
     parser.option("--record-header-size BYTES", "size of the value of each header", default="0")
 
 
-async def run(tool: Tool) -> int:
+async def run(tool: Tool) -> None:
     _take_words(tool, tool.options.words)
     tool.required("bootstrap_server", "topic", "num_records", "producer_acks", "record_size")
     count, make = _number(tool, "num_records", 1), _Parts(tool)
@@ -67,7 +67,6 @@ async def run(tool: Tool) -> int:
                 latencies.append(await _one(tool, producer, consumer, make, number))
                 shown.update()
     _report(tool, latencies)
-    return 0
 
 
 def _take_words(tool: Tool, words: Sequence[str]) -> None:

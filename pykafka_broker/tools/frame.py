@@ -445,7 +445,7 @@ def _run(module: Any, tool: Tool) -> int:
         assert task is not None
         with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or a thread
             loop.add_signal_handler(signal.SIGTERM, task.cancel)
-        return int(await module.run(tool))
+        return int(await module.run(tool) or 0)
 
     _LOG.addHandler(_SILENT)  # the error that ends the tool tells about connections
     told = logging.StreamHandler()  # warnings of the client come at once, as with Kafka's scripts

@@ -48,17 +48,17 @@ def options(parser: ToolParser) -> None:
     parser.option("--exclude-internal-topics", "leave out internal topics")
 
 
-async def run(tool: Tool) -> int:
+async def run(tool: Tool) -> None:
     tool.required("bootstrap_server")
     try:
-        return await _run(tool)
+        await _run(tool)
     except ToolUsageError as error:
         raise ToolUsageError(f"Error occurred: {error}") from None
     except ClientError as error:
         raise ClientError(f"Error occurred: {explained(error)}") from None
 
 
-async def _run(tool: Tool) -> int:
+async def _run(tool: Tool) -> None:
     if tool.given("topic_partitions") and (tool.given("topic") or tool.given("partitions")):
         raise ToolUsageError("--topic-partitions cannot be used with --topic or --partitions")
     time = _time(tool.options.time)
@@ -76,7 +76,6 @@ async def _run(tool: Tool) -> int:
         elif answer.offset >= 0:
             tool.print(f"{topic}:{partition}:{answer.offset}")
             tool.result.append({"topic": topic, "partition": partition, "offset": answer.offset})
-    return 0
 
 
 def _time(text: str) -> int:

@@ -10,17 +10,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.config.values import java_integer
+from pykafka_broker.config.values import is_long, java_duration_ms
 
 _MOMENT = re.compile(
     r"(\d{1,4}-\d{1,2}-\d{1,2}T\d{1,2}:\d{1,2}:\d{1,2})\.(\d{1,3})(Z|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?)?"
 )
-_DURATION = re.compile(
-    r"([+-]?)P(?:([+-]?\d+)D)?(T(?:([+-]?\d+)H)?(?:([+-]?\d+)M)?(?:([+-]?\d+)(?:[.,](\d{0,9}))?S)?)?", re.IGNORECASE
-)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_UNITS = {2: ("days", 86_400), 4: ("hours", 3_600), 5: ("minutes", 60), 6: ("seconds", 1)}  # by group of _DURATION
-_LONG_BITS = 63
 _FIRST_SECOND, _LAST_SECOND = -31_557_014_167_219_200, 31_556_889_864_403_199  # of Java's Instant
 
 
@@ -50,41 +45,17 @@ def timestamp_ms(text: str) -> int:
     return since // timedelta(milliseconds=1) + int(match[2])
 
 
-def duration_ms(text: str) -> int:
-    """Read `PnDTnHnMn.nS`. Raises ClientError, also for more seconds than 64 bits hold."""
-    match = _DURATION.fullmatch(text)
-    if match is None or match[3] in ("T", "t") or not any(match[at] for at in (2, 4, 5, 6)):
-        raise ClientError("Text cannot be parsed to a Duration")
-    seconds = sum(_seconds(match[at] or "0", *unit) for at, unit in _UNITS.items())
-    if not _is_long(seconds):
-        raise ClientError("Text cannot be parsed to a Duration: overflow")
-    fraction = int((match[7] or "").ljust(3, "0")[:3]) * (-1 if (match[6] or "").startswith("-") else 1)
-    sign = -1 if match[1] == "-" else 1
-    return sign * (seconds * 1000 + fraction)
-
-
-def _seconds(number: str, unit: str, seconds: int) -> int:
-    try:
-        found = java_integer(number, _LONG_BITS) * seconds
-    except ValueError:
-        found = 1 << _LONG_BITS
-    if not _is_long(found):
-        raise ClientError(f"Text cannot be parsed to a Duration: {unit}")
-    return found
-
-
-def _is_long(number: int) -> bool:
-    return -(1 << _LONG_BITS) <= number < 1 << _LONG_BITS
-
-
 def moment_before(now_ms: int, text: str) -> int:
     """Return the moment a duration before another one. Raises ClientError, also where Java has no such moment."""
-    moment = now_ms - duration_ms(text)
-    if not _is_long(moment // 1000):
+    try:
+        moment = now_ms - java_duration_ms(text)
+    except ValueError as error:
+        raise ClientError(str(error)) from None
+    if not is_long(moment // 1000):
         raise ClientError("long overflow")
     if not _FIRST_SECOND <= moment // 1000 <= _LAST_SECOND:
         raise ClientError("Instant exceeds minimum or maximum instant")
-    if not _is_long(moment):
+    if not is_long(moment):
         raise ClientError("long overflow")
     return moment
 

@@ -20,7 +20,7 @@ def options(parser: ToolParser) -> None:
     parser.option("--broker-list ID,...", "these brokers only", default="")
 
 
-async def run(tool: Tool) -> int:
+async def run(tool: Tool) -> None:
     tool.required("bootstrap_server", "describe")
     topics = set(filter(None, tool.options.topic_list.split(",")))
     async with tool.connect() as client:
@@ -34,7 +34,6 @@ async def run(tool: Tool) -> int:
     described = [{"broker": node, "logDirs": _directories(answers[node], topics)} for node in brokers]
     tool.print(json.dumps({"brokers": described, "version": 1}, separators=(",", ":"), ensure_ascii=False))
     tool.result = [_row(node, each, topics) for node in brokers for each in answers[node].results]
-    return 0
 
 
 def _brokers(text: str, client: Client) -> list[int]:

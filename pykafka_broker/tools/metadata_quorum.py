@@ -42,12 +42,11 @@ def options(parser: ToolParser) -> None:
     command.option("--dry-run", "only say what would be done")
 
 
-async def run(tool: Tool) -> int:
+async def run(tool: Tool) -> None:
     options = tool.options
     if options.bootstrap_server is None and options.bootstrap_controller is None:
         raise ToolUsageError("one of the arguments --bootstrap-server --bootstrap-controller is required")
     await {"describe": _describe, "add-controller": _add, "remove-controller": _remove}[options.command](tool)
-    return 0
 
 
 async def _describe(tool: Tool) -> None:

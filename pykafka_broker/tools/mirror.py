@@ -24,7 +24,6 @@ from pykafka_broker.client.batches import Delivery
 from pykafka_broker.client.cluster import Backoff, Client
 from pykafka_broker.client.configs import (
     ConfigChange,
-    ConfigValueSource,
     Resource,
     alter_configs,
     describe_configs,
@@ -46,6 +45,7 @@ from pykafka_broker.protocol.enums import (
     AclResourceType,
     AlterConfigOp,
     ConfigResourceType,
+    ConfigSource,
     PatternType,
     TopicPartition,
 )
@@ -367,7 +367,7 @@ class Mirror:
         return {
             each.name: each.value or ""
             for each in found
-            if source_of(resource, each) is ConfigValueSource.DYNAMIC_TOPIC_CONFIG and self.flow.wants_config(each.name)
+            if source_of(resource, each) is ConfigSource.DYNAMIC_TOPIC_CONFIG and self.flow.wants_config(each.name)
         }
 
     async def sync_configs(self) -> None:

@@ -53,7 +53,7 @@ def options(parser: ToolParser) -> None:
     parser.option("--random-seed NUMBER", "seed of random keys and values", type=long, default=0)
 
 
-async def run(tool: Tool) -> int:
+async def run(tool: Tool) -> None:
     _check(tool)
     properties = _properties(tool)
     chance = random.Random(tool.options.random_seed)
@@ -66,7 +66,6 @@ async def run(tool: Tool) -> int:
             test = _Test(tool, client, producer, shown)
             await test.send(keys, values)
         test.report()
-    return 0
 
 
 def _check(tool: Tool) -> None:
@@ -169,7 +168,7 @@ class _Test:
         open_transaction = False
         for number in range(options.num_records):
             if self._transactions and not open_transaction:
-                producer.begin_transaction()
+                await producer.begin_transaction()
                 open_transaction, self._committed_at = True, self._clock.tick()
             key, value = keys(number), values(number)
             now = self._clock.tick()

@@ -377,7 +377,7 @@ def options(parser: ToolParser) -> None:
     parser.option("--disallow-replication-factor-change", "refuse a change of the number of replicas")
 
 
-async def run(tool: Tool) -> int:
+async def run(tool: Tool) -> int | None:
     action = _check(tool)
     try:
         # Kafka's tool finds an unreadable number late, and reports the number on standard output.
@@ -412,7 +412,7 @@ def _check(tool: Tool) -> str:
     return action
 
 
-async def _generate(tool: Tool, client: Client) -> int:
+async def _generate(tool: Tool, client: Client) -> None:
     brokers = _broker_list(tool.options.broker_list)
     topics = read_topics(tool.options.topics_to_move_json_file)
     await client.refresh(call="listNodes")
@@ -428,7 +428,6 @@ async def _generate(tool: Tool, client: Client) -> int:
     tool.print(f"Current partition replica assignment\n{written(current, await _directories(client, current))}\n")
     tool.print(f"Proposed partition reassignment configuration\n{written(proposed, {})}")
     tool.result = [_row(partition, replicas) for partition, replicas in sorted(proposed.items())]
-    return 0
 
 
 def _broker_list(text: str) -> list[int]:
@@ -472,7 +471,7 @@ async def _execute(tool: Tool, client: Client) -> int:
     return 0
 
 
-async def _verify(tool: Tool, client: Client) -> int:
+async def _verify(tool: Tool, client: Client) -> None:
     plan = read_plan(tool.options.reassignment_json_file)
     under_way = await list_reassignments(client)
     current = await _replicas(client, sorted({topic for topic, _ in plan.replicas}), lenient=True)
@@ -495,7 +494,6 @@ async def _verify(tool: Tool, client: Client) -> int:
     if not under_way and not moving and not tool.options.preserve_throttles:
         tool.print()
         await clear_throttles(tool, client, plan)
-    return 0
 
 
 async def _cancel(tool: Tool, client: Client) -> int:
@@ -518,12 +516,12 @@ async def _cancel(tool: Tool, client: Client) -> int:
     return 0
 
 
-async def _list(tool: Tool, client: Client) -> int:
+async def _list(tool: Tool, client: Client) -> None:
     under_way = await list_reassignments(client)
     tool.result = []
     if not under_way:
         tool.print("No partition reassignments found.")
-        return 0
+        return
     tool.print("Current partition reassignments:")
     for partition, each in sorted(under_way.items()):
         line = f"{partition}: replicas: {','.join(map(str, each.replicas))}."
@@ -534,7 +532,6 @@ async def _list(tool: Tool, client: Client) -> int:
         tool.print(line)
         changes = {"adding": list(each.adding_replicas), "removing": list(each.removing_replicas)}
         tool.result.append(_row(partition, list(each.replicas)) | changes)
-    return 0
 
 
 async def _replicas(

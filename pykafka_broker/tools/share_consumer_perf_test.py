@@ -29,7 +29,7 @@ def options(parser: ToolParser) -> None:
     parser.option("--show-consumer-stats", "print a line for each share consumer")
 
 
-async def run(tool: Tool) -> int:
+async def run(tool: Tool) -> None:
     options = tool.options
     tool.required("bootstrap_server", "topic")
     tool.one_of("messages", "num_records")
@@ -51,7 +51,6 @@ async def run(tool: Tool) -> int:
             test.shown = shown
             await asyncio.gather(*(reader.read() for reader in readers))
         test.report(readers)
-    return 0
 
 
 def _properties(tool: Tool) -> dict[str, str]:

@@ -59,12 +59,11 @@ def options(parser: ToolParser) -> None:
     parser.option("--export", "print the new offsets as CSV")
 
 
-async def run(tool: Tool) -> int:
+async def run(tool: Tool) -> None:
     action = tool.one_of(*_ACTIONS)
     tool.required("bootstrap_server")
     _check(tool, action)
     await execute(tool, action, _DONE_BY, "share")
-    return 0
 
 
 def _check(tool: Tool, action: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.configs import ConfigValueSource, Resource, describe_configs, source_of
+from pykafka_broker.client.configs import Resource, describe_configs, source_of
 from pykafka_broker.client.errors import ClientError, KafkaError
 from pykafka_broker.client.properties import integer, java_split
 from pykafka_broker.client.topics import (
@@ -20,7 +20,7 @@ from pykafka_broker.client.topics import (
     list_reassignments,
     list_topics,
 )
-from pykafka_broker.protocol.enums import ConfigResourceType, TopicPartition
+from pykafka_broker.protocol.enums import ConfigResourceType, ConfigSource, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.list_partition_reassignments_response import OngoingPartitionReassignment
 from pykafka_broker.protocol.runtime import ZERO_UUID, parse_uuid_text, uuid_text
@@ -109,7 +109,7 @@ async def describe(tool: Tool, client: Client, names: list[str], *, by_id: bool 
         own = {
             each.name: each.value or ""
             for each in configs[resource]
-            if source_of(resource, each) is not ConfigValueSource.DEFAULT_CONFIG
+            if source_of(resource, each) is not ConfigSource.DEFAULT_CONFIG
         }
         parts = [
             Part(each, moves.get(TopicPartition(topic.name, each.partition)), minimum, live)

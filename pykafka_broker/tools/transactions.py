@@ -255,18 +255,18 @@ def options(parser: ToolParser) -> None:
     command.option("--transactionalId ID", dest="transactional_id", required=True)
 
 
-async def run(tool: Tool) -> int:
+async def run(tool: Tool) -> int | None:
     action = _ACTIONS[tool.options.command]
     async with tool.connect() as client:
         try:
-            return int(await action(tool, client))
+            return await action(tool, client)
         except _Failed as error:
             cause = error.__cause__
             tool.warn(f"{error}: {cause}. Enable debug logging for additional detail.")
             return 1
 
 
-async def _list(tool: Tool, client: Client) -> int:
+async def _list(tool: Tool, client: Client) -> None:
     chosen = tool.options
     try:
         found = await list_transactions(
@@ -276,10 +276,9 @@ async def _list(tool: Tool, client: Client) -> int:
         raise _Failed("Failed to list transactions") from error
     tool.print_columns(_LIST, found)
     tool.result = [each._asdict() for each in found]
-    return 0
 
 
-async def _describe(tool: Tool, client: Client) -> int:
+async def _describe(tool: Tool, client: Client) -> None:
     name = tool.options.transactional_id
     try:
         coordinator, state = await describe_transaction(client, name)
@@ -300,10 +299,9 @@ async def _describe(tool: Tool, client: Client) -> int:
     }
     tool.print_columns(found, [(found | {"TopicPartitions": ",".join(partitions)}).values()])
     tool.result = {_snake(heading): value for heading, value in found.items()}
-    return 0
 
 
-async def _describe_producers(tool: Tool, client: Client) -> int:
+async def _describe_producers(tool: Tool, client: Client) -> None:
     chosen = tool.options
     partition = TopicPartition(chosen.topic, chosen.partition)
     where = "leader" if chosen.broker_id is None else f"broker {chosen.broker_id}"
@@ -311,7 +309,6 @@ async def _describe_producers(tool: Tool, client: Client) -> int:
     found = await _producers_of(client, partition, failed, chosen.broker_id)
     tool.print_columns(_PRODUCERS, found)
     tool.result = [dict(zip(map(_snake, _PRODUCERS), each, strict=True)) for each in found]
-    return 0
 
 
 async def _abort(tool: Tool, client: Client) -> int:
@@ -363,7 +360,7 @@ async def _producers_of(
     return found
 
 
-async def _find_hanging(tool: Tool, client: Client) -> int:
+async def _find_hanging(tool: Tool, client: Client) -> None:
     chosen = tool.options
     if chosen.topic is None and chosen.broker_id is None:
         raise ToolUsageError(
@@ -385,17 +382,15 @@ async def _find_hanging(tool: Tool, client: Client) -> int:
     tool.print_columns(_HANGING, rows)
     names = [*map(_snake, _HANGING[:-1]), "duration_min"]
     tool.result = [dict(zip(names, each, strict=True)) for each in rows]
-    return 0
 
 
-async def _force_terminate(tool: Tool, client: Client) -> int:
+async def _force_terminate(tool: Tool, client: Client) -> None:
     name = tool.options.transactional_id
     try:
         await fence_producer(client, name)
     except ClientError as error:
         raise _Failed(f"Failed to force terminate transactionalId `{name}`") from error
     tool.result = {"transactional_id": name, "terminated": True}
-    return 0
 
 
 def _now(client: Client) -> int:

@@ -42,7 +42,7 @@ def options(parser: ToolParser) -> None:
     parser.option("--consumer.config FILE", "the same as --command-config", dest="consumer_config")
 
 
-async def run(tool: Tool) -> int:
+async def run(tool: Tool) -> None:
     options = tool.options
     tool.required("bootstrap_server", "topic", "group_id")
     async with Client(options.bootstrap_server, _properties(tool)) as client:
@@ -59,7 +59,6 @@ async def run(tool: Tool) -> int:
             tool.warn(str(error))
         finally:
             reader.end()
-    return 0
 
 
 async def _close(consumer: GroupConsumer, timeout_ms: int, *failure: Any) -> None:

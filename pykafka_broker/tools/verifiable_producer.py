@@ -37,7 +37,7 @@ def options(parser: ToolParser) -> None:
     parser.option("--repeating-keys NUMBER", "repeat the keys from 0 up to this number", type=integer)
 
 
-async def run(tool: Tool) -> int:
+async def run(tool: Tool) -> None:
     options = tool.options
     tool.required("bootstrap_server", "topic")
     if options.message_create_time > _LATEST_MS:
@@ -52,7 +52,6 @@ async def run(tool: Tool) -> int:
                 await sender.send(producer)
         finally:
             sender.end()
-    return 0
 
 
 class _Sender:

@@ -41,7 +41,7 @@ def options(parser: ToolParser) -> None:
     parser.option("--offset-reset-strategy STRATEGY", "earliest or latest: where the group begins", default="")
 
 
-async def run(tool: Tool) -> int:
+async def run(tool: Tool) -> None:
     options = tool.options
     tool.required("bootstrap_server", "topic", "group_id")
     if not options.group_id:
@@ -58,7 +58,6 @@ async def run(tool: Tool) -> int:
             tool.warn(str(error))
         finally:
             reader.end()
-    return 0
 
 
 def _pattern(given: str | None, mode: str) -> list[int]:

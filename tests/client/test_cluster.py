@@ -304,6 +304,19 @@ def test_no_other_node_answers_for_one_that_is_away() -> None:
         with_client(broker.bootstrap_servers, QUICK, ask)
 
 
+def test_no_other_node_gets_what_is_for_one_that_has_left() -> None:
+    """A produce without acknowledgement would be lost there."""
+
+    async def work(client: Client) -> None:
+        await client.refresh()
+        client.nodes.clear()
+        with pytest.raises(LinkTimeout, match="no node 1 at present"):
+            await client.ask_once(DescribeLogDirsRequest([]), 1)
+
+    with KafkaBroker() as broker:
+        with_client(broker.bootstrap_servers, SOON, work)
+
+
 def consumer_of(kind: str, client: Client) -> Any:
     """Return a consumer of a kind, which reads the topic "t" from the start."""
     if kind == "share":

@@ -8,16 +8,18 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.client import consumer as consumer_module
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.consumer import Consumer
-from pykafka_broker.client.errors import ClientError, Unusable
+from pykafka_broker.client.errors import ClientError, KafkaError, Unusable
+from pykafka_broker.client.leaders import ListedOffset
 from pykafka_broker.client.producer import Producer
-from pykafka_broker.protocol.enums import EARLIEST
+from pykafka_broker.protocol.enums import EARLIEST, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from pykafka_broker.records.builder import build_keyed_batch
 from pykafka_broker.records.header import HEADER_SIZE
-from pykafka_broker.testing import KafkaBroker
+from pykafka_broker.testing import KafkaBroker, NewRecord
 
 Work = Callable[[Client], Awaitable[None]]
 BEGIN = {"auto.offset.reset": "earliest"}
@@ -92,11 +94,11 @@ def test_aborted_records_are_for_who_reads_uncommitted(broker: KafkaBroker, leve
     async def work(client: Client) -> None:
         topic = f"decided-{level}"
         async with Producer(client, {"transactional.id": level}) as producer:
-            producer.begin_transaction()
+            await producer.begin_transaction()
             await producer.send(topic, b"a")
             await producer.flush()
         async with Producer(client, {"transactional.id": level}) as producer:  # a new one of the id aborts what is open
-            producer.begin_transaction()
+            await producer.begin_transaction()
             await producer.send(topic, b"b")
             await producer.commit_transaction()
         async with Producer(client) as producer:
@@ -232,3 +234,119 @@ def test_properties_that_make_no_sense(properties: dict[str, str]) -> None:
                 Consumer(client, properties)
 
     asyncio.run(work())
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, client: Client, *partitions: PartitionData, topic: str) -> None:
+    """Let every fetch get the same partitions."""
+
+    async def fetched(*request: Any, **options: Any) -> Any:
+        await asyncio.sleep(0.01)
+        return FetchResponse(responses=[FetchableTopicResponse(topic, partitions=list(partitions))])
+
+    monkeypatch.setattr(client, "ask_once", fetched)
+
+
+def test_an_error_of_one_partition_keeps_no_records_of_another(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create_topic("half-forbidden", 2)
+    sound = bytes(build_keyed_batch([(b"", b"sound")], 0)[0])
+    forbidden = PartitionData(0, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    async def work(client: Client) -> None:
+        answers(monkeypatch, client, forbidden, PartitionData(1, records=sound), topic="half-forbidden")
+        async with Consumer(client) as consumer:
+            consumer.assign([("half-forbidden", 0), ("half-forbidden", 1)])
+            for index in range(2):
+                consumer.seek(("half-forbidden", index), 0)
+            assert await take(consumer, 1) == ["sound"]
+            with pytest.raises(KafkaError, match="Not authorized"):
+                await take(consumer, 1)
+
+    run(broker, work)
+
+
+def test_a_position_that_can_t_be_found_keeps_no_other_from_being_found(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create_topic("half-found", 2)
+    broker.produce("half-found", [NewRecord("found", partition=1)])
+
+    async def list_offsets(client: Client, times: dict[TopicPartition, int], **options: Any) -> Any:
+        error = KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
+        return {each: ListedOffset(0) if each.partition else error for each in times}
+
+    async def work(client: Client) -> None:
+        monkeypatch.setattr(consumer_module, "list_offsets", list_offsets)
+        async with Consumer(client, BEGIN) as consumer:
+            consumer.assign([("half-found", 0), ("half-found", 1)])
+            with pytest.raises(KafkaError):
+                await take(consumer, 1)
+            assert await take(consumer, 1) == ["found"]
+
+    run(broker, work)
+
+
+def test_the_answers_of_two_leaders_bring_each_record_once(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A partition may move while its old leader still answers."""
+    broker.create_topic("moved-on", 1)
+    sound = b"".join(bytes(batch_at(offset)) for offset in range(3))
+    moved: list[int] = []
+
+    async def work(client: Client) -> None:
+        answers(monkeypatch, client, PartitionData(0, records=sound), topic="moved-on")
+        async with Consumer(client) as consumer:
+            plain = consumer._leaders.leader
+            monkeypatch.setattr(consumer._leaders, "leader", lambda each: plain(each) and 1 + len(moved))
+            consumer.assign([("moved-on", 0)])
+            consumer.seek(("moved-on", 0), 0)
+            while not consumer._fetches:
+                await consumer.poll(0)
+            moved.append(1)
+            assert await consumer.poll(0) == []
+            assert len(consumer._fetches) == 2
+            await asyncio.sleep(0.1)
+            assert await take(consumer, 3) == ["0", "1", "2"]
+            assert consumer.position(("moved-on", 0)) == 3
+
+    run(broker, work)
+
+
+def batch_at(offset: int) -> bytearray:
+    found = bytearray(build_keyed_batch([(b"", b"%d" % offset)], 0)[0])
+    found[:8] = offset.to_bytes(8)
+    return found
+
+
+def test_a_fault_of_ours_is_raised(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker.create_topic("faulty", 1)
+
+    async def work(client: Client) -> None:
+        async def faulty(*request: Any, **options: Any) -> Any:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(client, "ask_once", faulty)
+        async with Consumer(client) as consumer:
+            consumer.assign([("faulty", 0)])
+            consumer.seek(("faulty", 0), 0)
+            with pytest.raises(ZeroDivisionError):
+                await consumer.poll(5_000)
+
+    run(broker, work)
+
+
+def test_a_closed_consumer_or_client_is_of_no_use(broker: KafkaBroker) -> None:
+    async def work(client: Client) -> None:
+        async with Consumer(client) as consumer:
+            polling = asyncio.create_task(consumer.poll(20_000))
+            await asyncio.sleep(0)
+        for use in (polling, consumer.poll(100)):
+            with pytest.raises(ClientError, match="already been closed"):
+                await use
+        await client.__aexit__()
+        with pytest.raises(ClientError, match="client is closed"):
+            await client.metadata([])
+
+    run(broker, work)

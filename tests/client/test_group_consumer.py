@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.client.cluster import Client, first_error
-from pykafka_broker.client.errors import KafkaError, Unusable
+from pykafka_broker.client.errors import ClientError, KafkaError, Unusable
 from pykafka_broker.client.group_consumer import GroupConsumer
 from pykafka_broker.client.groups import committed_offsets
 from pykafka_broker.client.producer import ProducerId
@@ -17,13 +17,18 @@ from pykafka_broker.peers import LinkTimeout
 from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
+from pykafka_broker.protocol.messages.heartbeat_response import HeartbeatResponse
+from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
 from pykafka_broker.protocol.messages.offset_commit_request import OffsetCommitRequest
+from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest
 from pykafka_broker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from pykafka_broker.testing import KafkaBroker
+from pykafka_broker.testing import KafkaBroker, NewRecord
 
 Work = Callable[[Client, Client, dict[str, str]], Awaitable[None]]
 
@@ -241,10 +246,22 @@ def test_a_poll_that_is_cancelled_loses_no_records(
     run(work)
 
 
-def test_an_offset_in_an_open_transaction_is_waited_for(run: Callable[[Work], None], broker: KafkaBroker) -> None:
+def test_an_offset_in_an_open_transaction_is_waited_for(
+    run: Callable[[Work], None], broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The member sends heartbeats meanwhile: without, the group would put it out."""
+
     async def work(client: Client, other: Client, settings: dict[str, str]) -> None:
         topic = settings["group.id"]
         client.api_timeout_ms = 100  # longer transactions are waited for, too
+        beats, plain = list[Any](), client.ask_once
+
+        async def ask_once(request: Any, *rest: Any, **options: Any) -> Any:
+            if isinstance(request, HeartbeatRequest | ConsumerGroupHeartbeatRequest):
+                beats.append(request)
+            return await plain(request, *rest, **options)
+
+        monkeypatch.setattr(client, "ask_once", ask_once)
         await asyncio.to_thread(broker.produce, topic, ["a", "b", "c"])
         producer = ProducerId(other, topic)
         await producer.begin()
@@ -257,8 +274,9 @@ def test_an_offset_in_an_open_transaction_is_waited_for(run: Callable[[Work], No
         producer.added.add(TopicPartition(topic, 0))
         async with GroupConsumer(client, settings, [topic]) as consumer:
             reading = asyncio.create_task(values(consumer, 1))
-            await asyncio.wait([reading], timeout=0.5)
+            await asyncio.wait([reading], timeout=1)
             assert not reading.done()
+            assert len(beats) >= 3
             await producer.commit()
             assert await reading == ["c"]
 
@@ -352,3 +370,104 @@ def test_the_last_commit_is_not_waited_for_without_end(
         broker.produce("t", ["a"])
         asyncio.run(asyncio.wait_for(work(broker), 20))
     assert "the positions of group g were not committed in 0 s" in caplog.messages
+
+
+def test_heartbeats_go_on_while_positions_are_committed_for_the_next_owner(
+    run: Callable[[Work], None], broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(client: Client, other: Client, settings: dict[str, str]) -> None:
+        topic, answered, plain, once = settings["group.id"], asyncio.Event(), client.ask_group, client.ask_once
+        waiting, beats = asyncio.Event(), list[Any]()
+
+        async def ask_group(group_id: str, request: Any, *rest: Any, **options: Any) -> Any:
+            if isinstance(request, OffsetCommitRequest):
+                waiting.set()
+                await answered.wait()
+            return await plain(group_id, request, *rest, **options)
+
+        async def ask_once(request: Any, *rest: Any, **options: Any) -> Any:
+            if waiting.is_set() and isinstance(request, HeartbeatRequest | ConsumerGroupHeartbeatRequest):
+                beats.append(request)
+                if len(beats) == 3:
+                    answered.set()
+            return await once(request, *rest, **options)
+
+        monkeypatch.setattr(client, "ask_group", ask_group)
+        monkeypatch.setattr(client, "ask_once", ask_once)
+        await asyncio.to_thread(broker.create_topic, topic, 2)
+        await asyncio.to_thread(broker.produce, topic, [NewRecord(each, partition=0) for each in "ab"])
+        await asyncio.to_thread(broker.produce, topic, [NewRecord(each, partition=1) for each in "cd"])
+        async with GroupConsumer(client, settings, [topic]) as first:
+            assert await values(first, 4) == ["a", "b", "c", "d"]
+            async with GroupConsumer(other, settings, [topic]) as second:
+                await first.poll(0, 0)
+                while len(second.consumer.assignment) != 1:
+                    await asyncio.gather(first.poll(50), second.poll(50))
+                assert answered.is_set()
+
+    run(work)
+
+
+def test_an_offset_that_must_not_be_read_is_no_reason_to_begin_elsewhere(
+    run: Callable[[Work], None], broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(client: Client, _: Client, settings: dict[str, str]) -> None:
+        topic, plain = settings["group.id"], client.ask_group
+
+        async def ask_group(group_id: str, request: Any, *rest: Any, **options: Any) -> Any:
+            answer = await plain(group_id, request, *rest, **options)
+            if isinstance(request, OffsetFetchRequest):
+                answer.topics[0].partitions[0].error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return answer
+
+        monkeypatch.setattr(client, "ask_group", ask_group)
+        await asyncio.to_thread(broker.produce, topic, ["a"])
+        async with GroupConsumer(client, settings, [topic]) as consumer:
+            with pytest.raises(KafkaError, match="Not authorized to access topics"):
+                await values(consumer, 1)
+
+    run(work)
+
+
+def test_a_closed_consumer_is_of_no_use_and_closes_again(run: Callable[[Work], None], broker: KafkaBroker) -> None:
+    async def work(client: Client, _: Client, settings: dict[str, str]) -> None:
+        topic, revoked = settings["group.id"], list[Any]()
+        await asyncio.to_thread(broker.produce, topic, ["a"])
+        async with GroupConsumer(client, settings, [topic], on_revoked=revoked.append) as consumer:
+            await values(consumer, 1)
+            polling = asyncio.create_task(consumer.poll(20_000))
+            await asyncio.sleep(0.1)
+            await consumer.__aexit__(None)
+        for use in (polling, consumer.poll(100), consumer.commit()):
+            with pytest.raises(ClientError, match="already been closed"):
+                await use
+        assert revoked == [[TopicPartition(topic, 0)]]
+
+    run(work)
+
+
+def test_a_member_of_an_old_generation_keeps_its_id(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With another id the group would wait for the first one, which never comes back."""
+
+    async def work() -> None:
+        async with Client(broker.bootstrap_servers) as client:
+            joined, refused, plain = list[str](), list[int](), client.ask_once
+
+            async def ask_once(request: Any, *rest: Any, **options: Any) -> Any:
+                if isinstance(request, JoinGroupRequest):
+                    joined.append(request.member_id)
+                if isinstance(request, HeartbeatRequest) and not refused:
+                    refused.append(1)
+                    return HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION)
+                return await plain(request, *rest, **options)
+
+            monkeypatch.setattr(client, "ask_once", ask_once)
+            settings = {"group.id": "generations", "heartbeat.interval.ms": "50"}
+            async with GroupConsumer(client, settings, ["generations"]) as consumer:
+                while len(joined) < 3:
+                    await consumer.poll(50)
+            first, named, again = joined[:3]
+            assert first == ""
+            assert named == again != ""
+
+    asyncio.run(asyncio.wait_for(work(), 20))

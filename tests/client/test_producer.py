@@ -114,10 +114,10 @@ def test_a_batch_that_a_broker_finds_too_large_is_cut(broker: KafkaBroker) -> No
 def test_a_transaction_is_seen_when_it_is_committed(broker: KafkaBroker) -> None:
     async def work(client: Client) -> None:
         async with Producer(client, {"transactional.id": "mover"}) as producer:
-            producer.begin_transaction()
+            await producer.begin_transaction()
             await producer.send("moved", b"0")
             await producer.commit_transaction()
-            producer.begin_transaction()
+            await producer.begin_transaction()
             await producer.send("moved", b"1")
             await producer.flush()
 
@@ -352,3 +352,113 @@ def test_a_node_that_has_just_started_is_asked_again_for_an_id(
     monkeypatch.setattr(Client, "ask", loading)
     run(broker, work)
     assert refused
+
+
+def test_an_exception_of_one_delivery_keeps_no_other_from_its_own(broker: KafkaBroker) -> None:
+    """It is raised once, by the next call, and the producer goes on."""
+    found: list[int] = []
+
+    def told(delivery: Delivery) -> None:
+        found.append(delivery.partition)
+        if len(found) == 1:
+            raise ZeroDivisionError
+
+    async def work(client: Client) -> None:
+        async with Producer(client, {"linger.ms": "50"}) as producer:
+            for partition in (0, 0, 1, 1):
+                await producer.send("told", b"v", partition=partition, on_delivery=told)
+            with pytest.raises(ZeroDivisionError):
+                await producer.flush()
+            assert sorted(found) == [0, 0, 1, 1]
+            await producer.deliver("told", b"v", partition=0)
+
+    broker.create_topic("told", 2)
+    run(broker, work)
+
+
+def test_a_partition_that_is_added_meanwhile_is_waited_for(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(client: Client) -> None:
+        asked, plain = list[int](), client.metadata
+
+        async def metadata(*rest: Any, **options: Any) -> Any:
+            asked.append(1)
+            if len(asked) == 3:
+                await asyncio.to_thread(broker.add_partitions, "growing", total=2)
+            return await plain(*rest, **options)
+
+        async with Producer(client) as producer:
+            await producer.deliver("growing", b"v", partition=0)
+            monkeypatch.setattr(client, "metadata", metadata)
+            assert (await producer.deliver("growing", b"v", partition=1)).partition == 1
+            with pytest.raises(Unusable, match="Invalid partition: -1"):
+                await producer.send("growing", b"v", partition=-1)
+
+    broker.create_topic("growing", 1)
+    run(broker, work)
+
+
+def test_a_closed_producer_takes_nothing_and_closes_again(broker: KafkaBroker) -> None:
+    found: list[Delivery] = []
+
+    async def work(client: Client) -> None:
+        producer = Producer(client, {"linger.ms": "5000"})
+        with pytest.raises(ZeroDivisionError):  # noqa: PT012  # the block that the error leaves is what is tested
+            async with producer:
+                await producer.send("closed", b"", on_delivery=found.append)
+                flushing = asyncio.create_task(producer.flush())
+                await asyncio.sleep(0)
+                raise ZeroDivisionError
+        with pytest.raises(ClientError, match="after producer has been closed"):
+            await flushing
+        for use in (producer.send("closed", b""), producer.deliver("closed", b""), producer.flush()):
+            with pytest.raises(ClientError, match="after producer has been closed"):
+                await use
+        await producer.__aexit__(None)
+
+    run(broker, work)
+    assert len(found) == 1
+
+
+def test_a_transaction_that_failed_is_aborted_before_the_next_one(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create_topic("halves", 2)
+
+    async def work(client: Client) -> None:
+        plain = client.ask_once
+
+        async def refusing(request: Message, *rest: Any, **options: Any) -> Any:
+            if isinstance(request, ProduceRequest) and request.topic_data[0].partition_data[0].index == 1:
+                refused = PartitionProduceResponse(1, ErrorCode.INVALID_RECORD)
+                return ProduceResponse([TopicProduceResponse("halves", partition_responses=[refused])])
+            return await plain(request, *rest, **options)
+
+        async with Producer(client, {"transactional.id": "halves"}) as producer:
+            await producer.begin_transaction()
+            await producer.send("halves", b"half", partition=0)
+            await producer.flush()
+            monkeypatch.setattr(client, "ask_once", refusing)
+            await producer.send("halves", b"other half", partition=1)
+            with pytest.raises(KafkaError):
+                await producer.commit_transaction()
+            monkeypatch.undo()
+            await producer.begin_transaction()
+            for partition in range(2):
+                await producer.send("halves", b"whole", partition=partition)
+            await producer.commit_transaction()
+
+    run(broker, work)
+    assert [each.value for each in broker.records("halves", isolation_level="read_committed")] == ["whole", "whole"]
+
+
+def test_a_transaction_that_is_open_at_the_end_is_aborted(broker: KafkaBroker) -> None:
+    async def work(client: Client) -> None:
+        async with Producer(client, {"transactional.id": "open"}) as producer:
+            await producer.begin_transaction()
+            await producer.send("opened", b"v")
+
+    run(broker, work)
+    broker.produce("opened", ["after"])
+    assert [each.value for each in broker.records("opened", isolation_level="read_committed")] == ["after"]

@@ -1,17 +1,28 @@
-"""A share consumer whose fetches are refused asks again with pauses."""
+"""A share consumer asks refused fetches again with pauses, and delivers what is sound."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.share_consumer import ShareConsumer
+from pykafka_broker.client.errors import ClientError, KafkaError
+from pykafka_broker.client.share_consumer import ACCEPT, REJECT, Delivered, OnAcknowledged, ShareConsumer
+from pykafka_broker.peers import LinkBroken
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.share_acknowledge_request import ShareAcknowledgeRequest
+from pykafka_broker.protocol.messages.share_acknowledge_response import ShareAcknowledgeResponse
 from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest
-from pykafka_broker.protocol.messages.share_fetch_response import ShareFetchResponse
+from pykafka_broker.protocol.messages.share_fetch_response import (
+    AcquiredRecords,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchResponse,
+)
+from pykafka_broker.records.builder import build_keyed_batch
 from pykafka_broker.testing import KafkaBroker
 
 
@@ -63,3 +74,152 @@ def test_a_topic_that_the_asked_broker_does_not_know_yet_is_read_later(monkeypat
     with KafkaBroker() as broker:
         broker.create_topic("t", 1)
         asyncio.run(asyncio.wait_for(work(broker.bootstrap_servers), 20))
+
+
+def batch(offset: int, value: bytes) -> bytearray:
+    found = bytearray(build_keyed_batch([(b"", value)], 0)[0])
+    found[:8] = offset.to_bytes(8)
+    return found
+
+
+def fetched(topic_id: bytes, *partitions: PartitionData) -> ShareFetchResponse:
+    return ShareFetchResponse(responses=[ShareFetchableTopicResponse(topic_id, list(partitions))])
+
+
+Answers = Callable[[ShareFetchRequest], Any]
+
+
+def consume(
+    monkeypatch: pytest.MonkeyPatch,
+    answers: Answers,
+    work: Callable[[ShareConsumer], Awaitable[None]],
+    on_acknowledged: OnAcknowledged | None = None,
+) -> None:
+    """Run a share consumer whose fetches get the answers; an exception among the answers is raised."""
+
+    async def running(bootstrap: str) -> None:
+        async with Client(bootstrap, {"group.id": "g"}) as client:
+            plain = client.ask_once
+
+            async def ask_once(request: Any, *rest: Any, **options: Any) -> Any:
+                if isinstance(request, ShareAcknowledgeRequest):
+                    return ShareAcknowledgeResponse()
+                if not isinstance(request, ShareFetchRequest):
+                    return await plain(request, *rest, **options)
+                await asyncio.sleep(0.01)
+                answer = answers(request)
+                if isinstance(answer, Exception):
+                    raise answer
+                return answer
+
+            monkeypatch.setattr(client, "ask_once", ask_once)
+            async with ShareConsumer(client, ["t"], on_acknowledged) as consumer:
+                await work(consumer)
+
+    with KafkaBroker() as broker:
+        broker.create_topic("t", 2)
+        asyncio.run(asyncio.wait_for(running(broker.bootstrap_servers), 30))
+
+
+def test_damage_of_one_partition_keeps_no_records_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The damaged batch is rejected and told, as by Kafka's consumer; those around it are delivered."""
+    damaged = batch(1, b"damaged")
+    damaged[-1] ^= 1
+    first = PartitionData(
+        0,
+        records=bytes(batch(0, b"before") + damaged + batch(2, b"behind")),
+        acquired_records=[AcquiredRecords(0, 2, 1)],
+    )
+    second = PartitionData(1, records=bytes(batch(0, b"other")), acquired_records=[AcquiredRecords(0, 0, 1)])
+    sent: list[tuple[int, int]] = []
+
+    def answers(request: ShareFetchRequest) -> ShareFetchResponse:
+        for each in request.topics[0].partitions:
+            sent.extend((of.first_offset, of.acknowledge_types[0]) for of in each.acknowledgement_batches)
+        return fetched(request.topics[0].topic_id, *([] if request.share_session_epoch else [first, second]))
+
+    async def work(consumer: ShareConsumer) -> None:
+        found: list[bytes | None] = []
+        told: list[ClientError] = []
+        while len(found) < 3 or not told or not sent:
+            try:
+                found += [each.record.value for each in await consumer.poll(100, 1)]
+            except ClientError as error:
+                told.append(error)
+        assert sorted(map(str, found)) == ["b'before'", "b'behind'", "b'other'"]
+        assert ["t-0" in str(error) for error in told] == [True]
+        assert sent == [(1, REJECT)]
+
+    consume(monkeypatch, answers, work)
+
+
+def test_an_acknowledgement_after_the_end_of_a_session_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker refuses the first fetch of a session that has acknowledgements: poll raised INVALID_REQUEST."""
+    told: list[ClientError | None] = []
+    lost: list[int] = []
+
+    def answers(request: ShareFetchRequest) -> Any:
+        partitions = request.topics[0].partitions if request.topics else []
+        if request.share_session_epoch == 0:
+            assert not any(each.acknowledgement_batches for each in partitions)
+            data = PartitionData(0, records=bytes(batch(0, b"v")), acquired_records=[AcquiredRecords(0, 0, 1)])
+            return fetched(request.topics[0].topic_id, data)
+        lost.append(1)
+        return LinkBroken("lost")
+
+    async def work(consumer: ShareConsumer) -> None:
+        while not (found := await consumer.poll(100, 1)):
+            pass
+        while not lost:
+            await consumer.poll(0, 1)
+            await asyncio.sleep(0.02)
+        consumer.acknowledge(found[0], ACCEPT)
+        assert isinstance(told[0], KafkaError)
+        assert told[0].code == ErrorCode.SHARE_SESSION_NOT_FOUND
+
+    consume(monkeypatch, answers, work, lambda partition, kinds, error: told.append(error))
+
+
+def test_a_closed_consumer_is_of_no_use_and_closes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumers: list[ShareConsumer] = []
+
+    async def work(consumer: ShareConsumer) -> None:
+        consumers.append(consumer)
+        polling = asyncio.create_task(consumer.poll(20_000, 1))
+        await asyncio.sleep(0.1)
+        await consumer.__aexit__()
+        for use in (polling, consumer.poll(100, 1)):
+            with pytest.raises(ClientError, match="already been closed"):
+                await use
+
+    consume(monkeypatch, lambda request: fetched(b"\0" * 16), work)
+
+
+def test_a_partition_that_is_not_assigned_any_more_is_forgotten_after_its_acknowledgements(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A request that acknowledges records of a partition adds the partition to the session."""
+    asked: list[ShareFetchRequest] = []
+
+    def answers(request: ShareFetchRequest) -> ShareFetchResponse:
+        asked.append(request)
+        if request.share_session_epoch:
+            return fetched(b"\0" * 16)
+        acquired = [AcquiredRecords(0, 0, 1)]
+        data = [PartitionData(index, records=bytes(batch(0, b"v")), acquired_records=acquired) for index in range(2)]
+        return fetched(request.topics[0].topic_id, *data)
+
+    async def work(consumer: ShareConsumer) -> None:
+        found = list[Delivered]()
+        while len(found) < 2:
+            found += await consumer.poll(100, 2)
+        gone = found[0].partition
+        consumer._assigned({found[1].partition})
+        consumer.acknowledge(found[0], ACCEPT)
+        while len(asked) < 3:
+            await consumer.poll(50, 1)
+        acknowledging, forgetting = asked[1:3]
+        assert gone.partition in [each.partition_index for each in acknowledging.topics[0].partitions]
+        assert [each.partitions for each in forgetting.forgotten_topics_data] == [[gone.partition]]
+
+    consume(monkeypatch, answers, work)

@@ -16,7 +16,6 @@ import pytest
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.describe import (
     ConfigEntry,
-    ConfigSource,
     describe_broker,
     describe_broker_default,
     describe_client_metrics,
@@ -25,6 +24,7 @@ from pykafka_broker.config.describe import (
     documentation,
 )
 from pykafka_broker.config.registry import ConfigKey, broker_keys, client_metrics_keys, group_keys, topic_keys
+from pykafka_broker.protocol.enums import ConfigSource
 from tests.releases.other import OTHER
 
 RELEASES = {"": "described.json", OTHER: "described_other.json"}  # the emulated release, empty for none
@@ -32,15 +32,6 @@ RECORDED: dict[str, dict[str, Any]] = {
     release: json.loads(Path(__file__).with_name(file).read_text()) for release, file in RELEASES.items()
 }
 RESOURCES = [(release, name) for release in RELEASES for name in RECORDED[release] if name != "static"]
-SOURCES = {
-    "DYNAMIC_TOPIC_CONFIG": ConfigSource.TOPIC,
-    "DYNAMIC_BROKER_CONFIG": ConfigSource.DYNAMIC_BROKER,
-    "DYNAMIC_DEFAULT_BROKER_CONFIG": ConfigSource.DYNAMIC_DEFAULT_BROKER,
-    "STATIC_BROKER_CONFIG": ConfigSource.STATIC_BROKER,
-    "DEFAULT_CONFIG": ConfigSource.DEFAULT,
-    "DYNAMIC_CLIENT_METRICS_CONFIG": ConfigSource.CLIENT_METRICS,
-    "DYNAMIC_GROUP_CONFIG": ConfigSource.GROUP,
-}
 
 
 @cache
@@ -65,8 +56,8 @@ def test_answer_is_kafkas(release: str, resource: str) -> None:
     told = RECORDED[release][resource]
     recorded = {name: row for name, row in told.items() if name != "set"}
     for name, (value, source, kind, read_only, sensitive, synonyms) in recorded.items():
-        rows = [(synonym, text, SOURCES[where]) for synonym, text, where in synonyms]
-        expected[name] = (name, value, SOURCES[source], kind, read_only, sensitive, rows)
+        rows = [(synonym, text, ConfigSource[where]) for synonym, text, where in synonyms]
+        expected[name] = (name, value, ConfigSource[source], kind, read_only, sensitive, rows)
     entries = describe(configured(release), resource, told["set"])
     answered = {entry.name: (*entry[:3], entry.type.name, *entry[4:]) for entry in entries}
     assert answered.keys() == expected.keys()
@@ -85,7 +76,7 @@ def test_a_key_for_run_time_only_has_no_default() -> None:
     assert name not in {entry.name for entry in describe_broker(BrokerConfig())}
     entries = {entry.name: entry for entry in describe_broker(BrokerConfig().with_dynamic({name: "5"}, {}))}
     assert entries[name].value == "5"
-    assert entries[name].synonyms == [(name, "5", ConfigSource.DYNAMIC_DEFAULT_BROKER)]
+    assert entries[name].synonyms == [(name, "5", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)]
 
 
 @pytest.mark.parametrize(

@@ -137,3 +137,10 @@ def test_protoc_has_a_process_of_its_own_for_a_long_text(monkeypatch: pytest.Mon
     monkeypatch.setattr(protobuf, "_PROTOC_S", 0)
     with pytest.raises(InvalidSchema, match="takes too long"):
         protobuf.descriptor_of(text + "\n", library)
+
+
+@pytest.mark.parametrize("word", ["oneOf", "allOf"])
+def test_very_many_parts_are_not_compared(word: str) -> None:
+    old, new = ({word: [{"type": "string", "maxLength": each} for each in range(count)]} for count in (500, 501))
+    with pytest.raises(InvalidSchema, match=r"parts against 50[01] are too many to compare"):
+        json_schema(new).differences(json_schema(old))

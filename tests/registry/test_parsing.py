@@ -10,8 +10,8 @@ import pytest
 from pykafka_broker.registry import parsing as module
 from pykafka_broker.registry import records
 from pykafka_broker.registry.kinds import Parsed, parse
-from pykafka_broker.registry.parsing import Parsing
-from pykafka_broker.registry.problems import RegistryError
+from pykafka_broker.registry.parsing import Needed, Parsing, texts_of
+from pykafka_broker.registry.problems import InvalidSchema, RegistryError
 from pykafka_broker.registry.records import Reference, Schema, Version
 from pykafka_broker.registry.state import RegistryState
 from tests.registry.rest import record
@@ -92,5 +92,33 @@ def test_references_count_in_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> No
             await parsing.parse(state, "s", schema)
         assert parsed == ["A", "B", "A"]
         assert parsing._characters < 15_000
+
+    run(scenario)
+
+
+def test_references_are_bounded_in_number_and_in_length() -> None:
+    def needs(count: int, text: str) -> Needed:
+        return Needed(text, "s", [Reference(str(number), "s", number) for number in range(count)])
+
+    def texts(count: int, text: str) -> dict[str, str]:
+        return texts_of(needs(count, text), lambda subject, reference: Needed(text, "s", []))
+
+    assert len(texts(1_000, "")) == 1_000
+    with pytest.raises(InvalidSchema, match="needs more than 1000 others"):
+        texts(1_001, "")
+    mebi = " " * (1 << 20)
+    assert len(texts(16, mebi)) == 16
+    with pytest.raises(InvalidSchema, match=r"references have more than 16777216 characters"):
+        texts(17, mebi)
+
+
+def test_no_more_than_a_thousand_schemas_are_kept() -> None:
+    parsing = Parsing()
+
+    async def scenario() -> None:
+        for number in range(1_001):
+            await parsing.parse(RegistryState(), "s", Schema("AVRO", json.dumps(record("x", name=f"R{number}"))))
+        assert len(parsing._kept) == 1_000
+        assert "R0" not in next(iter(parsing._kept))[1]
 
     run(scenario)

@@ -51,7 +51,6 @@ from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.config.describe import (
     ConfigEntry,
-    ConfigSource,
     describe_broker,
     describe_broker_default,
     describe_client_metrics,
@@ -62,7 +61,7 @@ from pykafka_broker.config.describe import (
 from pykafka_broker.config.values import ConfigType, java_integer
 from pykafka_broker.errors import MALFORMED, ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.enums import AclOperation, AclResourceType, AlterConfigOp, ConfigResourceType
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType, AlterConfigOp, ConfigResourceType, ConfigSource
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages import alter_configs_response as replaced
 from pykafka_broker.protocol.messages import incremental_alter_configs_response as changed
@@ -151,7 +150,7 @@ def level_name(level: int) -> str:
 
 def describe_loggers() -> list[ConfigEntry]:
     """Return the levels of all loggers as configs."""
-    source, unknown = ConfigSource.DYNAMIC_BROKER_LOGGER, ConfigType.UNKNOWN
+    source, unknown = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG, ConfigType.UNKNOWN
     return [
         ConfigEntry(name, level_name(logger.getEffectiveLevel()), source, unknown, False, False, [])
         for name, logger in loggers().items()
@@ -257,7 +256,7 @@ def _result(
         name=entry.name,
         value=entry.value,
         read_only=entry.read_only,
-        is_default=version < _SOURCES_FROM and entry.source is ConfigSource.DEFAULT,
+        is_default=version < _SOURCES_FROM and entry.source is ConfigSource.DEFAULT_CONFIG,
         config_source=entry.source,
         is_sensitive=entry.is_sensitive,
         synonyms=[DescribeConfigsSynonym(*synonym) for synonym in entry.synonyms] if request.include_synonyms else [],

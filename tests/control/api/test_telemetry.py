@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.control.api import telemetry
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
 from pykafka_broker.protocol.messages.push_telemetry_request import PushTelemetryRequest
@@ -105,3 +106,16 @@ def test_metrics_of_clients_are_shown_while_they_push(broker: KafkaBroker) -> No
         program.push(EMPTY, terminating=True)
         assert "kafka_client_g{" not in broker.metrics()
         assert clients(broker)[0]["metrics"][0]["value"] == 1.5
+
+
+def test_metrics_have_so_many_values_of_the_clients_that_pushed_last(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each client is there as a whole or not at all."""
+    monkeypatch.setattr(telemetry, "_MOST_VALUES", 6)
+    with raw_client(broker) as first, raw_client(broker) as second, raw_client(broker) as third:
+        for each in map(PushingProgram, (first, second, third)):
+            assert each.push(of_every_kind()) == 0
+        lines = str(broker.control.call("GET", "/metrics")).splitlines()
+    shown = [line for line in lines if line.startswith("kafka_client_")]
+    assert [len(shown), len({line.split("client_instance_id=")[1][:24] for line in shown})] == [10, 2]
