@@ -167,7 +167,7 @@ def _acknowledge(
                 continue
             taken.append(accepted.show)
             commit = services.shares.committed([share_key])
-            if not commit.done:
+            if not commit.succeeded:
                 commits.append(commit)
         except NotLeader:  # a leader forgets what was acquired as soon as another node leads
             results[key] = _NOT_LED

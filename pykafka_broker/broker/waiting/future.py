@@ -29,6 +29,7 @@ from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
@@ -49,11 +50,15 @@ class Lost(ApiError):
     """An answer that is not given, since its records will not be committed."""
 
 
+class Cancelled(ApiError):
+    """The error of a cancelled future, for those that ask afterwards (Kafka: CancellationException)."""
+
+
 class Future(Generic[R]):
     """A result or an error that comes later (Kafka: CompletableFuture).
 
     on_cancel: called once if the future is cancelled. A future without `on_cancel` goes on when its last waiter leaves.
-    error: the reason for the absence of a result, once the future is done.
+    error: the reason for the absence of a result, once the future is done; `Cancelled` after a cancellation.
     """
 
     __slots__ = ("_callbacks", "_result", "done", "error", "on_cancel")
@@ -107,7 +112,7 @@ class Future(Generic[R]):
                 logger.exception("a defect while going on after a wait")
 
     def add_done_callback(self, callback: Callable[[Future[R]], None]) -> None:
-        """Call `callback` with the future when done, at once if done already; never after a cancellation."""
+        """Call `callback` with the future when done, at once if done already; a later cancellation calls nothing."""
         if self.done:
             callback(self)
         else:
@@ -121,10 +126,10 @@ class Future(Generic[R]):
             self.cancel()
 
     def cancel(self) -> None:
-        """End without an outcome: no callback is called."""
+        """End without a result: no callback is called."""
         if self.done:
             return
-        self.done = True
+        self.done, self.error = True, Cancelled(ErrorCode.REQUEST_TIMED_OUT)  # what was asked for may be done still
         self._callbacks = []
         on_cancel, self.on_cancel = self.on_cancel, None
         if on_cancel is not None:
