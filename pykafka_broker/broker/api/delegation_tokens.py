@@ -190,6 +190,20 @@ def _change_expiry(
     """Have the controller decide on a new time of expiry, by `tokens.renew_token` or `tokens.expire_token`."""
     if not _may_ask(services, context):
         return response(_NOT_ALLOWED, expiry_timestamp_ms=-1)
+    return services.slices.reply(_changed_expiry(services, context, request, change, period_ms, response))
+
+
+def _changed_expiry(
+    services: Services,
+    context: RequestContext,
+    request: RenewDelegationTokenRequest | ExpireDelegationTokenRequest,
+    change: Callable[[Controller, str, bytes, int, int], Decision[int]],
+    period_ms: int,
+    response: Callable[..., R],
+) -> Steps[Answer[R]]:
+    secret_key = services.config.delegation_token_secret_key
+    if secret_key is not None:
+        yield from tokens.token_index(services.image, secret_key).learn(bytes(request.hmac))
     wall = services.clock.wall
 
     def decide(controller: Controller, context: RequestContext, _: object) -> Decision[R]:
