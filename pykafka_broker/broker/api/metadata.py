@@ -5,7 +5,8 @@ request and `auto.create.topics.enable` allow it, and is in the same answer with
 in Kafka (`pykafka.strict.auto.creation`). In a request with a topic id (v12, KIP-516) names count for nothing, as in
 Kafka, and a topic that is named again is answered once. Topics that the client may not describe are left out of all,
 and refused where they are named. The router remembers the answer to the same request.
-Versions: 1 controller and rack, 2 cluster id, 4 the choice not to create (KIP-204), 5 offline replicas, 7 leader
+Versions: 1 controller and rack, and replicas on brokers that the client can't reach (v0 leaves these out, with
+REPLICA_NOT_AVAILABLE), 2 cluster id, 4 the choice not to create (KIP-204), 5 offline replicas, 7 leader
 epochs, 8 authorized operations (those of the cluster until v10), 10 topic ids in the answer, 13 an error of the whole.
 """
 
@@ -20,7 +21,7 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Steps, when_committed
 from pykafka_broker.cluster.authorizer import NOT_ASKED
 from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION
-from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from pykafka_broker.cluster.image import NO_LEADER, PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, INTERNAL_TOPICS, name_problem
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
@@ -37,6 +38,7 @@ from pykafka_broker.steps import Pace, at_once
 
 _TRIES = 3
 _NULL_IS_ALL_FROM = 1
+_ALL_REPLICAS_FROM = 1
 _LISTENER_NOT_FOUND_FROM = 6
 _IDS_FROM = 12
 Names = tuple[tuple[str | None, bytes], ...]  # names and ids
@@ -105,7 +107,7 @@ class _Answer:
         self._topic_operations = topic_operations
         self._is_by_id = by_id
         self._uncreatable: set[str] = set()
-        self._reachable: set[int] | None = None  # ids of nodes, looked up if there are several
+        self._reachable = services.reachable(context)
         self._pace = Pace()
         self._not_yet: set[str] = set()  # created by this request, but told by the next
 
@@ -192,35 +194,27 @@ class _Answer:
         )
 
     def _topic(self, topic: TopicImage) -> Generator[None, None, MetadataResponseTopic]:
-        image, partitions = self._services.image, list[MetadataResponsePartition]()
+        partitions = list[MetadataResponsePartition]()
         for partition in list(topic.partitions.values()):
-            partitions.append(_partition(image, partition))
+            partitions.append(self._partition(partition))
             if self._pace.due():
                 yield
-        if len(image.brokers) > 1:
-            self._hide_unreachable(partitions)
         return MetadataResponseTopic(
             0, topic.name, topic.id, topic.name in INTERNAL_TOPICS, partitions, self._of_topic(topic.name)
         )
 
-    def _hide_unreachable(self, partitions: list[MetadataResponsePartition]) -> None:
-        """Hide leaders without an address on the client's listener, which the client could not ask."""
-        if self._reachable is None:
-            self._reachable = {node[0] for node in self._services.nodes(self._context)}
-        for partition in partitions:
-            if partition.leader_id not in self._reachable and not partition.error_code:
-                known = self._context.api_version >= _LISTENER_NOT_FOUND_FROM
-                code = ErrorCode.LISTENER_NOT_FOUND if known else ErrorCode.LEADER_NOT_AVAILABLE
-                partition.error_code, partition.leader_id = code, NO_LEADER
-
-
-def _partition(image: MetadataImage, partition: PartitionImage) -> MetadataResponsePartition:
-    return MetadataResponsePartition(
-        ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else 0,
-        partition.partition,
-        partition.leader,
-        partition.leader_epoch,
-        list(partition.replicas),
-        list(partition.isr),
-        [replica for replica in partition.replicas if image.is_offline(partition, replica)],
-    )
+    def _partition(self, partition: PartitionImage) -> MetadataResponsePartition:
+        """Describe a partition. Brokers without an address on the client's listener are offline for the client."""
+        image, version, reachable = self._services.image, self._context.api_version, self._reachable
+        replicas, isr, leader, code = list(partition.replicas), list(partition.isr), partition.leader, ErrorCode.NONE
+        offline = [each for each in replicas if each not in reachable or image.is_offline(partition, each)]
+        if version < _ALL_REPLICAS_FROM:
+            shown = [each for each in replicas if each in reachable]
+            if len(shown) < len(replicas):
+                code, replicas, isr = ErrorCode.REPLICA_NOT_AVAILABLE, shown, [each for each in isr if each in shown]
+        if leader not in reachable:
+            unknown = leader == NO_LEADER or version < _LISTENER_NOT_FOUND_FROM
+            code, leader = ErrorCode.LEADER_NOT_AVAILABLE if unknown else ErrorCode.LISTENER_NOT_FOUND, NO_LEADER
+        return MetadataResponsePartition(
+            code, partition.partition, leader, partition.leader_epoch, replicas, isr, offline
+        )
