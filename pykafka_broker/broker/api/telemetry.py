@@ -8,11 +8,11 @@ answered, as by Kafka. No right is needed. `client_metrics.py` decides, and keep
 
 from __future__ import annotations
 
-from pykafka_broker.broker.client_metrics import ACCEPTED_COMPRESSION_TYPES, ClientMetricsManager
+from pykafka_broker.broker.client_metrics import ACCEPTED_COMPRESSION_TYPES
 from pykafka_broker.broker.requests.context import RequestContext
-from pykafka_broker.broker.requests.router import handles
+from pykafka_broker.broker.requests.router import handles_in_steps
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, Steps
+from pykafka_broker.broker.waiting.future import Steps
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
 from pykafka_broker.protocol.messages.get_telemetry_subscriptions_response import GetTelemetrySubscriptionsResponse
@@ -21,19 +21,14 @@ from pykafka_broker.protocol.messages.push_telemetry_response import PushTelemet
 from pykafka_broker.protocol.runtime import ZERO_UUID
 
 
-@handles(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS)
+@handles_in_steps(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS)
 def get_telemetry_subscriptions(
     services: Services, context: RequestContext, request: GetTelemetrySubscriptionsRequest
-) -> Answer[GetTelemetrySubscriptionsResponse]:
+) -> Steps[GetTelemetrySubscriptionsResponse]:
     instance_id = request.client_instance_id
     if instance_id == ZERO_UUID:
         instance_id = services.node.new_uuid()
-    return services.slices.reply(_subscribed(services.client_metrics, context, instance_id))
-
-
-def _subscribed(
-    manager: ClientMetricsManager, context: RequestContext, instance_id: bytes
-) -> Steps[GetTelemetrySubscriptionsResponse]:
+    manager = services.client_metrics
     instance = yield from manager.subscribe(instance_id, context)
     return GetTelemetrySubscriptionsResponse(
         client_instance_id=instance_id,
@@ -46,14 +41,10 @@ def _subscribed(
     )
 
 
-@handles(ApiKey.PUSH_TELEMETRY)
+@handles_in_steps(ApiKey.PUSH_TELEMETRY)
 def push_telemetry(
     services: Services, context: RequestContext, request: PushTelemetryRequest
-) -> Answer[PushTelemetryResponse]:
-    return services.slices.reply(_pushed(services, context, request))
-
-
-def _pushed(services: Services, context: RequestContext, request: PushTelemetryRequest) -> Steps[PushTelemetryResponse]:
+) -> Steps[PushTelemetryResponse]:
     yield from services.client_metrics.push(
         request.client_instance_id,
         context,

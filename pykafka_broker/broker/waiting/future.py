@@ -14,9 +14,10 @@ that moved the key is answered before the requests that waited for it.
 Long work is a generator, and each step up to a `yield` takes about a millisecond. Works take turns, a few slices in
 each turn of the loop, and all sockets are served in between. A result or an exception of a work belongs to its request
 alone, so `except Exception` stands here too; exceptions of work without a request (`unasked`) are logged. Work whose
-client has gone is ended where it is. A handler whose answer takes long returns `services.slices.reply(steps)`; the
-response is what the generator returns in the end. Work that yields a `Future` goes on with the result when the future
-is done, or has the error raised in it. A handler serves the partitions of a request in `shares`.
+client has gone is ended where it is. A handler whose answer takes long returns `services.slices.reply(steps)`, or is a
+generator itself (`handles_in_steps`); the response is what the generator returns in the end. Work that yields a
+`Future` goes on with the result when the future is done, or has the error raised in it. A handler serves the partitions
+of a request in `shares`.
 """
 
 from __future__ import annotations
