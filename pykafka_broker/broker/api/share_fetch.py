@@ -205,16 +205,13 @@ def share_acknowledge(
     services: Services, context: RequestContext, request: ShareAcknowledgeRequest
 ) -> Steps[Answer[ShareAcknowledgeResponse]]:
     host, epoch = services.shares, request.share_session_epoch
-    try:
-        member = _member_of(services, context, request)
-        if epoch == INITIAL_EPOCH:
-            raise ApiError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
-        if epoch != FINAL_EPOCH:
-            host.sessions.use_epoch(member, epoch)
-        else:
-            host.sessions.require(member)
-    except ApiError as error:
-        return ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
+    member = _member_of(services, context, request)
+    if epoch == INITIAL_EPOCH:
+        raise ApiError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+    if epoch != FINAL_EPOCH:
+        host.sessions.use_epoch(member, epoch)
+    else:
+        host.sessions.require(member)
     now = context.now
     acks = _acknowledgements(request.topics)
     taken: list[Callable[[], None]] = []
@@ -419,14 +416,11 @@ def share_fetch(
     acks: dict[TopicIdPartition, list[AckBatch]] = {}
     if any(partition.acknowledgement_batches for topic in request.topics for partition in topic.partitions):
         acks = _acknowledgements(request.topics)
-    try:
-        member = _member_of(services, context, request)
-        _check(request, bool(acks))
-        session = _session(services, context, member, request)
-        if session is not None:
-            _update(session, request, services.image.topics_by_id)
-    except ApiError as error:
-        return ShareFetchResponse(error_code=error.code, error_message=error.message)
+    member = _member_of(services, context, request)
+    _check(request, bool(acks))
+    session = _session(services, context, member, request)
+    if session is not None:
+        _update(session, request, services.image.topics_by_id)
     has_unknown_mode = (
         request.share_acquire_mode not in ACQUIRE_MODES and session is not None and _reads(services, context, session)
     )

@@ -238,19 +238,16 @@ def alter_share_group_offsets(
 ) -> Steps[Answer[AlterShareGroupOffsetsResponse]]:
     denied: dict[str, ApiError] = {}
     done: Topics = {}
-    try:
-        group = yield from _checked_group(services, context, AclOperation.READ, request.group_id)
-        named = [each for each in request.topics if each.partitions or services.image.topic_id(each.topic_name)]
-        asked = _each_once(named)
-        for each in asked:
-            try:
-                services.authorise(context, AclOperation.READ, AclResourceType.TOPIC, each.topic_name)
-            except ApiError as error:
-                denied[each.topic_name] = error
-        allowed = [each for each in asked if each.topic_name not in denied]
-        altered = iter((yield from _alter_allowed(services, request.group_id, group, allowed, done)))
-    except ApiError as error:
-        return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
+    group = yield from _checked_group(services, context, AclOperation.READ, request.group_id)
+    named = [each for each in request.topics if each.partitions or services.image.topic_id(each.topic_name)]
+    asked = _each_once(named)
+    for each in asked:
+        try:
+            services.authorise(context, AclOperation.READ, AclResourceType.TOPIC, each.topic_name)
+        except ApiError as error:
+            denied[each.topic_name] = error
+    allowed = [each for each in asked if each.topic_name not in denied]
+    altered = iter((yield from _alter_allowed(services, request.group_id, group, allowed, done)))
     topics = [
         _denied(services, each, denied[each.topic_name]) if each.topic_name in denied else next(altered)
         for each in asked
@@ -368,12 +365,9 @@ def _denied(
 def delete_share_group_offsets(
     services: Services, context: RequestContext, request: DeleteShareGroupOffsetsRequest
 ) -> Steps[Answer[DeleteShareGroupOffsetsResponse]]:
-    try:
-        group = yield from _checked_group(services, context, AclOperation.DELETE, request.group_id)
-        if group is None:
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
-    except ApiError as error:
-        return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
+    group = yield from _checked_group(services, context, AclOperation.DELETE, request.group_id)
+    if group is None:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
     results, deleted = [], set[str]()
     commits = CommitsOfSlices[str](services.groups.committed)
     for name in (topic.topic_name for topic in request.topics):

@@ -282,9 +282,8 @@ class Parked(Future[Any]):
         poll: Callable[[int], Any | None] | None = None,
         expire: Callable[[int], Any] | None = None,
         yields: bool = False,
-        on_cancel: Callable[[], None] | None = None,
     ) -> None:
-        super().__init__(on_cancel)
+        super().__init__()
         self.deadline = deadline
         self.keys = tuple(keys)
         self.poll = poll
