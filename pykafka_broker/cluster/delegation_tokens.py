@@ -60,9 +60,9 @@ class TokenIndex:
 
 def token_index(image: MetadataImage, secret_key: str) -> TokenIndex:
     """Return the index of an image's tokens, which `TokenIndex.learn` fills."""
-    if image.token_index is None:
-        image.token_index = TokenIndex(image, secret_key)
-    return image.token_index
+    index: TokenIndex = image.token_index or TokenIndex(image, secret_key)
+    image.token_index = index
+    return index
 
 
 def is_expired(token: DelegationTokenRecord, wall: int) -> bool:

@@ -20,7 +20,6 @@ from pykafka_broker.protocol.enums import ConfigResourceType
 
 if TYPE_CHECKING:
     from pykafka_broker.cluster.acl_index import AclIndex
-    from pykafka_broker.cluster.delegation_tokens import TokenIndex
 
 NO_LEADER = -1
 # the leader in a PartitionChangeRecord that keeps it
@@ -215,7 +214,7 @@ class MetadataImage:
         self.acls: dict[bytes, Any] = {}
         self.acl_index: AclIndex | None = None  # follows `acls` once it is set
         self.delegation_tokens: dict[str, Any] = {}
-        self.token_index: TokenIndex | None = None  # by Hmac, once a token has been looked for
+        self.token_index: Any = None  # a `TokenIndex`, once a token has been looked for by Hmac
         self.controllers: dict[int, Any] = {}
         self.generation = 0
         self.partition_count = 0
