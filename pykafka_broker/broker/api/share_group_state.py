@@ -15,7 +15,7 @@ from pykafka_broker.broker.coordinators.shards import CommitsOfSlices
 from pykafka_broker.broker.coordinators.share_host import is_enabled
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.encoded_reply import Portions
-from pykafka_broker.broker.requests.router import handles_in_steps
+from pykafka_broker.broker.requests.router import Handler, handles_in_steps
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Steps
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
@@ -53,13 +53,13 @@ def _answers(
     partition_result: Callable[..., Any],
     topic_result: Callable[[bytes, list[Any]], Any],
     response: type[Message],
-) -> Callable[[Act], Act]:
+) -> Callable[[Act], Handler]:
     """Declare the handler of an API by what it does for a share partition, which returns the partition's result.
 
     partition_result, topic_result, response: the classes of the answer.
     """
 
-    def register(act: Act) -> Act:
+    def register(act: Act) -> Handler:
         @handles_in_steps(api_key, outlives_client=True)
         def answer(services: Services, context: RequestContext, request: Any) -> Steps[Any]:
             """Answer a broker's request share partition by share partition; without a group it gets no results."""
@@ -104,7 +104,7 @@ def _answers(
                     yield None
             return commits.when_committed(results.response())
 
-        return act
+        return answer
 
     return register
 
