@@ -21,7 +21,7 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Steps, when_committed
 from pykafka_broker.cluster.authorizer import NOT_ASKED
 from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION
-from pykafka_broker.cluster.image import NO_LEADER, PartitionImage, TopicImage
+from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, INTERNAL_TOPICS, name_problem
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
@@ -194,27 +194,40 @@ class _Answer:
         )
 
     def _topic(self, topic: TopicImage) -> Generator[None, None, MetadataResponseTopic]:
-        partitions = list[MetadataResponsePartition]()
+        image, reachable, partitions = self._services.image, self._reachable, list[MetadataResponsePartition]()
         for partition in list(topic.partitions.values()):
-            partitions.append(self._partition(partition))
+            described = _partition(image, partition)
+            if partition.leader == NO_LEADER or not reachable.issuperset(partition.replicas):
+                self._hide_unreachable(described)
+            partitions.append(described)
             if self._pace.due():
                 yield
         return MetadataResponseTopic(
             0, topic.name, topic.id, topic.name in INTERNAL_TOPICS, partitions, self._of_topic(topic.name)
         )
 
-    def _partition(self, partition: PartitionImage) -> MetadataResponsePartition:
-        """Describe a partition. Brokers without an address on the client's listener are offline for the client."""
-        image, version, reachable = self._services.image, self._context.api_version, self._reachable
-        replicas, isr, leader, code = list(partition.replicas), list(partition.isr), partition.leader, ErrorCode.NONE
-        offline = [each for each in replicas if each not in reachable or image.is_offline(partition, each)]
-        if version < _ALL_REPLICAS_FROM:
-            shown = [each for each in replicas if each in reachable]
-            if len(shown) < len(replicas):
-                code, replicas, isr = ErrorCode.REPLICA_NOT_AVAILABLE, shown, [each for each in isr if each in shown]
-        if leader not in reachable:
-            unknown = leader == NO_LEADER or version < _LISTENER_NOT_FOUND_FROM
-            code, leader = ErrorCode.LEADER_NOT_AVAILABLE if unknown else ErrorCode.LISTENER_NOT_FOUND, NO_LEADER
-        return MetadataResponsePartition(
-            code, partition.partition, leader, partition.leader_epoch, replicas, isr, offline
-        )
+    def _hide_unreachable(self, partition: MetadataResponsePartition) -> None:
+        """Tell of brokers without an address on the client's listener, which the client could not ask."""
+        version, reachable, replicas = self._context.api_version, self._reachable, partition.replica_nodes
+        away, offline = [each for each in replicas if each not in reachable], partition.offline_replicas
+        partition.offline_replicas = [each for each in replicas if each in away or each in offline]
+        if away and version < _ALL_REPLICAS_FROM:
+            partition.error_code = ErrorCode.REPLICA_NOT_AVAILABLE
+            partition.replica_nodes = [each for each in replicas if each in reachable]
+            partition.isr_nodes = [each for each in partition.isr_nodes if each in reachable]
+        if partition.leader_id not in reachable:
+            unknown = partition.leader_id == NO_LEADER or version < _LISTENER_NOT_FOUND_FROM
+            partition.error_code = ErrorCode.LEADER_NOT_AVAILABLE if unknown else ErrorCode.LISTENER_NOT_FOUND
+            partition.leader_id = NO_LEADER
+
+
+def _partition(image: MetadataImage, partition: PartitionImage) -> MetadataResponsePartition:
+    return MetadataResponsePartition(
+        0,
+        partition.partition,
+        partition.leader,
+        partition.leader_epoch,
+        list(partition.replicas),
+        list(partition.isr),
+        [replica for replica in partition.replicas if image.is_offline(partition, replica)],
+    )
