@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from crc32c import crc32c
 
 from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.waiting.future import Steps
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.config.java_regex import JavaRegexError, compile_java
 from pykafka_broker.config.registry import client_metrics_keys
@@ -29,6 +30,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import ZERO_UUID, uuid_text
 from pykafka_broker.records.compression import decompress
 from pykafka_broker.records.errors import CorruptBatch
+from pykafka_broker.steps import Pace
 
 ALL_METRICS = "*"
 ACCEPTED_COMPRESSION_TYPES = (4, 3, 1, 2)  # zstd, lz4, gzip, snappy: the best first
@@ -45,6 +47,8 @@ _NO_CLIENT = re.compile("(?!)")
 _QUANTIFIER = re.compile(r"(?<![*+?}])[*+?]|\{")  # `*?` and `*+` repeat once
 _NESTED = re.compile(r"\)[*+{]|\\[1-9k]")  # a group that is repeated, or referred to
 _MOST_TRIES = 1_000_000  # some milliseconds
+_TRIES_AN_ITEM = 1_000
+_ITEMS_OF_A_SUBSCRIPTION = 100  # to read it, most of a millisecond
 _LONGEST_SLOW = 1_000  # characters that are matched state by state
 
 
@@ -64,11 +68,16 @@ class Expression:
         self._repeats = len(_QUANTIFIER.findall(text))
         self._is_nested = _NESTED.search(text) is not None
 
+    def tries(self, attribute: str) -> int:
+        """Return how many ways Python may have to try; more than `_MOST_TRIES` are all followed at once."""
+        if self._is_nested:
+            return _MOST_TRIES + 1
+        tries: int = max(len(attribute), 2) ** (1 + self._repeats) << min(self._text.count("|"), 64)
+        return tries
+
     def fits(self, attribute: str) -> bool:
-        if not self._is_nested:
-            tries: int = max(len(attribute), 2) ** (1 + self._repeats) << min(self._text.count("|"), 64)
-            if tries <= _MOST_TRIES:
-                return self._pattern.fullmatch(attribute) is not None
+        if self.tries(attribute) <= _MOST_TRIES:
+            return self._pattern.fullmatch(attribute) is not None
         return len(attribute) <= _LONGEST_SLOW and self._fits_slowly(attribute)
 
     def _fits_slowly(self, attribute: str) -> bool:
@@ -90,6 +99,11 @@ class Subscription(NamedTuple):
     def fits(self, attributes: Mapping[str, str]) -> bool:
         """Return whether a client with these attributes, by selector, is asked for the metrics."""
         return all(expression.fits(attributes[name]) for name, expression in self.match.items())
+
+    def work(self, attributes: Mapping[str, str]) -> int:
+        """Return what `fits` may have to do, in items of a `Pace`."""
+        tries = sum(expression.tries(attributes[name]) for name, expression in self.match.items())
+        return 1 + min(tries, _MOST_TRIES) // _TRIES_AN_ITEM
 
 
 def subscription_of(configs: Mapping[str, str]) -> Subscription:
@@ -235,15 +249,15 @@ class ClientMetricsManager:
         self._image = image
         self._generation = -1  # of the image that the subscriptions were read from
         self._configs: dict[str, Mapping[str, str]] = {}
-        self._subscriptions: dict[str, Subscription] = {}
-        self._wanted: dict[tuple[str, ...], WantedMetrics] = {}  # by names of subscriptions
+        self._subscriptions: dict[str, Subscription] = {}  # those read from the configs so far
+        self._wanted: dict[tuple[object, ...], WantedMetrics] = {}  # by version and names of subscriptions
         self._of_connections: defaultdict[int, set[bytes]] = defaultdict(set)
         self._version = 0
         self._pushed_bytes = 0
 
-    def subscribe(self, instance_id: bytes, context: RequestContext) -> ClientInstance:
+    def subscribe(self, instance_id: bytes, context: RequestContext) -> Steps[ClientInstance]:
         """Answer a client's question for its subscription. Raises THROTTLING_QUOTA_EXCEEDED."""
-        instance = self._instance(instance_id, context)
+        instance = yield from self._instance(instance_id, context)
         try:
             instance.check_get(context.now)
         except ApiError as error:
@@ -260,7 +274,7 @@ class ClientMetricsManager:
         codec: int,
         metrics: bytes | memoryview,
         wall_ms: int,
-    ) -> None:
+    ) -> Steps[None]:
         """Accept a push and keep a copy of it.
 
         Raises:
@@ -272,7 +286,7 @@ class ClientMetricsManager:
         try:
             if instance_id in (ZERO_UUID, _RESERVED_ID):
                 raise ApiError(ErrorCode.INVALID_REQUEST)
-            instance = self._instance(instance_id, context)
+            instance = yield from self._instance(instance_id, context)
             instance.check_push(context.now, asked_id, terminating, codec, len(metrics), self.max_bytes)
             payload = self._payload(codec, metrics)
         except ApiError as error:
@@ -290,27 +304,44 @@ class ClientMetricsManager:
 
     # -- subscriptions and clients
 
-    def _instance(self, instance_id: bytes, context: RequestContext) -> ClientInstance:
+    def _instance(self, instance_id: bytes, context: RequestContext) -> Steps[ClientInstance]:
+        """Return a client, in steps where it is new and there are many subscriptions."""
         self._follow()
         found = self.instances.get(instance_id)
         if found is None or found.version < self._version:
-            attributes = attributes_of(instance_id, context)
-            fitting = tuple(name for name, each in self._subscriptions.items() if each.fits(attributes))
-            connection_id = context.connection.id if found is None else found.connection_id
-            wanted = self._wanted_of(fitting)
-            found = self.instances[instance_id] = ClientInstance(connection_id, self._version, instance_id, wanted)
+            version = self._version
+            fitting = yield from self._fitting(attributes_of(instance_id, context))
+            known = self.instances.get(instance_id)  # the client's connection may have gone meanwhile
+            connection_id = context.connection.id if known is None else known.connection_id
+            wanted = self._wanted_of(fitting, version)
+            found = self.instances[instance_id] = ClientInstance(connection_id, version, instance_id, wanted)
             self._of_connections[connection_id].add(instance_id)
             if len(self.instances) > _MOST_INSTANCES:
                 self._forget(*self.instances.popitem(last=False))
         self.instances.move_to_end(instance_id)
         return found
 
-    def _wanted_of(self, fitting: tuple[str, ...]) -> WantedMetrics:
-        found = self._wanted.get(fitting)
+    def _fitting(self, attributes: Mapping[str, str]) -> Steps[dict[str, Subscription]]:
+        """Return the subscriptions of now that fit a client, by name."""
+        fitting, subscriptions, pace = dict[str, Subscription](), self._subscriptions, Pace()
+        for name, configs in self._configs.items():
+            each, items = subscriptions.get(name), 0
+            if each is None:
+                each, items = subscription_of(configs), _ITEMS_OF_A_SUBSCRIPTION
+                subscriptions[name] = each
+            if each.fits(attributes):
+                fitting[name] = each
+            if pace.due(items + each.work(attributes)):
+                yield None
+        return fitting
+
+    def _wanted_of(self, fitting: Mapping[str, Subscription], version: int) -> WantedMetrics:
+        key = version, *fitting
+        found = self._wanted.get(key)
         if found is None:
             if len(self._wanted) >= _MOST_WANTED:
                 self._wanted.clear()
-            found = self._wanted[fitting] = WantedMetrics([self._subscriptions[name] for name in fitting])
+            found = self._wanted[key] = WantedMetrics(list(fitting.values()))
         return found
 
     def _forget(self, instance_id: bytes, instance: ClientInstance) -> None:
@@ -320,7 +351,7 @@ class ClientMetricsManager:
             del self._of_connections[instance.connection_id]
 
     def _follow(self) -> None:
-        """Read the subscriptions if the metadata has changed."""
+        """Take the configs of the subscriptions if the metadata has changed."""
         image = self._image()
         if image.generation == self._generation:
             return
@@ -331,12 +362,8 @@ class ClientMetricsManager:
         }
         if configs != self._configs:
             before, known = self._configs, self._subscriptions
-            self._subscriptions = {
-                name: known[name] if before.get(name) == each else subscription_of(each)
-                for name, each in configs.items()
-            }
+            self._subscriptions = {name: each for name, each in known.items() if configs.get(name) == before[name]}
             self._configs = configs
-            self._wanted.clear()
             self._version += 1
 
     # -- what was pushed

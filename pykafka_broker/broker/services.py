@@ -276,3 +276,7 @@ class Services:
                     if name == context.connection.listener:
                         nodes.append((broker.id, host, port, broker.rack))
         return nodes
+
+    def reachable(self, context: RequestContext) -> set[int]:
+        """Return the ids of the brokers that have an address for this client."""
+        return {node[0] for node in self.nodes(context)}

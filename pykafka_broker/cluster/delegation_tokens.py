@@ -8,7 +8,7 @@ whether it was removed already or not; times are those of the wall clock.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Set
+from collections.abc import Generator, Set
 
 from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Decision
 from pykafka_broker.cluster.features import METADATA_VERSION
@@ -19,6 +19,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.protocol.stored.delegation_token_record import DelegationTokenRecord
 from pykafka_broker.protocol.stored.remove_delegation_token_record import RemoveDelegationTokenRecord
+from pykafka_broker.steps import Pace, at_once
 
 MAX_RENEWERS = 1000  # of one token: a record has to hold all of them
 _TOKENS_FROM = 14  # the first metadata.version with records of tokens, 3.6-IV2
@@ -27,6 +28,41 @@ _TOKENS_FROM = 14  # the first metadata.version with records of tokens, 3.6-IV2
 def token_hmac(secret_key: str, token_id: str) -> bytes:
     """Return the proof of having a token."""
     return hmac.digest(secret_key.encode(), token_id.encode(), "sha512")
+
+
+class TokenIndex:
+    """The ids of an image's tokens by Hmac (Kafka: DelegationTokenCache)."""
+
+    def __init__(self, image: MetadataImage, secret_key: str) -> None:
+        self._image = image
+        self._secret_key = secret_key
+        self._ids: dict[bytes, str] = {}  # of removed tokens too
+        self._known: set[str] = set()  # the same ids
+
+    def learn(self, wanted: bytes) -> Generator[None, None, None]:
+        """Take in the tokens made since the last call, in steps, unless the wanted one is known already."""
+        tokens = self._image.delegation_tokens
+        if wanted in self._ids:
+            return
+        if len(self._known) > 2 * len(tokens):
+            self._ids, self._known = {}, set()
+        pace = Pace()
+        for token_id in tokens.keys() - self._known:
+            self._ids[token_hmac(self._secret_key, token_id)] = token_id
+            self._known.add(token_id)
+            if pace.due():
+                yield None
+
+    def find(self, wanted: bytes) -> DelegationTokenRecord | None:
+        at_once(self.learn(wanted))
+        return self._image.delegation_tokens.get(self._ids.get(bytes(wanted), ""))
+
+
+def token_index(image: MetadataImage, secret_key: str) -> TokenIndex:
+    """Return the index of an image's tokens, which `TokenIndex.learn` fills."""
+    index: TokenIndex = image.token_index or TokenIndex(image, secret_key)
+    image.token_index = index
+    return index
 
 
 def is_expired(token: DelegationTokenRecord, wall: int) -> bool:
@@ -99,12 +135,10 @@ def _enabled(controller: Controller) -> str:
 
 
 def _found(controller: Controller, wanted: bytes) -> DelegationTokenRecord:
-    secret_key = _enabled(controller)
-    for token in list(controller.image.delegation_tokens.values()):
-        if hmac.compare_digest(token_hmac(secret_key, token.token_id), wanted):
-            found: DelegationTokenRecord = token
-            return found
-    raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+    token = token_index(controller.image, _enabled(controller)).find(wanted)
+    if token is None:
+        raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+    return token
 
 
 def _check_may_renew(token: DelegationTokenRecord, principal: str) -> None:

@@ -214,6 +214,7 @@ class MetadataImage:
         self.acls: dict[bytes, Any] = {}
         self.acl_index: AclIndex | None = None  # follows `acls` once it is set
         self.delegation_tokens: dict[str, Any] = {}
+        self.token_index: Any = None  # a `TokenIndex`, once a token has been looked for by Hmac
         self.controllers: dict[int, Any] = {}
         self.generation = 0
         self.partition_count = 0

@@ -146,19 +146,6 @@ PLAIN = _Plain()
 class _Exchange:
     """A request and the callback for the answer."""
 
-    __slots__ = (
-        "copied",
-        "correlation_id",
-        "deadline",
-        "on_reply",
-        "request",
-        "spec",
-        "timeout_ms",
-        "unanswered",
-        "version",
-        "wanted",
-    )
-
     def __init__(
         self, request: Message, on_reply: OnReply, now: int, timeout_ms: int, wanted: Versions | None, copied: bool
     ) -> None:

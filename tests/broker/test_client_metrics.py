@@ -24,6 +24,7 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
 )
 from pykafka_broker.protocol.messages.push_telemetry_request import PushTelemetryRequest
 from pykafka_broker.records.compression import compress
+from pykafka_broker.steps import at_once
 from tests.broker.api.real_broker import RealBroker
 
 TELEMETRY = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
@@ -97,7 +98,7 @@ class Clients:
         connection = ConnectionContext(client, "PLAINTEXT", address, address)
         context = RequestContext(ApiKey.PUSH_TELEMETRY, 0, 0, f"client {client}", connection, now)
         asked = subscription_id(instance_id, [], 300_000)
-        self.manager.push(instance_id, context, asked, False, 0, payload, 0)
+        at_once(self.manager.push(instance_id, context, asked, False, 0, payload, 0))
         return instance_id
 
 

@@ -11,8 +11,10 @@ from bench.fair_groups import share
 from pykafka_broker.broker.api import delegation_tokens, share_group_offsets
 from pykafka_broker.broker.partitions import replicas as replicas_module
 from pykafka_broker.broker.waiting.future import Slices
+from pykafka_broker.cluster.delegation_tokens import token_hmac
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -33,7 +35,9 @@ from pykafka_broker.protocol.messages.describe_share_group_offsets_request impor
     DescribeShareGroupOffsetsRequestGroup,
 )
 from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
+from pykafka_broker.protocol.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from pykafka_broker.protocol.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponse
@@ -43,6 +47,8 @@ from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequestTopic,
 )
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.messages.push_telemetry_request import PushTelemetryRequest
+from pykafka_broker.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
 from pykafka_broker.protocol.stored.delegation_token_record import DelegationTokenRecord
 from tests.broker.support import batch
 from tests.broker.turns import SlowBroker
@@ -276,6 +282,61 @@ def test_very_many_delegation_tokens_are_described_in_slices(tmp_path: Path, mon
     turns = node.calls(DescribeDelegationTokenRequest(nobody), 3)
     assert node.reply.tokens == []
     assert len(turns) > 30
+
+
+def test_a_delegation_token_is_found_among_very_many_in_slices_and_then_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = broker(tmp_path)
+    monkeypatch.setattr(delegation_tokens, "_may_ask", lambda services, context: True)
+    for config in (node.broker.services.config, node.broker.metadata.controller.config):
+        monkeypatch.setitem(vars(config), "delegation_token_secret_key", "secret")
+    owner, late, image = node.connection.principal, node.now * 2, node.broker.services.image
+    for name in names("token", 4000):
+        image.delegation_tokens[name] = DelegationTokenRecord(owner, owner, [], 0, late, late, name)
+    renewal = RenewDelegationTokenRequest(token_hmac("secret", "token3999"), 1000)
+    turns = node.calls(renewal, 2)
+    assert (node.reply.error_code, node.reply.expiry_timestamp_ms) == (0, node.now + 1000)
+    assert max(turns) < 0.2 * sum(turns)
+    again = node.calls(renewal, 2)
+    assert sum(again) < 0.1 * sum(turns)
+    expiry = ExpireDelegationTokenRequest(renewal.hmac, -1)
+    assert sum(node.calls(expiry, 2)) < 0.1 * sum(turns)
+    assert node.answered(expiry, 2).error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+    image.delegation_tokens = dict(list(image.delegation_tokens.items())[:100])
+    node.answered(RenewDelegationTokenRequest(b"unknown", -1), 2)
+    assert image.token_index is not None
+    assert len(image.token_index._ids) == 100, "removed tokens are forgotten in the end"
+
+
+def test_very_many_metrics_subscriptions_are_read_and_matched_in_slices(tmp_path: Path) -> None:
+    node = broker(tmp_path)
+    image = node.broker.services.image
+    for number, name in enumerate(names("s", 3000)):
+        match = ".*" * 5 + f"b{number}" if number % 3 else ".*"
+        image.configs[ConfigResourceType.CLIENT_METRICS, name] = {"metrics": name, "match": f"client_id={match}"}
+    image.generation += 1
+    turns = node.calls(GetTelemetrySubscriptionsRequest(), 0)
+    assert len(node.reply.requested_metrics) == 1000
+    assert max(turns) < 0.1 * sum(turns)
+    asked = node.reply
+    again = node.calls(GetTelemetrySubscriptionsRequest(), 0)
+    assert sum(again) < 0.5 * sum(turns), "what was read is kept"
+    assert node.reply.subscription_id != asked.subscription_id, "another client"
+    push = PushTelemetryRequest(asked.client_instance_id, asked.subscription_id, False, 0, b"")
+    assert len(node.calls(push, 0)) == 1
+    del image.configs[ConfigResourceType.CLIENT_METRICS, "s0"]
+    image.generation += 1
+    for number, _ in enumerate(
+        node.turns(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, GetTelemetrySubscriptionsRequest().encode(0))
+    ):
+        if not number:
+            image.configs.clear()
+            image.generation += 1
+    assert len(node._decoded(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0).requested_metrics) == 999
+    push.terminating = True
+    refused = node.answered(push, 0)
+    assert refused.error_code == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
 
 
 def test_very_many_groups_forget_a_deleted_topic_in_slices(tmp_path: Path) -> None:

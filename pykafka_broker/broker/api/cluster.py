@@ -24,7 +24,7 @@ from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster import feature_updates, registration
-from pykafka_broker.cluster.authorizer import NOT_ASKED, Rights, denial
+from pykafka_broker.cluster.authorizer import NOT_ASKED, Rights
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.errors import NOT_HOSTED, ApiError
@@ -100,10 +100,7 @@ def cluster_operations(services: Services, context: RequestContext, request: Des
 def update_features(
     controller: Controller, context: RequestContext, request: UpdateFeaturesRequest
 ) -> Decision[UpdateFeaturesResponse]:
-    try:
-        Rights(controller.authorizer, context).require(AclOperation.ALTER, AclResourceType.CLUSTER)
-    except ApiError as error:
-        return Decision([], UpdateFeaturesResponse(error_code=error.code, error_message=error.message))
+    Rights(controller.authorizer, context).require(AclOperation.ALTER, AclResourceType.CLUSTER)
     return feature_updates.update_features(controller, request, context.api_version)
 
 
@@ -111,9 +108,7 @@ def update_features(
 def describe_quorum(
     services: Services, context: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
-    if not services.allows(context, AclOperation.DESCRIBE, AclResourceType.CLUSTER):
-        error = denial(AclResourceType.CLUSTER)
-        return DescribeQuorumResponse(error_code=error.code, error_message=error.message)
+    services.authorise(context, AclOperation.DESCRIBE, AclResourceType.CLUSTER)
     response = DescribeQuorumResponse()
     for topic in request.topics:
         partitions = []

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply, Portions
-from pykafka_broker.broker.requests.router import handles
+from pykafka_broker.broker.requests.router import handles, handles_in_steps
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Steps, then
 from pykafka_broker.cluster.authorizer import Rights
@@ -169,18 +169,12 @@ def check_level(name: str, level: str | None) -> None:
         )
 
 
-@handles(ApiKey.DESCRIBE_CONFIGS)
+@handles_in_steps(ApiKey.DESCRIBE_CONFIGS)
 def describe_configs(
     services: Services, context: RequestContext, request: DescribeConfigsRequest
-) -> Answer[DescribeConfigsResponse | EncodedReply]:
+) -> Steps[DescribeConfigsResponse | EncodedReply]:
     if any(resource.resource_type not in _LISTED for resource in request.resources):
         raise ApiError(ErrorCode.INVALID_REQUEST, MALFORMED)
-    return services.slices.reply(_described(services, context, request))
-
-
-def _described(
-    services: Services, context: RequestContext, request: DescribeConfigsRequest
-) -> Steps[DescribeConfigsResponse | EncodedReply]:
     results = Portions(DescribeConfigsResponse, "results", context.api_version)
     for resource in request.resources:
         result = _description(services, context, request, resource)

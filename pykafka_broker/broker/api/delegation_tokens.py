@@ -9,11 +9,11 @@ too, and may ask for a token of another owner (KIP-373).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable
 
 from pykafka_broker.broker.requests.context import ANONYMOUS, RequestContext
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply, Portions
-from pykafka_broker.broker.requests.router import handles
+from pykafka_broker.broker.requests.router import handles, handles_in_steps
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, R, Steps
 from pykafka_broker.cluster import delegation_tokens as tokens
@@ -107,10 +107,10 @@ def _named(
     return response
 
 
-@handles(ApiKey.DESCRIBE_DELEGATION_TOKEN)
+@handles_in_steps(ApiKey.DESCRIBE_DELEGATION_TOKEN)
 def describe_delegation_token(
     services: Services, context: RequestContext, request: DescribeDelegationTokenRequest
-) -> Answer[DescribeDelegationTokenResponse | EncodedReply]:
+) -> Steps[DescribeDelegationTokenResponse | EncodedReply]:
     if not _may_ask(services, context):
         return DescribeDelegationTokenResponse(_NOT_ALLOWED)
     secret_key = services.config.delegation_token_secret_key
@@ -118,12 +118,6 @@ def describe_delegation_token(
         return DescribeDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     owners = request.owners
     people = None if owners is None else {f"{owner.principal_type}:{owner.principal_name}" for owner in owners}
-    return services.slices.reply(_described(services, context, secret_key, people))
-
-
-def _described(
-    services: Services, context: RequestContext, secret_key: str, people: Set[str] | None
-) -> Steps[DescribeDelegationTokenResponse | EncodedReply]:
     response = Portions(DescribeDelegationTokenResponse, "tokens", context.api_version, _THROTTLE_TIME_BYTES)
     pace = Pace()
     for token in list(services.image.delegation_tokens.values()):
@@ -163,18 +157,18 @@ def _description(token: DelegationTokenRecord, secret_key: str, with_requester: 
     return described
 
 
-@handles(ApiKey.RENEW_DELEGATION_TOKEN)
+@handles_in_steps(ApiKey.RENEW_DELEGATION_TOKEN)
 def renew_delegation_token(
     services: Services, context: RequestContext, request: RenewDelegationTokenRequest
-) -> Answer[RenewDelegationTokenResponse]:
+) -> Steps[Answer[RenewDelegationTokenResponse]]:
     period_ms, response = request.renew_period_ms, RenewDelegationTokenResponse
     return _change_expiry(services, context, request, tokens.renew_token, period_ms, response)
 
 
-@handles(ApiKey.EXPIRE_DELEGATION_TOKEN)
+@handles_in_steps(ApiKey.EXPIRE_DELEGATION_TOKEN)
 def expire_delegation_token(
     services: Services, context: RequestContext, request: ExpireDelegationTokenRequest
-) -> Answer[ExpireDelegationTokenResponse]:
+) -> Steps[Answer[ExpireDelegationTokenResponse]]:
     period_ms, response = request.expiry_time_period_ms, ExpireDelegationTokenResponse
     return _change_expiry(services, context, request, tokens.expire_token, period_ms, response)
 
@@ -186,10 +180,13 @@ def _change_expiry(
     change: Callable[[Controller, str, bytes, int, int], Decision[int]],
     period_ms: int,
     response: Callable[..., R],
-) -> Answer[R]:
+) -> Steps[Answer[R]]:
     """Have the controller decide on a new time of expiry, by `tokens.renew_token` or `tokens.expire_token`."""
     if not _may_ask(services, context):
         return response(_NOT_ALLOWED, expiry_timestamp_ms=-1)
+    secret_key = services.config.delegation_token_secret_key
+    if secret_key is not None:
+        yield from tokens.token_index(services.image, secret_key).learn(bytes(request.hmac))
     wall = services.clock.wall
 
     def decide(controller: Controller, context: RequestContext, _: object) -> Decision[R]:

@@ -27,7 +27,7 @@ from pykafka_broker.broker.coordinators.shards import CommitsOfSlices
 from pykafka_broker.broker.coordinators.share_host import is_enabled
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply, M, Portions
-from pykafka_broker.broker.requests.router import handles
+from pykafka_broker.broker.requests.router import handles, handles_in_steps
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Steps, when_committed
 from pykafka_broker.cluster.authorizer import NOT_ASKED
@@ -79,14 +79,8 @@ def _filter_word(state: str) -> str:
     return "not_ready" if state == "NotReady" else state.lower()
 
 
-@handles(ApiKey.DESCRIBE_GROUPS)
+@handles_in_steps(ApiKey.DESCRIBE_GROUPS)
 def describe_groups(
-    services: Services, context: RequestContext, request: DescribeGroupsRequest
-) -> Answer[DescribeGroupsResponse | EncodedReply]:
-    return services.slices.reply(_classic_groups(services, context, request))
-
-
-def _classic_groups(
     services: Services, context: RequestContext, request: DescribeGroupsRequest
 ) -> Steps[Answer[DescribeGroupsResponse | EncodedReply]]:
     groups = Portions(DescribeGroupsResponse, "groups", context.api_version)
@@ -117,37 +111,35 @@ def _classic_group(services: Services, context: RequestContext, group_id: str) -
         return DescribedGroup(missing.code, missing.message, group_id, "Dead")
 
 
-@handles(ApiKey.CONSUMER_GROUP_DESCRIBE)
+@handles_in_steps(ApiKey.CONSUMER_GROUP_DESCRIBE)
 def consumer_group_describe(
     services: Services, context: RequestContext, request: ConsumerGroupDescribeRequest
-) -> Answer[consumer.ConsumerGroupDescribeResponse | EncodedReply]:
+) -> Steps[Answer[consumer.ConsumerGroupDescribeResponse | EncodedReply]]:
     def described(group_id: str) -> tuple[consumer.DescribedGroup, Iterable[str]]:
         group = services.groups.coordinator.describe_consumer(group_id)
         assignments = (each for member in group.members for each in (member.assignment, member.target_assignment))
         return group, (each.topic_name for assignment in assignments for each in assignment.topic_partitions)
 
     enabled, response = offers(services, "consumer"), consumer.ConsumerGroupDescribeResponse
-    steps = _describe_each(services, context, request, enabled, described, consumer.DescribedGroup, response)
-    return services.slices.reply(steps)
+    return _describe_each(services, context, request, enabled, described, consumer.DescribedGroup, response)
 
 
-@handles(ApiKey.SHARE_GROUP_DESCRIBE)
+@handles_in_steps(ApiKey.SHARE_GROUP_DESCRIBE)
 def share_group_describe(
     services: Services, context: RequestContext, request: ShareGroupDescribeRequest
-) -> Answer[share.ShareGroupDescribeResponse | EncodedReply]:
+) -> Steps[Answer[share.ShareGroupDescribeResponse | EncodedReply]]:
     def described(group_id: str) -> tuple[share.DescribedGroup, Iterable[str]]:
         group = services.groups.coordinator.describe_share(group_id)
         return group, (each.topic_name for member in group.members for each in member.assignment.topic_partitions)
 
     enabled, response = is_enabled(services.image.features), share.ShareGroupDescribeResponse
-    steps = _describe_each(services, context, request, enabled, described, share.DescribedGroup, response)
-    return services.slices.reply(steps)
+    return _describe_each(services, context, request, enabled, described, share.DescribedGroup, response)
 
 
-@handles(ApiKey.STREAMS_GROUP_DESCRIBE)
+@handles_in_steps(ApiKey.STREAMS_GROUP_DESCRIBE)
 def streams_group_describe(
     services: Services, context: RequestContext, request: StreamsGroupDescribeRequest
-) -> Answer[streams.StreamsGroupDescribeResponse | EncodedReply]:
+) -> Steps[Answer[streams.StreamsGroupDescribeResponse | EncodedReply]]:
     def described(group_id: str) -> tuple[streams.DescribedGroup, Iterable[str]]:
         group = services.groups.coordinator.describe_streams(group_id)
         topics: list[str] = []
@@ -160,8 +152,7 @@ def streams_group_describe(
         return group, topics
 
     enabled, response = offers(services, "streams"), streams.StreamsGroupDescribeResponse
-    steps = _describe_each(services, context, request, enabled, described, streams.DescribedGroup, response)
-    return services.slices.reply(steps)
+    return _describe_each(services, context, request, enabled, described, streams.DescribedGroup, response)
 
 
 def _describe_each(
@@ -212,14 +203,8 @@ def _describe_each(
     return commits.when_committed(groups.response())
 
 
-@handles(ApiKey.DELETE_GROUPS)
+@handles_in_steps(ApiKey.DELETE_GROUPS, outlives_client=True)
 def delete_groups(
-    services: Services, context: RequestContext, request: DeleteGroupsRequest
-) -> Answer[DeleteGroupsResponse]:
-    return services.slices.reply(_deleted(services, context, request), outlives_client=True)
-
-
-def _deleted(
     services: Services, context: RequestContext, request: DeleteGroupsRequest
 ) -> Steps[Answer[DeleteGroupsResponse]]:
     results, pace = [], Pace()

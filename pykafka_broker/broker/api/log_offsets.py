@@ -32,7 +32,7 @@ from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.partitions.replicas import Replicas
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply
-from pykafka_broker.broker.requests.router import handles
+from pykafka_broker.broker.requests.router import handles, handles_in_steps
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Parked, Steps, are_many, shares
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
@@ -446,14 +446,8 @@ class _Unfinished(NamedTuple):
         return True
 
 
-@handles(ApiKey.DELETE_RECORDS)
+@handles_in_steps(ApiKey.DELETE_RECORDS, outlives_client=True)
 def delete_records(
-    services: Services, context: RequestContext, request: DeleteRecordsRequest
-) -> Answer[DeleteRecordsResponse]:
-    return services.slices.reply(_deleted(services, context, request), outlives_client=True)
-
-
-def _deleted(
     services: Services, context: RequestContext, request: DeleteRecordsRequest
 ) -> Steps[Answer[DeleteRecordsResponse]]:
     request.topics = _by_name(request.topics)

@@ -5,7 +5,8 @@ request and `auto.create.topics.enable` allow it, and is in the same answer with
 in Kafka (`pykafka.strict.auto.creation`). In a request with a topic id (v12, KIP-516) names count for nothing, as in
 Kafka, and a topic that is named again is answered once. Topics that the client may not describe are left out of all,
 and refused where they are named. The router remembers the answer to the same request.
-Versions: 1 controller and rack, 2 cluster id, 4 the choice not to create (KIP-204), 5 offline replicas, 7 leader
+Versions: 1 controller and rack, and replicas on brokers that the client can't reach (v0 leaves these out, with
+REPLICA_NOT_AVAILABLE), 2 cluster id, 4 the choice not to create (KIP-204), 5 offline replicas, 7 leader
 epochs, 8 authorized operations (those of the cluster until v10), 10 topic ids in the answer, 13 an error of the whole.
 """
 
@@ -37,6 +38,7 @@ from pykafka_broker.steps import Pace, at_once
 
 _TRIES = 3
 _NULL_IS_ALL_FROM = 1
+_ALL_REPLICAS_FROM = 1
 _LISTENER_NOT_FOUND_FROM = 6
 _IDS_FROM = 12
 Names = tuple[tuple[str | None, bytes], ...]  # names and ids
@@ -105,7 +107,7 @@ class _Answer:
         self._topic_operations = topic_operations
         self._is_by_id = by_id
         self._uncreatable: set[str] = set()
-        self._reachable: set[int] | None = None  # ids of nodes, looked up if there are several
+        self._reachable = services.reachable(context)
         self._pace = Pace()
         self._not_yet: set[str] = set()  # created by this request, but told by the next
 
@@ -192,31 +194,36 @@ class _Answer:
         )
 
     def _topic(self, topic: TopicImage) -> Generator[None, None, MetadataResponseTopic]:
-        image, partitions = self._services.image, list[MetadataResponsePartition]()
+        image, reachable, partitions = self._services.image, self._reachable, list[MetadataResponsePartition]()
         for partition in list(topic.partitions.values()):
-            partitions.append(_partition(image, partition))
+            described = _partition(image, partition)
+            if partition.leader == NO_LEADER or not reachable.issuperset(partition.replicas):
+                self._hide_unreachable(described)
+            partitions.append(described)
             if self._pace.due():
                 yield
-        if len(image.brokers) > 1:
-            self._hide_unreachable(partitions)
         return MetadataResponseTopic(
             0, topic.name, topic.id, topic.name in INTERNAL_TOPICS, partitions, self._of_topic(topic.name)
         )
 
-    def _hide_unreachable(self, partitions: list[MetadataResponsePartition]) -> None:
-        """Hide leaders without an address on the client's listener, which the client could not ask."""
-        if self._reachable is None:
-            self._reachable = {node[0] for node in self._services.nodes(self._context)}
-        for partition in partitions:
-            if partition.leader_id not in self._reachable and not partition.error_code:
-                known = self._context.api_version >= _LISTENER_NOT_FOUND_FROM
-                code = ErrorCode.LISTENER_NOT_FOUND if known else ErrorCode.LEADER_NOT_AVAILABLE
-                partition.error_code, partition.leader_id = code, NO_LEADER
+    def _hide_unreachable(self, partition: MetadataResponsePartition) -> None:
+        """Tell of brokers without an address on the client's listener, which the client could not ask."""
+        version, reachable, replicas = self._context.api_version, self._reachable, partition.replica_nodes
+        away, offline = [each for each in replicas if each not in reachable], partition.offline_replicas
+        partition.offline_replicas = [each for each in replicas if each in away or each in offline]
+        if away and version < _ALL_REPLICAS_FROM:
+            partition.error_code = ErrorCode.REPLICA_NOT_AVAILABLE
+            partition.replica_nodes = [each for each in replicas if each in reachable]
+            partition.isr_nodes = [each for each in partition.isr_nodes if each in reachable]
+        if partition.leader_id not in reachable:
+            unknown = partition.leader_id == NO_LEADER or version < _LISTENER_NOT_FOUND_FROM
+            partition.error_code = ErrorCode.LEADER_NOT_AVAILABLE if unknown else ErrorCode.LISTENER_NOT_FOUND
+            partition.leader_id = NO_LEADER
 
 
 def _partition(image: MetadataImage, partition: PartitionImage) -> MetadataResponsePartition:
     return MetadataResponsePartition(
-        ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else 0,
+        0,
         partition.partition,
         partition.leader,
         partition.leader_epoch,

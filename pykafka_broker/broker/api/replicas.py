@@ -25,9 +25,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pykafka_broker.broker.requests.context import RequestContext
-from pykafka_broker.broker.requests.router import handles
+from pykafka_broker.broker.requests.router import handles, handles_in_steps
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, Steps
+from pykafka_broker.broker.waiting.future import Steps
 from pykafka_broker.cluster import elections, replication_control
 from pykafka_broker.cluster.authorizer import Rights
 from pykafka_broker.cluster.controller import Controller, Decision
@@ -116,14 +116,8 @@ def _move(services: Services, topic: str, partition: int, path: str) -> ErrorCod
     return ErrorCode.NONE
 
 
-@handles(ApiKey.DESCRIBE_LOG_DIRS)
+@handles_in_steps(ApiKey.DESCRIBE_LOG_DIRS)
 def describe_log_dirs(
-    services: Services, context: RequestContext, request: DescribeLogDirsRequest
-) -> Answer[DescribeLogDirsResponse]:
-    return services.slices.reply(_described(services, context, request))
-
-
-def _described(
     services: Services, context: RequestContext, request: DescribeLogDirsRequest
 ) -> Steps[DescribeLogDirsResponse]:
     if not services.allows(context, AclOperation.DESCRIBE, AclResourceType.CLUSTER):

@@ -31,7 +31,7 @@ from pykafka_broker.broker.coordinators.share_host import is_enabled
 from pykafka_broker.broker.coordinators.share_partitions import Acknowledged, NotYet, SharePartitions
 from pykafka_broker.broker.partitions.partition import NotLeader
 from pykafka_broker.broker.requests.context import RequestContext
-from pykafka_broker.broker.requests.router import handles
+from pykafka_broker.broker.requests.router import handles_in_steps
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Future, Parked, Steps, when_committed
 from pykafka_broker.cluster.authorizer import denial
@@ -167,7 +167,7 @@ def _acknowledge(
                 continue
             taken.append(accepted.show)
             commit = services.shares.committed([share_key])
-            if not commit.done:
+            if not commit.succeeded:
                 commits.append(commit)
         except NotLeader:  # a leader forgets what was acquired as soon as another node leads
             results[key] = _NOT_LED
@@ -200,28 +200,19 @@ def _check_batches(batches: list[AckBatch], may_renew: bool) -> None:
         reached = batch.last
 
 
-@handles(ApiKey.SHARE_ACKNOWLEDGE)
+@handles_in_steps(ApiKey.SHARE_ACKNOWLEDGE, outlives_client=True)
 def share_acknowledge(
     services: Services, context: RequestContext, request: ShareAcknowledgeRequest
-) -> Answer[ShareAcknowledgeResponse]:
-    host, epoch = services.shares, request.share_session_epoch
-    try:
-        member = _member_of(services, context, request)
-        if epoch == INITIAL_EPOCH:
-            raise ApiError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
-        if epoch != FINAL_EPOCH:
-            host.sessions.use_epoch(member, epoch)
-        else:
-            host.sessions.require(member)
-    except ApiError as error:
-        return ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
-    return services.slices.reply(_acknowledged(services, context, member, request), outlives_client=True)
-
-
-def _acknowledged(
-    services: Services, context: RequestContext, member: Member, request: ShareAcknowledgeRequest
 ) -> Steps[Answer[ShareAcknowledgeResponse]]:
-    host, now, epoch = services.shares, context.now, request.share_session_epoch
+    host, epoch = services.shares, request.share_session_epoch
+    member = _member_of(services, context, request)
+    if epoch == INITIAL_EPOCH:
+        raise ApiError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+    if epoch != FINAL_EPOCH:
+        host.sessions.use_epoch(member, epoch)
+    else:
+        host.sessions.require(member)
+    now = context.now
     acks = _acknowledgements(request.topics)
     taken: list[Callable[[], None]] = []
     try:
@@ -417,26 +408,19 @@ _EMPTY = RefusedPartition(ErrorCode.NONE, None)
 _DENIAL = RefusedPartition(denial(AclResourceType.TOPIC).code, denial(AclResourceType.TOPIC).message)
 
 
-@handles(ApiKey.SHARE_FETCH)
-def share_fetch(services: Services, context: RequestContext, request: ShareFetchRequest) -> Answer[ShareFetchResponse]:
-    return services.slices.reply(_begun(services, context, request))
-
-
-def _begun(
+@handles_in_steps(ApiKey.SHARE_FETCH)
+def share_fetch(
     services: Services, context: RequestContext, request: ShareFetchRequest
 ) -> Steps[Answer[ShareFetchResponse]]:
     """Update the session, accept the acknowledgements, and begin to fetch."""
     acks: dict[TopicIdPartition, list[AckBatch]] = {}
     if any(partition.acknowledgement_batches for topic in request.topics for partition in topic.partitions):
         acks = _acknowledgements(request.topics)
-    try:
-        member = _member_of(services, context, request)
-        _check(request, bool(acks))
-        session = _session(services, context, member, request)
-        if session is not None:
-            _update(session, request, services.image.topics_by_id)
-    except ApiError as error:
-        return ShareFetchResponse(error_code=error.code, error_message=error.message)
+    member = _member_of(services, context, request)
+    _check(request, bool(acks))
+    session = _session(services, context, member, request)
+    if session is not None:
+        _update(session, request, services.image.topics_by_id)
     has_unknown_mode = (
         request.share_acquire_mode not in ACQUIRE_MODES and session is not None and _reads(services, context, session)
     )

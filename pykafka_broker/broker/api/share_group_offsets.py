@@ -27,7 +27,7 @@ from pykafka_broker.broker.coordinators.shards import CommitsOfSlices
 from pykafka_broker.broker.coordinators.share_host import is_enabled
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply, Portions
-from pykafka_broker.broker.requests.router import handles
+from pykafka_broker.broker.requests.router import handles_in_steps
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Future, Steps, all_of, when_committed
 from pykafka_broker.cluster.authorizer import denial
@@ -84,14 +84,8 @@ def _committed(services: Services, *keys: str | ShareKey) -> Future[None]:
 # -- describe
 
 
-@handles(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS)
+@handles_in_steps(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS)
 def describe_share_group_offsets(
-    services: Services, context: RequestContext, request: DescribeShareGroupOffsetsRequest
-) -> Answer[DescribeShareGroupOffsetsResponse | EncodedReply]:
-    return services.slices.reply(_described(services, context, request))
-
-
-def _described(
     services: Services, context: RequestContext, request: DescribeShareGroupOffsetsRequest
 ) -> Steps[Answer[DescribeShareGroupOffsetsResponse | EncodedReply]]:
     groups, asked, pace, seen = [], list[_Asked](), Pace(), 0
@@ -238,31 +232,22 @@ def _empty_group(services: Services, group_id: str) -> ShareGroup | None:
     return group
 
 
-@handles(ApiKey.ALTER_SHARE_GROUP_OFFSETS)
+@handles_in_steps(ApiKey.ALTER_SHARE_GROUP_OFFSETS, outlives_client=True)
 def alter_share_group_offsets(
-    services: Services, context: RequestContext, request: AlterShareGroupOffsetsRequest
-) -> Answer[AlterShareGroupOffsetsResponse]:
-    return services.slices.reply(_altered(services, context, request), outlives_client=True)
-
-
-def _altered(
     services: Services, context: RequestContext, request: AlterShareGroupOffsetsRequest
 ) -> Steps[Answer[AlterShareGroupOffsetsResponse]]:
     denied: dict[str, ApiError] = {}
     done: Topics = {}
-    try:
-        group = yield from _checked_group(services, context, AclOperation.READ, request.group_id)
-        named = [each for each in request.topics if each.partitions or services.image.topic_id(each.topic_name)]
-        asked = _each_once(named)
-        for each in asked:
-            try:
-                services.authorise(context, AclOperation.READ, AclResourceType.TOPIC, each.topic_name)
-            except ApiError as error:
-                denied[each.topic_name] = error
-        allowed = [each for each in asked if each.topic_name not in denied]
-        altered = iter((yield from _alter_allowed(services, request.group_id, group, allowed, done)))
-    except ApiError as error:
-        return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
+    group = yield from _checked_group(services, context, AclOperation.READ, request.group_id)
+    named = [each for each in request.topics if each.partitions or services.image.topic_id(each.topic_name)]
+    asked = _each_once(named)
+    for each in asked:
+        try:
+            services.authorise(context, AclOperation.READ, AclResourceType.TOPIC, each.topic_name)
+        except ApiError as error:
+            denied[each.topic_name] = error
+    allowed = [each for each in asked if each.topic_name not in denied]
+    altered = iter((yield from _alter_allowed(services, request.group_id, group, allowed, done)))
     topics = [
         _denied(services, each, denied[each.topic_name]) if each.topic_name in denied else next(altered)
         for each in asked
@@ -376,22 +361,13 @@ def _denied(
     return AlterShareGroupOffsetsResponseTopic(wanted.topic_name, topic_id, results)
 
 
-@handles(ApiKey.DELETE_SHARE_GROUP_OFFSETS)
+@handles_in_steps(ApiKey.DELETE_SHARE_GROUP_OFFSETS, outlives_client=True)
 def delete_share_group_offsets(
     services: Services, context: RequestContext, request: DeleteShareGroupOffsetsRequest
-) -> Answer[DeleteShareGroupOffsetsResponse]:
-    return services.slices.reply(_deleted(services, context, request), outlives_client=True)
-
-
-def _deleted(
-    services: Services, context: RequestContext, request: DeleteShareGroupOffsetsRequest
 ) -> Steps[Answer[DeleteShareGroupOffsetsResponse]]:
-    try:
-        group = yield from _checked_group(services, context, AclOperation.DELETE, request.group_id)
-        if group is None:
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
-    except ApiError as error:
-        return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
+    group = yield from _checked_group(services, context, AclOperation.DELETE, request.group_id)
+    if group is None:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
     results, deleted = [], set[str]()
     commits = CommitsOfSlices[str](services.groups.committed)
     for name in (topic.topic_name for topic in request.topics):

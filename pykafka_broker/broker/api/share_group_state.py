@@ -8,16 +8,16 @@ Versions: 1 of WriteShareGroupState and ReadShareGroupStateSummary know how many
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from pykafka_broker.broker.coordinators.shards import CommitsOfSlices
 from pykafka_broker.broker.coordinators.share_host import is_enabled
 from pykafka_broker.broker.requests.context import RequestContext
-from pykafka_broker.broker.requests.encoded_reply import EncodedReply, M, Portions
-from pykafka_broker.broker.requests.router import handles
+from pykafka_broker.broker.requests.encoded_reply import Portions
+from pykafka_broker.broker.requests.router import Handler, handles_in_steps
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, Steps
+from pykafka_broker.broker.waiting.future import Steps
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.coordinators.share.state import ShareKey, StateRun
 from pykafka_broker.errors import NOT_HOSTED, ApiError
@@ -29,20 +29,10 @@ from pykafka_broker.protocol.messages import initialize_share_group_state_respon
 from pykafka_broker.protocol.messages import read_share_group_state_response as read
 from pykafka_broker.protocol.messages import read_share_group_state_summary_response as summed_up
 from pykafka_broker.protocol.messages import write_share_group_state_response as written
-from pykafka_broker.protocol.messages.delete_share_group_state_request import DeleteShareGroupStateRequest
-from pykafka_broker.protocol.messages.initialize_share_group_state_request import InitializeShareGroupStateRequest
-from pykafka_broker.protocol.messages.read_share_group_state_request import ReadShareGroupStateRequest
-from pykafka_broker.protocol.messages.read_share_group_state_summary_request import ReadShareGroupStateSummaryRequest
-from pykafka_broker.protocol.messages.write_share_group_state_request import WriteShareGroupStateRequest
+from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.steps import Pace
 
-StateRequest = (
-    InitializeShareGroupStateRequest
-    | ReadShareGroupStateRequest
-    | WriteShareGroupStateRequest
-    | DeleteShareGroupStateRequest
-    | ReadShareGroupStateSummaryRequest
-)
+Act = Callable[[Services, ShareKey, Any], Any]
 _STATE = 4  # a share partition takes as long as so many items of `Pace`
 _MOST_OF_A_TOPIC = 50_000  # items; of more the topic is in the answer several times
 _STATE_BATCH_BYTES = 20
@@ -58,151 +48,135 @@ _MESSAGES = {
 }
 
 
-def _answer(
-    services: Services,
-    context: RequestContext,
-    request: StateRequest,
-    act: Callable[[ShareKey, Any], Any],
+def _answers(
+    api_key: ApiKey,
     partition_result: Callable[..., Any],
     topic_result: Callable[[bytes, list[Any]], Any],
-    response: type[M],
-) -> Answer[M | EncodedReply]:
-    """Answer a broker's request share partition by share partition; a request without a group gets no results.
+    response: type[Message],
+) -> Callable[[Act], Handler]:
+    """Declare the handler of an API by what it does for a share partition, which returns the partition's result.
 
-    Args:
-        act: does what is asked of a share partition, and returns the partition's result.
-        partition_result, topic_result, response: the classes of the answer.
+    partition_result, topic_result, response: the classes of the answer.
     """
-    refused = None
-    if request.topics:
-        services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
-        refused = None if is_enabled(services.image.features) else ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
-    def result(key: ShareKey, asked: Any) -> Any:
-        try:
-            if refused is not None:
-                raise refused
-            if key.partition < 0:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "The partition of a share state can't be negative.")
-            return act(key, asked)
-        except ApiError as error:
-            message = error.message or _MESSAGES.get(error.code)
-            return partition_result(partition=key.partition, error_code=error.code, error_message=message)
+    def register(act: Act) -> Handler:
+        @handles_in_steps(api_key, outlives_client=True)
+        def answer(services: Services, context: RequestContext, request: Any) -> Steps[Any]:
+            """Answer a broker's request share partition by share partition; without a group it gets no results."""
+            refused = None
+            if request.topics:
+                services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
+                refused = None if is_enabled(services.image.features) else ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
-    def steps() -> Steps[Answer[M | EncodedReply]]:
-        results, pace = Portions(response, "results", context.api_version), Pace()
-        commits = CommitsOfSlices[ShareKey](lambda *keys: services.shares.committed(keys))
-        topics: Iterable[Any] = request.topics
-        for topic in topics:
-            topic_id = bytes(topic.topic_id)
-            of_topic = [ShareKey(request.group_id, topic_id, asked.partition) for asked in topic.partitions]
-            if not request.group_id:
-                commits.add(*of_topic)
-                continue
-            found, items = list[Any](), 0
-            for key, asked in zip(of_topic, topic.partitions, strict=True):
-                found.append(result(key, asked))
-                commits.add(key)
-                of_state = _STATE + len(getattr(found[-1], "state_batches", ()))
-                items += of_state
-                if items > _MOST_OF_A_TOPIC:
-                    results.add(topic_result(topic_id, found), items)
-                    found, items = [], 0
-                if pace.due(of_state):
+            def result(key: ShareKey, asked: Any) -> Any:
+                try:
+                    if refused is not None:
+                        raise refused
+                    if key.partition < 0:
+                        raise ApiError(ErrorCode.INVALID_REQUEST, "The partition of a share state can't be negative.")
+                    return act(services, key, asked)
+                except ApiError as error:
+                    message = error.message or _MESSAGES.get(error.code)
+                    return partition_result(partition=key.partition, error_code=error.code, error_message=message)
+
+            results, pace = Portions(response, "results", context.api_version), Pace()
+            commits = CommitsOfSlices[ShareKey](lambda *keys: services.shares.committed(keys))
+            for topic in request.topics:
+                topic_id = bytes(topic.topic_id)
+                of_topic = [ShareKey(request.group_id, topic_id, asked.partition) for asked in topic.partitions]
+                if not request.group_id:
+                    commits.add(*of_topic)
+                    continue
+                found, items = list[Any](), 0
+                for key, asked in zip(of_topic, topic.partitions, strict=True):
+                    found.append(result(key, asked))
+                    commits.add(key)
+                    of_state = _STATE + len(getattr(found[-1], "state_batches", ()))
+                    items += of_state
+                    if items > _MOST_OF_A_TOPIC:
+                        results.add(topic_result(topic_id, found), items)
+                        found, items = [], 0
+                    if pace.due(of_state):
+                        commits.take()
+                        yield None
+                if (found or not of_topic) and results.add(topic_result(topic_id, found), items):
                     commits.take()
                     yield None
-            if (found or not of_topic) and results.add(topic_result(topic_id, found), items):
-                commits.take()
-                yield None
-        return commits.when_committed(results.response())
+            return commits.when_committed(results.response())
 
-    return services.slices.reply(steps(), outlives_client=True)
+        return answer
 
-
-@handles(ApiKey.INITIALIZE_SHARE_GROUP_STATE)
-def initialize_state(
-    services: Services, context: RequestContext, request: InitializeShareGroupStateRequest
-) -> Answer[initialized.InitializeShareGroupStateResponse | EncodedReply]:
-    def act(key: ShareKey, asked: Any) -> initialized.PartitionResult:
-        if asked.state_epoch < 0 and services.config.is_of_4_4:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "The state epoch cannot be a negative number.")
-        services.shares.initialize(key, asked.state_epoch, asked.start_offset)
-        return initialized.PartitionResult(key.partition)
-
-    kinds = initialized.PartitionResult, initialized.InitializeStateResult
-    return _answer(services, context, request, act, *kinds, initialized.InitializeShareGroupStateResponse)
+    return register
 
 
-@handles(ApiKey.READ_SHARE_GROUP_STATE)
-def read_state(
-    services: Services, context: RequestContext, request: ReadShareGroupStateRequest
-) -> Answer[read.ReadShareGroupStateResponse | EncodedReply]:
-    def act(key: ShareKey, asked: Any) -> read.PartitionResult:
-        state = services.shares.read_here(key, asked.leader_epoch)
-        batches = [read.StateBatch(*run) for run in state.runs]
-        return read.PartitionResult(
-            key.partition, state_epoch=state.state_epoch, start_offset=state.start_offset, state_batches=batches
-        )
-
-    kinds = read.PartitionResult, read.ReadStateResult
-    return _answer(services, context, request, act, *kinds, read.ReadShareGroupStateResponse)
+@_answers(
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+    initialized.PartitionResult,
+    initialized.InitializeStateResult,
+    initialized.InitializeShareGroupStateResponse,
+)
+def initialize_state(services: Services, key: ShareKey, asked: Any) -> initialized.PartitionResult:
+    if asked.state_epoch < 0 and services.config.is_of_4_4:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "The state epoch cannot be a negative number.")
+    services.shares.initialize(key, asked.state_epoch, asked.start_offset)
+    return initialized.PartitionResult(key.partition)
 
 
-@handles(ApiKey.WRITE_SHARE_GROUP_STATE)
-def write_state(
-    services: Services, context: RequestContext, request: WriteShareGroupStateRequest
-) -> Answer[written.WriteShareGroupStateResponse | EncodedReply]:
-    def act(key: ShareKey, asked: Any) -> written.PartitionResult:
-        size = len(asked.state_batches) * _STATE_BATCH_BYTES
-        if size > _SMALL_BYTES and size > services.node.topic_config(SHARE_GROUP_STATE).max_message_bytes:
-            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, _TOO_LARGE)
-        runs = [
-            StateRun(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
-            for batch in asked.state_batches
-        ]
-        effects = services.shares.known(key).write(
-            key,
-            asked.state_epoch,
-            asked.leader_epoch,
-            asked.start_offset,
-            asked.delivery_complete_count,
-            runs,
-            context.now,
-        )
-        services.shares.apply(effects)
-        return written.PartitionResult(key.partition)
-
-    kinds = written.PartitionResult, written.WriteStateResult
-    return _answer(services, context, request, act, *kinds, written.WriteShareGroupStateResponse)
+@_answers(ApiKey.READ_SHARE_GROUP_STATE, read.PartitionResult, read.ReadStateResult, read.ReadShareGroupStateResponse)
+def read_state(services: Services, key: ShareKey, asked: Any) -> read.PartitionResult:
+    state = services.shares.read_here(key, asked.leader_epoch)
+    batches = [read.StateBatch(*run) for run in state.runs]
+    return read.PartitionResult(
+        key.partition, state_epoch=state.state_epoch, start_offset=state.start_offset, state_batches=batches
+    )
 
 
-@handles(ApiKey.DELETE_SHARE_GROUP_STATE)
-def delete_state(
-    services: Services, context: RequestContext, request: DeleteShareGroupStateRequest
-) -> Answer[deleted.DeleteShareGroupStateResponse | EncodedReply]:
-    def act(key: ShareKey, asked: Any) -> deleted.PartitionResult:
-        services.shares.delete(key)
-        return deleted.PartitionResult(key.partition)
+@_answers(
+    ApiKey.WRITE_SHARE_GROUP_STATE,
+    written.PartitionResult,
+    written.WriteStateResult,
+    written.WriteShareGroupStateResponse,
+)
+def write_state(services: Services, key: ShareKey, asked: Any) -> written.PartitionResult:
+    size = len(asked.state_batches) * _STATE_BATCH_BYTES
+    if size > _SMALL_BYTES and size > services.node.topic_config(SHARE_GROUP_STATE).max_message_bytes:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, _TOO_LARGE)
+    runs = [
+        StateRun(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+        for batch in asked.state_batches
+    ]
+    epochs = asked.state_epoch, asked.leader_epoch
+    counts = asked.start_offset, asked.delivery_complete_count
+    effects = services.shares.known(key).write(key, *epochs, *counts, runs, services.clock.now)
+    services.shares.apply(effects)
+    return written.PartitionResult(key.partition)
 
-    kinds = deleted.PartitionResult, deleted.DeleteStateResult
-    return _answer(services, context, request, act, *kinds, deleted.DeleteShareGroupStateResponse)
+
+@_answers(
+    ApiKey.DELETE_SHARE_GROUP_STATE,
+    deleted.PartitionResult,
+    deleted.DeleteStateResult,
+    deleted.DeleteShareGroupStateResponse,
+)
+def delete_state(services: Services, key: ShareKey, asked: Any) -> deleted.PartitionResult:
+    services.shares.delete(key)
+    return deleted.PartitionResult(key.partition)
 
 
-@handles(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY)
-def read_summary(
-    services: Services, context: RequestContext, request: ReadShareGroupStateSummaryRequest
-) -> Answer[summed_up.ReadShareGroupStateSummaryResponse | EncodedReply]:
-    def act(key: ShareKey, asked: Any) -> summed_up.PartitionResult:
-        state = services.shares.known(key).summary(key)
-        if state is None:
-            return summed_up.PartitionResult(key.partition, start_offset=-1)
-        return summed_up.PartitionResult(
-            key.partition,
-            state_epoch=state.state_epoch,
-            leader_epoch=state.leader_epoch,
-            start_offset=state.start_offset,
-            delivery_complete_count=state.complete_count,
-        )
-
-    kinds = summed_up.PartitionResult, summed_up.ReadStateSummaryResult
-    return _answer(services, context, request, act, *kinds, summed_up.ReadShareGroupStateSummaryResponse)
+@_answers(
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+    summed_up.PartitionResult,
+    summed_up.ReadStateSummaryResult,
+    summed_up.ReadShareGroupStateSummaryResponse,
+)
+def read_summary(services: Services, key: ShareKey, asked: Any) -> summed_up.PartitionResult:
+    state = services.shares.known(key).summary(key)
+    if state is None:
+        return summed_up.PartitionResult(key.partition, start_offset=-1)
+    return summed_up.PartitionResult(
+        key.partition,
+        state_epoch=state.state_epoch,
+        leader_epoch=state.leader_epoch,
+        start_offset=state.start_offset,
+        delivery_complete_count=state.complete_count,
+    )

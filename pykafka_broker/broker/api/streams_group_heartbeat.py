@@ -1,9 +1,9 @@
 """StreamsGroupHeartbeat v0-v1 (KIP-1071), StreamsGroupTopologyDescriptionUpdate v0 (KIP-1331).
 
 StreamsGroupHeartbeat: epoch 0 joins with a topology, -1 leaves; the answer carries tasks when there are new ones, and
-statuses. Internal topics that the topology lacks are created at once, and the next heartbeat finds them; what can't be
-created is told in the status of this one. Versions: 1 the recovery lag, and whether a description of the topology is
-wanted.
+statuses. Internal topics that the topology lacks are created at once, and the next heartbeat finds them. The status
+tells why a topic can't be created, for two heartbeat intervals; the next heartbeat tells where the controller is
+another node. Versions: 1 the recovery lag, and whether a description of the topology is wanted.
 
 StreamsGroupTopologyDescriptionUpdate: a client's description of its topology, for a plug-in. Kafka comes with no
 plug-in, and this broker has none: the answer is Kafka's without one, and no heartbeat asks for a description.
@@ -28,6 +28,7 @@ from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
+from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult
 from pykafka_broker.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest, Topology
 from pykafka_broker.protocol.messages.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse
 from pykafka_broker.protocol.messages.streams_group_topology_description_update_request import (
@@ -37,6 +38,7 @@ from pykafka_broker.protocol.messages.streams_group_topology_description_update_
     StreamsGroupTopologyDescriptionUpdateResponse,
 )
 
+_MOST_FAILURES = 1_000
 _QUOTA_EXCEEDED = "The throttling quota has been exceeded."
 
 
@@ -60,7 +62,7 @@ def streams_group_heartbeat(
     host.confirm_by_append(request.group_id, reply.error_code)
     committed = host.committed(request.group_id)
     if effects.missing_topics:
-        problem = _create(services, context, effects.missing_topics)
+        problem = _create(services, context, effects.missing_topics, 2 * reply.heartbeat_interval_ms)
         committed = all_of(committed, services.metadata.committed())
         for status in reply.status or ():
             if problem and status.status_code == MISSING_INTERNAL_TOPICS:
@@ -94,8 +96,11 @@ def _problem(services: Services, context: RequestContext, topology: Topology) ->
     return None
 
 
-def _create(services: Services, context: RequestContext, topics: list[CreatableTopic]) -> str:
-    """Create internal topics if the client may create all; return the problem, empty if none."""
+def _create(services: Services, context: RequestContext, topics: list[CreatableTopic], told_ms: int) -> str:
+    """Create internal topics if the client may create all; return the problem, empty if none.
+
+    A failure is told for `told_ms`, and then the topic is tried again, as in Kafka.
+    """
     if not services.allows(context, AclOperation.CREATE, AclResourceType.CLUSTER, log=False):
         denied = [
             each.name
@@ -104,9 +109,18 @@ def _create(services: Services, context: RequestContext, topics: list[CreatableT
         ]
         if denied:
             return f"Unauthorized to CREATE on topics {', '.join(denied)}"
-    failures = [
-        f"{result.name} ({result.error_message or _QUOTA_EXCEEDED})"  # every other error has a message
-        for result in services.metadata.create_topics(topics, context)
-        if result.error_code != ErrorCode.NONE
-    ]
-    return f"Creation failed: {', '.join(failures)}" if failures else ""
+    failures, clock = services.groups.creation_failures, services.clock
+    for name in [name for name, (_, until) in failures.items() if until <= clock.now]:
+        del failures[name]
+
+    def refused(results: list[CreatableTopicResult]) -> None:
+        for result in results:
+            if result.error_code and len(failures) < _MOST_FAILURES:
+                # Every error but one has a message.
+                failures[result.name] = result.error_message or _QUOTA_EXCEEDED, clock.now + told_ms
+
+    wanted = [topic for topic in topics if topic.name not in failures]
+    if wanted:
+        refused(services.metadata.create_topics(wanted, context, refused))
+    told = [f"{topic.name} ({failures[topic.name][0]})" for topic in topics if topic.name in failures]
+    return f"Creation failed: {', '.join(told)}" if told else ""

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from pykafka_broker.broker.client_metrics import ACCEPTED_COMPRESSION_TYPES
 from pykafka_broker.broker.requests.context import RequestContext
-from pykafka_broker.broker.requests.router import handles
+from pykafka_broker.broker.requests.router import handles_in_steps
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting.future import Steps
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
 from pykafka_broker.protocol.messages.get_telemetry_subscriptions_response import GetTelemetrySubscriptionsResponse
@@ -20,15 +21,15 @@ from pykafka_broker.protocol.messages.push_telemetry_response import PushTelemet
 from pykafka_broker.protocol.runtime import ZERO_UUID
 
 
-@handles(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS)
+@handles_in_steps(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS)
 def get_telemetry_subscriptions(
     services: Services, context: RequestContext, request: GetTelemetrySubscriptionsRequest
-) -> GetTelemetrySubscriptionsResponse:
+) -> Steps[GetTelemetrySubscriptionsResponse]:
     instance_id = request.client_instance_id
     if instance_id == ZERO_UUID:
         instance_id = services.node.new_uuid()
     manager = services.client_metrics
-    instance = manager.subscribe(instance_id, context)
+    instance = yield from manager.subscribe(instance_id, context)
     return GetTelemetrySubscriptionsResponse(
         client_instance_id=instance_id,
         subscription_id=instance.subscription_id,
@@ -40,9 +41,11 @@ def get_telemetry_subscriptions(
     )
 
 
-@handles(ApiKey.PUSH_TELEMETRY)
-def push_telemetry(services: Services, context: RequestContext, request: PushTelemetryRequest) -> PushTelemetryResponse:
-    services.client_metrics.push(
+@handles_in_steps(ApiKey.PUSH_TELEMETRY)
+def push_telemetry(
+    services: Services, context: RequestContext, request: PushTelemetryRequest
+) -> Steps[PushTelemetryResponse]:
+    yield from services.client_metrics.push(
         request.client_instance_id,
         context,
         request.subscription_id,

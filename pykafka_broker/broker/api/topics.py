@@ -85,7 +85,7 @@ def describe_topic_partitions(
             ]
         )
     limit = max(1, min(request.response_partition_limit, services.config.max_request_partition_size_limit))
-    page = _Page(services.image, limit)
+    page = _Page(services.image, services.reachable(context), limit)
     refused: list[str] = []
     for name in sorted(name for name in asked or services.image.topics if name >= first):
         if services.allows(context, AclOperation.DESCRIBE, AclResourceType.TOPIC, name, log=bool(asked)):
@@ -105,8 +105,9 @@ def describe_topic_partitions(
 class _Page:
     """The topics of an answer to DescribeTopicPartitions, and the room left for partitions."""
 
-    def __init__(self, image: MetadataImage, limit: int) -> None:
+    def __init__(self, image: MetadataImage, reachable: set[int], limit: int) -> None:
         self.image = image
+        self._reachable = reachable
         self.left = limit
         self.topics: list[DescribeTopicPartitionsResponseTopic] = []
         self.next: Cursor | None = None
@@ -128,21 +129,22 @@ class _Page:
         wanted = sorted(partition for partition in topic.partitions if partition >= first)
         shown = wanted[: self.left]
         self.left -= len(shown)
-        partitions = [_partition(self.image, topic.partitions[partition]) for partition in shown]
+        partitions = [self._partition(topic.partitions[partition]) for partition in shown]
         self.topics.append(DescribeTopicPartitionsResponseTopic(0, name, topic.id, internal, partitions))
         if len(shown) < len(wanted):
             self.next = Cursor(name, wanted[len(shown)])
 
-
-def _partition(image: MetadataImage, partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
-    return DescribeTopicPartitionsResponsePartition(
-        ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else 0,
-        partition.partition,
-        partition.leader,
-        partition.leader_epoch,
-        list(partition.replicas),
-        list(partition.isr),
-        list(partition.elr),
-        list(partition.last_known_elr),
-        [replica for replica in partition.replicas if image.is_offline(partition, replica)],
-    )
+    def _partition(self, partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
+        """Describe a partition: without an error even if there is no leader, as Kafka does."""
+        image, reachable = self.image, self._reachable
+        return DescribeTopicPartitionsResponsePartition(
+            ErrorCode.NONE,
+            partition.partition,
+            partition.leader if partition.leader in reachable else NO_LEADER,
+            partition.leader_epoch,
+            list(partition.replicas),
+            list(partition.isr),
+            list(partition.elr),
+            list(partition.last_known_elr),
+            [each for each in partition.replicas if each not in reachable or image.is_offline(partition, each)],
+        )

@@ -27,7 +27,7 @@ from pykafka_broker.broker.coordinators.shards import CommitsOfSlices
 from pykafka_broker.broker.coordinators.transaction_markers import write_marker
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply, Portions
-from pykafka_broker.broker.requests.router import handles
+from pykafka_broker.broker.requests.router import handles, handles_in_steps
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Future, Steps, when_committed
 from pykafka_broker.cluster.topic_names import check_topic_name
@@ -68,16 +68,12 @@ _MOST_OF_A_TOPIC = 50_000  # partitions and producers; of more the topic is in t
 _LIKE_ITEMS = 40  # a marker takes as long as so many items of `Pace`
 
 
-@handles(ApiKey.WRITE_TXN_MARKERS)
+@handles_in_steps(ApiKey.WRITE_TXN_MARKERS, outlives_client=True)
 def write_txn_markers(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
-) -> Answer[WriteTxnMarkersResponse]:
+) -> Steps[Answer[WriteTxnMarkersResponse]]:
     if not services.allows(context, AclOperation.ALTER, AclResourceType.CLUSTER, log=False):
         services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
-    return services.slices.reply(_written(services, request), outlives_client=True)
-
-
-def _written(services: Services, request: WriteTxnMarkersRequest) -> Steps[Answer[WriteTxnMarkersResponse]]:
     commits: list[Future[None]] = []
     results: dict[int, dict[PartitionKey, ErrorCode]] = {}
     pace = Pace()
@@ -140,14 +136,8 @@ def _senseless(markers: Markers) -> ErrorCode | None:
     return ErrorCode.UNKNOWN_SERVER_ERROR if markers.producer_epoch < 0 else None
 
 
-@handles(ApiKey.DESCRIBE_TRANSACTIONS)
+@handles_in_steps(ApiKey.DESCRIBE_TRANSACTIONS)
 def describe_transactions(
-    services: Services, context: RequestContext, request: DescribeTransactionsRequest
-) -> Answer[DescribeTransactionsResponse | EncodedReply]:
-    return services.slices.reply(_states(services, context, request))
-
-
-def _states(
     services: Services, context: RequestContext, request: DescribeTransactionsRequest
 ) -> Steps[Answer[DescribeTransactionsResponse | EncodedReply]]:
     states = Portions(DescribeTransactionsResponse, "transaction_states", context.api_version)
@@ -216,14 +206,8 @@ def _matcher(pattern: str | None) -> Callable[[str], bool] | None:
     return compile_regex(pattern).matches
 
 
-@handles(ApiKey.DESCRIBE_PRODUCERS)
+@handles_in_steps(ApiKey.DESCRIBE_PRODUCERS)
 def describe_producers(
-    services: Services, context: RequestContext, request: DescribeProducersRequest
-) -> Answer[DescribeProducersResponse | EncodedReply]:
-    return services.slices.reply(_topics(services, context, request))
-
-
-def _topics(
     services: Services, context: RequestContext, request: DescribeProducersRequest
 ) -> Steps[DescribeProducersResponse | EncodedReply]:
     topics, pace = Portions(DescribeProducersResponse, "topics", context.api_version), Pace()

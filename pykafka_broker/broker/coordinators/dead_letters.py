@@ -111,12 +111,11 @@ class DeadLetterProducer(RequestBatcher[_Batch]):
                     error = ApiError(ErrorCode(one.error_code), one.error_message) if one.error_code else None
                     refused[topic.name, one.index] = error
         for batch in wanted:
-            if not batch.done:
-                error = refused.get(batch.partition, ApiError(ErrorCode.NETWORK_EXCEPTION))
-                if error is None:
-                    batch.complete(None)
-                else:
-                    batch.fail(error)
+            error = refused.get(batch.partition, ApiError(ErrorCode.NETWORK_EXCEPTION))
+            if error is None:
+                batch.complete(None)
+            else:
+                batch.fail(error)
 
 
 class DeadLetterWriter:

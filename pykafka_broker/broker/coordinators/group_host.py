@@ -83,6 +83,8 @@ class GroupHost:
         self._node = node
         self._at_end_of_turn = at_end_of_turn
         self._unwritten: list[UnwrittenCommit] = []  # of this turn
+        # Why internal topics of streams groups could not be created, by topic, and until when (ms) that is told.
+        self.creation_failures: dict[str, tuple[str, int]] = {}
         self._coordinator = GroupCoordinator(
             node.config,
             node.image,

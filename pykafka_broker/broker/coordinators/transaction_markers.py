@@ -163,20 +163,6 @@ _FENCED = frozenset(
 class PendingCompletion:
     """A transaction whose outcome is decided and whose end is not recorded yet."""
 
-    __slots__ = (
-        "busy",
-        "coordinator",
-        "done",
-        "given_up",
-        "index",
-        "logged_refusals",
-        "markers",
-        "refused",
-        "requests",
-        "writing",
-        "written",
-    )
-
     def __init__(self, index: int, coordinator: TransactionCoordinator, markers: Markers) -> None:
         self.index = index  # the partition of the coordinator's log
         self.coordinator = coordinator

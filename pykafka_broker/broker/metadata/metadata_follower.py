@@ -20,7 +20,7 @@ from functools import partial
 from struct import Struct
 from typing import Any, NamedTuple
 
-from pykafka_broker.broker.metadata.metadata_source import Decide, MetadataSource, Q, Quorum
+from pykafka_broker.broker.metadata.metadata_source import Decide, MetadataSource, OnRefused, Q, Quorum
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.waiting.future import DONE, Answer, Future, R, caught
 from pykafka_broker.clock import Clock, earliest_deadline
@@ -54,7 +54,6 @@ _CREATION_MS = 30_000
 _RETRY_MS = 50  # of a request whose controller was not there
 _FORWARDED_MS = 30_000  # for a client's request without a timeout of its own
 _PRINCIPAL_VERSION = Struct(">h")
-_NOT_LOGGED = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 _SHARED = {ApiKey.BROKER_REGISTRATION: ApiKey.BROKER_HEARTBEAT}
 
 
@@ -289,7 +288,7 @@ class MetadataFollower(MetadataSource):
         return (lowest, highest) if served is None else (max(lowest, served[0]), min(highest, served[1]))
 
     def create_topics(
-        self, topics: list[CreatableTopic], context: RequestContext | None = None
+        self, topics: list[CreatableTopic], context: RequestContext | None = None, on_refused: OnRefused | None = None
     ) -> list[CreatableTopicResult]:
         """Ask the controller for topics, in the name of the client, and return results without errors at once.
 
@@ -301,7 +300,9 @@ class MetadataFollower(MetadataSource):
 
         def created(reply: Message | LinkError) -> None:
             self._being_created.difference_update(names)
-            _log_failures(reply)
+            refused = _refused(reply)
+            if on_refused is not None:
+                on_refused(refused)
 
         if wanted:
             request = CreateTopicsRequest(wanted, _CREATION_MS)
@@ -335,15 +336,18 @@ class MetadataFollower(MetadataSource):
                 machine.on_deadline(now)
 
 
-def _log_failures(reply: Message | LinkError) -> None:
+def _refused(reply: Message | LinkError) -> list[CreatableTopicResult]:
+    """Return the topics that the controller has refused to create, and log them, unless it is for a quota."""
     if isinstance(reply, LinkError):
         logger.warning("a topic was not created: %s", reply)
-        return
+        return []
     assert isinstance(reply, CreateTopicsResponse)
-    for topic in reply.topics:
-        if topic.error_code not in _NOT_LOGGED:
+    refused = [topic for topic in reply.topics if topic.error_code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS)]
+    for topic in refused:
+        if topic.error_code != ErrorCode.THROTTLING_QUOTA_EXCEEDED:
             reason = topic.error_message or ErrorCode(topic.error_code).name
             logger.warning("topic %s was not created: %s", topic.name, reason)
+    return refused
 
 
 # -- requests of clients, forwarded

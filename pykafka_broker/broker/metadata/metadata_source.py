@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.waiting.future import DONE, Answer, Future, R, when_committed
@@ -61,6 +61,7 @@ logger = logging.getLogger(__name__)
 _BLOCK_TIMEOUT_MS = 30_000
 _LOW_PART = 0.1  # of a block of producer ids: the next block is asked for
 Deliver = Callable[[MetadataDelta], None]
+OnRefused: TypeAlias = "Callable[[list[CreatableTopicResult]], None]"
 Q = TypeVar("Q")  # a request
 Decide = Callable[[Controller, RequestContext, Q], Decision[R]]
 
@@ -189,11 +190,13 @@ class MetadataSource(ABC):
 
     @abstractmethod
     def create_topics(
-        self, topics: list[CreatableTopic], context: RequestContext | None = None
+        self, topics: list[CreatableTopic], context: RequestContext | None = None, on_refused: OnRefused | None = None
     ) -> list[CreatableTopicResult]:
         """Create topics; the image has the topics afterwards, or soon, or a result says why not.
 
-        context: of the client's request that needs the topics, whose quota counts; None for the broker itself.
+        Args:
+            context: of the client's request that needs the topics, whose quota counts; None for the broker itself.
+            on_refused: called with the refusals of a controller on another node, once they come.
         """
 
     @abstractmethod
@@ -329,7 +332,7 @@ class MetadataLeader(MetadataSource):
             self._deliver_all()
 
     def create_topics(
-        self, topics: list[CreatableTopic], context: RequestContext | None = None
+        self, topics: list[CreatableTopic], context: RequestContext | None = None, on_refused: OnRefused | None = None
     ) -> list[CreatableTopicResult]:
         from pykafka_broker.cluster.topics import create_topics
         from pykafka_broker.protocol.messages.create_topics_request import CreateTopicsRequest

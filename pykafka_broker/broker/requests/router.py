@@ -11,7 +11,8 @@ A handler module below `broker/api/` declares itself:
     def list_offsets(services: Services, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
 
 It returns the response, a `Future` of it (a `Parked` where something is polled), or None where the protocol has no
-answer (Produce with acks=0). The handler of a forwarded route decides for the controller instead:
+answer (Produce with acks=0). A handler that takes long is a generator (`handles_in_steps`). The handler of a forwarded
+route decides for the controller instead:
 
     @handles(ApiKey.CREATE_TOPICS)
     def create_topics(controller: Controller, context: RequestContext, request: CreateTopicsRequest) -> Decision[...]:
@@ -87,6 +88,22 @@ def handles(api_key: ApiKey, table: Table = CLIENTS) -> Callable[[Handler], Hand
     def register(handler: Handler) -> Handler:
         table.handlers[api_key] = handler
         return handler
+
+    return register
+
+
+def handles_in_steps(api_key: ApiKey, *, outlives_client: bool = False) -> Callable[[Handler], Handler]:
+    """Declare the handler of an API whose answer takes long: a generator, whose return value is the response.
+
+    outlives_client: the work is done to its end even if the client has gone.
+    """
+
+    def register(handler: Handler) -> Handler:
+        @wraps(handler)
+        def begin(services: Services, context: RequestContext, request: Any) -> Any:
+            return services.slices.reply(handler(services, context, request), outlives_client=outlives_client)
+
+        return handles(api_key)(begin)
 
     return register
 

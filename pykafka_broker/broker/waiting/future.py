@@ -14,9 +14,10 @@ that moved the key is answered before the requests that waited for it.
 Long work is a generator, and each step up to a `yield` takes about a millisecond. Works take turns, a few slices in
 each turn of the loop, and all sockets are served in between. A result or an exception of a work belongs to its request
 alone, so `except Exception` stands here too; exceptions of work without a request (`unasked`) are logged. Work whose
-client has gone is ended where it is. A handler whose answer takes long returns `services.slices.reply(steps)`; the
-response is what the generator returns in the end. Work that yields a `Future` goes on with the result when the future
-is done, or has the error raised in it. A handler serves the partitions of a request in `shares`.
+client has gone is ended where it is. A handler whose answer takes long returns `services.slices.reply(steps)`, or is a
+generator itself (`handles_in_steps`); the response is what the generator returns in the end. Work that yields a
+`Future` goes on with the result when the future is done, or has the error raised in it. A handler serves the partitions
+of a request in `shares`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
@@ -49,11 +51,15 @@ class Lost(ApiError):
     """An answer that is not given, since its records will not be committed."""
 
 
+class Cancelled(ApiError):
+    """The error of a cancelled future, for those that ask afterwards (Kafka: CancellationException)."""
+
+
 class Future(Generic[R]):
     """A result or an error that comes later (Kafka: CompletableFuture).
 
     on_cancel: called once if the future is cancelled. A future without `on_cancel` goes on when its last waiter leaves.
-    error: the reason for the absence of a result, once the future is done.
+    error: the reason for the absence of a result, once the future is done; `Cancelled` after a cancellation.
     """
 
     __slots__ = ("_callbacks", "_result", "done", "error", "on_cancel")
@@ -107,7 +113,7 @@ class Future(Generic[R]):
                 logger.exception("a defect while going on after a wait")
 
     def add_done_callback(self, callback: Callable[[Future[R]], None]) -> None:
-        """Call `callback` with the future when done, at once if done already; never after a cancellation."""
+        """Call `callback` with the future when done, at once if done already; a later cancellation calls nothing."""
         if self.done:
             callback(self)
         else:
@@ -121,10 +127,10 @@ class Future(Generic[R]):
             self.cancel()
 
     def cancel(self) -> None:
-        """End without an outcome: no callback is called."""
+        """End without a result: no callback is called."""
         if self.done:
             return
-        self.done = True
+        self.done, self.error = True, Cancelled(ErrorCode.REQUEST_TIMED_OUT)  # what was asked for may be done still
         self._callbacks = []
         on_cancel, self.on_cancel = self.on_cancel, None
         if on_cancel is not None:
@@ -276,9 +282,8 @@ class Parked(Future[Any]):
         poll: Callable[[int], Any | None] | None = None,
         expire: Callable[[int], Any] | None = None,
         yields: bool = False,
-        on_cancel: Callable[[], None] | None = None,
     ) -> None:
-        super().__init__(on_cancel)
+        super().__init__()
         self.deadline = deadline
         self.keys = tuple(keys)
         self.poll = poll

@@ -54,6 +54,7 @@ from pykafka_broker.protocol.messages.offset_for_leader_epoch_request import (
 )
 from pykafka_broker.protocol.stored.broker_registration_change_record import BrokerRegistrationChangeRecord
 from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
+from pykafka_broker.protocol.stored.unregister_broker_record import UnregisterBrokerRecord
 from tests.broker.neighbourhood import Neighbourhood
 from tests.broker.test_authorization import Denies
 
@@ -132,6 +133,56 @@ def test_a_leader_without_the_clients_listener_is_no_use_to_it(
     assert [each.node_id for each in answer.brokers] == [1, 3]
     partitions = answer.topics[0].partitions
     assert [(one.error_code, one.leader_id) for one in partitions] == [(0, 1), (code, -1), (0, 3)]
+
+
+Shown = tuple[int, int, list[int], list[int], list[int]]  # error, leader, replicas, those in sync, those offline
+UNKNOWN_NODE, NOT_THERE = int(ErrorCode.LEADER_NOT_AVAILABLE), int(ErrorCode.REPLICA_NOT_AVAILABLE)
+NOT_NAMED = int(ErrorCode.LISTENER_NOT_FOUND)
+AWAY: dict[str, list[Shown]] = {  # what Kafka 4.4.0 answers about a broker that is fenced, and one that is unregistered
+    "v0": [(NOT_THERE, 1, [1], [1], []), (UNKNOWN_NODE, -1, [], [], [])],
+    "v1": [(0, 1, [1, 2], [1], []), (UNKNOWN_NODE, -1, [2], [], [])],
+    "v12": [(0, 1, [1, 2], [1], [2]), (UNKNOWN_NODE, -1, [2], [], [2])],
+    "described": [(0, 1, [1, 2], [1], [2]), (0, -1, [2], [], [2])],
+}
+ELSEWHERE: dict[str, list[Shown]] = {  # and about one without the client's listener
+    "v0": [(NOT_THERE, 1, [1], [1], []), (UNKNOWN_NODE, -1, [], [], [])],
+    "v1": [(0, 1, [1, 2], [1, 2], []), (UNKNOWN_NODE, -1, [2], [2], [])],
+    "v5": [(0, 1, [1, 2], [1, 2], [2]), (UNKNOWN_NODE, -1, [2], [2], [2])],
+    "v12": [(0, 1, [1, 2], [1, 2], [2]), (NOT_NAMED, -1, [2], [2], [2])],
+    "described": [(0, 1, [1, 2], [1, 2], [2]), (0, -1, [2], [2], [2])],
+}
+
+
+def shown(nodes: Neighbourhood, how: str) -> list[Shown]:
+    if how == "described":
+        answer = nodes.call(1, DescribeTopicPartitionsRequest([DescribedTopic("t"), DescribedTopic("u")]), 0)
+    else:
+        answer = nodes.call(1, MetadataRequest([MetadataRequestTopic(name=name) for name in "tu"], True), int(how[1:]))
+    return [
+        (one.error_code, one.leader_id, one.replica_nodes, one.isr_nodes, one.offline_replicas)
+        for topic in answer.topics
+        for one in topic.partitions
+    ]
+
+
+@pytest.mark.parametrize("state", ["fenced", "unregistered", "elsewhere"])
+def test_replicas_out_of_reach_are_shown_as_by_kafka(tmp_path: Path, state: str) -> None:
+    nodes = Neighbourhood(tmp_path, brokers=2)
+    nodes.add("t", 1, replicas=(1, 2))
+    nodes.add("u", 2)
+    known = nodes[1].image.brokers[2]
+    if state == "elsewhere":
+        nodes.change("t", isr=[1, 2])
+        record: Any = RegisterBrokerRecord(2, incarnation_id=known.incarnation_id, broker_epoch=known.epoch)
+        record.end_points, record.fenced = [BrokerEndpoint("INSIDE", "127.0.0.1", 9102, 0)], False
+        nodes._commit[1]([ApiMessageAndVersion(record, 1)])
+    else:
+        nodes.change("u", leader=-1, isr=[])
+        fence(nodes, 2)
+    if state == "unregistered":
+        nodes._commit[1]([ApiMessageAndVersion(UnregisterBrokerRecord(2, known.epoch), 0)])
+    expected = ELSEWHERE if state == "elsewhere" else AWAY
+    assert {how: shown(nodes, how) for how in expected} == expected
 
 
 @pytest.mark.parametrize(

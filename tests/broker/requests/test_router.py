@@ -281,7 +281,8 @@ def test_nothing_more_is_done_for_a_connection_that_has_gone(answering: Any) -> 
 
 def test_a_wait_after_a_wait_ends_with_the_connection(answering: Any) -> None:
     earlier, polled, ended = Future[Any](), [], []
-    further = Parked(2000, keys=["k"], poll=lambda now: polled.append(now), on_cancel=lambda: ended.append("ended"))
+    further = Parked(2000, keys=["k"], poll=lambda now: polled.append(now))
+    further.on_cancel = lambda: ended.append("ended")
     router, pending = held(answering, earlier)
     purgatory = router._services.purgatory
     earlier.complete(further)

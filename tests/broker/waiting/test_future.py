@@ -11,6 +11,7 @@ import pytest
 
 from pykafka_broker.broker.waiting.future import (
     DONE,
+    Cancelled,
     Future,
     Lost,
     TooLate,
@@ -68,6 +69,24 @@ def test_a_cancelled_future_tells_nobody_and_ends_its_work_once() -> None:
     future.cancel()
     future.complete("late")
     assert (ended, heard) == (["ended"], [])
+
+
+def test_a_cancelled_future_is_no_success_for_those_that_ask_afterwards() -> None:
+    future, heard = Future[str](lambda: None), list[Exception | None]()
+    future.cancel()
+    assert (future.done, future.succeeded) == (True, False)
+    with pytest.raises(Cancelled):
+        future.result()
+    future.add_done_callback(lambda future: heard.append(future.error))
+    assert [type(error) for error in heard] == [Cancelled]
+    assert isinstance(future.then(str.upper).error, Cancelled)
+    both, other = all_of(future, pending := Future[None]()), all_of(future)
+    pending.complete(None)
+    assert isinstance(both.error, Cancelled)
+    assert isinstance(other.error, Cancelled)
+    answer = when_committed("answer", future.then(lambda _: None))
+    assert isinstance(answer, Future)
+    assert isinstance(answer.error, Lost)
 
 
 def test_the_last_waiter_to_leave_cancels_what_can_be_cancelled() -> None:
