@@ -120,12 +120,13 @@ async def poll(look: Callable[[], Awaitable[T]], unknown: str, timeout: float) -
     __tracebackhide__ = True
     check_timeout(timeout)
     loop = asyncio.get_running_loop()
-    deadline, state, problem = loop.time() + timeout, unknown, ""
+    deadline, problem = loop.time() + timeout, ""
+    state: NotReached | str = unknown
     while True:
         try:
             return await look()
         except NotReached as error:
-            state, problem = str(error) or state, ""
+            state, problem = error if any(error.args) else state, ""
         except (ControlError, BrokerError, OSError) as error:
             problem = problem_that_may_pass(error)
         if loop.time() > deadline:

@@ -180,7 +180,7 @@ class AsyncRemoteBroker(AsyncControlled):
     def __init__(self, control_url: str, token: str | None = None) -> None:
         self._control = AsyncControlClient(control_url, token)
         self._broker = RemoteBroker(control_url, token)
-        self._bootstrap_servers: str | None = None
+        self._addresses: dict[str, str] = {}
 
     @property
     def control(self) -> AsyncControlClient:
@@ -189,10 +189,18 @@ class AsyncRemoteBroker(AsyncControlled):
     @property
     def bootstrap_servers(self) -> str:
         """The addresses for a client's `bootstrap.servers`."""
-        if self._bootstrap_servers is None:
+        return self._address("bootstrap_servers")
+
+    @property
+    def schema_registry_url(self) -> str:
+        """The address of the schema registry, for a serializer's `schema.registry.url`. Raises BrokerError."""
+        return self._address("schema_registry_url")
+
+    def _address(self, name: str) -> str:
+        if name not in self._addresses:
             with self._broker:
-                self._bootstrap_servers = self._broker.bootstrap_servers
-        return self._bootstrap_servers
+                self._addresses[name] = getattr(self._broker, name)
+        return self._addresses[name]
 
     async def close(self) -> None:
         """Close the connections to the broker, which goes on running."""
