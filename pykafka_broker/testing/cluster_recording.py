@@ -20,11 +20,11 @@ from pykafka_broker import __version__
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.runtime import ZERO_UUID, uuid_text
+from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.testing.answers import RecordingState
 from pykafka_broker.testing.broker_recording import ProcessEvent, ProcessRecorder, ProcessRecording, events_of, in_time
 from pykafka_broker.testing.recorded_coordinators import OF_COORDINATORS, asked_coordinators
-from pykafka_broker.testing.recorded_messages import RecordedMessages
+from pykafka_broker.testing.recorded_messages import RecordedMessages, partitions_in
 from pykafka_broker.testing.recording import (
     BadRecording,
     Placement,
@@ -206,11 +206,6 @@ def served(event: Recorded, names: Mapping[str, str]) -> Iterator[tuple[TopicPar
     response = message.response
     if response is None or message.api_key not in (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS):
         return
-    topics: list[Any] = getattr(response, "responses", None) or getattr(response, "topics", [])
-    for topic in topics:
-        topic_id: bytes = getattr(topic, "topic_id", ZERO_UUID)
-        name: str = getattr(topic, "name", "") or getattr(topic, "topic", "") or names.get(uuid_text(topic_id), "")
-        partitions: list[Any] = getattr(topic, "partition_responses", None) or getattr(topic, "partitions", [])
-        for each in partitions:
-            index = getattr(each, "partition_index", getattr(each, "index", 0))
-            yield TopicPartition(name, index), each.error_code not in _NOT_LED
+    topics = getattr(response, "responses", None) or getattr(response, "topics", [])
+    for partition, each in partitions_in(topics, lambda topic_id: names.get(uuid_text(topic_id), "")):
+        yield partition, each.error_code not in _NOT_LED
