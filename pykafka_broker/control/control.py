@@ -44,6 +44,7 @@ CLIENT_ID = "control"
 _ATTEMPTS = 50
 _PAUSE_S = 0.02
 _EXCHANGES_AT_ONCE = 100
+_OF_SESSIONS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
 
 
 class InProcessClient:
@@ -142,10 +143,17 @@ async def in_pauses(items: Iterable[R], at_once: int) -> AsyncIterator[R]:
 async def looked_at(exchanges: Iterable[Exchange], look: Callable[[Exchange], R]) -> AsyncIterator[R]:
     """Yield what `look` returns of each exchange, with other requests served in between.
 
-    A long exchange, which may take a second to decode, is looked at in a thread.
+    A long exchange, which may take a second to decode, is looked at in a thread; one of a session only decoded there,
+    since no other thread may look at the sessions.
     """
     async for each in in_pauses(exchanges, _EXCHANGES_AT_ONCE):
-        yield await asyncio.to_thread(look, each) if each.is_long else look(each)
+        if not each.is_long:
+            yield look(each)
+        elif each.api_key in _OF_SESSIONS:
+            await asyncio.to_thread(each.decode)
+            yield look(each)
+        else:
+            yield await asyncio.to_thread(look, each)
 
 
 class SchemaSubject(TypedDict):

@@ -195,8 +195,9 @@ class Exchange:
 
     @property
     def is_long(self) -> bool:
-        """Return whether request and answer take long to decode."""
-        return self.request_bytes + self.answer_bytes > _LONG_BYTES
+        """Return whether request and answer take long to decode. Records that are not kept do not."""
+        kept = sum(len(each) for each in self.answer or () if not isinstance(each, int))
+        return len(self.frame) + kept > _LONG_BYTES
 
     @property
     def is_decoded(self) -> bool:
