@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable,
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from functools import wraps
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 import h11
 
@@ -169,6 +169,21 @@ async def in_thread(
         raise
     finally:
         threads.shutdown(wait=False)
+
+
+def threaded(
+    method: Callable[Concatenate[Any, P], T], of: str
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Return the asynchronous form of a method, which is done in a thread.
+
+    of: the attribute of the form that has the object whose method it is.
+    """
+
+    @wraps(method)
+    async def awaited(form: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await in_thread(lambda: getattr(getattr(form, of), method.__name__)(*args, **kwargs))
+
+    return awaited
 
 
 class Entered(Generic[Context]):
