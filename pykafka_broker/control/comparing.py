@@ -10,17 +10,24 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, zip_longest
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pykafka_broker.control.api.records import Header, RecordAnswer
 from pykafka_broker.control.schema import Index, ValueLimits, meant
 from pykafka_broker.errors import counted
 
+if TYPE_CHECKING:
+    from pykafka_broker.control.control import Decode
+
+SHOWN = 20  # records in the text of a failure
 _MOST_LINES = 40
+_MOST_DECODED = 1_000  # keys and values
+_MOST_BYTES_DECODED = 64 << 10  # of one: a text shows its beginning
 _WIDTH = 200
 _BEFORE_DIFFERENCE = 60  # characters of a cut line in front of the first one that differs
 _CONTEXT = 2  # equal records in front of the first difference
@@ -190,6 +197,41 @@ def line_of(record: RecordAnswer, readable: Readable = NOTHING) -> str:
     """Return a record as a line of a listing."""
     key, value = (_shown(data, False, readable) for data in contents_of(record))
     return _cut(f"{record.partition}@{record.offset} key {key}, value {value}") + _mark(record)
+
+
+def listing(last: Sequence[RecordAnswer], count: int, readable: Readable = NOTHING) -> str:
+    """Return the last of `count` records, a line each."""
+    more = f"\n  ... {counted(count - len(last), 'record')} before these" if count > len(last) else ""
+    return more + "".join(f"\n  {line_of(each, readable)}" for each in last)
+
+
+async def readable_by(decode: Decode | None, records: Iterable[RecordAnswer | ExpectedRecord]) -> Readable:
+    """Return texts for the keys and values that a schema of the registry reads, by their bytes.
+
+    decode: the reader of values by their schemas, None without a registry.
+    """
+    texts: dict[bytes, str] = {}
+    if decode is None:
+        return texts
+    for record in records:
+        ids = {each.name: meant(each.value, each.value_base64, "value") for each in record.headers or ()}
+        for part, data in zip(("key", "value"), contents_of(record), strict=True):
+            header = ids.get(f"__{part}_schema_id")
+            if data is None or data in texts or not (header or data.startswith(b"\0")):
+                continue
+            if len(data) <= _MOST_BYTES_DECODED and len(texts) < _MOST_DECODED:
+                with suppress(ValueError):  # not of its schema: the bytes are shown
+                    if (found := await decode(data, header)) is not None:
+                        schema_id, kind, told = found
+                        texts[data] = f"{told} ({kind}, schema {schema_id})"
+    return texts
+
+
+def hint_of_bytes(expected: Iterable[ExpectedRecord], readable: Readable) -> str:
+    """Return a hint where JSON is expected of values that a schema reads."""
+    if readable and any(isinstance(each.value, dict | list) for each in expected):
+        return "\n(a dict is compared with values that are JSON, not with what a schema reads from bytes)"
+    return ""
 
 
 def contents_of(record: RecordAnswer | ExpectedRecord) -> list[bytes | None]:

@@ -23,7 +23,7 @@ from pykafka_broker.control.moving_time import MovableClock, MovingTime
 from pykafka_broker.control.observed_router import BrokerKnows, TrafficObserver
 from pykafka_broker.control.problems import Problem, problem_of
 from pykafka_broker.control.state import BrokerState, DataDirLease
-from pykafka_broker.control.traffic.exchange import bytes_of
+from pykafka_broker.control.traffic.exchange import Exchange, bytes_of
 from pykafka_broker.control.traffic.request_log import RequestCounts
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -43,7 +43,8 @@ Decode = Callable[[bytes, bytes | None], Awaitable[tuple[int, str, str] | None]]
 CLIENT_ID = "control"
 _ATTEMPTS = 50
 _PAUSE_S = 0.02
-_COUNTED_AT_ONCE = 100  # requests
+_EXCHANGES_AT_ONCE = 100
+_OF_SESSIONS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
 
 
 class InProcessClient:
@@ -88,7 +89,8 @@ class InProcessClient:
     async def ask(self, request: Message, version: int | None = None) -> Any:
         """Return the response to a request, by default in the highest version served.
 
-        Raises `Problem` 503 where a client's connection would end without an answer.
+        Raises `Problem` 503 where a client's connection would end without an answer, or where the broker was reset
+        before it had one.
         """
         spec = SPECS[request.API_KEY]
         if version is None:
@@ -98,7 +100,8 @@ class InProcessClient:
         answered: asyncio.Future[Pieces] = turns.loop.create_future()
 
         def serve() -> None:
-            self._router.serve(self._running.server.broker.services)  # a reset puts another broker there
+            broker = self._running.server.broker
+            self._router.serve(broker.services)  # a reset puts another broker there
             found = self._router.dispatch(self._context, frame)
             if not isinstance(found, PendingReply):
                 answered.set_result(found or [])
@@ -109,8 +112,10 @@ class InProcessClient:
                 if answered.done():
                     return
                 try:
+                    if pending.future.error is not None and self._running.server.broker is not broker:
+                        raise FrameError("the broker was reset, or its state restored, before it had one")
                     answered.set_result(pending.pieces())
-                except FrameError as error:
+                except Exception as error:  # a defect too is told to the caller, who would wait for ever
                     answered.set_exception(error)
 
             pending.future.add_done_callback(on_reply)
@@ -133,6 +138,22 @@ async def in_pauses(items: Iterable[R], at_once: int) -> AsyncIterator[R]:
         yield each
         if number % at_once == 0:
             await asyncio.sleep(0)
+
+
+async def looked_at(exchanges: Iterable[Exchange], look: Callable[[Exchange], R]) -> AsyncIterator[R]:
+    """Yield what `look` returns of each exchange, with other requests served in between.
+
+    A long exchange, which may take a second to decode, is looked at in a thread; one of a session only decoded there,
+    since no other thread may look at the sessions.
+    """
+    async for each in in_pauses(exchanges, _EXCHANGES_AT_ONCE):
+        if not each.is_long:
+            yield look(each)
+        elif each.api_key in _OF_SESSIONS:
+            await asyncio.to_thread(each.decode)
+            yield look(each)
+        else:
+            yield await asyncio.to_thread(look, each)
 
 
 class SchemaSubject(TypedDict):
@@ -164,6 +185,7 @@ class Control:
         self.state.always.append(self.turn_of_topic.clear)
         self.decode: Decode | None = None  # where there is a schema registry
         self.subjects: Callable[[], list[SchemaSubject]] | None = None  # where the registry is in this process
+        self.schema_registry_url: str | None = None  # of the same
         self.observing = TrafficObserver(running.server, BrokerKnows(running.server))
         self.state.clearing["faults"] = self.observing.faults.forget
         self.state.clearing["requests"] = self.observing.log.clear
@@ -187,9 +209,12 @@ class Control:
         """Return the sums of all requests. Clients are served while the log is counted for the first time."""
         counts = self.observing.counts
         while True:
-            if counts.catch_up(_COUNTED_AT_ONCE):
+            if counts.catch_up(_EXCHANGES_AT_ONCE):
                 return counts
-            await asyncio.sleep(0)
+            if counts.uncounted[0].is_long:
+                await asyncio.to_thread(counts.uncounted[0].decode)
+            else:
+                await asyncio.sleep(0)
 
     def in_turn(self, step: Callable[[], R]) -> R:
         """Run a step as a turn of the loop: at a new time, with waiting requests answered afterwards."""

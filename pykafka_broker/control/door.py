@@ -11,6 +11,7 @@ leads out of the folder.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import inspect
@@ -22,7 +23,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
-from pykafka_broker.control.control import Control, Decode
+from pykafka_broker.control.control import Control, Decode, in_pauses
 from pykafka_broker.control.http import (
     HttpAddress,
     HttpListener,
@@ -35,7 +36,7 @@ from pykafka_broker.control.moving_time import MovableClock
 from pykafka_broker.control.operations import JSON_LINES, Lines, Operation, Text, find
 from pykafka_broker.control.other_nodes import OtherNodes, is_nodes
 from pykafka_broker.control.problems import Problem, problem_of
-from pykafka_broker.control.schema import read_json, write
+from pykafka_broker.control.schema import LONG_TEXT, read_json, write
 from pykafka_broker.control.state import DataDirLease
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.jobs import Submit
@@ -108,6 +109,7 @@ _PAGE_BODY_BYTES = 64 << 10  # a page takes no body; a longer one is refused
 _JSON = "application/json"
 _PROBLEM = "application/problem+json"
 _PIECE_CHARACTERS = 64 << 10
+_ITEMS_AT_ONCE = 100  # of a list, written before others are served
 
 
 _CHANGES_NOTHING = ("/waits", "/assertions", "/recording", "/fork")
@@ -158,7 +160,11 @@ class ControlDoor:
             operation, path = find(method, target.path)
             if self._offered is not None and operation.name not in self._offered:
                 raise Problem(404, f"a proxy has no operation {operation.method} {operation.path}; a broker has it")
-            given = operation.arguments(path, _query(target.query), _body(operation, request))
+            query = _query(target.query)
+            if len(request.body) > LONG_TEXT:
+                given = await asyncio.to_thread(lambda: operation.arguments(path, query, _body(operation, request)))
+            else:
+                given = operation.arguments(path, query, _body(operation, request))
             self._record(operation, request)
             return await _response(await self._call(operation, given))
         except Problem as problem:
@@ -265,6 +271,9 @@ async def _response(answer: Any) -> Response:
         return Response(200, JSON_LINES, _with_rest(first, pieces))
     if isinstance(answer, Text):
         return Response(200, answer.content_type, answer.text.encode())
+    if isinstance(answer, list):
+        items = [_json(write(each)) async for each in in_pauses(answer, _ITEMS_AT_ONCE)]
+        return Response(200, _JSON, b"[" + b",".join(items) + b"]")
     return Response(200, _JSON, _json(write(answer)))
 
 

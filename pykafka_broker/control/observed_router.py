@@ -328,7 +328,7 @@ class ObservedRouter:
         exchange.answer = answer if answer is None else list(map(bytes_of, answer))
         if made is not None:
             exchange.answer = change(exchange, made)
-            exchange.__dict__.pop("response", None)
+            exchange.forget_response()
         if rule is None:
             rule = self._faults.on_answer(exchange, partial(self._bites, exchange))
             if rule is not None:

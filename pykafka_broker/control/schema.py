@@ -22,6 +22,7 @@ import re
 import types
 from collections.abc import Callable, Mapping
 from functools import cache
+from json import scanner
 from typing import (
     Annotated,
     Any,
@@ -77,8 +78,19 @@ def is_required(field: dataclasses.Field[Any]) -> bool:
 
 
 def read_json(text: str) -> Any:
-    """Return the value of a JSON text. Raises ValueError, also for NaN and Infinity, which JSON does not have."""
-    return json.loads(text, parse_constant=_no_json)
+    """Return the value of a JSON text. Raises ValueError, also for NaN and Infinity, which JSON does not have.
+
+    A long text is for a thread, and is read by the standard library's scanner in Python: the one in C would keep all
+    other threads from running until the text is read.
+    """
+    decoder: Any = json.JSONDecoder(parse_constant=_no_json)
+    if len(text) > LONG_TEXT:
+        in_python: Any = scanner
+        decoder.scan_once = in_python.py_make_scanner(decoder)
+    return decoder.decode(text)
+
+
+LONG_TEXT = 256 << 10  # characters, or bytes
 
 
 def _no_json(word: str) -> NoReturn:

@@ -634,6 +634,7 @@ class RegistryExtension(ProcessExtension):
         if isinstance(self._other, ControlOpening) and self._other.control is not None:
             self._other.control.decode = Decoder(OwnSchemas(door.registry)).decode
             self._other.control.subjects = partial(_subjects, door.registry)
+            self._other.control.schema_registry_url = door.listener.url
         self._announce(door.listener.url)
 
     def _write_address(self, topic: SchemasTopic, running: Running) -> None:

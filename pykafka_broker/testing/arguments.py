@@ -6,7 +6,6 @@ Rule: a mistake is told at once, in the words of the caller's argument, before a
 from __future__ import annotations
 
 import datetime
-import math
 import os
 from collections.abc import Collection, Iterable, Mapping
 
@@ -74,11 +73,14 @@ def check_count(name: str, count: int, least: int = 1) -> None:
         raise ValueError(f"{name} must be at least {least}, not {count}{vain}")
 
 
-def check_timeout(timeout: float) -> None:
-    """Check a timeout. Raises TypeError, or ValueError for a negative or endless one."""
-    check_type("timeout", timeout, (int, float), "a number of seconds")
-    if not 0 <= timeout < math.inf:
-        raise ValueError(f"timeout must be at least 0 seconds and have an end, not {timeout}")
+MOST_TIMEOUT_S = 3600
+
+
+def check_timeout(timeout: float, name: str = "timeout") -> None:
+    """Check a timeout. Raises TypeError, or ValueError for one below 0 or above an hour."""
+    check_type(name, timeout, (int, float), "a number of seconds")
+    if not 0 <= timeout <= MOST_TIMEOUT_S:
+        raise ValueError(f"{name} is in seconds, at least 0 and at most {MOST_TIMEOUT_S}, not {timeout}")
 
 
 def check_topic_config(config: object, hint: str = "") -> None:

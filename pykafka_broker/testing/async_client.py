@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable,
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from functools import wraps
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 import h11
 
@@ -120,12 +120,13 @@ async def poll(look: Callable[[], Awaitable[T]], unknown: str, timeout: float) -
     __tracebackhide__ = True
     check_timeout(timeout)
     loop = asyncio.get_running_loop()
-    deadline, state, problem = loop.time() + timeout, unknown, ""
+    deadline, problem = loop.time() + timeout, ""
+    state: NotReached | str = unknown
     while True:
         try:
             return await look()
         except NotReached as error:
-            state, problem = str(error) or state, ""
+            state, problem = error if any(error.args) else state, ""
         except (ControlError, BrokerError, OSError) as error:
             problem = problem_that_may_pass(error)
         if loop.time() > deadline:
@@ -168,6 +169,21 @@ async def in_thread(
         raise
     finally:
         threads.shutdown(wait=False)
+
+
+def threaded(
+    method: Callable[Concatenate[Any, P], T], of: str
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Return the asynchronous form of a method, which is done in a thread.
+
+    of: the attribute of the form that has the object whose method it is.
+    """
+
+    @wraps(method)
+    async def awaited(form: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await in_thread(lambda: getattr(getattr(form, of), method.__name__)(*args, **kwargs))
+
+    return awaited
 
 
 class Entered(Generic[Context]):

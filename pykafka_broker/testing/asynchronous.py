@@ -8,13 +8,11 @@ process behind.
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 from typing import Any, Self
 
 from pykafka_broker.testing.aio.controlled import AsyncControlled
-from pykafka_broker.testing.answers import RecordingState
-from pykafka_broker.testing.async_client import AsyncControlClient, entered, in_thread
+from pykafka_broker.testing.async_client import AsyncControlClient, entered, in_thread, threaded
 from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.data import made_as
 from pykafka_broker.testing.process import KafkaBroker
@@ -110,13 +108,8 @@ class AsyncKafkaBroker(AsyncControlled):
 
     # -- recordings, which outlive the process
 
-    async def start_recording(self) -> RecordingState:
-        """Record all requests and answers, as of `KafkaBroker.start_recording`."""
-        return await in_thread(self._broker.start_recording)
-
-    async def save_recording(self, path: str | os.PathLike[str]) -> RecordingState:
-        """Write the recording into a file for `pykafka-broker replay`, and stop recording."""
-        return await in_thread(lambda: self._broker.save_recording(path))
+    start_recording = threaded(KafkaBroker.start_recording, "_broker")
+    save_recording = threaded(KafkaBroker.save_recording, "_broker")
 
     # -- life
 
@@ -131,13 +124,9 @@ class AsyncKafkaBroker(AsyncControlled):
             await in_thread(broker.start, stop=broker.give_up, undo=broker.kill)
         return self
 
-    async def stop(self, timeout: float = 30) -> None:
-        """End the broker as SIGTERM does: everything is flushed and marked as cleanly shut down."""
-        await in_thread(lambda: self._broker.stop(timeout))
-
-    async def kill(self) -> None:
-        """End the broker as kill -9 does."""
-        await in_thread(self._broker.kill)
+    stop = threaded(KafkaBroker.stop, "_broker")
+    kill = threaded(KafkaBroker.kill, "_broker")
+    close = threaded(KafkaBroker.close, "_broker")
 
     async def restart(self) -> None:
         """Stop and start the broker on the same port and data."""
@@ -151,10 +140,6 @@ class AsyncKafkaBroker(AsyncControlled):
         fork.
         """
         return AsyncKafkaBroker.of(await in_thread(self._broker.fork))
-
-    async def close(self) -> None:
-        """Stop the broker and remove temporary files."""
-        await in_thread(self._broker.close)
 
     async def __aenter__(self) -> Self:
         __tracebackhide__ = True
@@ -180,7 +165,7 @@ class AsyncRemoteBroker(AsyncControlled):
     def __init__(self, control_url: str, token: str | None = None) -> None:
         self._control = AsyncControlClient(control_url, token)
         self._broker = RemoteBroker(control_url, token)
-        self._bootstrap_servers: str | None = None
+        self._addresses: dict[str, str] = {}
 
     @property
     def control(self) -> AsyncControlClient:
@@ -189,10 +174,18 @@ class AsyncRemoteBroker(AsyncControlled):
     @property
     def bootstrap_servers(self) -> str:
         """The addresses for a client's `bootstrap.servers`."""
-        if self._bootstrap_servers is None:
+        return self._address("bootstrap_servers")
+
+    @property
+    def schema_registry_url(self) -> str:
+        """The address of the schema registry, for a serializer's `schema.registry.url`. Raises BrokerError."""
+        return self._address("schema_registry_url")
+
+    def _address(self, name: str) -> str:
+        if name not in self._addresses:
             with self._broker:
-                self._bootstrap_servers = self._broker.bootstrap_servers
-        return self._bootstrap_servers
+                self._addresses[name] = getattr(self._broker, name)
+        return self._addresses[name]
 
     async def close(self) -> None:
         """Close the connections to the broker, which goes on running."""

@@ -6,12 +6,10 @@ Rule: as in `asynchronous`: processes and settings are those of a `KafkaCluster`
 
 from __future__ import annotations
 
-import os
 from typing import Any, Self
 
 from pykafka_broker.testing.aio.cluster_data import AsyncClusterData
-from pykafka_broker.testing.answers import RecordingState, Snapshot
-from pykafka_broker.testing.async_client import entered, in_thread
+from pykafka_broker.testing.async_client import entered, in_thread, threaded
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 from pykafka_broker.testing.cluster import KafkaCluster
 from pykafka_broker.testing.data import made_as
@@ -73,33 +71,14 @@ class AsyncKafkaCluster(AsyncClusterData):
         """Let one trouble come to a broker, as of `KafkaCluster.befall`."""
         return self._cluster.befall(*args, **kwargs)
 
-    async def calm(self) -> None:
-        """End all trouble, start all nodes, and wait until all replicas are in sync."""
-        await in_thread(self._cluster.calm)
-
-    async def start_recording(self) -> RecordingState:
-        """Record all requests of clients and all answers, as of `KafkaCluster.start_recording`."""
-        return await in_thread(self._cluster.start_recording)
-
-    async def save_recording(self, path: str | os.PathLike[str]) -> RecordingState:
-        """Write the recording into a file for `pykafka-broker replay`, and stop recording."""
-        return await in_thread(lambda: self._cluster.save_recording(path))
-
-    async def snapshot(self, name: str) -> Snapshot:
-        """Keep the whole state of all nodes at one moment under a name. Returns name and size_bytes."""
-        return await in_thread(lambda: self._cluster.snapshot(name))
-
-    async def restore(self, name: str) -> None:
-        """Go back to the state of a snapshot."""
-        await in_thread(lambda: self._cluster.restore(name))
-
-    async def snapshots(self) -> list[Snapshot]:
-        """Return name and size_bytes of each snapshot."""
-        return await in_thread(self._cluster.snapshots)
-
-    async def delete_snapshot(self, name: str) -> None:
-        """Forget a snapshot."""
-        await in_thread(lambda: self._cluster.delete_snapshot(name))
+    calm = threaded(KafkaCluster.calm, "_cluster")
+    start_recording = threaded(KafkaCluster.start_recording, "_cluster")
+    save_recording = threaded(KafkaCluster.save_recording, "_cluster")
+    snapshot = threaded(KafkaCluster.snapshot, "_cluster")
+    restore = threaded(KafkaCluster.restore, "_cluster")
+    snapshots = threaded(KafkaCluster.snapshots, "_cluster")
+    delete_snapshot = threaded(KafkaCluster.delete_snapshot, "_cluster")
+    close = threaded(KafkaCluster.close, "_cluster")
 
     @entered
     async def fork(self) -> AsyncKafkaCluster:
@@ -107,10 +86,6 @@ class AsyncKafkaCluster(AsyncClusterData):
         fork.
         """
         return AsyncKafkaCluster.of(await in_thread(self._cluster.fork))
-
-    async def close(self) -> None:
-        """Stop all nodes, the controller last, and remove temporary files."""
-        await in_thread(self._cluster.close)
 
     async def __aenter__(self) -> Self:
         __tracebackhide__ = True

@@ -50,38 +50,43 @@ class ProcessEvent(NamedTuple):
         return Recorded(at, at, 0, b"", None, (PROCESS, f"/{self.how}", ""), node=self.node)
 
 
-def ended_recording(broker: KafkaBroker, is_ending: bool) -> str:
-    """End the recording of a process, and return it. is_ending: the process ends next, and serves clients no more."""
-    text: str = broker.control.call("GET", "/recording", query={"is_ending": True} if is_ending else None)
-    broker.control.call("DELETE", "/recording")
-    return text
+class ProcessRecorder:
+    """The recordings of a broker's processes, one after the other, with their ends and starts.
 
+    parts, processes: what comes is appended there; the nodes of a cluster have the same lists.
+    """
 
-class BrokerRecorder:
-    """A recording of a broker that goes on. Its process must have begun to record."""
-
-    def __init__(self, broker: KafkaBroker) -> None:
-        self._broker = broker
-        self._parts: list[str] = []
-        self._processes: list[ProcessEvent] = []
+    def __init__(self, broker: KafkaBroker, node: int, parts: list[str], processes: list[ProcessEvent]) -> None:
+        self._broker, self._node = broker, node
+        self._parts, self._processes = parts, processes
 
     def ending(self, how: str) -> None:
         """Keep the part of a process that is about to end, and serves no client any more."""
-        self._keep_part(is_ending=True)
-        self._processes.append(ProcessEvent(perf_counter_ns(), 0, how))
+        self.keep_part(is_ending=True)
+        self._processes.append(ProcessEvent(perf_counter_ns(), self._node, how))
 
     def started(self) -> None:
         """Note the new process."""
-        self._processes.append(ProcessEvent(perf_counter_ns(), 0, "start"))
+        self._processes.append(ProcessEvent(perf_counter_ns(), self._node, "start"))
 
-    def _keep_part(self, *, is_ending: bool) -> None:
+    def keep_part(self, *, is_ending: bool = False) -> None:
+        """End the recording of the process, and keep it."""
+        control, query = self._broker.control, {"is_ending": True} if is_ending else None
         with suppress(ControlError, BrokerError, OSError):
-            self._parts.append(ended_recording(self._broker, is_ending))
+            self._parts.append(control.call("GET", "/recording", query=query))
+            control.call("DELETE", "/recording")
+
+
+class BrokerRecorder(ProcessRecorder):
+    """A recording of a broker that goes on. Its process must have begun to record."""
+
+    def __init__(self, broker: KafkaBroker) -> None:
+        super().__init__(broker, 0, [], [])
 
     def save(self, path: str | os.PathLike[str]) -> RecordingState:
         """End the recording, and write it into a file. Raises ControlError where nothing is left of it."""
         if self._broker.running:
-            self._keep_part(is_ending=False)
+            self.keep_part()
         if not self._parts:
             raise ControlError(404, "nothing is recorded: the broker has ended by itself, or start_recording failed")
         parts = [ProcessRecording(text) for text in self._parts]

@@ -37,13 +37,14 @@ from pykafka_broker.testing.arguments import (
     check_directory,
     check_known,
     check_release,
+    check_timeout,
     check_type,
     config_texts,
 )
 from pykafka_broker.testing.cluster_data import ClusterData
 from pykafka_broker.testing.cluster_nodes import SESSION, SESSION_MS, FaultHandles
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
-from pykafka_broker.testing.data import BrokerError, all_at_once
+from pykafka_broker.testing.data import BrokerError, WaitTimeout, all_at_once
 from pykafka_broker.testing.process import KafkaBroker, security_of
 from pykafka_broker.testing.trouble import DEFAULT_MEAN_MS, Blow, ClusterTrouble, drawn, only
 
@@ -222,6 +223,7 @@ class KafkaCluster(ClusterData):
         if self._directory is not None:
             self._check_directory(self._directory)
         self.cluster_id = (self._directory and cluster_id_in(self._directory)) or new_cluster_id()
+        check_timeout(start_timeout_s, "start_timeout_s")
         self._options: dict[str, Any] = {
             "host": host,
             "log_level": log_level,
@@ -440,12 +442,24 @@ class KafkaCluster(ClusterData):
             for_ms: until it is over.
             at: the request that waits until the trouble has come, as arguments of `faults.add`:
                 `at={"api": "OffsetCommit", "group": "billing", "nth": 4}` is after the third commit of that group.
+
+        A trouble that can't come when it is due (there is no such topic, or the broker is not in sync) comes as soon as
+        it can; with `at` it does not come. One that never could is an error of `calm`, and of the cluster's end.
         """
-        return self._keep(only(self, [Blow(kind, broker, after_ms, for_ms, topic, partition, group, at)]))
+        blow = Blow(kind, broker, after_ms, for_ms, topic, partition, group, at)
+        return self._keep(only(self, [blow], insists=True))
 
     def calm(self) -> None:
-        """End all trouble, start all nodes, and wait until all replicas are in sync."""
-        self._end_troubles()
+        """End all trouble, start all nodes, and wait until all replicas are in sync.
+
+        Raises:
+            WaitTimeout: a trouble of `befall` could not come when it was due.
+        """
+        with ExitStack() as steps:
+            steps.callback(self._mend)
+            self._end_troubles()
+
+    def _mend(self) -> None:
         all_at_once([node for node in self._nodes.values() if not node.running], KafkaBroker.start)
         for node in self.brokers:
             node.unpause()
@@ -461,8 +475,10 @@ class KafkaCluster(ClusterData):
         return trouble
 
     def _end_troubles(self) -> None:
-        while self._troubles:
-            self._troubles.pop().end()
+        with ExitStack() as steps:
+            for trouble in self._troubles:
+                steps.callback(trouble.end)
+            self._troubles.clear()
 
     # -- recordings
 
@@ -644,7 +660,12 @@ class KafkaCluster(ClusterData):
         if error is not None:
             for node_id, node in self._nodes.items():
                 error.add_note(f"log of node {node_id}:\n{node.log}")
-        self.close()
+        try:
+            self.close()
+        except WaitTimeout as never:
+            if error is None:
+                raise
+            error.add_note(str(never))
 
     @property
     def nodes(self) -> dict[int, KafkaBroker]:

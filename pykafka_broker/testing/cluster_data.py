@@ -11,6 +11,8 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pykafka_broker.client.partitioner import partition_of
@@ -23,6 +25,7 @@ from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import names_to_keep
 from pykafka_broker.testing.data import (
     AT_ONCE,
+    BrokerError,
     NotReached,
     RecordsDiffer,
     Step,
@@ -34,25 +37,34 @@ from pykafka_broker.testing.record import NewRecord, Record, RecordLike, said, t
 
 if TYPE_CHECKING:
     from pykafka_broker.control.api.records import RecordAnswer
-    from pykafka_broker.control.comparing import ExpectedRecord
+    from pykafka_broker.control.comparing import ExpectedRecord, Readable
     from pykafka_broker.testing.process import KafkaBroker
 
 
 # -- differences
 
 
-def difference(found: Sequence[Record], expected: Iterable[Any]) -> str:
-    """Return the difference between found and expected records; empty if equal."""
+def difference(found: Sequence[Record], expected: Iterable[Any], registry: str = "") -> str:
+    """Return the difference between found and expected records; empty if equal.
+
+    registry: the URL of the schema registry whose schemas the text shows values by.
+    """
     from pykafka_broker.control import comparing
 
-    return comparing.difference(_shown(found), _expected(expected))
+    shown, wanted = _shown(found), _expected(expected)
+    says = comparing.difference(shown, wanted)
+    if says and (readable := _readable(registry, [*wanted, *shown])):
+        says = comparing.difference(shown, wanted, readable) + comparing.hint_of_bytes(wanted, readable)
+    return says
 
 
-def missing(found: Sequence[Record], expected: Iterable[Any]) -> list[str]:
-    """Return a line for each expected record without a match."""
+def missing(found: Sequence[Record], expected: Iterable[Any], registry: str = "") -> tuple[int, list[str]]:
+    """Return how many expected records have no match, and a line for each of the first; registry as of `difference`."""
     from pykafka_broker.control import comparing
 
-    return comparing.missing(_shown(found), _expected(expected))[1]
+    wanted = _expected(expected)
+    matching, lines = comparing.missing(_shown(found), wanted, _readable(registry, wanted))
+    return len(wanted) - len(matching), lines
 
 
 def first_that_fits(found: Sequence[Record], expected: Any) -> Record | None:
@@ -64,11 +76,26 @@ def first_that_fits(found: Sequence[Record], expected: Any) -> Record | None:
     return next((record for record, shown in zip(found, _shown(found), strict=True) if wanted.fits(shown)), None)
 
 
-def listing(found: Sequence[Record]) -> str:
-    """Return the last records as lines of a failure's text."""
-    from pykafka_broker.control.comparing import line_of
+def listing(found: Sequence[Record], registry: str = "") -> str:
+    """Return the last records as lines of a failure's text; registry as of `difference`."""
+    from pykafka_broker.control import comparing
 
-    return "".join(f"\n  {line_of(each)}" for each in _shown(found[-20:]))
+    last = _shown(found[-comparing.SHOWN :])
+    return comparing.listing(last, len(found), _readable(registry, last))
+
+
+def _readable(registry: str, records: Sequence[RecordAnswer | ExpectedRecord]) -> Readable:
+    """Return texts for the keys and values that a schema of a registry reads, asked in a thread of its own."""
+    if not registry:
+        return {}
+    import asyncio
+
+    from pykafka_broker.control.comparing import readable_by
+    from pykafka_broker.registry.decoding import Decoder, SchemasElsewhere
+
+    decode = Decoder(SchemasElsewhere(registry, None)).decode
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(lambda: asyncio.run(readable_by(decode, records))).result()
 
 
 def _expected(records: Iterable[Any]) -> list[ExpectedRecord]:
@@ -171,7 +198,8 @@ class ClusterData(ClusterTraffic):
         def there() -> list[Record]:
             found = self.records(topic, isolation_level=isolation_level, limit=n)
             if len(found) < n:
-                raise NotReached(f"topic {topic} has {counted(len(found), 'record')}, expected {n}{listing(found)}")
+                told = f"topic {topic} has {counted(len(found), 'record')}, expected {n}"
+                raise NotReached(lambda: told + listing(found, self._registry))
             return found
 
         return poll(there, f"the records of topic {topic} are unknown", timeout)
@@ -181,26 +209,32 @@ class ClusterData(ClusterTraffic):
             found = self.records(topic, wanted.partition, isolation_level=isolation_level)
             first = first_that_fits(found, wanted)
             if first is None:
-                raise NotReached(f"topic {topic} has no such record: {missing((), [wanted])[0]}{listing(found)}")
+                raise NotReached(lambda: self._without(topic, wanted, found))
             return first
 
         return poll(fitting, f"the records of topic {topic} are unknown", timeout)
+
+    def _without(self, topic: str, wanted: NewRecord, found: Sequence[Record]) -> str:
+        """Return the state of a topic that lacks a record."""
+        told = missing((), [wanted], self._registry)[1][0].removeprefix("- ")
+        listed = listing(found, self._registry)
+        return f"topic {topic} has {counted(len(found), 'record')}, and none is {told}{listed}"
 
     def _assert_records(
         self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str
     ) -> list[Record]:
         found = self._found(topic, isolation_level, timeout, lambda found: len(found) >= len(expected))
-        if says := difference(found, expected):
+        if says := difference(found, expected, self._registry):
             raise RecordsDiffer(f"topic {topic}: {says}", expected, found)
         return found
 
     def _assert_contains(self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> None:
-        found = self._found(topic, isolation_level, timeout, lambda found: not missing(found, expected))
-        if lines := missing(found, expected):
-            says = "\n".join(lines)
-            raise RecordsDiffer(
-                f"topic {topic} lacks {counted(len(lines), 'record')}\n{says}{listing(found)}", expected, found
-            )
+        found = self._found(topic, isolation_level, timeout, lambda found: not missing(found, expected)[0])
+        count, lines = missing(found, expected, self._registry)
+        if count:
+            head = f"topic {topic}: {count} of {len(expected)} expected records are missing"
+            listed = f"the topic has {counted(len(found), 'record')}{listing(found, self._registry)}"
+            raise RecordsDiffer("\n".join([head, *lines, listed]), expected, found)
 
     def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_committed") -> None:
         """Assert the end of the topic: no record is added for some time. Raises RecordsDiffer."""
@@ -212,8 +246,8 @@ class ClusterData(ClusterTraffic):
 
         found = self._found(topic, isolation_level, within_ms / 1000, came)
         if more := [each for each in found if (each.partition, each.offset) not in before]:
-            says = f"topic {topic} got {counted(len(more), 'more record')} within {within_ms} ms{listing(more)}"
-            raise RecordsDiffer(says, found=more)
+            says = f"topic {topic} got {counted(len(more), 'more record')} within {within_ms} ms"
+            raise RecordsDiffer(says + listing(more, self._registry), found=more)
 
     def _found(
         self, topic: str, isolation_level: str, timeout: float, enough: Callable[[list[Record]], bool]
@@ -263,6 +297,13 @@ class ClusterData(ClusterTraffic):
         if gathered:
             self._write(topic, gathered)
         return seeded
+
+    @property
+    def _registry(self) -> str:
+        """The address of a schema registry of the cluster, or nothing."""
+        with suppress(BrokerError):
+            return self._running().schema_registry_url
+        return ""
 
     def _partitions(self, topic: str) -> range:
         return range(self._running().topic(topic)["partitions"])

@@ -31,7 +31,7 @@ from pykafka_broker.testing.answers import (
     SeenRequest,
     Topic,
 )
-from pykafka_broker.testing.arguments import check_count
+from pykafka_broker.testing.arguments import check_count, check_type
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import BrokerClock, Controlled
 from pykafka_broker.testing.data import BrokerError, Handle, NotReached, Step, WaitTimeout, all_at_once, poll
@@ -628,6 +628,8 @@ class ClusterTraffic(ClusterNodes):
         Connections of brokers to each other count too, so name a client.
         """
         check_count("n", n, least=0)
+        if client_id is not None:
+            check_type("client_id", client_id, str, "a string")
 
         def connected() -> list[Connection]:
             found = self.connections(client_id)

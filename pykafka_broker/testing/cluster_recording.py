@@ -14,21 +14,17 @@ import os
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from pykafka_broker import __version__
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.runtime import ZERO_UUID, uuid_text
+from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.testing.answers import RecordingState
-from pykafka_broker.testing.broker_recording import ProcessEvent, ProcessRecording, ended_recording, events_of, in_time
-from pykafka_broker.testing.control_client import ControlError
-from pykafka_broker.testing.data import BrokerError
+from pykafka_broker.testing.broker_recording import ProcessEvent, ProcessRecorder, ProcessRecording, events_of, in_time
 from pykafka_broker.testing.recorded_coordinators import OF_COORDINATORS, asked_coordinators
-from pykafka_broker.testing.recorded_messages import RecordedMessages
+from pykafka_broker.testing.recorded_messages import RecordedMessages, partitions_in
 from pykafka_broker.testing.recording import (
     BadRecording,
     Placement,
@@ -73,29 +69,12 @@ class _Topics:
         self.names = {topic["id"]: name for name, topic in told.items()}
 
 
-class _NodeWatch:
-    """The process of a node, whose ends and starts belong to the recording."""
-
-    def __init__(self, recorder: ClusterRecorder, node_id: int) -> None:
-        self._recorder = recorder
-        self._node_id = node_id
-
-    def ending(self, how: str) -> None:
-        """Keep the part of a process that is about to end, and serves no client any more."""
-        self._recorder.keep_part(self._node_id, is_ending=True)
-        self._recorder.note_process(self._node_id, how)
-
-    def started(self) -> None:
-        """Note the new process."""
-        self._recorder.note_process(self._node_id, "start")
-
-
 class ClusterRecorder:
     """A recording of a cluster that goes on."""
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster
-        self._parts: list[NodeRecording] = []
+        self._parts: list[str] = []
         self._processes: list[ProcessEvent] = []
         cluster.coordinator("recording")
         cluster.coordinator(transactional_id="recording")
@@ -106,16 +85,7 @@ class ClusterRecorder:
         for node_id, node in cluster.nodes.items():
             if node.running:
                 node.start_recording()
-            node._watch = _NodeWatch(self, node_id)
-
-    def note_process(self, node_id: int, how: str) -> None:
-        """Note that the process of a node ends or has started."""
-        self._processes.append(ProcessEvent(perf_counter_ns(), node_id, how))
-
-    def keep_part(self, node_id: int, is_ending: bool = False) -> None:
-        """Take the recording of a node's process."""
-        with suppress(ControlError, BrokerError, OSError):
-            self._parts.append(NodeRecording(ended_recording(self._cluster.nodes[node_id], is_ending)))
+            node._watch = ProcessRecorder(node, node_id, self._parts, self._processes)
 
     def forget(self) -> None:
         """End the recording without keeping anything of it."""
@@ -127,16 +97,17 @@ class ClusterRecorder:
         self.forget()
         for node_id, node in self._cluster.nodes.items():
             if node.running:
-                self.keep_part(node_id)
-        whole = joined(self._parts, self._processes)
+                ProcessRecorder(node, node_id, self._parts, self._processes).keep_part()
+        parts = [NodeRecording(text) for text in self._parts]
+        whole = joined(parts, self._processes)
         about = {"version": __version__, "cluster_id": self._cluster.cluster_id}
         head, *rest = lines_of(whole)
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in (json.dumps(json.loads(head) | about), *rest))
         return RecordingState(
             exchanges=sum(bool(event.request) for event in whole.events),
-            size_bytes=sum(each.size_bytes for each in self._parts),
-            full=any(each.is_full for each in self._parts),
+            size_bytes=sum(each.size_bytes for each in parts),
+            full=any(each.is_full for each in parts),
         )
 
 
@@ -235,11 +206,6 @@ def served(event: Recorded, names: Mapping[str, str]) -> Iterator[tuple[TopicPar
     response = message.response
     if response is None or message.api_key not in (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS):
         return
-    topics: list[Any] = getattr(response, "responses", None) or getattr(response, "topics", [])
-    for topic in topics:
-        topic_id: bytes = getattr(topic, "topic_id", ZERO_UUID)
-        name: str = getattr(topic, "name", "") or getattr(topic, "topic", "") or names.get(uuid_text(topic_id), "")
-        partitions: list[Any] = getattr(topic, "partition_responses", None) or getattr(topic, "partitions", [])
-        for each in partitions:
-            index = getattr(each, "partition_index", getattr(each, "index", 0))
-            yield TopicPartition(name, index), each.error_code not in _NOT_LED
+    topics = getattr(response, "responses", None) or getattr(response, "topics", [])
+    for partition, each in partitions_in(topics, lambda topic_id: names.get(uuid_text(topic_id), "")):
+        yield partition, each.error_code not in _NOT_LED

@@ -23,7 +23,7 @@ from pykafka_broker.protocol.runtime import ZERO_UUID, EncodeError, Fields, leav
 from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
 from pykafka_broker.records.header import HEADER_SIZE, Buffer, batch_of, iter_batches
 from pykafka_broker.records.record import iter_records
-from pykafka_broker.testing.recorded_messages import RecordedMessages
+from pykafka_broker.testing.recorded_messages import RecordedMessages, partitions_in
 from pykafka_broker.testing.recording import Recorded, Recording
 
 _MOST_SHOWN = 60  # characters of a value
@@ -310,33 +310,27 @@ def done_in(recording: Recording) -> Done:
         if message.api_key in (ApiKey.METADATA, ApiKey.CREATE_TOPICS):
             names |= {topic.topic_id: topic.name for topic in response.topics if topic.topic_id != ZERO_UUID}
         elif message.api_key == ApiKey.PRODUCE:
-            refused = {(name, index) for name, index, error in _partitions(response.responses, names) if error}
-            for topic in request.topic_data:
-                name = names.get(topic.topic_id, "") or topic.name
-                for each in topic.partition_data:
-                    if (name, each.index) not in refused:
-                        what = f"{_client_of(event)} writes {name}-{each.index}"
-                        done.setdefault(what, []).extend(_records_of(each.records))
+            for partition, each in _accepted(request.topic_data, response.responses, names):
+                done.setdefault(f"{_client_of(event)} writes {partition}", []).extend(_records_of(each.records))
         elif message.api_key in _COMMITS:
-            refused = {(name, index) for name, index, error in _partitions(response.topics, names) if error}
-            for topic in request.topics:
-                name = names.get(getattr(topic, "topic_id", ZERO_UUID), "") or topic.name
-                for each in topic.partitions:
-                    if (name, each.partition_index) not in refused:
-                        done[f"{request.group_id} commits {name}-{each.partition_index}"] = [str(each.committed_offset)]
+            for partition, each in _accepted(request.topics, response.topics, names):
+                done[f"{request.group_id} commits {partition}"] = [str(each.committed_offset)]
         elif message.api_key == ApiKey.END_TXN and not response.error_code:
             end = "commit" if request.committed else "abort"
             done.setdefault(f"{request.transactional_id} ends transactions", []).append(end)
     return done
 
 
-def _partitions(topics: list[Any], names: dict[bytes, str]) -> Iterator[tuple[str, int, int]]:
-    """Yield topic, index and error of the partitions in an answer."""
-    for topic in topics:
-        name = names.get(getattr(topic, "topic_id", ZERO_UUID), "") or topic.name
-        partitions: list[Any] = getattr(topic, "partition_responses", None) or getattr(topic, "partitions", [])
-        for each in partitions:
-            yield name, getattr(each, "partition_index", getattr(each, "index", 0)), each.error_code
+def _accepted(asked: list[Any], told: list[Any], names: Mapping[bytes, str]) -> Iterator[tuple[str, Any]]:
+    """Yield the partitions of a request that the answer tells no error of, each with the struct of the request."""
+
+    def name_of(topic_id: bytes) -> str:
+        return names.get(topic_id, "")
+
+    refused = {partition for partition, each in partitions_in(told, name_of) if each.error_code}
+    for partition, each in partitions_in(asked, name_of):
+        if partition not in refused:
+            yield f"{partition.topic}-{partition.partition}", each
 
 
 def _records_of(data: Any) -> Iterator[str]:

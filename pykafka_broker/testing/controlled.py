@@ -299,6 +299,11 @@ class Controlled(Checks, Waits, WholeState, Traffic, Incidents, NodeControl):
         raise NotImplementedError
 
     @property
+    def schema_registry_url(self) -> str:
+        """The address of the schema registry, for a serializer's `schema.registry.url`. Raises BrokerError."""
+        raise NotImplementedError
+
+    @property
     def listeners(self) -> dict[str, str]:
         """The addresses of the broker by name of the listener."""
         return dict(self.control.call("GET", "/broker")["listeners"])
@@ -308,10 +313,13 @@ class Controlled(Checks, Waits, WholeState, Traffic, Incidents, NodeControl):
         return self.bootstrap_servers
 
     def client_config(self, client: str) -> dict[str, Any]:
-        """Return the settings of a client: "confluent", "kafka-python", "aiokafka", "java" or "spark".
+        """Return the settings of a client: "confluent", "kafka-python", "aiokafka", "java", "spark" or
+        "schema-registry".
 
         Producer(broker.client_config("confluent"))
         KafkaConsumer("topic", **broker.client_config("kafka-python"))
         spark.readStream.format("kafka").options(**broker.client_config("spark"))
         """
+        if client == "schema-registry":
+            return {"url": self.schema_registry_url}
         return client_settings(client, self.bootstrap_servers)

@@ -654,7 +654,14 @@ def problem_that_may_pass(error: ControlError | BrokerError | OSError) -> str:
 
 
 class NotReached(Exception):
-    """An awaited state is not reached yet. The text tells the present state."""
+    """An awaited state is not reached yet.
+
+    The argument tells the present state; a text that costs something is a function, called at the end of the wait.
+    """
+
+    def __str__(self) -> str:
+        (told,) = self.args
+        return str(told() if callable(told) else told)
 
 
 def poll(look: Callable[[], T], unknown: str, timeout: float) -> T:
@@ -671,12 +678,13 @@ def poll(look: Callable[[], T], unknown: str, timeout: float) -> T:
     """
     __tracebackhide__ = True
     check_timeout(timeout)
-    deadline, state, problem = time.monotonic() + timeout, unknown, ""
+    deadline, problem = time.monotonic() + timeout, ""
+    state: NotReached | str = unknown
     while True:
         try:
             return look()
         except NotReached as error:
-            state, problem = str(error) or state, ""
+            state, problem = error if any(error.args) else state, ""
         except (ControlError, BrokerError, OSError) as error:
             problem = problem_that_may_pass(error)
         if time.monotonic() > deadline:

@@ -131,7 +131,8 @@ class Checks(Data):
             ControlError: no history is written.
             TypeError: an argument would not be used: one of an application without topics, or another beside them.
             ValueError: the history is full, an argument is wrong, or nothing could be found: both topics are empty, or
-                no input record has an order.
+                are one, no input record has an id and there is no output, no input record has an order, or the topics
+                of `seen_by` never had a record.
         """
         if (input is None) != (output is None):
             raise TypeError("input and output are given together")
@@ -146,6 +147,9 @@ class Checks(Data):
         _check_names(guarantee, allow, forbid)
         if seen_by is not None:
             check_type("seen_by", seen_by, str, "the name of a group")
+        for name, given in (("key", key), ("order", key if order is None else order)):
+            if not (isinstance(given, str) or callable(given)):
+                raise TypeError(f"{name} must be an expression such as 'key' or '/id', or a function, not {given!r}")
         histories = self._histories()
         if input is None or output is None:
             return _judged(histories, allow, raises, seen_by=seen_by, forbid=forbid)

@@ -29,6 +29,7 @@ from pykafka_broker.testing.arguments import (
     check_directory,
     check_known,
     check_release,
+    check_timeout,
     check_type,
     config_texts,
 )
@@ -142,7 +143,7 @@ class KafkaBroker(Controlled):
             check_known(self.config)
         check_release(emulate)
         check_type("port", port, int, "a number, 0 for one that is free")
-        check_type("start_timeout_s", start_timeout_s, (int, float), "a number of seconds")
+        check_timeout(start_timeout_s, "start_timeout_s")
         if log_level not in LOG_LEVELS:
             raise ValueError(f"log_level must be one of {', '.join(LOG_LEVELS)}, not {log_level!r}")
         self.host = host
@@ -474,6 +475,7 @@ class KafkaBroker(Controlled):
 
     def stop(self, timeout: float = 30) -> None:
         """End the broker as SIGTERM does: everything is flushed and marked as cleanly shut down."""
+        check_timeout(timeout)
         if self._watch is not None and self.running:
             self._watch.ending("stop")
         self._end(STOP, timeout)

@@ -5,6 +5,7 @@ Rule: a message that can't be read is None, and stays in the recording as it is.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -14,10 +15,14 @@ from pykafka_broker.control.traffic.exchange import (
     encoded_request,
     encoded_response,
 )
+from pykafka_broker.control.traffic.mentions import partition_of
 from pykafka_broker.protocol.api_keys import SPECS
-from pykafka_broker.protocol.runtime import EncodeError
+from pykafka_broker.protocol.enums import TopicPartition
+from pykafka_broker.protocol.runtime import ZERO_UUID, EncodeError
 from pykafka_broker.protocol.specs import ApiSpec
 from pykafka_broker.testing.recording import Recorded
+
+_PARTITIONS = ("partition_responses", "partition_data", "partitions")
 
 
 class RecordedMessages:
@@ -49,3 +54,12 @@ class RecordedMessages:
                     response = b"".join(map(bytes, pieces))[4:]
         served = None if self.event.served is None else request
         return self.event._replace(request=request, response=response, served=served)
+
+
+def partitions_in(topics: Iterable[Any], name_of: Callable[[bytes], str]) -> Iterator[tuple[TopicPartition, Any]]:
+    """Yield the partitions of topics in a message, each with the struct that is about it. name_of: a topic's id."""
+    for topic in topics:
+        name = getattr(topic, "name", "") or getattr(topic, "topic", "")
+        name = name or name_of(getattr(topic, "topic_id", ZERO_UUID))
+        for each in next(getattr(topic, field) for field in _PARTITIONS if hasattr(topic, field)):
+            yield TopicPartition(name, partition_of(each) or 0), each

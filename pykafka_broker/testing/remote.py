@@ -9,6 +9,7 @@ from typing import Self
 
 from pykafka_broker.testing.control_client import ControlClient
 from pykafka_broker.testing.controlled import Controlled
+from pykafka_broker.testing.data import BrokerError
 
 
 class RemoteBroker(Controlled):
@@ -25,6 +26,14 @@ class RemoteBroker(Controlled):
     def bootstrap_servers(self) -> str:
         """The addresses for a client's `bootstrap.servers`."""
         return str(self.control.call("GET", "/broker")["bootstrap_servers"])
+
+    @property
+    def schema_registry_url(self) -> str:
+        """The address of the schema registry, for a serializer's `schema.registry.url`. Raises BrokerError."""
+        url = self.control.call("GET", "/broker")["schema_registry_url"]
+        if url is None:
+            raise BrokerError("there is no schema registry: start the broker with --schema-registry")
+        return str(url)
 
     def close(self) -> None:
         """Close the connections to the broker, which keeps running."""

@@ -15,12 +15,12 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykafka_broker.errors import counted
-from pykafka_broker.testing.arguments import check_count
+from pykafka_broker.testing.arguments import check_count, check_timeout, check_type
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError, WaitTimeout
 
@@ -91,9 +91,16 @@ def check_kinds(kinds: Iterable[str], known: Sequence[str] = KINDS) -> list[str]
 
 
 def check_blow(blow: Blow, known: Sequence[str] = KINDS) -> None:
-    """Raise ValueError for a trouble that can't come: of an unknown kind, or a move of nothing."""
+    """Check a trouble. Raises TypeError or ValueError for one that can't come, or that is not about what it names."""
     check_kinds([blow.kind], known)
-    if blow.kind in MOVES and blow.topic is None and blow.group is None:
+    for name, least in (("after_ms", 0), ("for_ms", 0), ("partition", 0)):
+        check_count(name, getattr(blow, name), least)
+    for name in ("topic", "group"):
+        if getattr(blow, name) is not None:
+            check_type(name, getattr(blow, name), str, "a name")
+            if blow.kind not in MOVES:
+                raise ValueError(f"{blow.kind} is of a broker, not of a {name}: leave out {name}=...")
+    if blow.kind in MOVES and not blow.topic and not blow.group:
         raise ValueError(f"{blow.kind} needs the topic whose leader moves, or the group whose coordinator moves")
 
 
@@ -109,7 +116,10 @@ class ClusterTrouble:
 
     before_end: called with the id of a broker whose process is about to end.
     after_start: called with the id of a broker that was started again.
+    insists: a trouble that can't come yet is tried again, and `end` raises if it never could.
     """
+
+    _tries_again = True
 
     def __init__(
         self,
@@ -118,8 +128,10 @@ class ClusterTrouble:
         most_down: int | None = None,
         before_end: Callable[[int], object] = lambda broker: None,
         after_start: Callable[[int], object] = lambda broker: None,
+        insists: bool = False,
     ) -> None:
         self.came: list[Blow] = []
+        self._insists, self._why_not = insists, ""
         self._cluster = cluster
         self._drafts = drafts
         self._most_down = most_down
@@ -137,15 +149,27 @@ class ClusterTrouble:
             WaitTimeout: they have not come in time.
         """
         check_count("n", n)
+        check_timeout(timeout)
         with self._changed:
             if not self._changed.wait_for(lambda: len(self.came) >= n, timeout):
-                raise WaitTimeout(f"after {timeout:g} s {counted(len(self.came), 'trouble')} came, expected {n}")
+                came = counted(len(self.came), "trouble")
+                raise WaitTimeout(f"after {timeout:g} s {came} came, expected {n}{self._told_why()}")
 
     def end(self) -> None:
-        """Let nothing come any more, and end what has begun."""
+        """Let nothing come any more, and end what has begun.
+
+        Raises:
+            WaitTimeout: what was asked for could not come when it was due.
+        """
         self._ended.set()
         if threading.current_thread() is not self._thread:
             self._thread.join()
+        if self._insists and (why := self._told_why()):
+            self._why_not = ""
+            raise WaitTimeout(f"a trouble never came{why}")
+
+    def _told_why(self) -> str:
+        return self._why_not and f": {self._why_not}"
 
     # -- in the thread
 
@@ -168,10 +192,11 @@ class ClusterTrouble:
 
     def _go_through(self, began: float) -> None:
         ends: list[tuple[int, int]] = []  # when, and of which broker
-        draft = next(self._drafts, None)
+        draft, again_ms = next(self._drafts, None), 0
         while draft is not None or ends:
             first_end = ends[0][0] if ends else None
-            due = min(each for each in (draft and draft.blow.after_ms, first_end) if each is not None)
+            begin = None if draft is None else max(draft.blow.after_ms, again_ms)
+            due = min(each for each in (begin, first_end) if each is not None)
             if self._ended.wait(max(0.0, began + due / 1000 - time.monotonic())):
                 return
             if due == first_end:
@@ -182,16 +207,20 @@ class ClusterTrouble:
             if blow is not None and self._begin_one(blow):
                 with self._changed:
                     self.came.append(blow)
+                    self._why_not = ""
                     self._changed.notify_all()
                 if blow.kind not in MOVES:
-                    heapq.heappush(ends, (blow.after_ms + blow.for_ms, blow.broker))
+                    heapq.heappush(ends, (due + blow.for_ms, blow.broker))
+            elif self._insists and self._tries_again:
+                again_ms = due + int(_LOOK_S * 1000)
+                continue
             draft = next(self._drafts, None)
 
     def _placed(self, draft: _Draft) -> Blow | None:
         """Return what a draft is by now; None where nothing may come."""
         blow, chance = draft
         if blow.kind in MOVES:
-            with suppress(*_GONE):
+            with self._noting_why(blow):
                 if blow.group is not None:
                     return blow._replace(topic=_OF_COORDINATORS[0], partition=self._partition_of(blow.group))
                 return blow if blow.topic is not None else self._drawn_move(blow, chance)
@@ -199,7 +228,20 @@ class ClusterTrouble:
         away = blow.broker in self._undo
         many = self._most_down is not None and len(self._undo) >= self._most_down
         cut = blow.kind == "partition" and any(each == "partition" for each in self._kinds_under_way())
-        return None if away or many or cut or not self._cluster.broker(blow.broker).running else blow
+        if away or many or cut or not self._cluster.broker(blow.broker).running:
+            self._why_not = f"{blow.kind} of broker {blow.broker}: it was not running, or already in trouble"
+            return None
+        return blow
+
+    @contextmanager
+    def _noting_why(self, blow: Blow) -> Iterator[None]:
+        """Note why a trouble can't come now, and go on."""
+        try:
+            yield
+        except _GONE as error:
+            what = f"group {blow.group}" if blow.topic is None else f"{blow.topic}-{blow.partition}"
+            of = f"{what} to broker {blow.broker}" if blow.kind in MOVES else f"broker {blow.broker}"
+            self._why_not = f"{blow.kind} of {of}: {error}"
 
     def _kinds_under_way(self) -> list[str]:
         latest = {each.broker: each.kind for each in self.came if each.kind not in MOVES}
@@ -232,7 +274,7 @@ class ClusterTrouble:
     def _begin_one(self, blow: Blow) -> bool:
         cluster = self._cluster
         node = cluster.broker(blow.broker)
-        with suppress(*_GONE):
+        with self._noting_why(blow):
             if blow.kind in MOVES:
                 assert blow.topic is not None
                 cluster.controller.move_leader(blow.topic, blow.broker, blow.partition)
@@ -268,12 +310,14 @@ class ClusterTrouble:
 
 
 class TroubleAtRequest(ClusterTrouble):
-    """A single trouble that comes when a request arrives, which waits until it has come."""
+    """A single trouble that comes when a request arrives, which waits until it has come, or can't come."""
 
-    def __init__(self, cluster: ClusterData, blow: Blow) -> None:
+    _tries_again = False
+
+    def __init__(self, cluster: ClusterData, blow: Blow, *, insists: bool) -> None:
         assert blow.at is not None
         self._held = cluster.faults.add(**{"nth": 1, **blow.at, "hang": True})
-        super().__init__(cluster, iter([_Draft(blow, random.Random(0))]))
+        super().__init__(cluster, iter([_Draft(blow, random.Random(0))]), insists=insists)
 
     def _wait_for_begin(self) -> bool:
         while not self._ended.wait(_LOOK_S):
@@ -287,6 +331,12 @@ class TroubleAtRequest(ClusterTrouble):
             super()._run()
         finally:
             self._release()
+
+    def _placed(self, draft: _Draft) -> Blow | None:
+        blow = super()._placed(draft)
+        if blow is None:
+            self._release()
+        return blow
 
     def _begin_one(self, blow: Blow) -> bool:
         try:
@@ -360,14 +410,21 @@ def drawn(
 
 
 def only(
-    cluster: ClusterData, blows: Sequence[Blow], after_start: Callable[[int], object] = lambda broker: None
+    cluster: ClusterData,
+    blows: Sequence[Blow],
+    after_start: Callable[[int], object] = lambda broker: None,
+    *,
+    insists: bool = False,
 ) -> ClusterTrouble:
-    """Begin the troubles that are given, and no others; one at a request comes alone."""
+    """Begin the troubles that are given, and no others; one at a request comes alone.
+
+    The other arguments are those of `ClusterTrouble`.
+    """
     for blow in blows:
         check_blow(blow)
         cluster.broker(blow.broker)  # raises ValueError for an unknown one
     if len(blows) == 1 and blows[0].at is not None:
-        return TroubleAtRequest(cluster, blows[0])
+        return TroubleAtRequest(cluster, blows[0], insists=insists)
     ordered = sorted(blows, key=lambda each: each.after_ms)
     drafts = iter([_Draft(each, random.Random(0)) for each in ordered])
-    return ClusterTrouble(cluster, drafts, after_start=after_start)
+    return ClusterTrouble(cluster, drafts, after_start=after_start, insists=insists)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from tests.server.support import run
 
 def ask(broker: KafkaBroker, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, Any]:
     url = broker.control_url.removeprefix("http://")
-    connection = http.client.HTTPConnection(url, timeout=10)
+    connection = http.client.HTTPConnection(url, timeout=60)
     connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
     response = connection.getresponse()
     answer = json.loads(response.read())
@@ -40,6 +41,19 @@ def raw(broker: KafkaBroker, data: bytes) -> bytes:
 def test_it_says_that_it_is_there(broker: KafkaBroker) -> None:
     assert ask(broker, "GET", "/healthz") == (200, {"status": "ok"})
     assert ask(broker, "GET", "/readyz") == (200, {"status": "ready"})
+
+
+def test_clients_are_served_while_a_long_body_is_read(broker: KafkaBroker) -> None:
+    body = json.dumps({"records": [{"value": [[]]}] * 200_000}).encode()
+    served = 0
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(ask, broker, "POST", "/topics/t/records", body, content_type="application/json")
+        while not asked.done():
+            assert ask(broker, "GET", "/healthz")[0] == 200
+            served += 1
+    status, answer = asked.result()
+    assert (status, answer["detail"]) == (400, "records must have a length of at most 5000")
+    assert served > 20
 
 
 def test_a_path_or_method_that_is_not_there_is_told(broker: KafkaBroker) -> None:

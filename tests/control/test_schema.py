@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.schema import ValueLimits, describe, meant, read, read_json, read_text, write
+from pykafka_broker.control.schema import LONG_TEXT, ValueLimits, describe, meant, read, read_json, read_text, write
 
 
 @dataclass
@@ -127,6 +127,18 @@ def test_a_pattern_is_for_the_whole_text(text: str) -> None:
     assert read(kind, "a", "it") == "a"
     with pytest.raises(Problem, match="it must match"):
         read(kind, text, "it")
+
+
+@pytest.mark.parametrize("end", ["1.5e3, null, {}", "NaN", "1,,2", '"'])
+def test_long_texts_are_read_as_short_ones(end: str) -> None:
+    short = f'["ä", {{"a": [-1, true]}}, {end}]'
+    found = []
+    for text in (short, short + " " * LONG_TEXT):
+        try:
+            found.append(read_json(text))
+        except ValueError as error:
+            found.append(str(error))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("text", ["NaN", '{"probability": NaN}', "[Infinity]", "-Infinity"])

@@ -130,7 +130,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "control/test_door.py": (
         "asks a real process over sockets",
         """
-        control/api/health control/control control/problems testing/control_client
+        control/api/health control/problems testing/control_client
         """,
     ),
     "control/test_observed_router.py": (

@@ -39,7 +39,6 @@ MAY_READ = {
     "pykafka_broker.testing.security_spec": "how long certificates are good; a file's timestamp",
     "pykafka_broker.testing.cluster": "the timestamp of a file that a broker begins with",
     "pykafka_broker.testing.broker_recording": "when its process was ended, as the recording of a broker tells",
-    "pykafka_broker.testing.cluster_recording": "when a broker's process was ended, as the recordings of brokers tell",
     "pykafka_broker.testing.process": "waits for a broker in another process",
     "pykafka_broker.testing.trouble": "lets trouble come to brokers in other processes at its time",
     "pykafka_broker.security.sasl.aws_msk_iam": "reads the date that a client has signed, and asks no clock",

@@ -135,6 +135,8 @@ def test_a_question_that_would_not_be_checked_is_refused(asked: Questions, says:
         ({"forbid": ["write cycel"]}, ValueError, "forbid must be one of .*; did you mean write cycle"),
         ({"allow": ["abortd read"]}, ValueError, "allow must be one of .*; did you mean aborted read"),
         ({"seen_by": ["g"]}, TypeError, r"seen_by must be the name of a group, not \['g'\]"),
+        ({"input": "in", "output": "out", "key": 5}, TypeError, "key must be an expression such as 'key' or '/id'"),
+        ({"input": "in", "output": "out", "order": 5}, TypeError, "order must be an expression such as 'key'"),
         ({"allow": "unseen"}, TypeError, r"allow must be a list of names: allow=\['unseen'\]"),
         (
             {"input": "in", "output": "out", "guarantee": "exactly-once"},
@@ -146,6 +148,21 @@ def test_a_question_that_would_not_be_checked_is_refused(asked: Questions, says:
 def test_a_misspelt_name_is_refused(asked: Any, kind: type[Exception], says: str) -> None:
     with pytest.raises(kind, match=f"^{says}"):
         RemoteBroker("http://127.0.0.1:1").check(**asked)
+
+
+def test_a_check_that_could_find_nothing_is_refused() -> None:
+    with KafkaBroker(in_process=True, history=True) as broker:
+        broker.create_topic("empty")
+        with pytest.raises(ValueError, match="the topics of group g never had a record: it could not have missed any"):
+            broker.check(seen_by="g")
+        broker.produce("in", ["1"])
+        with pytest.raises(ValueError, match="no input record has an id, and there is no output: nothing could be"):
+            broker.check(input="in", output="empty", key=lambda record: None)
+        with pytest.raises(ValueError, match="topic in is input and output"):
+            broker.check(input="in", output="in", key="value")
+        broker.produce("empty", ["1"])
+        with pytest.raises(AnomaliesFound, match="empty-0@0 belongs to no input"):
+            broker.check(input="in", output="empty", key=lambda record: None)
 
 
 def test_a_history_outlives_a_killed_broker(broker: KafkaBroker) -> None:

@@ -106,6 +106,44 @@ def test_a_disk_fails_and_is_mended(cluster: KafkaCluster, kind: str) -> None:
     assert sorted(cluster.isr("orders")) == [1, 2, 3]
 
 
+def test_what_can_not_come_yet_comes_later_or_is_told() -> None:
+    with KafkaCluster(2, controllers=0, in_process=True) as cluster:
+        cluster.create_topic("orders")
+        later = cluster.befall("move_leader", 2, topic="later")
+        produce(cluster)
+        with pytest.raises(
+            WaitTimeout, match=r"0 troubles came, expected 1: move_leader of later-0 to broker 2: .*no "
+        ):
+            later.wait(timeout=1)
+        cluster.create_topic("later")
+        later.wait()
+        assert [(each.topic, each.broker) for each in later.came] == [("later", 2)]
+        assert cluster.wait_for_leader("later", other_than=1) == 2
+        cluster.calm()
+        never = cluster.befall("move_leader", 2, topic="orders", partition=7)
+        running = cluster.befall("move_leader", 1, topic="orders")
+        running.wait()
+        with pytest.raises(WaitTimeout, match=r"^a trouble never came: move_leader of orders-7 to broker 2: .*7"):
+            cluster.calm()
+        never.end()
+        cluster.befall("move_leader", 2, topic="typo", at={"api": "Produce"})
+        produce(cluster)  # goes on, though the trouble has not come
+        with pytest.raises(WaitTimeout, match="a trouble never came: move_leader of typo-0 to broker 2"):
+            cluster.calm()
+
+
+def test_what_never_came_is_told_at_the_end_of_the_cluster() -> None:
+    cluster = KafkaCluster(1, controllers=0, in_process=True).start()
+    cluster.create_topic("orders")
+    cluster.befall("move_leader", 1, topic="typo")
+    produce(cluster)
+    with pytest.raises(WaitTimeout, match="0 troubles came, expected 1: move_leader of typo-0"):
+        cluster.befall("move_leader", 1, topic="typo").wait(timeout=1)
+    with pytest.raises(WaitTimeout, match="a trouble never came: move_leader of typo-0"):
+        cluster.close()
+    assert not cluster.broker(1).running
+
+
 def test_the_coordinator_moves_of_a_group_that_nobody_has_asked_for() -> None:
     with KafkaCluster(in_process=True) as cluster:
         cluster.create_topic("orders")
@@ -192,4 +230,14 @@ def test_mistakes_are_told(cluster: KafkaCluster) -> None:
         cluster.befall("kill", 9)
     with pytest.raises(ValueError, match="needs the topic"):
         cluster.befall("move_leader", 1)
+    with pytest.raises(ValueError, match="partition must be at least 0, not -1"):
+        cluster.befall("move_leader", 1, topic="orders", partition=-1)
+    with pytest.raises(ValueError, match="after_ms must be at least 0, not -1"):
+        cluster.befall("kill", 1, after_ms=-1)
+    with pytest.raises(ValueError, match="kill is of a broker, not of a topic: leave out topic="):
+        cluster.befall("kill", 1, topic="orders")
+    with pytest.raises(TypeError, match="group must be a name, not 5"):
+        cluster.befall("move_coordinator", 1, group=5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="timeout is in seconds, at least 0 and at most 3600, not 5000"):
+        cluster.befall("pause", 2, after_ms=LONG_MS).wait(timeout=5000)
     assert check_kinds(KINDS) == list(KINDS)

@@ -16,14 +16,16 @@ type Advice struct {
 	NodeID   int64   `json:"node_id"`
 }
 
-// BrokerInfo: The broker behind the API.
+// BrokerInfo: The broker behind the API. `schema_registry_url` is null where the process has no schema
+// registry.
 type BrokerInfo struct {
-	Version          string            `json:"version"`
-	ClusterID        string            `json:"cluster_id"`
-	NodeID           int64             `json:"node_id"`
-	Listeners        map[string]string `json:"listeners"`
-	BootstrapServers string            `json:"bootstrap_servers"`
-	Connections      int               `json:"connections"`
+	Version           string            `json:"version"`
+	ClusterID         string            `json:"cluster_id"`
+	NodeID            int64             `json:"node_id"`
+	Listeners         map[string]string `json:"listeners"`
+	BootstrapServers  string            `json:"bootstrap_servers"`
+	SchemaRegistryURL *string           `json:"schema_registry_url"`
+	Connections       int               `json:"connections"`
 }
 
 // ChaosHit: A fault that was drawn for the `nth` request of a client id to an API: the arguments of

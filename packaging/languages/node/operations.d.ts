@@ -18,7 +18,7 @@ export interface Advice {
 }
 
 /**
- * The broker behind the API.
+ * The broker behind the API. `schema_registry_url` is null where the process has no schema registry.
  */
 export interface BrokerInfo {
   version: string
@@ -26,6 +26,7 @@ export interface BrokerInfo {
   node_id: number
   listeners: Record<string, string>
   bootstrap_servers: string
+  schema_registry_url: string | null
   connections: number
 }
 

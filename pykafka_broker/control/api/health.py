@@ -19,13 +19,14 @@ class Health:
 
 @dataclass
 class BrokerInfo:
-    """The broker behind the API."""
+    """The broker behind the API. `schema_registry_url` is null where the process has no schema registry."""
 
     version: str
     cluster_id: str
     node_id: int
     listeners: dict[str, str]
     bootstrap_servers: str
+    schema_registry_url: str | None
     connections: int
 
 
@@ -53,6 +54,7 @@ def broker(control: Control) -> BrokerInfo:
         node_id=control.services.node_id,
         listeners=addresses,
         bootstrap_servers=next(iter(addresses.values())),
+        schema_registry_url=control.schema_registry_url,
         connections=control.server.connection_count,
     )
 

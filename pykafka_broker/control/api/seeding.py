@@ -37,7 +37,7 @@ from pykafka_broker.control.schema import Index, Offset, read, read_json, write
 from pykafka_broker.errors import ApiError
 from pykafka_broker.records.record import Headers
 
-_LINES_AT_ONCE = 200  # other requests are served after as many lines
+_LINES_AT_ONCE = 100  # other requests are served after as many lines
 _CONTENT = ("key", "value", "key_base64", "value_base64")
 _COMMITTED: IsolationLevel = "read_committed"
 
@@ -210,7 +210,8 @@ async def dumped(control: Control, batches: bool = False) -> AsyncIterator[str]:
     for each in described:
         lines = _records(control, each["name"], each["partitions"], batches, damaged)
         async for line in in_pauses(lines, _LINES_AT_ONCE):
-            yield line
+            if line:
+                yield line
     async for line in in_pauses(_offsets(control, batches, damaged), 1):
         yield line
 
@@ -219,8 +220,12 @@ Batches = set[tuple[str, int, int]]  # by topic, partition and base offset
 
 
 def _records(control: Control, topic: str, partitions: int, batches: bool, damaged: Batches) -> Iterator[str]:
-    """Yield the lines of a topic's records. `damaged` takes up the batches that can't be read."""
+    """Yield the lines of a topic's records, and an empty one in front of each partition.
+
+    damaged: takes up the batches that can't be read.
+    """
     for index in range(partitions):
+        yield ""  # to find the leader may load the log
         try:
             leader = control.services.replicas.leader(topic, index)
         except ApiError:

@@ -12,7 +12,7 @@ from typing import Annotated, cast
 
 from pykafka_broker.control.answers import Advice, ChaosHit, ChaosState, Connected, FaultAnswer, SeenRequestAnswer
 from pykafka_broker.control.api.incidents import befall
-from pykafka_broker.control.control import Control, in_pauses
+from pykafka_broker.control.control import Control, looked_at
 from pykafka_broker.control.problems import NOT_IN_TIME, Problem, did_you_mean
 from pykafka_broker.control.schema import Index, TimeoutMs, ValueLimits
 from pykafka_broker.control.traffic.advice import Adviser
@@ -31,7 +31,6 @@ Share = Annotated[float, ValueLimits(minimum=0, maximum=1)]
 Seed = Annotated[int, ValueLimits(minimum=0, maximum=(1 << 53) - 1)]
 _LAST_SHOWN = 10
 _MOST_FAULTS = 1000
-_AT_ONCE = 100  # requests looked at before clients are served
 _WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
 
 
@@ -86,13 +85,14 @@ async def requests(
     found = deque(await _answered(control, asked, after), limit)
     if waiting:
         found.extend(filter(asked.fits, control.observing.log.unanswered()))
-    return [seen(each, bodies, records) async for each in in_pauses(found, _AT_ONCE)]
+    return [each async for each in looked_at(found, lambda exchange: seen(exchange, bodies, records))]
 
 
 async def _answered(control: Control, asked: RequestFilter, after: int) -> list[Exchange]:
     """Return the wanted entries of the log, behind one of them; clients are served meanwhile."""
     logged = list(control.observing.log.since(after))  # the log changes in between
-    return [each async for each in in_pauses(logged, _AT_ONCE) if asked.fits(each)]
+    found = looked_at(logged, lambda exchange: exchange if asked.fits(exchange) else None)
+    return [each async for each in found if each is not None]
 
 
 def clear_requests(control: Control) -> None:
@@ -146,9 +146,10 @@ async def advice(control: Control, client_id: str | None = None) -> list[Advice]
     """Return what clients should change, from the requests in the log. A client id may have a `*` for anything."""
     wanted = None if client_id is None else pattern(client_id)
     adviser = Adviser()
-    async for exchange in in_pauses(list(control.observing.log.since()), _AT_ONCE):
-        if wanted is None or wanted.fullmatch(exchange.client_id or ""):
-            adviser.note(exchange)
+    exchanges = control.observing.log.since()
+    fitting = [each for each in exchanges if wanted is None or wanted.fullmatch(each.client_id or "")]
+    async for _ in looked_at(fitting, adviser.note):
+        pass
     return adviser.advice()
 
 
@@ -271,6 +272,11 @@ def _check_match(control: Control, match: Match) -> None:
         if wanted is not None and match.api and not any(_can_name(key, name) for key in match.api):
             apis = " and ".join(sorted(SPECS[key].name for key in match.api))
             raise Problem(400, f"requests of {apis} name no {name}: none would ever match")
+    if match.version is not None:
+        specs = [SPECS[key] for key in match.api or SPECS]
+        if not any(each.min_version <= match.version <= each.max_version for each in specs):
+            name = " and ".join(sorted(each.name for each in specs)) if match.api else "no API"
+            raise Problem(400, f"{name} has no version {match.version}: no request would ever match")
     if not match.probability:
         raise Problem(400, "a probability of 0 takes no request")
     if match.principal is not None and not {":", "*"} & {*match.principal}:

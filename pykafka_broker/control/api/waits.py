@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Annotated, Literal, TypeVar
 
@@ -28,27 +27,24 @@ from pykafka_broker.control.api.groups import (
 )
 from pykafka_broker.control.api.records import MOST_AT_ONCE, RecordAnswer, Records, records, shown
 from pykafka_broker.control.comparing import (
-    NOTHING,
+    SHOWN,
     ExpectedMatcher,
     ExpectedRecord,
-    Readable,
-    contents_of,
     difference,
-    line_of,
+    hint_of_bytes,
+    listing,
     missing,
+    readable_by,
 )
 from pykafka_broker.control.control import Control, in_pauses
 from pykafka_broker.control.problems import DOES_NOT_HOLD, NOT_IN_TIME, Problem, did_you_mean
 from pykafka_broker.control.reading import FoundRecord, IsolationLevel, TopicWatch, no_topic
-from pykafka_broker.control.schema import Index, TimeoutMs, ValueLimits, meant, write
+from pykafka_broker.control.schema import Index, TimeoutMs, ValueLimits, write
 from pykafka_broker.errors import ApiError, counted
 
 _TIMEOUT_MS = 10_000
 _MOST_EXPECTED = 100_000
 _AT_ONCE = 1_000  # records read before other requests are served
-_SHOWN = 20  # records in the text of a failure
-_MOST_DECODED = 1_000  # keys and values
-_MOST_BYTES_DECODED = 64 << 10  # of one: a text shows its beginning
 
 GroupState = Literal[
     "Stable", "Empty", "Dead", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "NotReady"
@@ -131,7 +127,7 @@ async def wait_for_record(
             return seen
 
     async def instead() -> str:
-        told = ExpectedMatcher(record, await _readable(control, [record]))
+        told = ExpectedMatcher(record, await readable_by(control.decode, [record]))
         return await _described(
             control, watch, f"topic {topic} has {counted(watch.look(), 'record')}, and none is {told}"
         )
@@ -206,8 +202,8 @@ async def assert_records(
     watch.require_all()
     says = await asyncio.to_thread(difference, found, records)
     if says:
-        if readable := await _readable(control, [*records, *found]):
-            says = await asyncio.to_thread(difference, found, records, readable) + _as_bytes(records)
+        if readable := await readable_by(control.decode, [*records, *found]):
+            says = await asyncio.to_thread(difference, found, records, readable) + hint_of_bytes(records, readable)
         says += await _unseen(control, watch)
         raise Problem(DOES_NOT_HOLD, f"topic {topic}: {says}", more={"records": write(found[:MOST_AT_ONCE])})
     return _page(found)
@@ -238,7 +234,7 @@ async def assert_contains(
     if not watch.exists:
         raise no_topic(control, topic)
     watch.require_all()
-    if readable := await _readable(control, records):
+    if readable := await readable_by(control.decode, records):
         lines = (await asyncio.to_thread(missing, found, records, readable))[1]
     head = f"topic {topic}: {len(records) - len(there)} of {len(records)} expected records are missing"
     described = await _described(control, watch, f"the topic has {counted(len(found), 'record')}")
@@ -265,7 +261,7 @@ async def assert_no_more(
     else:
         found = await _all(watch)
         says = f"topic {topic} got {counted(watch.count, 'more record')} within {within_ms} ms"
-        says += await _listing(control, found[-_SHOWN:], len(found))
+        says += await _listing(control, found[-SHOWN:], len(found))
         raise Problem(DOES_NOT_HOLD, says, more={"records": write(found[:MOST_AT_ONCE])})
 
 
@@ -311,46 +307,18 @@ async def _described(control: Control, watch: TopicWatch, head: str) -> str:
     """Return a text about the topic's records, the last records included."""
     if not watch.exists:
         return no_topic(control, watch.topic).detail
-    last: deque[tuple[int, FoundRecord]] = deque(maxlen=_SHOWN)
+    last: deque[tuple[int, FoundRecord]] = deque(maxlen=SHOWN)
     count = 0
     async for each in in_pauses(watch.records(), _AT_ONCE):
         last.append(each)
         count += 1
-    listing = await _listing(control, [shown(watch.topic, *each) for each in last], count)
-    return f"{head}{listing}{await _unseen(control, watch)}"
+    listed = await _listing(control, [shown(watch.topic, *each) for each in last], count)
+    return f"{head}{listed}{await _unseen(control, watch)}"
 
 
 async def _listing(control: Control, last: Sequence[RecordAnswer], count: int) -> str:
     """Return the last of `count` records, a line each."""
-    readable = await _readable(control, last)
-    more = f"\n  ... {counted(count - len(last), 'record')} before these" if count > len(last) else ""
-    return more + "".join(f"\n  {line_of(each, readable)}" for each in last)
-
-
-async def _readable(control: Control, records: Iterable[RecordAnswer | ExpectedRecord]) -> Readable:
-    """Return texts for the keys and values that a schema of the registry reads, by their bytes."""
-    if control.decode is None:
-        return NOTHING
-    texts: dict[bytes, str] = {}
-    for record in records:
-        ids = {each.name: meant(each.value, each.value_base64, "value") for each in record.headers or ()}
-        for part, data in zip(("key", "value"), contents_of(record), strict=True):
-            header = ids.get(f"__{part}_schema_id")
-            if data is None or data in texts or not (header or data.startswith(b"\0")):
-                continue
-            if len(data) <= _MOST_BYTES_DECODED and len(texts) < _MOST_DECODED:
-                with suppress(ValueError):  # not of its schema: the bytes are shown
-                    if (found := await control.decode(data, header)) is not None:
-                        schema_id, kind, told = found
-                        texts[data] = f"{told} ({kind}, schema {schema_id})"
-    return texts
-
-
-def _as_bytes(expected: Iterable[ExpectedRecord]) -> str:
-    """Return a hint where JSON is expected of values that a schema reads."""
-    if any(isinstance(each.value, dict | list) for each in expected):
-        return "\n(a dict is compared with values that are JSON, not with what a schema reads from bytes)"
-    return ""
+    return listing(last, count, await readable_by(control.decode, last))
 
 
 async def _unseen(control: Control, watch: TopicWatch) -> str:

@@ -127,8 +127,8 @@ def verdict(
 
     Raises:
         ValueError: an input has no id, and `skips` is not set; or a compaction has removed records, so that nobody
-            knows how many there were; or nothing could be found: there are no records, or no outputs where records may
-            be lost, or no input has an order.
+            knows how many there were; or nothing could be found: there are no records, or none with an id, or one topic
+            is input and output, or there are no outputs where records may be lost, or no input has an order.
     """
     wanted, found = _by_id(inputs, identify), _by_id(outputs, identify)
     without = wanted.pop(None, None)
@@ -136,11 +136,14 @@ def verdict(
         raise ValueError(f"{_place(without[0])} has no id: key must name what every input record has")
     strays = found.pop(None, [])
     topics = _topics(wanted) | _topics(found)
+    for topic in _topics(wanted) & _topics(found):
+        raise ValueError(f"topic {topic} is input and output: each of its records would be its own output")
     for (topic, partition), outline in evidence.outlines.items():
         if topic in topics and outline.compacted and outline.has_holes:
             raise ValueError(f"{place(topic, partition)} was compacted: how many records there were is not known")
-    if not wanted and not found and not strays and not without:
-        raise ValueError("neither topic has records: nothing could be lost, doubled or invented")
+    if not wanted and not found and not strays:
+        why = "no input record has an id, and there is no output" if without else "neither topic has records"
+        raise ValueError(f"{why}: nothing could be lost, doubled or invented")
     tolerated = _TOLERATED[guarantee]
     if "lost" in tolerated and not found and not strays:
         raise ValueError(f"the output has no records: with {guarantee} nothing could be doubled or invented")

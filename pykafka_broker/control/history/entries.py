@@ -43,28 +43,13 @@ WHOLE, BODY = -3, -4  # in the place of the pieces: the rest of the entry is the
 _WHOLE_BYTES = 4 << 10  # pieces up to here are kept whole
 SHORT_BYTES = 1 << 10  # requests up to here are kept whole
 
-RECORDED: frozenset[int] = frozenset(
-    map(
-        int,
-        (
-            ApiKey.PRODUCE,
-            ApiKey.FETCH,
-            ApiKey.LIST_OFFSETS,
-            ApiKey.OFFSET_COMMIT,
-            ApiKey.JOIN_GROUP,
-            ApiKey.DELETE_TOPICS,
-            ApiKey.INIT_PRODUCER_ID,
-            ApiKey.END_TXN,
-            ApiKey.TXN_OFFSET_COMMIT,
-            ApiKey.CONSUMER_GROUP_HEARTBEAT,
-            ApiKey.SHARE_FETCH,
-            ApiKey.SHARE_ACKNOWLEDGE,
-            ApiKey.ALTER_SHARE_GROUP_OFFSETS,
-            ApiKey.DELETE_SHARE_GROUP_OFFSETS,
-            ApiKey.DELETE_GROUPS,
-        ),
-    )
+_RECORDED = (
+    *(ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_COMMIT, ApiKey.JOIN_GROUP, ApiKey.DELETE_TOPICS),
+    *(ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT, ApiKey.CONSUMER_GROUP_HEARTBEAT),
+    *(ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE, ApiKey.ALTER_SHARE_GROUP_OFFSETS),
+    *(ApiKey.DELETE_SHARE_GROUP_OFFSETS, ApiKey.DELETE_GROUPS),
 )
+RECORDED: frozenset[int] = frozenset(map(int, _RECORDED))
 
 
 class HistoryEntry(NamedTuple):

@@ -184,13 +184,7 @@ class Deleted(Fact):
     topic: str
 
 
-KINDS: dict[str, type[Fact]] = {
-    each.kind: each
-    for each in (
-        *(Produced, Fetched, OffsetCommitted, Joined, Located, Registered, Ended),
-        *(RecordsAcquired, RecordsAcknowledged, GroupReset, Deleted),
-    )
-}
+KINDS: dict[str, type[Fact]] = {each.kind: each for each in Fact.__subclasses__()}
 
 
 def fact_of(row: dict[str, Any]) -> Fact:

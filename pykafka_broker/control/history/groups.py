@@ -82,7 +82,14 @@ class GroupProgress:
 
 
 def group_findings(evidence: Evidence, seen_by: str | None = None) -> list[Finding]:
-    """Return the anomalies of groups. seen_by: a group that must have fetched all records of its topics."""
+    """Return the anomalies of groups.
+
+    Args:
+        seen_by: a group that must have fetched all records of its topics.
+
+    Raises:
+        ValueError: the topics of `seen_by` never had a record.
+    """
     found: list[Finding] = []
     progress: dict[str, dict[PartitionKey, GroupProgress]] = defaultdict(lambda: defaultdict(GroupProgress))
     fetching: set[tuple[str, PartitionKey]] = set()
@@ -118,9 +125,10 @@ def group_findings(evidence: Evidence, seen_by: str | None = None) -> list[Findi
             state.went_back.clear()
     if seen_by is not None:
         topics = {topic for topic, _ in progress[seen_by]}
-        for partition, outline in evidence.outlines.items():
-            if topics and partition[0] not in topics:
-                continue  # the group reads others
+        of_group = {key: each for key, each in evidence.outlines.items() if not topics or key[0] in topics}
+        if not evidence.unread and not any(outline.end for outline in of_group.values()):
+            raise ValueError(f"the topics of group {seen_by} never had a record: it could not have missed any")
+        for partition, outline in of_group.items():
             found += _unseen(seen_by, partition, outline, progress[seen_by][partition].fetched)
     return found
 

@@ -90,6 +90,7 @@ def error_name(code: int) -> str:
 
 
 KEPT_REQUEST_BYTES = 16 << 10  # a longer request is kept up to here
+_LONG_BYTES = 32 << 10  # of request and answer: more than a few milliseconds to decode
 _KEPT_PIECE_BYTES = 4 << 10  # of an answer's pieces; longer ones are records or lists of a cluster's size
 _KEY_VERSION_CORRELATION = Struct(">hhi")
 
@@ -187,10 +188,29 @@ class Exchange:
         whole = b"".join(map(bytes, self.answer))  # `bytes` of a length are as many zeros
         return decoded_response(whole[4:], spec, self.version)
 
-    @property
+    @cached_property
     def errors(self) -> list[str]:
         """Return the names of all errors in the answer, each once."""
         return [error_name(code) for code in error_codes(self.response)]
+
+    @property
+    def is_long(self) -> bool:
+        """Return whether request and answer take long to decode. Records that are not kept do not."""
+        kept = sum(len(each) for each in self.answer or () if not isinstance(each, int))
+        return len(self.frame) + kept > _LONG_BYTES
+
+    @property
+    def is_decoded(self) -> bool:
+        return "errors" in self.__dict__
+
+    def decode(self) -> None:
+        """Decode request and answer; may be called in a thread."""
+        _ = self.request, self.errors
+
+    def forget_response(self) -> None:
+        """Forget what was decoded of an answer that has changed."""
+        self.__dict__.pop("response", None)
+        self.__dict__.pop("errors", None)
 
 
 def client_id_of(frame: bytes) -> str | None:

@@ -237,40 +237,64 @@ class RequestCounts:
         self.apis: defaultdict[tuple[str, int], ApiSums] = defaultdict(ApiSums)
         self.errors: Counter[tuple[str, str, str]] = Counter()  # by API, version and name of the error
         self.topics: defaultdict[str, TopicSums] = defaultdict(TopicSums)
-        self._uncounted = deque(log.since())
+        self.uncounted = deque(log.since())
+        self._uncounted_bytes = 0  # of long answers that came since
         if log.recent:
             log.seal()
         log.on_sealed = self._add_all
 
     def catch_up(self, most: int | None = None) -> bool:
-        """Count up to `most` of the entries that the log had at first; with the last of them, those not sealed yet.
+        """Count up to `most` of the entries that the log had at first, and of long ones since; with the last of them,
+        those not sealed yet.
 
-        most: a long answer counts as several entries.
+        most: None for all. Otherwise a long answer counts as several entries, and one that is to be decoded first ends
+        the count.
 
         Returns:
             Whether everything is counted.
         """
         left = most
-        while self._uncounted and (left is None or left > 0):
-            exchange = self._uncounted.popleft()
+        while self.uncounted and (left is None or (left > 0 and self._is_quick(self.uncounted[0]))):
+            exchange = self._next_uncounted()
             self._add(exchange)
             if left is not None:
                 left -= 1 + exchange.answer_bytes // _COUNTED_BYTES
-        if self._log.recent and not self._uncounted:
+        if self._log.recent and not self.uncounted:
             self._log.seal()
-        return not self._uncounted
+        return not self.uncounted
+
+    @staticmethod
+    def _is_quick(exchange: Exchange) -> bool:
+        return exchange.is_decoded or not exchange.is_long
+
+    def _next_uncounted(self) -> Exchange:
+        exchange = self.uncounted.popleft()
+        self._uncounted_bytes = max(0, self._uncounted_bytes - exchange.answer_bytes)
+        return exchange
 
     def _add_all(self, exchanges: Iterable[Exchange]) -> None:
+        """Count sealed entries. Long ones, which a client would have to wait for, are counted when somebody asks for
+        sums; if nobody does, the oldest are counted without their errors and topics.
+        """
         for exchange in exchanges:
-            self._add(exchange)
+            if exchange.is_long:
+                self.uncounted.append(exchange)
+                self._uncounted_bytes += exchange.answer_bytes
+            else:
+                self._add(exchange)
+        while self._uncounted_bytes > MOST_BYTES and self.uncounted:
+            self._add_sizes(self._next_uncounted())
 
-    def _add(self, exchange: Exchange) -> None:
-        api = exchange.api
-        sums = self.apis[api, exchange.version]
+    def _add_sizes(self, exchange: Exchange) -> None:
+        sums = self.apis[exchange.api, exchange.version]
         sums.requests += 1
         sums.duration_ns += exchange.duration_ns
         sums.request_bytes += exchange.request_bytes
         sums.answer_bytes += exchange.answer_bytes
+
+    def _add(self, exchange: Exchange) -> None:
+        api = exchange.api
+        self._add_sizes(exchange)
         for error in exchange.errors or (NO_ERROR,):
             self.errors[api, str(exchange.version), error] += 1
         if exchange.api_key == ApiKey.PRODUCE:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pykafka_broker.errors import counted
 from pykafka_broker.testing.aio.cluster_nodes import AsyncClusterTraffic
 from pykafka_broker.testing.aio.data import wait
@@ -23,7 +24,7 @@ from pykafka_broker.testing.cluster_data import T, _KEEPABLE, _MOVED, _PASSING, 
 from pykafka_broker.testing.cluster_nodes import WAIT_S
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import names_to_keep
-from pykafka_broker.testing.data import AT_ONCE, NotReached, RecordsDiffer, WaitTimeout
+from pykafka_broker.testing.data import AT_ONCE, BrokerError, NotReached, RecordsDiffer, WaitTimeout
 from pykafka_broker.testing.record import NewRecord, Record, RecordLike
 from typing import Any
 
@@ -95,7 +96,8 @@ class AsyncClusterData(AsyncClusterTraffic):
         async def there() -> list[Record]:
             found = await self.records(topic, isolation_level=isolation_level, limit=n)
             if len(found) < n:
-                raise NotReached(f"topic {topic} has {counted(len(found), 'record')}, expected {n}{listing(found)}")
+                told = f"topic {topic} has {counted(len(found), 'record')}, expected {n}"
+                raise NotReached(lambda: told + listing(found, self._registry))
             return found
 
         return await poll(there, f"the records of topic {topic} are unknown", timeout)
@@ -105,26 +107,32 @@ class AsyncClusterData(AsyncClusterTraffic):
             found = await self.records(topic, wanted.partition, isolation_level=isolation_level)
             first = first_that_fits(found, wanted)
             if first is None:
-                raise NotReached(f"topic {topic} has no such record: {missing((), [wanted])[0]}{listing(found)}")
+                raise NotReached(lambda: self._without(topic, wanted, found))
             return first
 
         return await poll(fitting, f"the records of topic {topic} are unknown", timeout)
+
+    def _without(self, topic: str, wanted: NewRecord, found: Sequence[Record]) -> str:
+        """Return the state of a topic that lacks a record."""
+        told = missing((), [wanted], self._registry)[1][0].removeprefix("- ")
+        listed = listing(found, self._registry)
+        return f"topic {topic} has {counted(len(found), 'record')}, and none is {told}{listed}"
 
     async def _assert_records(
         self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str
     ) -> list[Record]:
         found = await self._found(topic, isolation_level, timeout, lambda found: len(found) >= len(expected))
-        if says := difference(found, expected):
+        if says := difference(found, expected, self._registry):
             raise RecordsDiffer(f"topic {topic}: {says}", expected, found)
         return found
 
     async def _assert_contains(self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> None:
-        found = await self._found(topic, isolation_level, timeout, lambda found: not missing(found, expected))
-        if lines := missing(found, expected):
-            says = "\n".join(lines)
-            raise RecordsDiffer(
-                f"topic {topic} lacks {counted(len(lines), 'record')}\n{says}{listing(found)}", expected, found
-            )
+        found = await self._found(topic, isolation_level, timeout, lambda found: not missing(found, expected)[0])
+        count, lines = missing(found, expected, self._registry)
+        if count:
+            head = f"topic {topic}: {count} of {len(expected)} expected records are missing"
+            listed = f"the topic has {counted(len(found), 'record')}{listing(found, self._registry)}"
+            raise RecordsDiffer("\n".join([head, *lines, listed]), expected, found)
 
     async def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_committed") -> None:
         """Assert the end of the topic: no record is added for some time. Raises RecordsDiffer."""
@@ -136,8 +144,8 @@ class AsyncClusterData(AsyncClusterTraffic):
 
         found = await self._found(topic, isolation_level, within_ms / 1000, came)
         if more := [each for each in found if (each.partition, each.offset) not in before]:
-            says = f"topic {topic} got {counted(len(more), 'more record')} within {within_ms} ms{listing(more)}"
-            raise RecordsDiffer(says, found=more)
+            says = f"topic {topic} got {counted(len(more), 'more record')} within {within_ms} ms"
+            raise RecordsDiffer(says + listing(more, self._registry), found=more)
 
     async def _found(
         self, topic: str, isolation_level: str, timeout: float, enough: Callable[[list[Record]], bool]
@@ -187,6 +195,13 @@ class AsyncClusterData(AsyncClusterTraffic):
         if gathered:
             await self._write(topic, gathered)
         return seeded
+
+    @property
+    def _registry(self) -> str:
+        """The address of a schema registry of the cluster, or nothing."""
+        with suppress(BrokerError):
+            return self._running().schema_registry_url
+        return ""
 
     async def _partitions(self, topic: str) -> range:
         return range((await self._running().topic(topic))["partitions"])

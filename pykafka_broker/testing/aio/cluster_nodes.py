@@ -20,7 +20,7 @@ from pykafka_broker.testing.aio.data import AsyncHandle
 from pykafka_broker.testing.aio.history import AsyncHistory
 from pykafka_broker.testing.aio.traffic import AsyncFault, AsyncFaults
 from pykafka_broker.testing.answers import Advice, ChaosHit, ChaosState, ClusterState, ConfigValue, Connection, FaultState, LogSize, PartitionState, SeenRequest, Topic
-from pykafka_broker.testing.arguments import check_count
+from pykafka_broker.testing.arguments import check_count, check_type
 from pykafka_broker.testing.async_client import AsyncControlClient, Step, all_at_once, entered, poll
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 from pykafka_broker.testing.cluster_nodes import FaultHandles, SESSION, SESSION_MS, WAIT_S, _LED_S, _MOST_REQUESTS, _MOST_STEPS, _NO_DUMP, _ONE_BROKER, _SIDES, _refused
@@ -583,6 +583,8 @@ class AsyncClusterTraffic(AsyncClusterNodes):
         Connections of brokers to each other count too, so name a client.
         """
         check_count("n", n, least=0)
+        if client_id is not None:
+            check_type("client_id", client_id, str, "a string")
 
         async def connected() -> list[Connection]:
             found = await self.connections(client_id)

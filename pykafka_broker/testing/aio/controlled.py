@@ -273,6 +273,11 @@ class AsyncControlled(AsyncChecks, AsyncWaits, AsyncWholeState, AsyncTraffic, As
         raise NotImplementedError
 
     @property
+    def schema_registry_url(self) -> str:
+        """The address of the schema registry, for a serializer's `schema.registry.url`. Raises BrokerError."""
+        raise NotImplementedError
+
+    @property
     async def listeners(self) -> dict[str, str]:
         """The addresses of the broker by name of the listener."""
         return dict((await self.control.call("GET", "/broker"))["listeners"])
@@ -282,10 +287,13 @@ class AsyncControlled(AsyncChecks, AsyncWaits, AsyncWholeState, AsyncTraffic, As
         return self.bootstrap_servers
 
     def client_config(self, client: str) -> dict[str, Any]:
-        """Return the settings of a client: "confluent", "kafka-python", "aiokafka", "java" or "spark".
+        """Return the settings of a client: "confluent", "kafka-python", "aiokafka", "java", "spark" or
+        "schema-registry".
 
         Producer(broker.client_config("confluent"))
         KafkaConsumer("topic", **broker.client_config("kafka-python"))
         spark.readStream.format("kafka").options(**broker.client_config("spark"))
         """
+        if client == "schema-registry":
+            return {"url": self.schema_registry_url}
         return client_settings(client, self.bootstrap_servers)

@@ -16,7 +16,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from interop.raw import RawClient
 from pykafka_broker.control import control
-from pykafka_broker.control.api import metrics, traffic, waits
+from pykafka_broker.control.api import metrics, waits
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.protocol.messages.offset_commit_request import (
@@ -443,8 +443,7 @@ def test_clients_are_served_while_much_is_looked_at(
     counted = CountedPauses()
     monkeypatch.setattr(control, "asyncio", counted)
     monkeypatch.setattr(waits, "_AT_ONCE", 10)
-    monkeypatch.setattr(traffic, "_AT_ONCE", 1)
-    monkeypatch.setattr(control, "_COUNTED_AT_ONCE", 1)
+    monkeypatch.setattr(control, "_EXCHANGES_AT_ONCE", 1)
     with KafkaBroker(in_process=True) as broker:
         broker.create_topic("many")
         broker.produce("many", ["v"] * 100)

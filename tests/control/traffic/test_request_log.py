@@ -5,7 +5,10 @@ Entries that were put away come out as they went in.
 
 from __future__ import annotations
 
+import pytest
+
 from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.control.traffic import request_log
 from pykafka_broker.control.traffic.exchange import Entry, Mark, encoded_response, thinned
 from pykafka_broker.control.traffic.request_log import FULL, SEALED_AT, RequestCounts, RequestLog, SealedEntries
 from pykafka_broker.protocol.api_keys import SPECS
@@ -149,6 +152,27 @@ def test_long_answers_are_counted_fewer_at_once() -> None:
         assert counts.apis["Produce", 9].requests == 100
     assert turns[0] == 1
     assert turns[1] > 10
+
+
+def test_very_long_answers_are_decoded_when_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No client waits until they are decoded: neither for the first count, nor when the log is sealed."""
+    log, long = RequestLog(), produced("o" * 20_000, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    fill(log, [long])
+    counts = RequestCounts(log, Cluster())
+    assert not counts.catch_up(100)
+    assert counts.apis == {}
+    counts.uncounted[0].decode()
+    assert counts.catch_up(100)
+    fill(log, [long, long])
+    log.seal()
+    assert counts.apis["Produce", 9].requests == 1
+    monkeypatch.setattr(request_log, "MOST_BYTES", 50_000)
+    fill(log, [long])
+    log.seal()
+    assert counts.apis["Produce", 9].requests == 2  # the oldest, without its error
+    assert counts.catch_up()
+    assert counts.apis["Produce", 9].requests == 4
+    assert counts.errors["Produce", "9", "NOT_LEADER_OR_FOLLOWER"] == 3
 
 
 def test_a_few_long_answers_are_sealed_at_once() -> None:

@@ -40,7 +40,8 @@ namespace PykafkaBroker.Answers
     }
 
     /// <summary>
-    /// The broker behind the API.
+    /// The broker behind the API. <c>schema_registry_url</c> is null where the process has no schema
+    /// registry.
     /// </summary>
     public sealed class BrokerInfo
     {
@@ -58,6 +59,9 @@ namespace PykafkaBroker.Answers
 
         [JsonPropertyName("bootstrap_servers")]
         public string BootstrapServers { get; set; } = null!;
+
+        [JsonPropertyName("schema_registry_url")]
+        public string? SchemaRegistryUrl { get; set; }
 
         [JsonPropertyName("connections")]
         public int Connections { get; set; }

@@ -24,7 +24,8 @@ public final class Answers {
             long nodeId) {}
 
     /**
-     * The broker behind the API.
+     * The broker behind the API. {@code schema_registry_url} is null where the process has no schema
+     * registry.
      */
     public record BrokerInfo(
             String version,
@@ -32,6 +33,7 @@ public final class Answers {
             long nodeId,
             Map<String, String> listeners,
             String bootstrapServers,
+            String schemaRegistryUrl,
             int connections) {}
 
     /**
