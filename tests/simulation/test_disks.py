@@ -56,6 +56,13 @@ def test_a_replica_whose_disk_was_replaced_waits_for_another_to_lead() -> None:
 
 
 @pytest.mark.whole
+def test_a_replica_whose_disk_was_replaced_waits_for_the_last_leader() -> None:
+    """365613: no replica was eligible, but the last known leader would lead again: the log was reported as lost."""
+    failed = 365_613
+    run_changes(failed, (break_disk, *KILLS, *WIPES), trouble_ms=8_000, on_disk=True, keeping=form_of(failed))
+
+
+@pytest.mark.whole
 @pytest.mark.parametrize("failed", [200_009, 360_092])
 def test_a_node_whose_disk_fails_as_it_starts_ends(failed: int) -> None:
     """200009, 360092: a controller could not write its leadership or epoch to disk, and the error ended the run."""

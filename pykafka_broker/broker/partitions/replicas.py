@@ -192,7 +192,8 @@ class Replicas:
 
     def _waits_for_a_leader(self, topic: str, state: PartitionImage) -> bool:
         """Return whether the log is gone, and another replica with the records will lead."""
-        others, directories = {*state.isr, *state.elr} - {self._node_id}, self._logs.directory_map
+        others = {*state.isr, *state.elr, *state.last_known_elr} - {self._node_id}
+        directories = self._logs.directory_map
         is_gone = directories.is_gone(state.directory_of(self._node_id))
         return bool(others) and (is_gone or directories.waits_for_copy((topic, state.partition)))
 
