@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from confluent_kafka import KafkaError
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from pipeline import prometheus
@@ -21,6 +23,8 @@ from pipeline.settings import Settings
 
 Metrics = dict[str, Any]
 NULL_PREFIX = "null_"
+KEPT_BATCHES = 1_000  # a stream may run for months
+METRICS_TOPIC = "the metrics topic"
 
 
 def offsets_of(text: Any) -> dict[str, dict[str, int]]:
@@ -76,17 +80,18 @@ def metrics_of(progress: Metrics, job: str, output: str, counts: Metrics | None 
 
 
 class MetricsListener(StreamingQueryListener):
-    """Metrics of one job's query: told to a topic, to a file for Prometheus, to a group, and kept in `batches`."""
+    """Metrics of one job's query: told to a topic, to a file for Prometheus and to a group. The last ones are kept
+    in `batches`."""
 
     def __init__(self, settings: Settings, kafka: Kafka, job: str, output: str) -> None:
         self.query_name = f"{job}-{settings.path('')}"  # a session may run other queries
-        self.batches: list[Metrics] = []
+        self.batches: deque[Metrics] = deque(maxlen=KEPT_BATCHES)
+        self.totals = prometheus.Totals(job)
         self.counts: dict[int, Metrics] = {}  # by batch, from the end of the batch until Spark tells its progress
         self._job, self._output, self._settings, self._kafka = job, output, settings, kafka
         self._run_id = ""
         self._ended = threading.Event()
         self._warned: set[str] = set()
-        self._totals = prometheus.Totals(job)
         if settings.metrics_topic:
             kafka.ensure_topic(settings.metrics_topic)
         self._producer = kafka.producer() if settings.metrics_topic else None
@@ -105,9 +110,10 @@ class MetricsListener(StreamingQueryListener):
         counts = self.counts.pop(progress["batchId"], None)
         metrics = metrics_of(progress, self._job, self._output, counts)
         self.batches.append(metrics)
+        self.totals.add(metrics)
         self._attempt("the group", lambda: self._commit(metrics))
-        self._attempt("the metrics topic", lambda: self._publish(metrics))
-        self._attempt("the Prometheus file", lambda: self._totals.write(self._settings.prometheus_file, metrics))
+        self._attempt(METRICS_TOPIC, lambda: self._publish(metrics))
+        self._attempt("the Prometheus file", lambda: self.totals.write(self._settings.prometheus_file, metrics))
 
     def onQueryTerminated(self, event: Any) -> None:
         if str(event.runId) == self._run_id:
@@ -116,8 +122,8 @@ class MetricsListener(StreamingQueryListener):
     def wait_until_told(self, timeout_s: float) -> None:
         """Wait for Spark, which tells its listeners later, on another thread."""
         self._ended.wait(timeout_s)
-        if self._producer is not None:
-            self._producer.flush(timeout_s)
+        if self._producer is not None and (left := self._producer.flush(timeout_s)):
+            self._warn(METRICS_TOPIC, f"no answer about {left} of them after {timeout_s:g} s")
 
     def _commit(self, metrics: Metrics) -> None:
         if self._settings.group:
@@ -126,13 +132,21 @@ class MetricsListener(StreamingQueryListener):
 
     def _publish(self, metrics: Metrics) -> None:
         if self._producer is not None:
-            self._producer.produce(self._settings.metrics_topic, json.dumps(metrics), key=self._job)
+            topic, told = self._settings.metrics_topic, json.dumps(metrics)
+            self._producer.produce(topic, told, key=self._job, on_delivery=self._on_delivery)
             self._producer.poll(0)
+
+    def _on_delivery(self, error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            self._warn(METRICS_TOPIC, error.str())
 
     def _attempt(self, where: str, tell: Callable[[], None]) -> None:
         try:
             tell()
         except Exception as error:  # whatever it is: metrics never end a stream
-            if where not in self._warned:
-                self._warned.add(where)
-                print(f"metrics don't reach {where}: {error}", file=sys.stderr)
+            self._warn(where, error)
+
+    def _warn(self, where: str, why: object) -> None:
+        if where not in self._warned:
+            self._warned.add(where)
+            print(f"metrics don't reach {where}: {why}", file=sys.stderr)

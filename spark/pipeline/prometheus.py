@@ -1,4 +1,4 @@
-"""Metrics as Prometheus text. Rule: the file is replaced whole, so a scrape never sees half of one."""
+"""What a run has counted, also as Prometheus text. Rule: the file is replaced whole, so a scrape never sees half of it."""
 
 from __future__ import annotations
 
@@ -28,17 +28,31 @@ def escaped(label: str) -> str:
 
 
 class Totals:
-    """Counts since the start of the process, as Prometheus expects of counters."""
+    """Counts since the start of the run, as Prometheus expects of counters."""
 
     def __init__(self, job: str) -> None:
         self._labels = f'{{job="{job}"}}'
         self._job = job
+        self._batches = 0
         self._counts: Counter[str] = Counter()
         self._rules: Counter[str] = Counter()
 
+    def add(self, metrics: dict[str, Any]) -> None:
+        """Count a batch."""
+        self._batches += 1
+        self._counts.update({name: metrics[name] for name in (*COUNTERS, "quarantined", "sessions")})
+        self._rules.update(metrics["rules"])
+
+    def summary(self) -> dict[str, Any]:
+        """Return the counts of the run; some of them only where there is something to count."""
+        sums = {name: self._counts[name] for name in ("rows", "accepted", "rejected", "late", "duplicates")}
+        more: dict[str, Any] = {name: self._counts[name] for name in ("unknown", "sessions") if self._counts[name]}
+        if self._rules:
+            more |= {"quarantined": self._counts["quarantined"], "rules": dict(self._rules)}
+        return {"batches": self._batches, **sums, **more}
+
     def text(self, metrics: dict[str, Any]) -> str:
-        for name in COUNTERS:
-            self._counts[name] += metrics[name]
+        """Return the counts, and the gauges of the last batch."""
         lines = []
         for name, words in COUNTERS.items():
             lines += [f"# HELP pipeline_{name}_total {words}", f"# TYPE pipeline_{name}_total counter"]
@@ -46,7 +60,6 @@ class Totals:
         for name, words in GAUGES.items():
             lines += [f"# HELP pipeline_{name} {words}", f"# TYPE pipeline_{name} gauge"]
             lines.append(f"pipeline_{name}{self._labels} {metrics[name]}")
-        self._rules.update(metrics["rules"])
         if self._rules:
             words = "Events that break a rule of quality"
             lines += [f"# HELP pipeline_quarantined_total {words}", "# TYPE pipeline_quarantined_total counter"]
@@ -58,8 +71,7 @@ class Totals:
         return "\n".join(lines) + "\n"
 
     def write(self, path: str, metrics: dict[str, Any]) -> None:
-        text = self.text(metrics)
         if path:
             unfinished = Path(f"{path}.unfinished")
-            unfinished.write_text(text, encoding="utf-8")
+            unfinished.write_text(self.text(metrics), encoding="utf-8")
             os.replace(unfinished, path)

@@ -21,7 +21,7 @@ from pipeline.errors import SettingsError
 from pipeline.files import AnyFiles, Files
 from pipeline.kafka import Kafka
 from pipeline.offsets import JOB, STRATEGIES, Strategy, begin, ensure_tables, require_same_topic, store_offsets
-from pipeline.runner import run_stream, totals
+from pipeline.runner import run_stream
 from pipeline.settings import Settings
 from pipeline.staging import Staging
 from pipeline.steps import Steps
@@ -158,7 +158,7 @@ def run(context: Context) -> dict[str, Any]:
         parsed = of_storable_years(events.parse(records, schema, settings), schema)
         frame = events.observe_read(parsed, schema, settings)
         writer = Writer(context, database, strategy, steps.schema, topic_id)
-        batches = run_stream(context, JOB, frame, writer, strategy.checkpoint, output=settings.table, steps=steps)
+        done = run_stream(context, JOB, frame, writer, strategy.checkpoint, output=settings.table, steps=steps)
     finally:
         database.close()
-    return {**totals(batches), "table": settings.table, "offsets": settings.offsets, "batches_metrics": batches}
+    return {**done, "table": settings.table, "offsets": settings.offsets}

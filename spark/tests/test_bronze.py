@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from pipeline import bronze, parts, reference, silver, tables
 from pipeline.cli import main
-from pipeline.errors import CheckpointError, PipelineError, SettingsError, UnknownTopic
+from pipeline.errors import CheckpointError, PipelineError, UnknownTopic
 from pipeline.generate import Generator
 from pipeline.settings import Settings
 from tests.killed import kill_at_random, start
@@ -193,11 +193,6 @@ def test_a_format_that_this_pyspark_does_not_have(
             )
             assert f"{words} with 4.3.0, which is installed" in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
-
-
-def test_no_step_changes_what_bronze_keeps(make_settings: Any) -> None:
-    with pytest.raises(SettingsError, match="it takes no transform and no rules"):
-        bronze.check(make_settings(transform="shop.steps:with_prices"))
 
 
 def test_a_table_keeps_its_format(make_settings: Any, make_context: Any, make_topic: Any) -> None:
