@@ -1,4 +1,4 @@
-"""What a run has counted, also as Prometheus text. Rule: the file is replaced whole, so a scrape never sees half of it."""
+"""What a run has counted, also as Prometheus text. Rule: the file is replaced whole, and no scrape sees half of one."""
 
 from __future__ import annotations
 
