@@ -15,8 +15,7 @@ from matplotlib.figure import Figure
 from pipeline import report, silver
 from pipeline.errors import SettingsError
 from pipeline.kafka import Kafka
-from pipeline.listener import KEPT_BATCHES, MetricsListener, metrics_of, offsets_of
-from pipeline.prometheus import Totals
+from pipeline.listener import KEPT_BATCHES, MetricsListener, Totals, metrics_of, offsets_of
 from pipeline.settings import Settings
 
 PROGRESS = {

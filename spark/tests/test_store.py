@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipeline import staging, store
+from pipeline import store
 from pipeline.database import Database, open_database
 from pipeline.errors import CheckpointError, PipelineError, SchemaError, SettingsError, StoreError
 from pipeline.events import NOT_OF_SCHEMA, NOT_TEXT
@@ -237,14 +237,14 @@ def test_tasks_write_and_not_the_driver(
 
         return copy_twice
 
-    original, copying = Database.insert, staging.copying
+    original, copying = Database.insert, store.copying
     monkeypatch.setattr(Database, "insert", insert)
-    monkeypatch.setattr(staging, "copying", twice)
+    monkeypatch.setattr(store, "copying", twice)
     settings = make_settings(database=new_postgresql_database(), max_offsets_per_trigger=20)
     make_topic(settings.bronze_topic, 2)
     put(settings.bronze_topic, [{"value": event(n), "partition": n % 2} for n in range(50)] + [{"value": b"{"}])
     with monkeypatch.context() as patch:
-        patch.setattr(staging.Staging, "drop", pull_the_plug)  # so a table is left
+        patch.setattr(store.Staging, "drop", pull_the_plug)  # so a table is left
         with pytest.raises(PipelineError, match="the plug was pulled"):
             store.run(make_context(settings))
     store.run(make_context(settings))
@@ -261,8 +261,8 @@ def test_what_a_task_is_refused(
 ) -> None:  # fmt: skip
     settings = make_settings(database=new_postgresql_database())
     put(make_topic(settings.bronze_topic), [event(1)])
-    copying = staging.copying
-    monkeypatch.setattr(staging, "copying", lambda url, _: copying(url, "nowhere"))
+    copying = store.copying
+    monkeypatch.setattr(store, "copying", lambda url, _: copying(url, "nowhere"))
     with pytest.raises(StoreError, match="the database refused what a task copied"):
         store.run(make_context(settings))
     assert rows(settings) == []
