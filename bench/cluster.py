@@ -5,8 +5,6 @@ killed with kill -9; the time runs until the next record is acknowledged.
 """
 
 import contextlib
-import json
-import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,7 +13,7 @@ import psutil
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.peers import build_load
+from bench.running import load
 from interop.kafka_cluster import OURS, THEIRS, KafkaCluster, Node
 
 _KINDS = {"ours": OURS, "kafka": THEIRS}
@@ -28,7 +26,7 @@ class Nodes:
     """A cluster of one peer."""
 
     def __init__(self, peer: str, config: Mapping[str, str] | None = None) -> None:
-        kind = _KINDS[peer]
+        self.name, kind = peer, _KINDS[peer]
         settings = {"min.insync.replicas": "2", "default.replication.factor": "3", **(config or {})}
         self.cluster = KafkaCluster(controllers=[kind], brokers=[kind] * 3, config=settings)
         for node in self.cluster.nodes:
@@ -91,29 +89,18 @@ def nodes(peer: str, config: Mapping[str, str] | None = None) -> Iterator[Nodes]
         yield made
 
 
-def load(run: Nodes, mode: str, topic: str, count: int, size: int, *settings: str) -> Figures:
-    """Run the load generator once; return its figures and the CPU time of all nodes."""
-    before = run.cpu_s()
-    command = [build_load(), mode, run.bootstrap, topic, 4 if mode != "latency" else 1, count, size, *settings]
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=320, check=False)
-    if done.returncode:
-        raise RuntimeError(f"load {mode}: {done.stdout}{done.stderr[-500:]}")
-    figures: Figures = json.loads(done.stdout)
-    return figures | {"cpu_s_per_gb": (run.cpu_s() - before) / (count * size / 1e9)}
-
-
 def replicated(peer: str, records: int, round_trips: int) -> Figures:
     """Measure the start, memory, records of 1 KiB in and out, and one record in flight."""
     begun = time.monotonic()
     with nodes(peer) as run:
         figures = {"cluster_start_s": time.monotonic() - begun, "cluster_mb": run.memory_mb()}
         run.create("load", 4)
-        load(run, "produce", "load", records // 5, 1024, "linger.ms=5", "acks=all")  # Java's compiler warms up
-        produced = load(run, "produce", "load", records, 1024, "linger.ms=5", "acks=all")
-        consumed = load(run, "consume", "load", records, 1024)
+        load(run, "produce", "load", 4, records // 5, 1024, "linger.ms=5", "acks=all")  # Java's compiler warms up
+        produced = load(run, "produce", "load", 4, records, 1024, "linger.ms=5", "acks=all")
+        consumed = load(run, "consume", "load", 4, records, 1024)
         run.create("latency", 1)
-        load(run, "latency", "latency", round_trips // 2, 100, "linger.ms=0", "acks=all")
-        one = load(run, "latency", "latency", round_trips, 100, "linger.ms=0", "acks=all")
+        load(run, "latency", "latency", 1, round_trips // 2, 100, "linger.ms=0", "acks=all")
+        one = load(run, "latency", "latency", 1, round_trips, 100, "linger.ms=0", "acks=all")
         return figures | {
             "cluster_produce_mb_s": produced["mb_per_s"],
             "cluster_produce_cpu_s_gb": produced["cpu_s_per_gb"],
@@ -135,7 +122,7 @@ def failover(peer: str, megabytes: int) -> Figures:
         away = next(node for node in run.cluster.brokers if node is not run.leader("catch-up"))
         away.stop()
         run.await_isr("catch-up", 2)
-        load(run, "produce", "catch-up", megabytes * 1000, 1000, "linger.ms=5", "acks=all")
+        load(run, "produce", "catch-up", 4, megabytes * 1000, 1000, "linger.ms=5", "acks=all")
         away.launch()
         run.await_brokers()  # the node follows from then on
         begun = time.monotonic()

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import workloads
 from bench.peers import Peer, ours
 from bench.requests import Asked, asked, load, prepare
 from bench.running import Running
-from bench.workloads import Figures
+from bench.running import load as load_generator
+from bench.workloads import Figures, create
 
 
 def _controlled(directory: Path, port: int, settings: Mapping[str, str]) -> list[str]:
@@ -85,7 +85,7 @@ def pairs_on_the_way(way: Way, runs: list[Running], rounds: int) -> Iterator[tup
         spent = {}
         for run in runs if number % 2 else reversed(runs):
             cpu = _on_cpu_ns(run)
-            found = workloads.load(run, way.mode, way.topic, 1, way.records, way.size, *way.settings)
+            found = load_generator(run, way.mode, way.topic, 1, way.records, way.size, *way.settings)
             spent[run.name] = way.time(found), _on_cpu_ns(run) - cpu
         yield spent["on"][0] / spent["off"][0], spent["on"][1] / spent["off"][1]
 
@@ -112,7 +112,7 @@ def on_the_way(pair: Pair, rounds: int) -> None:
     """Compare produce, consume and latency."""
     with _both(pair) as runs:
         for run in runs:
-            workloads.create(run, *{way.topic for way in WAYS.values()})
+            create(run, *{way.topic for way in WAYS.values()})
         for name, way in WAYS.items():
             list(pairs_on_the_way(way, runs, 1))
             times, cpu = zip(*pairs_on_the_way(way, runs, rounds), strict=True)

@@ -1,4 +1,5 @@
-"""Ten thousand partitions: how long until they are made, and until the first record into each is acknowledged.
+"""Ten thousand partitions: how long until they are made, and until the first record into each is acknowledged. Forty
+thousand: what another client feels while each gets its first record, and how long a stop takes.
 
 Rule: one connection and one request in flight, made before, so that the broker is what is measured. A partition that is
 not there yet, as in a Kafka whose broker follows its controller, is asked again until it is. Two requests make them, as
@@ -7,10 +8,11 @@ no Kafka takes more than 10,000 records of metadata from one.
 
 import time
 
+from bench.fairness import beside
 from bench.running import Running
 from interop.answers.requests import create, new_topic
 from interop.batches import batch
-from interop.raw import RawClient
+from interop.raw import RawClient, framed, request_bytes
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -58,3 +60,24 @@ def _produce_into(client: RawClient, topic: str, partitions: range) -> None:
                 raise RuntimeError(f"{topic}-{each.index}: {ErrorCode(each.error_code).name}")
         if missing and time.monotonic() > deadline:
             raise RuntimeError(f"{len(missing)} partitions of {topic} are not there")
+
+
+def many_partitions(run: Running, topics: int, partitions_each: int) -> dict[str, float]:
+    """One request names them all, and the broker holds all of their logs when it is told to stop."""
+    names = [f"one-of-many-{number}" for number in range(topics)]
+    with RawClient(run.bootstrap, timeout_s=WITHIN_S) as client:
+        for name in names:
+            _create(client, [name], partitions_each)
+    data = [PartitionProduceData(number, _RECORD) for number in range(partitions_each)]
+    request = ProduceRequest(None, 1, 30_000, [TopicProduceData(name, partition_data=data) for name in names])
+    felt = beside(run, framed(request_bytes(request, PRODUCE_VERSION)))
+    begun = time.perf_counter()
+    run.stop()
+    stopped = time.perf_counter()
+    run.start()
+    return {
+        "many_first_p99_ms": felt.p99_ms,
+        "many_first_worst_ms": felt.worst_ms,
+        "many_stop_s": stopped - begun,
+        "many_start_s": run.start_s,
+    }

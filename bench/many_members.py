@@ -7,16 +7,13 @@ Each shape is a group and topics of its own: what the members read, and by which
 
 import argparse
 import contextlib
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.fair_groups import consumer
-from bench.peers import Peer
 from bench.running import Running
-from bench.turns import Longest, command, noted
+from bench.turns import Noting, noted
 from interop.answers.requests import create, new_topic
 from interop.raw import RawClient
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import (
@@ -155,13 +152,7 @@ def life(group: Group, client: RawClient, grows: str, partitions: int) -> Iterat
 
 def measure(members: int, partitions: int, wanted: list[str], *, where: bool, sessions: bool) -> None:
     """Print the longest turn of each step of each shape's life."""
-    with contextlib.ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        longest, looked = Longest(directory / "longest"), directory / "longest.where"
-        if where:
-            looked.touch()
-        run = stack.enter_context(Running(Peer("ours", command(directory / "longest"))))
-        client = stack.enter_context(RawClient(run.bootstrap))
+    with Noting(where=where) as run, RawClient(run.bootstrap) as client:
         client.call(FindCoordinatorRequest("g"), 2)
         client.call(create(new_topic("warm-up", 1)), 5)
         client.call(consumer("warm-up", 0, ["warm-up"]), 1)  # a broker loads code when it is first needed
@@ -171,13 +162,10 @@ def measure(members: int, partitions: int, wanted: list[str], *, where: bool, se
                     for step, does, group in _steps(run, client, title, shape, assignor, members):
                         if step == _LAST and not sessions:
                             continue
-                        noted(run)
-                        longest.ms = 0
+                        run.begin()
                         does()
                         noted(run)
-                        print(f"{title}, {assignor}, {step}: {longest.ms:.1f} ms, {group.owned} owned", flush=True)
-                        if where:
-                            print(looked.read_text(), flush=True)
+                        run.tell(f"{title}, {assignor}, {step}: {run.longest.ms:.1f} ms, {group.owned} owned")
 
 
 def _steps(

@@ -6,19 +6,15 @@ starts. Times of stops and starts are of the clock, and CPU beside them.
 """
 
 import argparse
-import contextlib
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import psutil
 
 from bench.fair_groups import consumer, prepare, share, streams
 from bench.fairness import ask
-from bench.peers import Peer
 from bench.running import Running
-from bench.turns import Longest, command, noted
+from bench.turns import Noting, noted
 from interop.answers.requests import create, new_topic
 from interop.batches import batch
 from interop.raw import RawClient, framed, request_bytes
@@ -132,33 +128,26 @@ def _changes(every: range) -> Iterator[Asked]:
     yield "delete topics", DeleteTopicsRequest(topic_names=_NAMES[1:4], timeout_ms=60_000), 5
 
 
-def _told(name: str, longest: Longest, looked: Path | None, begun: float) -> None:
-    print(f"{name:20} {longest.ms:8.1f} ms, answered after {time.perf_counter() - begun:.1f} s", flush=True)
-    if looked is not None:
-        print(looked.read_text(), flush=True)
+def _told(run: Noting, name: str, begun: float) -> None:
+    run.tell(f"{name:20} {run.longest.ms:8.1f} ms, answered after {time.perf_counter() - begun:.1f} s")
 
 
 def live(each: int, wanted: list[str], looked: bool) -> None:
     """Tell the longest turn of each request, and of each stop and start."""
-    with contextlib.ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        longest, where = Longest(directory / "longest"), directory / "longest.where"
-        if looked:
-            where.touch()
-        run = stack.enter_context(Running(Peer("ours", command(directory / "longest"))))
+    with Noting(where=looked) as run:
         with RawClient(run.bootstrap) as client:
             prepare(client)
         for name, request, version in life(each):
-            noted(run)
-            longest.ms, begun = 0, time.perf_counter()
+            run.begin()
+            begun = time.perf_counter()
             ask(run.port, framed(request_bytes(request, version)))
             if name == "create":
                 _check(run, each)
             if not wanted or name in wanted:
                 noted(run)
-                _told(name, longest, where if looked else None, begun)
+                _told(run, name, begun)
         for end in (run.stop, run.kill):
-            _restarted(run, longest, end, where if looked else None)
+            _restarted(run, end)
 
 
 def _check(run: Running, each: int) -> None:
@@ -167,19 +156,19 @@ def _check(run: Running, each: int) -> None:
             assert len(topic.partitions) == each or topic.name not in _NAMES, topic.name
 
 
-def _restarted(run: Running, longest: Longest, end: Callable[[], None], where: Path | None) -> None:
+def _restarted(run: Noting, end: Callable[[], None]) -> None:
     with RawClient(run.bootstrap) as client:  # what a stop or a kill may have to do with
         client.call(create(new_topic(f"again-{end.__name__}", 1)), 5)
     process = psutil.Process(run.pid)
-    longest.ms, begun = 0, time.perf_counter()
+    run.longest.ms, begun = 0, time.perf_counter()
     used = sum(process.cpu_times()[:2])
     end()
-    _told(f"{end.__name__} after {used:.1f} s", longest, where, begun)
-    longest.ms, begun = 0, time.perf_counter()
+    _told(run, f"{end.__name__} after {used:.1f} s", begun)
+    run.longest.ms, begun = 0, time.perf_counter()
     run.start()
     used = sum(psutil.Process(run.pid).cpu_times()[:2])
     noted(run)
-    _told(f"start, CPU {used:.1f} s", longest, where, begun)
+    _told(run, f"start, CPU {used:.1f} s", begun)
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """One peer as a process: started, watched, ended. Memory and CPU are those of its whole process tree."""
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -10,11 +11,11 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import psutil
 
-from bench.peers import Peer
+from bench.peers import Peer, build_load
 from interop.guard import Guard
 from interop.real_kafka import answers_api_versions, free_port
 
@@ -114,3 +115,27 @@ class Running:
         self.stop()
         with contextlib.suppress(OSError):
             shutil.rmtree(self.directory)
+
+
+class Loaded(Protocol):
+    """A broker or a cluster under load."""
+
+    name: str
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    def cpu_s(self) -> float: ...
+
+
+def load(
+    run: Loaded, mode: str, topic: str, partitions: int, count: int, size: int, *settings: str
+) -> dict[str, float]:
+    """Run the load generator once; return its figures and the CPU time of what is under load."""
+    before = run.cpu_s()
+    command = [build_load(), mode, run.bootstrap, topic, partitions, count, size, *settings]
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=320, check=False)
+    if done.returncode:
+        raise RuntimeError(f"load {mode} on {run.name}: {done.stdout}{done.stderr[-500:]}")
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures | {"cpu_s_per_gb": (run.cpu_s() - before) / (count * size / 1e9)}

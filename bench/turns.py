@@ -8,7 +8,6 @@ CPU since the one before it.
 """
 
 import argparse
-import contextlib
 import gc
 import mmap
 import signal
@@ -122,31 +121,46 @@ def command(path: Path) -> Callable[[Path, int, Mapping[str, str]], list[str]]:
     return made
 
 
-def longest_turns(size: float, wanted: list[str], *, where: bool) -> dict[str, float]:
-    """Return the longest turn of each giant that is wanted, or of all."""
-    found: dict[str, float] = {}
-    with contextlib.ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        longest = Longest(directory / "longest")
-        looked = directory / "longest.where"
+class Noting(Running):
+    """Our broker, whose longest turn is noted. where: whether its stacks are noted, too."""
+
+    def __init__(self, *, where: bool) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        path = Path(self._folder.name) / "longest"
+        self.longest, self._looked = Longest(path), path.with_suffix(".where")
         if where:
-            looked.touch()
-        run = stack.enter_context(Running(Peer("ours", command(directory / "longest"))))
+            self._looked.touch()
+        super().__init__(Peer("ours", command(path)))
+
+    def begin(self) -> None:
+        """Count turns from now on."""
+        noted(self)
+        self.longest.ms = 0
+
+    def tell(self, text: str) -> None:
+        """Print a line, and what the longest turn did where that is noted."""
+        print(text, flush=True)
+        if self._looked.exists():
+            print(self._looked.read_text(), flush=True)
+
+    def close(self) -> None:
+        super().close()
+        self._folder.cleanup()
+
+
+def longest_turns(size: float, wanted: list[str], *, where: bool) -> None:
+    """Tell the longest turn of each giant that is wanted, or of all."""
+    with Noting(where=where) as run:
         make_topics(run)
         with RawClient(run.bootstrap) as client:
             topic_id = prepare(client)
         frames = giants(size) | group_giants(size, topic_id)
         for name in wanted or frames:
             frame = frames[name]()
-            noted(run)
-            longest.ms = 0
+            run.begin()
             ask(run.port, frame)
             noted(run)
-            found[name] = longest.ms
-            print(f"{name:20} {len(frame):>10,} bytes {longest.ms:8.1f} ms", flush=True)
-            if where:
-                print(looked.read_text(), flush=True)
-    return found
+            run.tell(f"{name:20} {len(frame):>10,} bytes {run.longest.ms:8.1f} ms")
 
 
 def noted(run: Running) -> None:

@@ -1,7 +1,5 @@
 """The workloads of the benchmark. A workload gets a freshly started peer and returns its figures by metric name."""
 
-import json
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,9 +10,8 @@ from bench import acls as rights
 from bench import cluster as brokers
 from bench import creation, groups, log, requests
 from bench.fairness import beside_giants
-from bench.many_partitions import many_partitions as forty_thousand
-from bench.peers import PEERS, build_load
-from bench.running import Running
+from bench.peers import PEERS
+from bench.running import Running, load
 from bench.tls import TlsRunning, handshakes
 from interop.answers.requests import LATEST, list_offsets
 from interop.raw import RawClient, framed, request_bytes
@@ -68,15 +65,10 @@ def create(run: Running, *topics: str, partitions: int = 1) -> None:
     time.sleep(0.3)  # a real Kafka's broker catches up with its controller
 
 
-def load(run: Running, mode: str, topic: str, partitions: int, count: int, size: int, *settings: str) -> Figures:
-    """Run the load generator once; return its figures and the broker's CPU time."""
-    before = run.cpu_s()
-    command = [build_load(), mode, run.bootstrap, topic, partitions, count, size, *settings]
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=320, check=False)
-    if done.returncode:
-        raise RuntimeError(f"load {mode} on {run.name}: {done.stdout}{done.stderr[-500:]}")
-    figures: Figures = json.loads(done.stdout)
-    return figures | {"cpu_s_per_gb": (run.cpu_s() - before) / (count * size / 1e9)}
+def instead_of(run: Running) -> str:
+    """Stop a peer, and return its name: a cluster of that peer takes its place."""
+    run.stop()
+    return run.name
 
 
 def idle(run: Running, sizes: Sizes) -> Figures:
@@ -98,11 +90,6 @@ def latency(run: Running, sizes: Sizes) -> Figures:
     create(run, "latency")
     found = load(run, "latency", "latency", 1, sizes.round_trips, 100, "linger.ms=0", "acks=all")
     return {"latency_p50_ms": found["p50_ms"], "latency_p99_ms": found["p99_ms"]}
-
-
-def small_requests(run: Running, sizes: Sizes) -> Figures:
-    """Measure eight and a hundred connections with one request in flight each."""
-    return requests.small_requests(run, sizes.warm_ms, sizes.measured_ms)
 
 
 def pipelined_requests(run: Running, sizes: Sizes) -> Figures:
@@ -158,16 +145,6 @@ def partitions(run: Running, sizes: Sizes) -> Figures:
     return {"partitions_create_s": created, "partitions_start_s": run.start_s, "partitions_mb": run.memory_mb()}
 
 
-def create_partitions(run: Running, sizes: Sizes) -> Figures:
-    """Measure ten thousand partitions in two requests, and a first record into each of them."""
-    return creation.create_partitions(run, sizes.topics, sizes.partitions_each)
-
-
-def many_partitions(run: Running, sizes: Sizes) -> Figures:
-    """Measure forty thousand partitions: a first record into each at once, a stop and a start."""
-    return forty_thousand(run, sizes.many_topics, sizes.partitions_each)
-
-
 def heartbeats(run: Running, sizes: Sizes) -> Figures:
     """Measure a thousand members of the classic protocol in a hundred groups, a heartbeat every three seconds."""
     create(run, "beats", partitions=groups.MEMBERS_EACH)
@@ -190,31 +167,6 @@ def transactions(run: Running, sizes: Sizes) -> Figures:
     """Measure one producer that commits every hundred records."""
     create(run, "committed")
     return groups.transactions(run, sizes.commits, "committed")
-
-
-def recovery(run: Running, sizes: Sizes) -> Figures:
-    """Measure the recovery from kill -9 with 4 GB in 100 partitions, none of it synced."""
-    return log.recovery(run, sizes.recovered_records)
-
-
-def position(run: Running, sizes: Sizes) -> Figures:
-    """Measure fetches by offset and by time in logs of 10 MB and of 10 GB."""
-    return log.position(run, sizes.small_log, sizes.large_log, sizes.lookups)
-
-
-def compaction(run: Running, sizes: Sizes) -> Figures:
-    """Measure the compaction of 1 GB with every key twice, and what a producer beside it feels."""
-    return log.compaction(run, sizes.compacted_records, sizes.beside_compaction)
-
-
-def group_commit(run: Running, sizes: Sizes) -> Figures:
-    """Measure fifty connections that wait for the disk with every record."""
-    return log.group_commit(run, sizes.synced_commits)
-
-
-def fairness(run: Running, sizes: Sizes) -> Figures:
-    """Measure what another client feels beside requests that ask for very much."""
-    return beside_giants(run, sizes.hostile_percent / 100)
 
 
 def state(run: Running, sizes: Sizes) -> Figures:
@@ -273,9 +225,7 @@ def spark_failover(run: Running, sizes: Sizes) -> Figures:
     """Measure leaders that die under a stream, of three brokers in the place of the started one."""
     from bench.spark_failover import standstill
 
-    name = run.name
-    run.stop()
-    return standstill(name, sizes.leaders_killed)
+    return standstill(instead_of(run), sizes.leaders_killed)
 
 
 def acls(run: Running, sizes: Sizes) -> Figures:
@@ -288,59 +238,35 @@ def acls(run: Running, sizes: Sizes) -> Figures:
         return rights.compared(run, without, sizes.records_1k // 2, load)
 
 
-def cluster(run: Running, sizes: Sizes) -> Figures:
-    """Measure three brokers in the place of the started one."""
-    name = run.name
-    run.stop()
-    return brokers.replicated(name, sizes.records_1k, sizes.round_trips)
-
-
-def failover(run: Running, sizes: Sizes) -> Figures:
-    """Measure a dead leader, and a follower that was away."""
-    name = run.name
-    run.stop()
-    return brokers.failover(name, sizes.replicated_mb)
-
-
-def cluster_partitions(run: Running, sizes: Sizes) -> Figures:
-    """Measure five thousand partitions of three replicas."""
-    name = run.name
-    run.stop()
-    return brokers.many_partitions(name, sizes.replicated_partitions)
-
-
 WORKLOADS: dict[str, Callable[[Running, Sizes], Figures]] = {
-    function.__name__: function
-    for function in (
-        idle,
-        latency,
-        small_requests,
-        pipelined_requests,
-        throughput,
-        partitions,
-        create_partitions,
-        many_partitions,
-        heartbeats,
-        consumer_heartbeats,
-        first_message,
-        transactions,
-        recovery,
-        position,
-        compaction,
-        group_commit,
-        fairness,
-        state,
-        tls,
-        spark,
-        spark_pipeline,
-        spark_delta,
-        spark_realtime,
-        spark_failover,
-        acls,
-        cluster,
-        failover,
-        cluster_partitions,
-    )
+    "idle": idle,
+    "latency": latency,
+    "small_requests": lambda run, sizes: requests.small_requests(run, sizes.warm_ms, sizes.measured_ms),
+    "pipelined_requests": pipelined_requests,
+    "throughput": throughput,
+    "partitions": partitions,
+    "create_partitions": lambda run, sizes: creation.create_partitions(run, sizes.topics, sizes.partitions_each),
+    "many_partitions": lambda run, sizes: creation.many_partitions(run, sizes.many_topics, sizes.partitions_each),
+    "heartbeats": heartbeats,
+    "consumer_heartbeats": consumer_heartbeats,
+    "first_message": first_message,
+    "transactions": transactions,
+    "recovery": lambda run, sizes: log.recovery(run, sizes.recovered_records),
+    "position": lambda run, sizes: log.position(run, sizes.small_log, sizes.large_log, sizes.lookups),
+    "compaction": lambda run, sizes: log.compaction(run, sizes.compacted_records, sizes.beside_compaction),
+    "group_commit": lambda run, sizes: log.group_commit(run, sizes.synced_commits),
+    "fairness": lambda run, sizes: beside_giants(run, sizes.hostile_percent / 100),
+    "state": state,
+    "tls": tls,
+    "spark": spark,
+    "spark_pipeline": spark_pipeline,
+    "spark_delta": spark_delta,
+    "spark_realtime": spark_realtime,
+    "spark_failover": spark_failover,
+    "acls": acls,
+    "cluster": lambda run, sizes: brokers.replicated(instead_of(run), sizes.records_1k, sizes.round_trips),
+    "failover": lambda run, sizes: brokers.failover(instead_of(run), sizes.replicated_mb),
+    "cluster_partitions": lambda run, sizes: brokers.many_partitions(instead_of(run), sizes.replicated_partitions),
 }
 # Of the peers; the others keep what they have with the defaults.
 SETTINGS: dict[str, dict[str, str]] = {"compaction": log.COMPACTION_SETTINGS, "acls": rights.SETTINGS}

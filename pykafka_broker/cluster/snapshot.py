@@ -27,10 +27,10 @@ from pykafka_broker.cluster.records import (
     encode_record,
 )
 from pykafka_broker.config.broker import BrokerConfig
-from pykafka_broker.log.deletion import Removal, RemovalJob
+from pykafka_broker.log.deletion import Removal, removal_job
 from pykafka_broker.log.filesystem import Buffer, FileSystem, read_file, write_file
 from pykafka_broker.log.flush import Waiter
-from pykafka_broker.log.jobs import Submit
+from pykafka_broker.log.jobs import Errand, Submit
 from pykafka_broker.protocol.stored.kraft_version_record import KRaftVersionRecord
 from pykafka_broker.protocol.stored.snapshot_footer_record import SnapshotFooterRecord
 from pykafka_broker.protocol.stored.snapshot_header_record import SnapshotHeaderRecord
@@ -211,23 +211,6 @@ class _Encoding(NamedTuple):
     pieces: list[Buffer]
 
 
-class _SnapshotJob:
-    def __init__(self, keeper: SnapshotKeeper, snapshot: MetadataSnapshot, pieces: list[Buffer], now: int) -> None:
-        self._keeper = keeper
-        self._snapshot = snapshot
-        self._pieces = pieces
-        self._now = now
-
-    def run(self) -> None:
-        write_file(self._snapshot.fs, self._snapshot.path, b"".join(self._pieces))
-
-    def apply(self) -> None:
-        self._keeper.written(self._snapshot, self._now)
-
-    def failed(self, error: OSError) -> None:
-        self._keeper.refused(error)
-
-
 class SnapshotKeeper:
     """Writes and trims the snapshots of a metadata log.
 
@@ -316,10 +299,14 @@ class SnapshotKeeper:
                 return
             encoding.pieces.append(piece)
         self._encoding = None
+        snapshot, pieces = encoding.snapshot, encoding.pieces
+
+        def write() -> None:
+            write_file(self._fs, snapshot.path, b"".join(pieces))
 
         def synced(error: OSError | None) -> None:
             if error is None:
-                self._submit(_SnapshotJob(self, encoding.snapshot, encoding.pieces, now))
+                self._submit(Errand(write, self.refused, partial(self.written, snapshot, now)))
             else:
                 self.refused(error)
 
@@ -362,7 +349,7 @@ class SnapshotKeeper:
             warn = partial(
                 logger.warning, "Could not remove an old snapshot of the metadata, the next start tries again: %s"
             )
-            self._submit(RemovalJob(removals, warn))
+            self._submit(removal_job(removals, warn))
 
     def _too_much(self) -> bool:
         if self._retention_bytes == _UNLIMITED:

@@ -37,33 +37,22 @@ _RENAME_RETRY_MS = 1000
 _AT_ONCE = 100  # folders renamed within one millisecond of the clock
 
 
-class RemovalJob:
-    """Removals done in a thread.
-
-    Each removal is dropped as soon as it is done: the object may hold a removed file open.
+def removal_job(
+    removals: list[Removal],
+    on_error: Callable[[OSError], None],
+    again: Callable[[list[Removal]], None] = lambda refused: None,
+) -> Errand:
+    """Return a job that does every removal, even if some fail; `on_error` is told of the first failure, and `again` of
+    the removals that a passing error refused. Each removal is dropped as soon as it is done: the object may hold a
+    removed file open.
     """
+    refused: list[Removal] = []
 
-    def __init__(
-        self,
-        removals: list[Removal],
-        on_error: Callable[[OSError], None],
-        again: Callable[[list[Removal]], None] | None = None,
-    ) -> None:
-        self._removals = removals
-        self._on_error = on_error
-        self._again = again
-        self._refused: list[Removal] = []  # by a passing error
-
-    def run(self) -> None:
-        """Do every removal, even if some fail.
-
-        Raises:
-            OSError: the first failure.
-        """
+    def run() -> None:
         first: OSError | None = None
-        self._removals.reverse()
-        while self._removals:
-            removal = self._removals.pop()
+        removals.reverse()
+        while removals:
+            removal = removals.pop()
             try:
                 removal()
             except FileNotFoundError:
@@ -71,17 +60,15 @@ class RemovalJob:
             except OSError as error:
                 first = first or error
                 if is_passing(error):
-                    self._refused.append(removal)
+                    refused.append(removal)
         if first is not None:
             raise first
 
-    def apply(self) -> None:
-        """Do nothing: no caller waits for the removals."""
+    def failed(error: OSError) -> None:
+        on_error(error)
+        again(refused)
 
-    def failed(self, error: OSError) -> None:
-        self._on_error(error)
-        if self._again is not None:
-            self._again(self._refused)
+    return Errand(run, failed)
 
 
 class Remover:
@@ -121,7 +108,7 @@ class Remover:
         while self._queue and self._queue[0][0] <= now and len(removals) < _REMOVALS_OF_A_JOB:
             removals.append(heapq.heappop(self._queue)[2])
         if removals:
-            self._submit(RemovalJob(removals, self._on_error, self._try_again))
+            self._submit(removal_job(removals, self._on_error, self._try_again))
 
     def _try_again(self, refused: list[Removal]) -> None:
         """Queue removals again that failed for a passing reason, as without a free file descriptor."""

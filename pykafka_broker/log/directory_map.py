@@ -68,7 +68,8 @@ class DirectoryMap:
         self.where: dict[PartitionKey, LogDirectory] = {}
         # Out of service: there are copies in these directories, and which of them is the log is unknown.
         self.ambiguous: dict[PartitionKey, list[LogDirectory]] = {}
-        # Out of service, with the topic's id: there is an unfinished copy without an original.
+        # Out of service, with the topic's id: there is an unfinished copy without an original. Where another replica
+        # has every record, the entry goes, the log is made anew, and the next start removes the copy.
         self.awaited: dict[PartitionKey, bytes] = {}
         self._counts: Counter[str] = Counter()  # number of partitions by the directory's path
 
@@ -104,20 +105,6 @@ class DirectoryMap:
     def has(self, partition: PartitionKey) -> bool:
         """Return whether a directory has a folder of the partition."""
         return partition in self.where or partition in self.ambiguous
-
-    def await_whole(self, partition: PartitionKey, topic_id: bytes) -> None:
-        """Take a partition out of service of which only an unfinished copy was found, and no original."""
-        self.awaited[partition] = topic_id
-
-    def waits_for_copy(self, partition: PartitionKey) -> bool:
-        """Return whether only an unfinished copy of the partition was found."""
-        return partition in self.awaited
-
-    def abandon_copy(self, partition: PartitionKey) -> None:
-        """Let the log be made anew: another replica has every record of the unfinished copy, and the next start removes
-        the copy.
-        """
-        self.awaited.pop(partition, None)
 
     def add(self, partition: PartitionKey, directory: LogDirectory) -> None:
         """Note a folder of the partition. Two folders are ambiguous until `resolve_ambiguous`."""
@@ -413,7 +400,7 @@ def _resolve_future(directories: DirectoryMap, directory: LogDirectory, name: st
         logger.warning("%s is left alone: there may be a newer %s-%s elsewhere", path, topic, partition)
         topic_id = read_partition_metadata(fs, f"{path}/{PARTITION_METADATA}")
         if topic_id is not None:
-            directories.await_whole(key, topic_id)
+            directories.awaited[key] = topic_id
         return None
     fs.rename(path, directory.partition_path(key))
     fs.sync_directory(directory.path)

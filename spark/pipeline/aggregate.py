@@ -23,7 +23,7 @@ from pipeline.kafka import COMPACTED, Kafka
 from pipeline.ledger import LedgerNames
 from pipeline.merged import ledger_of
 from pipeline.offsets import check_table, ensure_tables, owner_of, store_owner, take_table
-from pipeline.runner import run_stream, totals
+from pipeline.runner import run_stream
 from pipeline.settings import Settings
 from pipeline.steps import Steps
 from pipeline.tables import quoted
@@ -158,9 +158,9 @@ def run(context: Context) -> dict[str, Any]:
         frame = events.observe_read(events.parse(records, schema, settings), schema, settings).drop(*RAW)
         process, output = Windows(context, database, steps.schema, claim.id), settings.windows_topic
         try:
-            batches = run_stream(context, JOB, frame, process, claim.path, output=output, steps=steps)
+            done = run_stream(context, JOB, frame, process, claim.path, output=output, steps=steps)
         finally:
             process.ledger.close()
     finally:
         database.close()
-    return {**totals(batches), "table": TABLE, "topic": settings.windows_topic, "batches_metrics": batches}
+    return {**done, "table": TABLE, "topic": settings.windows_topic}

@@ -35,7 +35,8 @@ NONCE = secrets.token_hex(8)  # drawn for each run, so no record can name the tw
 WRAPPER, END = f"_record_{NONCE}", f"_end_{NONCE}"
 TEXT, FAULT = "_text", "_fault"  # the value as JSON, and the reason why there is none
 OWN = [*ORIGIN, "_key", "_value", "_timestamp", "_headers", "_event", SOURCE_ID, REASON, CORRUPT, WRAPPER, END]
-OWN += ["_decoded", TEXT, FAULT]
+NOW = "_batch_time"
+OWN += ["_decoded", TEXT, FAULT, NOW]
 ID_TYPES = (StringType, IntegralType, TimestampType, DateType)
 NOT_OF_SCHEMA = "not one JSON object of the schema"
 NOT_OF_COLUMNS = "has fields of other types than the schema"
@@ -102,6 +103,8 @@ def parse(records: DataFrame, schema: StructType, settings: Settings, *, with_he
         source_id().alias(SOURCE_ID),
         F.col("value").cast("string").alias(TEXT) if is_json else F.col("_decoded.text").alias(TEXT),
         F.lit(None).cast("string").alias(FAULT) if is_json else F.col("_decoded.reason").alias(FAULT),
+        # Of the batch, so a number in its code: here few lines are compiled anew for each batch, and not all below.
+        F.current_timestamp().alias(NOW),
     )
     parsed = StructType([field for field in schema.fields if field.name != settings.unknown_fields])
     read = read.select("*", _wrapped(parsed).alias("_event"))
@@ -174,7 +177,7 @@ def _with_bounds(reason: Column, time: Column, settings: Settings) -> Column:
     """Refuse times that no event has: of another unit, or of a clock that is wrong. A record without a timestamp, as
     old clients write them, is as old as the batch."""
     written = F.when(F.col("_timestamp") > F.timestamp_seconds(F.lit(0)), F.col("_timestamp"))
-    written = F.coalesce(written, F.current_timestamp())
+    written = F.coalesce(written, F.col(NOW))
     ahead, behind = (F.expr(f"INTERVAL {limit}") for limit in (settings.max_ahead, settings.max_behind))
     words = f"{settings.time_column} is more than {{}} {{}} the record's timestamp"
     return reason.when(time > written + ahead, words.format(settings.max_ahead, "after")).when(

@@ -52,7 +52,11 @@ class Flow:
 
     def check(self) -> None:
         """Refuse settings that the job can't use."""
-        if "table_format" in (field.name for field in fields_of(self.job)):
+        taken = {field.name for field in fields_of(self.job)}
+        for name in ("transform", "rules"):
+            if self.job in JOBS and name not in taken and getattr(self.settings, name):
+                raise SettingsError(f"{self.job} takes no {name}")
+        if "table_format" in taken:
             tables.require(self.settings)
         if hasattr(self.module, "check"):
             self.module.check(self.settings)

@@ -166,7 +166,8 @@ class Kafka:
         try:
             self._admin.create_topics([new], operation_timeout=self._timeout_s)[topic].result()
         except KafkaException as error:
-            raise UnknownTopic(f"topic {topic} can't be created: {error.args[0].str()}") from error
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # by another flow or job, a moment ago
+                raise UnknownTopic(f"topic {topic} can't be created: {error.args[0].str()}") from error
         self._await(topic)
 
     def max_message_bytes(self, topic: str) -> int:

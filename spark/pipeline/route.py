@@ -20,7 +20,7 @@ from pipeline.context import Context
 from pipeline.errors import SettingsError
 from pipeline.files import AnyFiles, Files
 from pipeline.kafka import Kafka
-from pipeline.runner import run_query, totals
+from pipeline.runner import run_query
 from pipeline.settings import Settings
 
 JOB = "route"
@@ -95,5 +95,5 @@ def run(context: Context) -> dict[str, Any]:
     frame = routed(judged, settings, letter_limit)
     sink = {**topics.sink_options(settings), "includeHeaders": "true"}
     writer = frame.writeStream.format("kafka").options(**sink).outputMode("update")
-    batches = run_query(context, JOB, writer, claim.path, output=settings.to_topic)
-    return {**totals(batches), "to_topic": settings.to_topic, "batches_metrics": batches}
+    done = run_query(context, JOB, writer, claim.path, output=settings.to_topic)
+    return {**done, "to_topic": settings.to_topic}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -26,7 +25,7 @@ from pipeline.errors import (
     StoreError,
     UnknownTopic,
 )
-from pipeline.listener import Metrics, MetricsListener
+from pipeline.listener import MetricsListener
 from pipeline.settings import REALTIME
 from pipeline.steps import Steps
 
@@ -96,8 +95,9 @@ def run_stream(
     *,
     output: str,
     steps: Steps | None = None,
-) -> list[Metrics]:
-    """Run until there is no more (available-now), or until `context.stop`; return the metrics of the batches.
+) -> dict[str, Any]:
+    """Run until there is no more (available-now), or until `context.stop`; return what the run has counted, and the
+    metrics of the last batches.
 
     `process` may return what it counted in the batch, for the metrics. `output` is the name of what it writes: it
     tells runs of the same job apart. `steps` come before `process`.
@@ -127,7 +127,7 @@ def run_query(
     *,
     output: str,
     listener: MetricsListener | None = None,
-) -> list[Metrics]:
+) -> dict[str, Any]:
     """Run a query as `run_stream` does, with whatever sink it has."""
     listener = listener or MetricsListener(context.settings, context.kafka, job, output)
     context.spark.streams.addListener(listener)
@@ -144,7 +144,7 @@ def run_query(
         raise _reason(context, error) from error
     finally:
         context.spark.streams.removeListener(listener)
-    return listener.batches
+    return {**listener.totals.summary(), "batches_metrics": list(listener.batches)}
 
 
 def _after(steps: Steps | None, batch: DataFrame, batch_id: int, process: Process) -> dict[str, Any]:
@@ -200,17 +200,3 @@ def _last_batch(query: StreamingQuery) -> int:
     """Return the number of the last batch that has ended; -1 before the first."""
     progress = query.lastProgress
     return -1 if progress is None else int(progress["batchId"])
-
-
-def totals(batches: list[Metrics]) -> dict[str, Any]:
-    """Return the sums of a run."""
-    sums = {
-        name: sum(batch[name] for batch in batches) for name in ("rows", "accepted", "rejected", "late", "duplicates")
-    }
-    broken = Counter[str]()
-    for batch in batches:
-        broken.update(batch["rules"])
-    unknown = {"unknown": sum(batch["unknown"] for batch in batches)}
-    quarantined = {"quarantined": sum(batch["quarantined"] for batch in batches), "rules": dict(broken)}
-    more = (unknown if unknown["unknown"] else {}) | (quarantined if broken else {})
-    return {"batches": len(batches), **sums, **more}

@@ -22,6 +22,7 @@ LOGIN_MODULES = {
 FILES = ("ca_file", "certificate_file", "key_file")
 KEYS = ("protocol", "mechanism", "username", "password", *FILES, "key_password", "verify_hostname")
 PEM_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL)
+PKCS_8 = ("-----BEGIN PRIVATE KEY-----", "-----BEGIN ENCRYPTED PRIVATE KEY-----")
 PEM_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 # What Spark leaves out where it prints the options of a source or a sink: plans, the UI, event logs. The first word is
 # Spark's own default.
@@ -51,6 +52,12 @@ def check(security: Mapping[str, str]) -> None:
         for key in ("username", "password"):
             if not security.get(key):
                 raise SettingsError(f"security: {key} is not set, and {protocol} needs it")
+    for key in ("mechanism", "username", "password") if not protocol.startswith("SASL_") else ():
+        if key in security:
+            raise SettingsError(f"security: {key} is of no use with protocol {protocol}: it has to begin with SASL_")
+    for key in (*FILES, "key_password", "verify_hostname") if not protocol.endswith("SSL") else ():
+        if key in security:
+            raise SettingsError(f"security: {key} is of no use with protocol {protocol}: it has to end with SSL")
     if "key_file" in security and "certificate_file" not in security:
         raise SettingsError("security: certificate_file is not set, and key_file needs it")
     if security.get("verify_hostname", "true") not in ("true", "false"):
@@ -116,7 +123,13 @@ def _certificates(path: str) -> str:
 
 
 def _key(path: str) -> str:
-    return _found(PEM_KEY, path, "private key")[0]
+    key = _found(PEM_KEY, path, "private key")[0]
+    if not key.startswith(PKCS_8):
+        raise SettingsError(
+            f"security: the private key in {path} is not PKCS#8, as Java's clients want it: "
+            "openssl pkcs8 -topk8 makes one"
+        )
+    return key
 
 
 def _found(pattern: re.Pattern[str], path: str, what: str) -> list[str]:

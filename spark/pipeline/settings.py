@@ -63,6 +63,7 @@ WITH_SECRETS = ("security", "database", "schema_registry")
 REALTIME = "realtime"  # also with the length of its batches: realtime 30 seconds
 SHORTEST_REALTIME_S = 5
 MOST_WATERMARK_S = 3650 * 86400
+WITH_A_STEP = "silver aggregate store"
 READERS = "silver aggregate store sessions route"  # the jobs that run a stream of events
 STREAMS = f"bronze {READERS} flows"
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
@@ -114,10 +115,8 @@ class Settings:
         "aggregate compacted demo",
     )
     metrics_topic: str = setting("", "metrics of every batch; none: not written", f"{STREAMS} report")
-    create_topics: bool = setting(
-        True, "whether topics that a job writes to are created", "ingest silver aggregate route"
-    )
-    topic_partitions: int = setting(3, "partitions of topics that are created", "ingest silver aggregate route replay")
+    create_topics: bool = setting(True, "whether topics that a job writes to are created", f"ingest {STREAMS} replay")
+    topic_partitions: int = setting(3, "partitions of topics that are created", f"ingest {STREAMS} replay")
 
     # What an event is
     schema: str = setting(EVENT_SCHEMA, "columns of an event as DDL", f"ingest {READERS} replay")
@@ -159,11 +158,13 @@ class Settings:
 
     # What is done with events on their way
     transform: str = setting(
-        "", "a step of your own, package.module:function, DataFrame to DataFrame", f"{READERS} flows"
+        "", "a step of your own, package.module:function, DataFrame to DataFrame", f"{WITH_A_STEP} flows"
     )
     rules: dict[str, Any] = field(
         default_factory=dict,
-        metadata=about("rules of quality by name: column, and min, max, in, matches or not_null", f"{READERS} flows"),
+        metadata=about(
+            "rules of quality by name: column, and min, max, in, matches or not_null", f"{WITH_A_STEP} route flows"
+        ),
     )
     flows: dict[str, Any] = field(
         default_factory=dict, metadata=about("flows by name: job, and settings of the job", "flows")

@@ -19,7 +19,7 @@ from pipeline.kafka import Kafka
 from pipeline.ledger import LedgerNames
 from pipeline.merged import ledger_of
 from pipeline.parts import parts_of
-from pipeline.runner import run_stream, totals
+from pipeline.runner import run_stream
 from pipeline.settings import Settings
 from pipeline.steps import Steps
 from pipeline.tables import BATCH, quoted
@@ -117,8 +117,7 @@ def run(context: Context) -> dict[str, Any]:
     frame = events.observe_read(events.parse(records, schema, settings), schema, settings)
     process = Silver(context, steps.schema, letter_limit)
     try:
-        batches = run_stream(context, JOB, frame, process, claim.path, output=table_path(settings), steps=steps)
+        done = run_stream(context, JOB, frame, process, claim.path, output=table_path(settings), steps=steps)
     finally:
         process.ledger.close()
-    places = {"table": table_path(settings), "dead_letters": settings.dead_letter_topic}
-    return {**totals(batches), **places, "batches_metrics": batches}
+    return {**done, "table": table_path(settings), "dead_letters": settings.dead_letter_topic}

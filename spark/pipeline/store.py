@@ -1,12 +1,15 @@
 """A topic into a database, exactly once. Rule: the rows of a batch and the offsets that they reach are one transaction,
 so however the job ends, the table and its offsets tell the same story.
 
-PostgreSQL's rows are copied by the tasks that read them, into a table that the driver's transaction moves (see
-`staging.py`). A SQLite file is the driver's alone: rows pass through it, a partition at a time.
+PostgreSQL's rows are copied by the tasks that read them, into a table that the driver's transaction moves (`Staging`).
+A SQLite file is the driver's alone: rows pass through it, a partition at a time.
 """
 
 from __future__ import annotations
 
+import hashlib
+import uuid
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -21,13 +24,13 @@ from pipeline.errors import SettingsError
 from pipeline.files import AnyFiles, Files
 from pipeline.kafka import Kafka
 from pipeline.offsets import JOB, STRATEGIES, Strategy, begin, ensure_tables, require_same_topic, store_offsets
-from pipeline.runner import run_stream, totals
+from pipeline.runner import run_stream
 from pipeline.settings import Settings
-from pipeline.staging import Staging
 from pipeline.steps import Steps
 from pipeline.tables import quoted
 
 SOURCE = ["source_topic", "source_partition", "source_offset"]
+STAGING = "pipeline_staging"
 ROWS_AT_ONCE = 10_000
 ISO = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
 
@@ -71,6 +74,69 @@ def of_storable_years(frame: DataFrame, schema: StructType) -> DataFrame:
             reason = F.coalesce(reason, F.when(~is_storable, words))
             columns[field.name] = F.when(is_storable, F.col(quoted(field.name)))
     return frame.withColumns({events.REASON: reason, **columns})
+
+
+class Staging:
+    """The tables through which rows of a batch come into PostgreSQL: tasks copy them into a table of the batch's own,
+    side by side and past the driver; what they copied counts once the driver's transaction has moved it, with the
+    offsets.
+
+    A task that Spark repeats copies its rows twice, and a task of a batch that is over finds no table: so rows are
+    moved once for each place in the topic, and every batch has a table of a new name. It is not logged: a crash may
+    lose it.
+
+    kinds: the columns of a row and their types. key: those that tell rows apart.
+    """
+
+    def __init__(self, database: Database, url: str, table: str, kinds: dict[str, str], key: Sequence[str]) -> None:
+        self._database, self._url, self._kinds = database, url, kinds
+        self._key = ", ".join(f'"{name}"' for name in key)
+        self._own = f"{STAGING}_{hashlib.sha256(table.encode()).hexdigest()[:12]}"
+        self._name = ""
+        self._drop_all()  # what killed runs have left
+
+    def _drop_all(self) -> None:
+        statement = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND starts_with(tablename, ?)"
+        for (name,) in self._database.execute(statement, (self._own,)):
+            self._database.execute(f'DROP TABLE "{name}"')
+
+    def load(self, rows: DataFrame) -> None:
+        """Copy the rows, whose columns are those of the table, from the tasks that have them."""
+        self._name = f"{self._own}_{uuid.uuid4().hex[:12]}"
+        described = ", ".join(f'"{name}" {kind}' for name, kind in self._kinds.items())
+        self._database.execute(f'CREATE UNLOGGED TABLE "{self._name}" ({described})')
+        rows.foreachPartition(copying(self._url, self._name))
+
+    def move(self, table: str, columns: Sequence[str], where: str, on_conflict: str) -> None:
+        """Insert what was copied, as a part of the driver's transaction."""
+        names = ", ".join(f'"{name}"' for name in columns)
+        found = f'SELECT DISTINCT ON ({self._key}) {names} FROM "{self._name}" WHERE {where}'
+        self._database.execute(f'INSERT INTO "{table}" ({names}) {found} {on_conflict}')
+
+    def next_offsets(self) -> dict[int, int]:
+        """Return the offset after the last one that was copied, by partition."""
+        statement = f'SELECT source_partition, max(source_offset) + 1 FROM "{self._name}" GROUP BY source_partition'
+        return dict(self._database.execute(statement))
+
+    def drop(self) -> None:
+        self._database.execute(f'DROP TABLE IF EXISTS "{self._name}"')
+
+
+def copying(url: str, table: str) -> Callable[[Iterable[Any]], None]:
+    """Return what a task does with its rows. An executor needs psycopg, and nothing of this package."""
+
+    def copy_rows(rows: Iterable[Any]) -> None:
+        import psycopg
+
+        with (
+            psycopg.connect(url, connect_timeout=10) as connection,
+            connection.cursor() as cursor,
+            cursor.copy(f'COPY "{table}" FROM STDIN'.encode()) as copy,
+        ):
+            for row in rows:
+                copy.write_row([v.replace("\0", "\ufffd") if isinstance(v, str) else v for v in row])
+
+    return copy_rows
 
 
 class Writer:
@@ -158,7 +224,7 @@ def run(context: Context) -> dict[str, Any]:
         parsed = of_storable_years(events.parse(records, schema, settings), schema)
         frame = events.observe_read(parsed, schema, settings)
         writer = Writer(context, database, strategy, steps.schema, topic_id)
-        batches = run_stream(context, JOB, frame, writer, strategy.checkpoint, output=settings.table, steps=steps)
+        done = run_stream(context, JOB, frame, writer, strategy.checkpoint, output=settings.table, steps=steps)
     finally:
         database.close()
-    return {**totals(batches), "table": settings.table, "offsets": settings.offsets, "batches_metrics": batches}
+    return {**done, "table": settings.table, "offsets": settings.offsets}

@@ -12,16 +12,17 @@ from pyspark.sql import SparkSession
 
 from pipeline import aggregate, checkpoints, compacted, reference, report, tables, topics
 from pipeline.database import open_database
-from pipeline.errors import CheckpointError, PipelineError, SchemaError
+from pipeline.errors import CheckpointError, SchemaError
 from pipeline.generate import Generator
 from pipeline.settings import EVENT_SCHEMA
+from tests.plug import plug_pulled
 
 pytestmark = pytest.mark.spark
 
 
 def test_windows_over_two_runs(
     make_settings: Any, make_context: Any, make_topic: Any, put: Any, spark: SparkSession,
-    monkeypatch: pytest.MonkeyPatch, table_format: str,
+    table_format: str,
 ) -> None:  # fmt: skip
     """The second run begins with a batch that an earlier one had only half written."""
     settings = make_settings(
@@ -39,10 +40,8 @@ def test_windows_over_two_runs(
     for part in (lines[:700], lines[700:]):
         put(settings.bronze_topic, [{"value": line, "partition": n % 2} for n, line in enumerate(part)])
         if batches:
-            with monkeypatch.context() as patch:
-                patch.setattr(topics, "append", pull_the_plug)  # after the table, before the topic
-                with pytest.raises(PipelineError, match="the plug was pulled"):
-                    aggregate.run(context)
+            with plug_pulled(topics, "append"):  # after the table, before the topic
+                aggregate.run(context)
         batches += aggregate.run(context)["batches_metrics"]
     wanted = reference.expected(context.kafka.read_all(settings.bronze_topic), batches, settings)
     windows = reference.windows(wanted.accepted.values(), settings)
@@ -57,10 +56,6 @@ def test_windows_over_two_runs(
     assert {(v["window_start"], v["group_value"]): (v["events"], v["total"]) for v in values} == windows
     config = context.kafka._admin.list_topics().topics[settings.windows_topic]
     assert len(config.partitions) == settings.topic_partitions
-
-
-def pull_the_plug(*_: Any) -> None:
-    raise PipelineError("the plug was pulled")
 
 
 def test_numbers_that_cannot_be_added_up(
@@ -119,14 +114,12 @@ def test_windows_have_one_writer(
 
 
 def test_a_crash_before_the_checkpoint_is_taken(
-    settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, monkeypatch: pytest.MonkeyPatch
+    settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any
 ) -> None:
     """The database must have no owner then: the next run makes another checkpoint."""
     put(make_topic(settings.bronze_topic), [event(0)])
-    with monkeypatch.context() as patch:
-        patch.setattr(checkpoints.Claim, "take", pull_the_plug)
-        with pytest.raises(PipelineError, match="the plug was pulled"):
-            aggregate.run(make_context(settings))
+    with plug_pulled(checkpoints.Claim, "take"):
+        aggregate.run(make_context(settings))
     assert aggregate.run(make_context(settings))["accepted"] == 1
 
 

@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 
 from pipeline import aggregate, silver, store, topics
 from pipeline.database import open_database
-from pipeline.errors import CheckpointError, DataLoss, PipelineError, StoreError
+from pipeline.errors import CheckpointError, DataLoss, StoreError
 from pipeline.settings import Settings
+from tests.plug import plug_pulled
 
 pytestmark = pytest.mark.spark
 
@@ -79,7 +80,6 @@ def test_partitions_are_added(
 
 def test_partitions_are_added_after_an_interrupted_batch(
     make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, admin: AdminClient,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """Spark repeats the batch by the offsets of its checkpoint, which know nothing of the partitions that came after.
 
@@ -88,18 +88,12 @@ def test_partitions_are_added_after_an_interrupted_batch(
     settings = make_settings()
     topic = make_topic(settings.bronze_topic)
     put(topic, [event(n) for n in range(5)])
-    with monkeypatch.context() as patch:
-        patch.setattr(store.Writer, "__call__", pull_the_plug)
-        with pytest.raises(PipelineError, match="the plug was pulled"):
-            store.run(make_context(settings))
+    with plug_pulled(store.Writer, "__call__"):
+        store.run(make_context(settings))
     admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
     put(topic, [{"value": event(5 + n), "partition": n} for n in range(3)])
     store.run(make_context(settings))
     assert stored(settings) == {f"e{n}" for n in range(8)}
-
-
-def pull_the_plug(*_: Any) -> None:
-    raise PipelineError("the plug was pulled")
 
 
 def test_records_are_deleted_under_the_reader(

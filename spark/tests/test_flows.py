@@ -183,6 +183,15 @@ def test_what_is_refused(shop: Path, start: Start, old: str, new: str, code: int
     assert (result, words in said) == (code, True), said
 
 
+@pytest.mark.parametrize(("job", "name"), [("bronze", "rules"), ("sessions", "rules"), ("route", "transform")])
+def test_a_step_that_the_job_does_not_take(job: str, name: str, shop: Path, start: Start) -> None:
+    """At the top of the file they are for all flows: sessions and route went on as if they were not there."""
+    step = '[rules.country]\ncolumn = "country"\nnot_null = true' if name == "rules" else 'transform = "shop_steps:f"'
+    shop.write_text(f'{step}\n[flows.one]\njob = "{job}"\nto_topic = "good"\n')
+    code, _, words = start("flows", "--config", str(shop))
+    assert (code, words) == (2, f"flows: {job} takes no {name}\n")
+
+
 def test_a_secret_is_no_text_with_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A password with `${...}` in it was refused, or changed, where a flow had it from the top of the file."""
     monkeypatch.setenv("SECRET", "a${NOWHERE}b")

@@ -54,6 +54,14 @@ def test_a_topic_is_there_when_it_was_made(settings: Settings, monkeypatch: pyte
     assert next(stale, None) is None
 
 
+def test_a_topic_that_another_flow_makes_at_the_same_time(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flows share a topic of metrics: the second to make it ended the run."""
+    kafka = Kafka(settings)
+    kafka.ensure_topic("shared")
+    monkeypatch.setattr(kafka, "check_writable", lambda topic: False)
+    kafka.ensure_topic("shared")
+
+
 def test_the_largest_message_is_kafkas_default_where_configs_may_not_be_asked_for(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

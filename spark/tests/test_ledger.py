@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipeline import aggregate, events, ledger, reference, report, silver
-from pipeline.errors import PipelineError
 from pipeline.settings import Settings
+from tests.plug import plug_pulled
 
 pytestmark = pytest.mark.spark
 
@@ -65,14 +65,9 @@ def test_a_repeated_batch_that_decides_otherwise(
     def last_of_each_id(found: DataFrame, _: str) -> DataFrame:
         return found.where(F.dayofmonth("event_time") == 2)
 
-    def pull_the_plug(*_: Any) -> None:
-        raise PipelineError("the plug was pulled")
-
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, plug_pulled(ledger.Ledger, "_read"):  # right after the folders have names
         patch.setattr(events, "first_of_each_id", last_of_each_id)
-        patch.setattr(ledger.Ledger, "_read", pull_the_plug)  # right after the folders have their names
-        with pytest.raises(PipelineError, match="the plug was pulled"):
-            silver.run(make_context(settings))
+        silver.run(make_context(settings))
     assert len(rows(spark, settings)) == 20
     done = silver.run(make_context(settings))
     assert rows(spark, settings) == sorted((f"e{n}", "2024-05-01", 0) for n in range(20))

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,8 +14,9 @@ from matplotlib.figure import Figure
 
 from pipeline import report, silver
 from pipeline.errors import SettingsError
-from pipeline.listener import metrics_of, offsets_of
-from pipeline.prometheus import Totals
+from pipeline.kafka import Kafka
+from pipeline.listener import KEPT_BATCHES, MetricsListener, Totals, metrics_of, offsets_of
+from pipeline.settings import Settings
 
 PROGRESS = {
     "id": "q", "runId": "r", "batchId": 3, "timestamp": "2024-05-01T00:00:00Z", "numInputRows": 10,
@@ -48,7 +50,8 @@ def test_a_progress_without_anything() -> None:
 
 def test_counters_add_up_and_gauges_do_not() -> None:
     totals, metrics = Totals("silver"), metrics_of(PROGRESS, "silver", "table")
-    totals.text(metrics)
+    for _ in range(2):
+        totals.add(metrics)
     lines = totals.text(metrics).splitlines()
     assert 'pipeline_rows_total{job="silver"} 20' in lines
     assert 'pipeline_lag{job="silver"} 6' in lines
@@ -62,11 +65,23 @@ def test_the_board_of_grafana_shows_every_metric() -> None:
     board = json.loads((Path(report.__file__).parents[1] / "template" / "grafana.json").read_text())
     panels = board["panels"]
     shown = {name for panel in panels for target in panel["targets"] for name in METRIC.findall(target["expr"])}
-    text = Totals("silver").text(metrics_of(PROGRESS, "silver", "table", COUNTS) | {"rules": {"r": 1}})
+    totals, metrics = Totals("silver"), metrics_of(PROGRESS, "silver", "table", COUNTS) | {"rules": {"r": 1}}
+    totals.add(metrics)
+    text = totals.text(metrics)
     assert shown == {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE ")}
     places = sorted((panel["gridPos"]["y"], panel["gridPos"]["x"]) for panel in panels)
     assert places == [(y, x) for y in range(0, 8 * len(panels) // 2, 8) for x in (0, 12)]
     assert len({panel["id"] for panel in panels}) == len(panels)
+
+
+def test_a_long_stream_counts_all_batches_and_keeps_the_last(settings: Settings) -> None:
+    """All were kept, hundreds of megabytes a day."""
+    listener = MetricsListener(settings, Kafka(settings), "silver", "table")
+    for number in range(KEPT_BATCHES + 1):
+        told = json.dumps({**PROGRESS, "name": listener.query_name, "batchId": number})
+        listener.onQueryProgress(SimpleNamespace(progress=SimpleNamespace(json=told)))
+    assert (len(listener.batches), listener.batches[0]["batch_id"]) == (KEPT_BATCHES, 1)
+    assert listener.totals.summary()["batches"] == KEPT_BATCHES + 1
 
 
 @pytest.mark.spark
@@ -104,9 +119,14 @@ def test_metrics_that_reach_nobody_hold_up_nothing(
     settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put(make_topic(settings.bronze_topic), [event(n) for n in range(4)])
-    own = dataclasses.replace(settings, prometheus_file="/nowhere/at/all", max_offsets_per_trigger=2)
+    small = make_topic(f"{settings.bronze_topic}.metrics", max_message_bytes="100")
+    own = dataclasses.replace(
+        settings, prometheus_file="/nowhere/at/all", metrics_topic=small, max_offsets_per_trigger=2
+    )
     assert silver.run(make_context(own))["rows"] == 4
-    assert capsys.readouterr().err.count("metrics don't reach the Prometheus file") == 1
+    told = capsys.readouterr().err
+    assert told.count("metrics don't reach the Prometheus file") == 1
+    assert told.count("metrics don't reach the metrics topic: Broker: Message size too large") == 1
 
 
 def test_the_plots_of_a_report() -> None:

@@ -10,10 +10,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from pipeline import compact, reference, silver, tables
-from pipeline.errors import PipelineError, SchemaError
+from pipeline.errors import SchemaError
 from pipeline.generate import Generator
 from pipeline.merged import MergedLedger
 from pipeline.settings import EVENT_SCHEMA, Settings
+from tests.plug import plug_pulled
 from tests.readers import rows_without_spark
 
 LOGGED = tables.formats()[1:]
@@ -56,21 +57,12 @@ def test_every_record_has_its_place(
 
 def test_a_batch_that_is_repeated(
     settings: Settings, make_context: Any, make_topic: Any, put: Any, event: Any, spark: SparkSession,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """The job ends right after its merge; the batch comes again, merges nothing, and is counted as it was."""
     make_topic(settings.bronze_topic)
     put(settings.bronze_topic, [event(n % 20) for n in range(30)])
-    original = MergedLedger.add
-
-    def write_and_fail(*arguments: Any) -> None:
-        original(*arguments)
-        raise PipelineError("the plug was pulled")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(MergedLedger, "add", write_and_fail)
-        with pytest.raises(PipelineError, match="the plug was pulled"):
-            silver.run(make_context(settings))
+    with plug_pulled(MergedLedger, "add", after=MergedLedger.add):
+        silver.run(make_context(settings))
     assert ids(spark, settings) == sorted(f"e{n}" for n in range(20))
     done = silver.run(make_context(settings))
     assert (done["accepted"], done["duplicates"]) == (20, 10)

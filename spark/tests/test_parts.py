@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipeline import compact, lock, parts, tables
-from pipeline.errors import PipelineError
 from pipeline.files import Files
 from pipeline.parts import Part, Parts
 from pipeline.settings import PARQUET
+from tests.plug import plug_pulled
 
 pytestmark = pytest.mark.spark
 COLUMNS = "id BIGINT, day STRING"
@@ -104,22 +104,17 @@ def commits(log: Path) -> set[Path]:
     return {*log.glob("*.json"), *log.glob("v*.metadata.json")} if log.exists() else set()
 
 
-def test_killed_before_the_first_commit(
-    table: Any, table_format: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_before_the_first_commit(table: Any, table_format: str, spark: SparkSession) -> None:
     """Files are in the folder, and no commit: the table has its format, and the next attempt goes on."""
     if table_format == PARQUET:
         pytest.skip("a folder has no commits")
     run = table()
 
-    def write_and_die(whole: DataFrame, *_: Any) -> None:
+    def write(whole: DataFrame, *_: Any) -> None:
         whole.write.mode("append").parquet(run._path)
-        raise PipelineError("the plug was pulled")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(run, "_save", write_and_die)
-        with pytest.raises(PipelineError, match="the plug was pulled"):
-            run.append(rows(spark, 1), ("part", 1))
+    with plug_pulled(run, "_save", after=write):
+        run.append(rows(spark, 1), ("part", 1))
     assert tables.format_of(Files(spark), run._path) == table_format
     table().remove(("part", 1))
     table().append(rows(spark, 1), ("part", 1))

@@ -38,6 +38,8 @@ def authority(broker: KafkaBroker) -> str:
         ({"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "x"}, "password is not set, and SASL_SSL needs it"),
         ({"protocol": "SSL", "ca_file": "none.pem"}, r"there is no file none.pem, which ca_file names"),
         ({"protocol": "SSL", "key_file": "x"}, "certificate_file is not set, and key_file needs it"),
+        ({"protocol": "SSL", "username": "x"}, "username is of no use with protocol SSL: it has to begin with SASL_"),
+        ({"protocol": "PLAINTEXT", "ca_file": "x"}, "ca_file is of no use with protocol PLAINTEXT: it has to end with"),
         ({"protocol": "SSL", "verify_hostname": "no"}, "verify_hostname can be true or false"),
     ],
 )
@@ -70,6 +72,9 @@ def test_both_kinds_of_clients(tmp_path: Path) -> None:
         "ssl.key.password": "s",
         "ssl.endpoint.identification.algorithm": "none",
     }
+    identity.write_text(f"{key.replace('PRIVATE', 'RSA PRIVATE')}\n{certificate}\n")
+    with pytest.raises(SettingsError, match="is not PKCS#8, as Java's clients want it: openssl pkcs8 -topk8 makes one"):
+        security.java_config(table)
     identity.write_bytes(b"\xfe\xed\xfe\xed")  # a key store of Java
     with pytest.raises(SettingsError, match="has no certificate in PEM"):
         security.java_config(table)

@@ -12,11 +12,12 @@ from pyspark.sql import SparkSession
 
 from pipeline import reference, silver
 from pipeline.context import Context
-from pipeline.errors import CheckpointError, PipelineError, SchemaError, SettingsError
+from pipeline.errors import CheckpointError, SchemaError, SettingsError
 from pipeline.events import EMPTY, NOT_OF_SCHEMA, NOT_TEXT
 from pipeline.generate import Generator
 from pipeline.ledger import Ledger
 from pipeline.settings import EVENT_SCHEMA, Settings
+from tests.plug import plug_pulled
 
 pytestmark = pytest.mark.spark
 HEADERS = [("trace", b"\xff"), ("pipeline-id", b"of the ingest")]
@@ -155,22 +156,14 @@ def test_what_a_column_makes_of_a_value(
 @pytest.mark.parametrize(("owner", "step"), [(Ledger, "add"), (silver.Silver, "_write_dead_letters")])
 def test_a_batch_that_is_repeated(
     owner: Any, step: str, settings: Settings, make_context: Any, make_topic: Any, put: Any, event: Any,
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch,
+    spark: SparkSession,
 ) -> None:  # fmt: skip
     """The job ends right after a step of its batch; the next run does the batch again."""
     make_topic(settings.bronze_topic)
     put(settings.bronze_topic, [event(n) if n % 3 else b"broken" for n in range(30)])
-    original = getattr(owner, step)
-
-    def write_and_fail(*arguments: Any) -> None:
-        original(*arguments)
-        raise PipelineError("the plug was pulled")
-
     context = make_context(settings)
-    with monkeypatch.context() as patch:
-        patch.setattr(owner, step, write_and_fail)
-        with pytest.raises(PipelineError, match="the plug was pulled"):
-            silver.run(context)
+    with plug_pulled(owner, step, after=getattr(owner, step)):
+        silver.run(context)
     put(settings.bronze_topic, [event(100), b"broken too"])
     silver.run(context)
     assert ids(spark, settings) == sorted([f"e{n}" for n in range(30) if n % 3] + ["e100"])

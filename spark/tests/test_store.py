@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from pipeline import staging, store
+from pipeline import store
 from pipeline.database import Database, open_database
-from pipeline.errors import CheckpointError, PipelineError, SchemaError, SettingsError, StoreError
+from pipeline.errors import CheckpointError, SchemaError, SettingsError, StoreError
 from pipeline.events import NOT_OF_SCHEMA, NOT_TEXT
 from pipeline.offsets import JOB, STRATEGIES, store_offsets, stored_offsets
 from pipeline.settings import EVENT_SCHEMA, Settings
+from tests.plug import Work, nothing, plug_pulled
 
 pytestmark = pytest.mark.spark
-Pull = Callable[..., Any]
 
 
 @pytest.fixture(params=["checkpoint", "kafka", "store"])
@@ -47,45 +47,30 @@ def offsets(settings: Settings) -> dict[int, int]:
         database.close()
 
 
-def pull_the_plug(*_: Any, **__: Any) -> None:
-    raise PipelineError("the plug was pulled")
-
-
-def after(original: Callable[..., Any]) -> Pull:
-    def work_and_fail(*arguments: Any, **keywords: Any) -> None:
-        original(*arguments, **keywords)
-        pull_the_plug()
-
-    return work_and_fail
-
-
-def places(strategy: str) -> dict[str, tuple[Any, str, Pull]]:
-    """Return the places where a run ends, by name: the object, the attribute that is replaced, and its replacement."""
+def places(strategy: str) -> dict[str, tuple[Any, str, Work]]:
+    """Return the places where a run ends, by name: an object, its call, and what is done before the end."""
     return {
-        "before the transaction": (store.Writer, "_insert", pull_the_plug),
-        "after the rows": (store.Writer, "_insert", after(store.Writer._insert)),
-        "after the offsets": (store, "store_offsets", after(store_offsets)),
-        "before the commit": (STRATEGIES[strategy], "in_transaction", after(STRATEGIES[strategy].in_transaction)),
-        "after the commit": (STRATEGIES[strategy], "after_commit", pull_the_plug),
-        "after all": (STRATEGIES[strategy], "after_commit", after(STRATEGIES[strategy].after_commit)),
+        "before the transaction": (store.Writer, "_insert", nothing),
+        "after the rows": (store.Writer, "_insert", store.Writer._insert),
+        "after the offsets": (store, "store_offsets", store_offsets),
+        "before the commit": (STRATEGIES[strategy], "in_transaction", STRATEGIES[strategy].in_transaction),
+        "after the commit": (STRATEGIES[strategy], "after_commit", nothing),
+        "after all": (STRATEGIES[strategy], "after_commit", STRATEGIES[strategy].after_commit),
     }
 
 
 def test_ended_at_every_step(
     strategy: str, make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     settings = make_settings(offsets=strategy, max_offsets_per_trigger=20)
     make_topic(settings.bronze_topic, 2)
     number = 0
-    for target, name, replacement in places(strategy).values():
+    for place in places(strategy).values():
         values = [event(number + n) for n in range(15)]
         put(settings.bronze_topic, [{"value": v, "partition": n % 2} for n, v in enumerate([*values, b"broken"])])
         number += 15
-        with monkeypatch.context() as patch:
-            patch.setattr(target, name, replacement)
-            with pytest.raises(PipelineError, match="the plug was pulled"):
-                store.run(make_context(settings))
+        with plug_pulled(*place):
+            store.run(make_context(settings))
     context = make_context(settings)
     store.run(context)
     assert rows(settings) == sorted((f"e{n}",) for n in range(number))
@@ -97,16 +82,13 @@ def test_ended_at_every_step(
 
 def test_postgresql(
     strategy: str, make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any,
-    new_postgresql_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch,
+    new_postgresql_database: Callable[[], str],
 ) -> None:  # fmt: skip
     settings = make_settings(offsets=strategy, database=new_postgresql_database())
     make_topic(settings.bronze_topic)
     put(settings.bronze_topic, [event(n, amount=n / 2) for n in range(10)] + [b"broken"])
-    target, name, replacement = places(strategy)["after the commit"]
-    with monkeypatch.context() as patch:
-        patch.setattr(target, name, replacement)
-        with pytest.raises(PipelineError, match="the plug was pulled"):
-            store.run(make_context(settings))
+    with plug_pulled(*places(strategy)["after the commit"]):
+        store.run(make_context(settings))
     put(settings.bronze_topic, [event(10, at=61)])
     store.run(make_context(settings))
     assert rows(settings, "source_offset, event_id, amount") == [
@@ -237,16 +219,14 @@ def test_tasks_write_and_not_the_driver(
 
         return copy_twice
 
-    original, copying = Database.insert, staging.copying
+    original, copying = Database.insert, store.copying
     monkeypatch.setattr(Database, "insert", insert)
-    monkeypatch.setattr(staging, "copying", twice)
+    monkeypatch.setattr(store, "copying", twice)
     settings = make_settings(database=new_postgresql_database(), max_offsets_per_trigger=20)
     make_topic(settings.bronze_topic, 2)
     put(settings.bronze_topic, [{"value": event(n), "partition": n % 2} for n in range(50)] + [{"value": b"{"}])
-    with monkeypatch.context() as patch:
-        patch.setattr(staging.Staging, "drop", pull_the_plug)  # so a table is left
-        with pytest.raises(PipelineError, match="the plug was pulled"):
-            store.run(make_context(settings))
+    with plug_pulled(store.Staging, "drop"):  # so a table is left
+        store.run(make_context(settings))
     store.run(make_context(settings))
     assert (len(rows(settings)), len(rejected(settings))) == (50, 1)
     assert not set(inserted) & {settings.table, store.rejected_table(settings.table)}
@@ -261,8 +241,8 @@ def test_what_a_task_is_refused(
 ) -> None:  # fmt: skip
     settings = make_settings(database=new_postgresql_database())
     put(make_topic(settings.bronze_topic), [event(1)])
-    copying = staging.copying
-    monkeypatch.setattr(staging, "copying", lambda url, _: copying(url, "nowhere"))
+    copying = store.copying
+    monkeypatch.setattr(store, "copying", lambda url, _: copying(url, "nowhere"))
     with pytest.raises(StoreError, match="the database refused what a task copied"):
         store.run(make_context(settings))
     assert rows(settings) == []

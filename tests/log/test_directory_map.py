@@ -350,9 +350,9 @@ def test_an_unfinished_copy_is_given_up_for_what_another_replica_has(tmp_path: P
     logs = opened(tmp_path)
     directories = logs.directory_map
     directories.resolve_ambiguous(logs.new_uuid, lambda key: b"g" * 16, lambda topic: TOPIC_ID)
-    assert directories.waits_for_copy(KEY)
-    directories.abandon_copy(KEY)
-    assert not directories.waits_for_copy(KEY)
+    assert KEY in directories.awaited
+    del directories.awaited[KEY]
+    assert KEY not in directories.awaited
     log = logs.create(*KEY, TOPIC_ID, NOW, directory_id=UNASSIGNED, new=False)
     assert log.log_end_offset == 0
     logs.shutdown(NOW)

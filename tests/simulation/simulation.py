@@ -25,7 +25,7 @@ from pykafka_broker.protocol.messages.create_topics_request import (
 )
 from pykafka_broker.testing.simulation.faults import DISK_ERRORS
 from pykafka_broker.testing.simulation.network import Network
-from pykafka_broker.testing.simulation.node import BUSY_MS, QUICK_DISK_MS, SimNode
+from pykafka_broker.testing.simulation.node import BUSY_MS, SimNode
 from pykafka_broker.testing.simulation.timeline import Timeline
 from tests.simulation import dead_letters
 from tests.simulation.checks import Found, Gone, check_history
@@ -296,13 +296,7 @@ class Simulation:
         """End all faults: heal the network and the disks, and start every node."""
         self.network.heal()
         for node in self.nodes.values():
-            node.disk_ms = QUICK_DISK_MS
-            node.drift(1)
-            node.mend_disks()
-            if node.running and node.has_lost_disks:
-                node.kill()
-            if node.paused:
-                node.go_on()
+            node.make_whole()
         self._start_all()
 
     def conclude(self) -> list[str]:

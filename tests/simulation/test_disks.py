@@ -74,3 +74,10 @@ def test_a_disk_that_fails_or_is_full_takes_its_own_logs_along_and_no_more(faile
 def test_no_disk_is_wiped_while_the_controller_is_cut_off() -> None:
     """362011: the controller took live brokers for dead one by one, until the wiped broker was the last in sync."""
     run_cluster(362_011, WIPES, trouble_ms=8_000, keeping=form_of(362_011))
+
+
+@pytest.mark.whole
+def test_no_node_is_killed_beside_one_with_a_new_disk() -> None:
+    """365645: a killed broker is not eligible to lead, and the last known leader had lost its log."""
+    failed = 365_645
+    run_changes(failed, (break_disk, *KILLS, *WIPES), trouble_ms=8_000, on_disk=True, keeping=form_of(failed))

@@ -187,14 +187,15 @@ class Replicas:
         assigned, directories = state.directory_of(self._node_id), self._logs.directory_map
         if state.leader in (self._node_id, NO_LEADER):
             return assigned
-        directories.abandon_copy((topic, state.partition))
+        directories.awaited.pop((topic, state.partition), None)
         return UNASSIGNED if directories.is_gone(assigned) else assigned
 
     def _waits_for_a_leader(self, topic: str, state: PartitionImage) -> bool:
         """Return whether the log is gone, and another replica with the records will lead."""
-        others, directories = {*state.isr, *state.elr} - {self._node_id}, self._logs.directory_map
+        others = {*state.isr, *state.elr, *state.last_known_elr} - {self._node_id}
+        directories = self._logs.directory_map
         is_gone = directories.is_gone(state.directory_of(self._node_id))
-        return bool(others) and (is_gone or directories.waits_for_copy((topic, state.partition)))
+        return bool(others) and (is_gone or (topic, state.partition) in directories.awaited)
 
     # -- start
 

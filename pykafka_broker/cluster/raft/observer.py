@@ -57,6 +57,7 @@ logger = logging.getLogger(__name__)
 _MAX_WAIT_MS = 500  # as Kafka has it, not configurable there either
 _NOTHING = -1
 _LONGEST_PAUSE_MS = 200  # between two questions to the same node
+_LONGEST_SNAPSHOT_PAUSE_MS = 1_000  # after a snapshot that can't be installed: all of it is fetched again
 _FETCH_VERSIONS = (15, 18)  # versions that name the replica in `replica_state`
 _NOT_FOUND = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
 _FOREIGN = (ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -409,7 +410,7 @@ class Observer:
         self._follower: ObserverListener
         self._closed = False
         self._due: int | None = None
-        self._trouble_at: int | None = None  # offset of the last logged failure, which is not logged at every attempt
+        self._warned_of: tuple[int, type[Exception]] | None = None  # the last failure, told once for all its attempts
 
     # -- life
 
@@ -470,10 +471,16 @@ class Observer:
         connection.waits = False
         return not connection.closed and not self._closed
 
-    def _pause(self, connection: _Connection) -> None:
+    def _pause(self, connection: _Connection, longest_ms: int = _LONGEST_PAUSE_MS) -> None:
         connection.failures += 1
-        pause = min(self._backoff_ms * connection.failures, _LONGEST_PAUSE_MS)
+        pause = min(self._backoff_ms * connection.failures, longest_ms)
         connection.not_before = self._clock.now + pause
+
+    def _warn(self, offset: int, text: str, error: Exception) -> None:
+        """Log a failure about an offset of the log: a warning the first time, for debugging afterwards."""
+        failure = (offset, type(error))
+        logger.log(logging.DEBUG if failure == self._warned_of else logging.WARNING, text, offset, error)
+        self._warned_of = failure
 
     def _close_connection(self, connection: _Connection) -> None:
         del self._connections[connection.address]
@@ -565,15 +572,14 @@ class Observer:
                 log.truncate_to(*answer.diverging)
             elif answer.records:
                 log.log.append_fetched(answer.records, self._clock.wall, leader_epoch=answer.epoch)
-            connection.failures = connection.not_before = 0
+            if answer.snapshot is None:  # else a snapshot that can't be installed would be fetched without a pause
+                connection.failures = 0
+            connection.not_before = 0
         except (MetadataError, DamagedLog) as error:
             self._follower.on_refusal(str(error))
             self._pause(connection)
         except (CorruptBatch, ApiError, OSError) as error:
-            offset = log.log.log_end_offset
-            level = logging.DEBUG if self._trouble_at == offset else logging.WARNING
-            logger.log(level, "records fetched from offset %d of the metadata log on: %s", offset, error)
-            self._trouble_at = offset
+            self._warn(log.log.log_end_offset, "records fetched from offset %d of the metadata log on: %s", error)
             self._pause(connection)
         if answer.snapshot is None and log.raise_high_watermark(answer.high_watermark):
             self._follower.on_progress()
@@ -586,7 +592,7 @@ class Observer:
         elif download is self._download:
             part = read_snapshot(reply)
             if part.error is ErrorCode.NONE and download.add(part):
-                connection.failures = connection.not_before = 0
+                connection.not_before = 0
                 if download.whole:
                     self._install(connection, download)
             else:
@@ -602,9 +608,10 @@ class Observer:
         try:
             self._log.install(download.end_offset, download.epoch, bytes(download.data), self._clock.wall)
         except (MetadataError, DamagedLog, ApiError, OSError) as error:
-            logger.warning("The snapshot of the metadata up to %d is not used: %s", download.end_offset, error)
-            self._pause(connection)
+            self._warn(download.end_offset, "The snapshot of the metadata up to %d is not used: %s", error)
+            self._pause(connection, _LONGEST_SNAPSHOT_PAUSE_MS)
             return
+        connection.failures = 0
         logger.info("The metadata begins with the leader's snapshot up to %d", download.end_offset)
         self._log.raise_high_watermark(download.end_offset)
         self._follower.on_snapshot()

@@ -44,7 +44,7 @@ from pykafka_broker.testing.simulation.faults import SimulatedBlow, Trouble
 from pykafka_broker.testing.simulation.layout import SESSION_MS, SimulatedLayout
 from pykafka_broker.testing.simulation.link import SimLink
 from pykafka_broker.testing.simulation.loop import APPLICATION, SimulatedLoop
-from pykafka_broker.testing.simulation.node import QUICK_DISK_MS, SimNode
+from pykafka_broker.testing.simulation.node import SimNode
 from pykafka_broker.testing.simulation.shrinking import SimulatedHit
 from pykafka_broker.testing.simulation.timeline import START_MS, Host
 from pykafka_broker.testing.trouble import OF_CLIENTS, Blow, check_kinds
@@ -450,13 +450,7 @@ class SimulatedCluster(AsyncClusterData):
             each.end()
         self._loop.network.heal()
         for node in self._nodes.values():
-            node.disk_ms = QUICK_DISK_MS
-            node.drift(1)
-            node.mend_disks()
-            if node.running and node.has_lost_disks:
-                node.kill()
-            if node.paused:
-                node.go_on()
+            node.make_whole()
         await self.until(self._all_are_back, told="not all brokers serve")
 
     def _all_are_back(self) -> bool:

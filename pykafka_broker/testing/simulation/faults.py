@@ -88,7 +88,7 @@ class Trouble:
         kind, node = fault.random.choice(self._kinds), fault.random.choice(self.nodes)
         down = [each for each in self.nodes if not each.running or each.paused]
         may = kind in HARMLESS or len(down) < self._most_down
-        if (kind in CRASHES and cut_power in self._kinds) or kind is wipe_disk:
+        if kind in UNCLEAN and {cut_power, wipe_disk} & {*self._kinds}:
             may = may and self._has_recovered()
         if node.running and not node.paused and may and (self._may_come is None or self._may_come(number)):
             self.numbers.append(number)
@@ -106,8 +106,9 @@ class Trouble:
         """Return whether the crashed nodes are in every ISR again: until then no other node may crash.
 
         Acknowledged records are on the disks of at least `min.insync.replicas` nodes, and not synced: they outlive the
-        power cut of one node, not of two. A controller that is cut off takes live nodes for dead, and may leave the
-        node without a disk as the last in sync.
+        power cut of one node, not of two. And a node that was killed is not eligible to lead (KIP-966): beside a node
+        with a new disk, a partition may be left without any replica that the controller elects. A controller that is
+        cut off takes live nodes for dead, and may leave the node without a disk as the last in sync.
         """
         controller = self._controller
         if controller is None or not controller.running or self.network.cut:
@@ -240,6 +241,7 @@ def drift(faults: Trouble, node: SimNode) -> None:
 
 
 CRASHES = (kill, cut_power, wipe_disk)
+UNCLEAN = (*CRASHES, break_disk)  # a broken disk may be mended by a kill
 HARMLESS = (break_connections, slow_disk, slow_down, drift)
 """Without a loss for a node with its data on disk, and for its peers."""
 

@@ -223,6 +223,16 @@ class SimNode(Host):
         self.disk.broken.clear()
         self.disk.once.clear()
 
+    def make_whole(self) -> None:
+        """End all faults of the machine; a process that has given up a disk ends."""
+        self.disk_ms = QUICK_DISK_MS
+        self.drift(1)
+        self.mend_disks()
+        if self.running and self.has_lost_disks:
+            self.kill()
+        if self.paused:
+            self.go_on()
+
     def _ended(self) -> None:
         self.running = False
         self.end_process()

@@ -16,6 +16,7 @@ from pykafka_broker.broker.api.produce import produce
 from pykafka_broker.broker.partitions.partition import NotLeader, Partition
 from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Future, Slices
+from pykafka_broker.cluster.image import NO_LEADER, PartitionImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.manager import LogManager
@@ -356,3 +357,13 @@ def test_a_fetch_that_waits_is_answered_when_a_follower_has_the_record(broker: L
     broker.settle(NOW)
     assert code_in(parked) == ErrorCode.NONE
     assert parked.response().responses[0].partitions[0].high_watermark == 1
+
+
+def test_a_replica_on_a_lost_disk_waits_for_another_that_will_lead(broker: LightBroker) -> None:
+    """The last known leader leads again once it is back (KIP-966): a log that waits for that was reported as lost."""
+    state = PartitionImage(0, (1, 2), (), NO_LEADER, directories=(b"g" * 16, b"o" * 16))
+    waits = {}
+    for last in (1, 2):
+        state.last_known_elr = (last,)
+        waits[last] = broker.services.replicas._waits_for_a_leader("t", state)
+    assert waits == {1: False, 2: True}

@@ -206,6 +206,31 @@ def test_a_damaged_snapshot_is_fetched_again(quorum: ObservedQuorum) -> None:
     assert quorum.image.features == {"f": 2}
 
 
+def test_pauses_grow_before_a_snapshot_that_can_not_be_installed(
+    quorum: ObservedQuorum, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All of it is fetched again each time. Another cause is another warning."""
+    quorum.leader.append(feature(2))
+    quorum.leader.take_snapshot(feature(2))
+    assert quorum.leader.snapshot is not None
+    end, epoch, data = quorum.leader.snapshot
+    quorum.leader.snapshot = end, epoch, data[:-3] + b"xyz"
+    quorum.leader.chunk = len(data) // 2
+    quorum.start()
+    quorum.run(400)
+    downloads = sum(not isinstance(each, FetchRequest) for each in quorum.leader.asked) / 3
+    seconds = (quorum.clock.now - NOW) / 1000
+    assert (downloads > 10, seconds > downloads / 2) == (True, True), (downloads, seconds)
+
+    def refuse(self: UnsyncedFileSystem, path: str, create: bool = False) -> None:
+        raise OSError(errno.ENOSPC, "the disk is full", path)
+
+    monkeypatch.setattr(UnsyncedFileSystem, "open", refuse)
+    quorum.run(40)
+    warnings = [each.message for each in caplog.records if each.levelname == "WARNING"]
+    assert len(warnings) == len({*warnings}) == 2
+
+
 def test_a_damaged_batch_is_fetched_again_and_told_of_once(
     quorum: ObservedQuorum, caplog: pytest.LogCaptureFixture
 ) -> None:
