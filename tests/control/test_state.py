@@ -363,6 +363,24 @@ def test_an_idempotent_producer_that_is_older_than_the_state_goes_on(broker: Kaf
     assert failed == []
 
 
+def test_an_idempotent_producer_goes_on_whose_latest_records_are_undone(broker: KafkaBroker) -> None:
+    broker.create_topic("t")
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True}
+    producer = Producer(settings)
+    failed: list[object] = []
+    for value in ("before", "undone", "undone too"):
+        producer.produce("t", value, on_delivery=lambda error, _: failed.append(error) if error else None)
+        assert producer.flush(PATIENCE_S) == 0
+        if value == "before":
+            broker.snapshot("one")
+    for value in ("after", "after all"):
+        broker.restore("one")
+        producer.produce("t", value, on_delivery=lambda error, _: failed.append(error) if error else None)
+        assert producer.flush(PATIENCE_S) == 0
+        assert values(broker, "t") == ["before", value]
+    assert failed == []
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_member_joins_again(broker: KafkaBroker, protocol: str) -> None:
     broker.create_topic("t")
