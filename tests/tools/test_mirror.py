@@ -17,8 +17,9 @@ from pykafka_broker.client.errors import Unusable
 from pykafka_broker.protocol.enums import AclOperation, AclPermissionType, AclResourceType, PatternType
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools.frame import main
-from pykafka_broker.tools.mirror import Flow, _every, beating, flows, mirrored
+from pykafka_broker.tools.mirror import Flow, Mirror, _every, beating, flows, mirrored
 from tests.tools.asking import Asked
+from tests.tools.mirrored_names import GROUPS, POLICIES, TOPICS, Policy, copies
 
 SETTINGS = """
 clusters = from, to
@@ -118,6 +119,96 @@ def test_records_configs_and_group_offsets_go_over_and_a_restart_goes_on(tmp_pat
             found = read(target, "from.mirrored", 4)
             assert [value for value, _, _ in found] == [b"one", b"two", b"three", b"four"]
         assert {"heartbeats", "from.checkpoints.internal"} <= set(there.list_topics(timeout=10).topics)
+
+
+def test_what_retention_has_taken_meanwhile_is_skipped_and_the_rest_goes_over(tmp_path: Path) -> None:
+    with KafkaBroker(in_process=True) as source, KafkaBroker(in_process=True) as target:
+        source.create_topic("mirrored", 2)
+        write(source, "mirrored", b"one")
+        with mirroring(tmp_path, source, target):
+            assert len(read(target, "from.mirrored", 1)) == 1
+            until(lambda: noted(target, source))
+        write(source, "mirrored", b"two", b"three", b"four")
+        source.delete_records("mirrored", 2, 1)
+        with mirroring(tmp_path, source, target):
+            assert [value for value, _, _ in read(target, "from.mirrored", 3)] == [b"one", b"three", b"four"]
+
+
+def test_records_before_the_start_are_left_out_where_the_consumer_says_so(tmp_path: Path) -> None:
+    with KafkaBroker(in_process=True) as source, KafkaBroker(in_process=True) as target:
+        source.create_topic("mirrored", 2)
+        write(source, "mirrored", b"before")
+        with mirroring(tmp_path, source, target, "from->to.consumer.auto.offset.reset = latest\n"):
+            until(lambda: "from.mirrored" in names(target))
+            deadline = time.monotonic() + 30
+            while not (found := target.records("from.mirrored")) and time.monotonic() < deadline:
+                write(source, "mirrored", b"after")
+        assert found[0].value == "after"
+
+
+def names(broker: KafkaBroker) -> set[str]:
+    return {each["name"] for each in broker.topics()}
+
+
+def own_configs(broker: KafkaBroker, topic: str) -> dict[str, str]:
+    """Return the configs that were set on a topic."""
+    (found,) = (each["config"] for each in broker.topics() if each["name"] == topic)
+    return dict(found)
+
+
+def set_configs(broker: KafkaBroker, topic: str, capsys: pytest.CaptureFixture[str], *changes: str) -> None:
+    Asked(broker, capsys)("configs", "--alter", "--entity-type", "topics", "--entity-name", topic, *changes)
+
+
+def test_configs_at_their_default_in_the_source_are_removed_in_the_target(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = {"log.retention.bytes": "1000000"}
+    with KafkaBroker(here, in_process=True) as source, KafkaBroker(in_process=True) as target:
+        source.create_topic("mirrored", config={"retention.ms": "1000000", "segment.ms": "2000000"})
+        source.create_topic("mirrored_late", config={"flush.ms": "1000"})
+        target.create_topic("from.mirrored", config={"flush.ms": "77", "retention.bytes": "88", "segment.ms": "99"})
+        set_configs(target, "from.mirrored", capsys, "--add-config", "min.insync.replicas=1")
+        with mirroring(tmp_path, source, target, "sync.topic.configs.interval.seconds = 1\n"):
+            kept = {"retention.bytes": "88", "min.insync.replicas": "1"}  # from the source's file; excluded
+            wanted = {"retention.ms": "1000000", "segment.ms": "2000000"} | kept
+            until(lambda: own_configs(target, "from.mirrored") == wanted)
+            set_configs(source, "mirrored", capsys, "--delete-config", "segment.ms")
+            until(lambda: own_configs(target, "from.mirrored") == {"retention.ms": "1000000"} | kept)
+
+
+def test_a_new_topic_has_the_configs_of_the_source_although_they_are_not_kept_the_same(tmp_path: Path) -> None:
+    with KafkaBroker(in_process=True) as source, KafkaBroker(in_process=True) as target:
+        source.create_topic("mirrored", config={"retention.ms": "1000000"})
+        with mirroring(tmp_path, source, target, "sync.topic.configs.enabled = false\n"):
+            until(lambda: "from.mirrored" in names(target))
+        assert own_configs(target, "from.mirrored") == {"retention.ms": "1000000"}
+
+
+def test_a_topic_that_the_target_refuses_holds_no_other_up(tmp_path: Path) -> None:
+    with KafkaBroker(in_process=True) as source, KafkaBroker(in_process=True) as target:
+        for name in ("mirrored.a", "mirrored"):
+            source.create_topic(name, 2)
+            write(source, name, b"one")
+        target.create_topic("from.mirrored_a")  # collides with from.mirrored.a
+        with mirroring(tmp_path, source, target):
+            assert len(read(target, "from.mirrored", 1)) == 1
+        assert "from.mirrored.a" not in names(target)
+
+
+def test_topics_and_groups_of_the_start_alone(tmp_path: Path) -> None:
+    more = "refresh.topics.enabled = false\nrefresh.groups.enabled = false\nfrom->to.groups = .*\n"
+    with KafkaBroker(in_process=True) as source, KafkaBroker(in_process=True) as target:
+        source.create_topic("mirrored", 2)
+        write(source, "mirrored", b"one")
+        source.commit("early", "mirrored", 1, 1)
+        with mirroring(tmp_path, source, target, more):
+            until(lambda: any(each["group_id"] == "early" for each in target.groups()))
+            source.create_topic("mirrored.late")
+            source.commit("late", "mirrored", 1, 1)
+            time.sleep(2.5)
+        assert "from.mirrored.late" not in names(target)
+        assert "late" not in {each["group_id"] for each in target.groups()}
 
 
 def test_a_topic_of_positions_may_have_any_number_of_partitions(tmp_path: Path) -> None:
@@ -262,6 +353,14 @@ def test_heartbeats_of_others_go_on_whatever_topics_are_wanted() -> None:
     assert Flow("A", "B", identity).remote("heartbeats") == "A.heartbeats"
 
 
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_what_goes_over_goes_over_with_mirror_maker(policy: Policy) -> None:
+    lines = (line.partition(" = ") for line in policy.settings.splitlines())
+    there = Flow("from", "to", {name: value for name, _, value in lines})
+    assert {there.remote(each) for each in TOPICS if there.mirrors(each)} == copies(policy)
+    assert [each for each in GROUPS if not there.wants_group(each)] == policy.groups.split()
+
+
 @pytest.mark.parametrize("separator", [".", "-"])
 def test_internal_topics_are_never_mirrored(separator: str) -> None:
     every = Flow("B", "C", {"topics": ".*", "topics.exclude": "", "replication.policy.separator": separator})
@@ -280,6 +379,32 @@ def test_internal_topics_are_never_mirrored(separator: str) -> None:
         "A:x".replace(":", separator),
     ]
     assert [name for name in names if every.mirrors(name)] == ["internal", "mm2", f"A{separator}x"]
+
+
+def test_a_name_that_ends_with_the_separator_has_no_source() -> None:
+    every = Flow("A", "B", {})
+    found = [name for name in ("B.", "B..", "C.B.", "B.x", "C.B.x", "B..x", "B") if every.mirrors(name)]
+    assert found == ["B.", "B..", "C.B.", "B"]
+
+
+def test_the_separator_of_internal_topics_may_stay_the_default() -> None:
+    separate = {"replication.policy.internal.topic.separator.enabled": "false"}
+    dotted = Flow("A", "B", {"replication.policy.separator": "-"} | separate)
+    assert (dotted.syncs_topic, dotted.checkpoints_topic) == ("mm2-offset-syncs.B.internal", "A.checkpoints.internal")
+
+
+def test_a_refresh_may_find_topics_while_configs_are_copied() -> None:
+    seen = []
+
+    class Finding(Mirror):
+        async def _sync_configs_of(self, name: str) -> None:
+            seen.append(name)
+            self.topics["new"] = 1
+
+    mirror = Finding.__new__(Finding)
+    mirror.topics = {"a": 1, "b": 1}
+    asyncio.run(mirror.sync_configs())
+    assert seen == ["a", "b"]
 
 
 def test_what_is_not_mirrored_back_has_heartbeats_all_the_same() -> None:
