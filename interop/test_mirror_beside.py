@@ -24,6 +24,7 @@ from interop.test_mirror import SETTINGS, mirror_maker, read
 from interop.tools.preparing import T0
 from interop.waiting import eventually
 from pykafka_broker.tools.mirror import read_offset_sync
+from tests.tools.mirrored_names import GROUPS, POLICIES, TOPICS, Policy, copies
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 MORE = """
@@ -126,3 +127,41 @@ def test_both_leave_behind_the_same(new_broker: NewBroker, tmp_path: Path) -> No
             found.append(left_behind(source, target))
     ours, theirs = found
     assert ours == theirs
+
+
+def make_topics_and_groups(source: str) -> None:
+    admin = AdminClient({"bootstrap.servers": source})
+    for made in admin.create_topics([NewTopic(each, 1, 1) for each in TOPICS]).values():
+        made.result(20)
+    for group in GROUPS:
+        consumer = Consumer({"bootstrap.servers": source, "group.id": group})
+        consumer.commit(offsets=[TopicPartition("plain", 0, 0)], asynchronous=False)
+        consumer.close()
+    producer = Producer({"bootstrap.servers": source})
+    producer.produce("plain", b"0", partition=0)
+    assert producer.flush(20) == 0
+
+
+def copied_topics(target: str, prefix: str) -> set[str]:
+    """Return the topics of the target, without those of Kafka, of Connect and of the mirror itself."""
+    topics = AdminClient({"bootstrap.servers": target}).list_topics(timeout=20).topics
+    own = ("__", "mm2-offsets.from.", "mm2-configs.from.", "mm2-status.from.", "from.checkpoints.", "from-checkpoints-")
+    of_the_other_flow = ("mm2-offsets.to.internal", "mm2-status.to.internal")
+    others = {prefix + each for each in of_the_other_flow} if prefix == "from-" else set()
+    return {each for each in topics if not each.startswith(own) and each != "heartbeats"} - others
+
+
+def copied_groups(target: str) -> set[str]:
+    return {*tool(target, "consumer-groups", "--list").split()} & {*GROUPS}
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+@pytest.mark.parametrize("mirror", [our_mirror, mirror_maker])
+def test_the_same_topics_and_groups_go_over(mirror: Any, policy: Policy, new_broker: NewBroker, tmp_path: Path) -> None:
+    source, target = new_broker().bootstrap_servers, new_broker().bootstrap_servers
+    make_topics_and_groups(source)
+    more = MORE + "from->to.topics = .*\nfrom->to.groups = .*\n" + policy.settings
+    with mirror(tmp_path, source, target, more):
+        eventually(partial(copied_topics, target, policy.prefix), copies(policy), 150)
+        eventually(partial(copied_groups, target), {*GROUPS} - {*policy.groups.split()}, 60)
+        assert copied_topics(target, policy.prefix) == copies(policy)

@@ -30,6 +30,7 @@ META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
 GAP = ".gap"  # in the folder of a partition: the offset from which on a crash may have taken records
+RESTORED = ".restored"  # in a data directory: an earlier state has taken the place of a later one since the last start
 MOVED = ".complete"  # in the folder of a moved partition: the copy is whole
 METADATA_TOPIC_ID = bytes(15) + b"\x01"  # the same in every cluster
 _VERSION = "0"

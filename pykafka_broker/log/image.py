@@ -15,7 +15,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from pykafka_broker.log import checkpoints
-from pykafka_broker.log.filesystem import OsFileSystem
+from pykafka_broker.log.filesystem import OsFileSystem, write_file
 from pykafka_broker.log.log_directory import DELETE_SUFFIX, LogDirectory, write_clean_marker
 from pykafka_broker.log.segment import CLEANED, DELETED, SWAP, segment_name
 from pykafka_broker.platform import file_path
@@ -86,7 +86,8 @@ def _completed(manager: LogManager, key: PartitionKey, path: str) -> PartitionLo
 
 
 def lay_image(image: str, directory: str) -> None:
-    """Put the content of an image into an empty directory. The image stays unchanged."""
+    """Put the content of an image into an empty directory, with the mark of a restore. The image stays unchanged."""
+    write_file(OsFileSystem(), f"{directory}/{checkpoints.RESTORED}", b"", sync=False)
     with os.scandir(file_path(image)) as entries:
         for entry in entries:
             target = f"{directory}/{entry.name}"

@@ -22,6 +22,7 @@ from pykafka_broker.log.checkpoints import (
     METADATA_TOPIC_ID,
     PARTITION_METADATA,
     RECOVERY_POINTS,
+    RESTORED,
     UNASSIGNED,
     CheckpointWriter,
     same_but_damaged,
@@ -141,6 +142,7 @@ class LogManager:
         self.listener = LogListener() if listener is None else listener
         self._is_closing = self._is_handed_over = False
         self.metadata_is_elsewhere = False  # other nodes keep the metadata log, so that it can be fetched again
+        self._restored = False  # an earlier state has taken the place of a later one: producers may have gone on
         # Until topics' own settings are known, no records are deleted or compacted: the defaults may keep less.
         self.topics_are_known = True
         self.loaded: dict[PartitionKey, PartitionLog] = {}
@@ -208,11 +210,18 @@ class LogManager:
         for path in opener.open(self.fs):
             self._remover.folder_later(due, path)
         self.cluster_id = opener.cluster_id
+        for directory in self.directories:
+            self._attempt(directory, self._note_restore, directory)
         if with_metadata:
             self.directory_of_metadata_log()
         opener.recover(self._recover)
         self.maintenance.start(now)
         self.cleaner.start(now)
+
+    def _note_restore(self, directory: LogDirectory) -> None:
+        if directory.online and self.fs.exists(directory.file(RESTORED)):
+            self.fs.remove(directory.file(RESTORED))
+            self._restored = True
 
     def _recover(self, directory: LogDirectory) -> None:
         """Recover every partition of a directory, several at a time where threads are given.
@@ -325,6 +334,7 @@ class LogManager:
             topic_id, config = self._uncreated.claim(path), self._config_of(topic)
             if topic_id is None:
                 log = load_log(self.files, path, topic, partition, config, offsets, self.clock, self)
+                log.producers.restored_end = log.log_end_offset if self._restored else 0
             else:
                 where = self.files, path, topic, partition
                 log = create_log(*where, topic_id, config, self.clock, self, has_folder=True)

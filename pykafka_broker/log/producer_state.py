@@ -2,7 +2,8 @@
 
 Rule: `check` decides and changes nothing, `apply` records a batch that is in the log. A repeated batch is not an error:
 the producer gets the answer of the first append again (KIP-98, KIP-360). An unknown producer may start with any
-sequence number, since its earlier records may have expired.
+sequence number, since its earlier records may have expired. So may a producer whose latest batches a restore of the
+whole broker has undone.
 
 A snapshot (`<offset>.snapshot`) holds the state of all producers as of its offset, so that a start need not read the
 whole log. A snapshot that is damaged or lies beyond the log's end is thrown away: an older one and the batches after it
@@ -89,12 +90,13 @@ class ProducerEntry:
 
 class ProducerState:
     # `_open` and `ended` are in order of first offset, since offsets only rise
-    __slots__ = ("_open", "_tried", "ended", "entries", "partition", "snapshot_offset")
+    __slots__ = ("_open", "_tried", "ended", "entries", "partition", "restored_end", "snapshot_offset")
 
     def __init__(self, partition: str) -> None:
         self.partition = partition  # for messages
         self.entries: dict[int, ProducerEntry] = {}
         self.snapshot_offset = 0  # the offset of the newest snapshot on disk
+        self.restored_end = 0  # the log's end when the whole broker was restored, 0 if it was not
         self._open: dict[int, int] = {}  # producer id -> first offset of its transaction
         # producer id -> epoch, lowest sequence, and whether the first try was implicit; until a batch is in the log
         self._tried: dict[int, tuple[int, int, bool]] = {}
@@ -198,7 +200,7 @@ class ProducerState:
         first = batch.base_sequence
         if batch.producer_epoch != entry.epoch:
             # KIP-360: a raised epoch starts again at 0
-            if first != 0 and entry.epoch != NO_EPOCH:
+            if first != 0 and entry.epoch != NO_EPOCH and not self._was_restored(entry):
                 raise ApiError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                     f"Invalid sequence number for new epoch of producer {batch.producer_id} at offset {base_offset} in "
@@ -207,12 +209,17 @@ class ProducerState:
                 )
             return
         last = entry.last_sequence
-        if first != last + 1 and not (first == 0 and last == MAX_SEQUENCE):
+        if first != last + 1 and not (first == 0 and last == MAX_SEQUENCE) and not self._was_restored(entry):
             raise ApiError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"Out of order sequence number for producer {batch.producer_id} at offset {base_offset} in "
                 f"{self.partition}: {first} (incoming seq. number), {last} (current end sequence number)",
             )
+
+    def _was_restored(self, entry: ProducerEntry) -> bool:
+        """Return whether a restore may have undone batches of a producer, which has no transaction open there."""
+        has_begun = entry.txn_first_offset != NO_OFFSET or not entry.batches
+        return not has_begun and entry.batches[-1].last_offset < self.restored_end
 
     def check_marker(self, marker: EndTransactionMarker, transaction_version: int = 0) -> None:
         """Check whether a marker may be written. With transaction version 2 a marker carries a raised epoch (KIP-890).

@@ -27,7 +27,7 @@ from pykafka_broker.cluster.features import METADATA_VERSION, abilities, first_l
 from pykafka_broker.cluster.formatting import FormatError, FormatRequest, KnownLevels, StorageFormatter, StorageNode
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.extensions import EMULATE
-from pykafka_broker.log.checkpoints import LOCK, META_PROPERTIES, read_properties
+from pykafka_broker.log.checkpoints import LOCK, META_PROPERTIES, RESTORED, read_properties
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.platform import NEEDS_REUSEADDR, SHARES_BOUND_PORTS, file_path
 from pykafka_broker.protocol.runtime import new_uuid, uuid_text
@@ -543,6 +543,8 @@ class KafkaCluster(ClusterData):
                 shutil.rmtree(file_path(str(directory)))
                 directory.mkdir()
             _lay(image, node_id, node._directories)
+            for directory in node._directories:
+                (directory / RESTORED).touch()
         self._start_on_images()
         names = {topic["name"] for topic in self.topics(internal=True)}
         for (topic, index), epoch in seen.items():

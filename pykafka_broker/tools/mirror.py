@@ -14,8 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import struct
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -30,13 +29,12 @@ from pykafka_broker.client.configs import (
     source_of,
 )
 from pykafka_broker.client.consumer import Chunk, Consumer
-from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable
+from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut
 from pykafka_broker.client.groups import Committed, commit_offsets, committed_offsets, list_groups
 from pykafka_broker.client.leaders import offsets_at
 from pykafka_broker.client.producer import Producer
-from pykafka_broker.client.properties import integer, invalid, read_properties
+from pykafka_broker.client.properties import read_properties
 from pykafka_broker.client.topics import create_partitions, create_topic
-from pykafka_broker.config.java_regex import JavaRegexError, compile_java
 from pykafka_broker.protocol.enums import (
     EARLIEST,
     LATEST,
@@ -52,168 +50,8 @@ from pykafka_broker.protocol.enums import (
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.record import BatchRecord
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
+from pykafka_broker.tools.mirror_flow import Flow, beating, flows
 from pykafka_broker.tools.progress import Bar
-
-# -- settings
-
-
-_TOPICS_EXCLUDED = r"mm2.*\.internal, .*\.replica, __.*"  # Kafka docs, "MirrorMaker Common Configs"
-_GROUPS_EXCLUDED = "console-consumer-.*, connect-.*, __.*"
-_CONFIGS_EXCLUDED = (
-    r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, "
-    r"message\.timestamp\.difference\.max\.ms, message\.timestamp\.type, unclean\.leader\.election\.enable, "
-    r"min\.insync\.replicas"
-)
-
-
-@dataclass(frozen=True)
-class Flow:
-    """The way from a source cluster to a target cluster."""
-
-    source: str
-    target: str
-    values: Mapping[str, str]
-
-    def get(self, name: str, default: str) -> str:
-        for prefix in (f"{self.source}->{self.target}.", f"{self.target}.", ""):
-            if prefix + name in self.values:
-                return self.values[prefix + name].strip()
-        return default
-
-    def is_on(self, name: str, default: bool) -> bool:
-        return self.get(name, str(default)).lower() == "true"
-
-    def number(self, name: str, default: int) -> int:
-        """Return an integer property. Raises Unusable."""
-        text = self.get(name, str(default))
-        try:
-            return integer(text)
-        except ValueError:
-            raise invalid(name, text, "Not a number of type INT") from None
-
-    def client(self, cluster: str) -> tuple[str, dict[str, str]]:
-        """Return address and client properties of a cluster. Raises Unusable."""
-        found = self.properties(cluster, "admin")
-        if "bootstrap.servers" not in found:
-            raise Unusable(f"{cluster}.bootstrap.servers is missing")
-        return found["bootstrap.servers"], found
-
-    def properties(self, cluster: str, role: str) -> dict[str, str]:
-        """Return the properties of a cluster's client as admin, producer or consumer."""
-        found = {key: text for key, text in self.values.items() if key.startswith(("ssl.", "sasl.", "security."))}
-        flow, side = f"{self.source}->{self.target}.", "source." if cluster == self.source else "target."
-        for prefix in (f"{cluster}.", f"{cluster}.{role}.", f"{flow}{role}.", f"{flow}{side}{role}."):
-            found |= {key.removeprefix(prefix): text for key, text in self.values.items() if key.startswith(prefix)}
-        return found
-
-    def check(self) -> None:
-        """Check patterns and words. Raises Unusable."""
-        _ = self.syncs_topic
-        for wants in (self.wants_topic, self.wants_group, self.wants_config):
-            wants("")
-
-    def wants_topic(self, name: str) -> bool:
-        if self._has_heartbeats(name) and self.is_on("heartbeats.replication.enabled", True):
-            return True
-        return self._wants("topics", "topics.exclude", _TOPICS_EXCLUDED, name)
-
-    def mirrors(self, name: str) -> bool:
-        """Return whether a topic is mirrored: wanted, not internal, and not from the target."""
-        return self.wants_topic(name) and not self._is_internal(name) and not self.is_cycle(name)
-
-    def _has_heartbeats(self, name: str) -> bool:
-        """Return whether a topic has heartbeats, of this mirror or of another."""
-        return name.split(self.separator)[-1] == "heartbeats"
-
-    def _is_internal(self, name: str) -> bool:
-        """Return whether a topic is Kafka's own or a mirror's, and never mirrored (Kafka: ReplicationPolicy)."""
-        internal = f"{self.separator}internal"
-        if name.startswith("mm2") and name.endswith(internal):
-            return True
-        return name.startswith(("__", ".")) or name.endswith(f"{self.separator}checkpoints{internal}")
-
-    def wants_group(self, name: str) -> bool:
-        return self._wants("groups", "groups.exclude", _GROUPS_EXCLUDED, name)
-
-    def wants_config(self, name: str) -> bool:
-        return not _matches(self.get("config.properties.exclude", _CONFIGS_EXCLUDED), name)
-
-    def _wants(self, taken: str, left: str, by_default: str, name: str) -> bool:
-        excluded = _matches(self.get(left, by_default), name)
-        return _matches(self.get(taken, ".*"), name) and not excluded
-
-    @property
-    def syncs_at_target(self) -> bool:
-        """Return whether offset syncs are kept in the target. Raises Unusable."""
-        found = self.get("offset-syncs.topic.location", "source")
-        if found not in ("source", "target"):
-            raise invalid("offset-syncs.topic.location", found, "String must be one of: source, target")
-        return found == "target"
-
-    @property
-    def syncs_topic(self) -> str:
-        other = self.source if self.syncs_at_target else self.target
-        return f"mm2-offset-syncs{self.separator}{other}{self.separator}internal"
-
-    @property
-    def checkpoints_topic(self) -> str:
-        return f"{self.source}{self.separator}checkpoints{self.separator}internal"
-
-    @property
-    def separator(self) -> str:
-        return self.get("replication.policy.separator", ".")
-
-    @property
-    def keeps_names(self) -> bool:
-        return self.get("replication.policy.class", "").endswith("IdentityReplicationPolicy")
-
-    def remote(self, topic: str) -> str:
-        """Return the target's name for a topic of the source."""
-        if self.keeps_names and not self._has_heartbeats(topic):
-            return topic
-        return f"{self.source}{self.separator}{topic}"
-
-    def is_cycle(self, topic: str) -> bool:
-        """Return whether the records of a topic have come from the target."""
-        if self.keeps_names and not self._has_heartbeats(topic):
-            return False
-        return self.target in topic.split(self.separator)[:-1]
-
-
-def _matches(patterns: str, name: str) -> bool:
-    """Return whether a name matches a list of patterns. Raises Unusable."""
-    try:
-        compiled = [compile_java(each.strip()) for each in patterns.split(",") if each.strip()]
-    except JavaRegexError as error:
-        raise Unusable(f"{patterns} is no list of regular expressions: {error}") from None
-    return any(each.fullmatch(name) for each in compiled)
-
-
-def flows(values: Mapping[str, str], targets: list[str]) -> list[Flow]:
-    """Return the enabled flows to the given targets, or to all for none. Raises Unusable."""
-    return [each for each in _pairs(values, targets) if _enabled(each)]
-
-
-def beating(values: Mapping[str, str], targets: list[str]) -> list[Flow]:
-    """Return disabled flows with heartbeats, which the opposite flow carries."""
-    return [
-        each for each in _pairs(values, targets) if not _enabled(each) and each.is_on("emit.heartbeats.enabled", True)
-    ]
-
-
-def _enabled(flow: Flow) -> bool:
-    return flow.values.get(f"{flow.source}->{flow.target}.enabled", "").strip().lower() == "true"
-
-
-def _pairs(values: Mapping[str, str], targets: list[str]) -> list[Flow]:
-    clusters = [each.strip() for each in values.get("clusters", "").split(",") if each.strip()]
-    if not clusters:
-        raise Unusable('Missing required configuration "clusters" which has no default value.')
-    unknown = [each for each in targets if each not in clusters]
-    if unknown:
-        raise Unusable(f"{unknown[0]} is none of the clusters {', '.join(clusters)}")
-    return [Flow(a, b, values) for a in clusters for b in clusters if a != b and b in (targets or clusters)]
-
 
 # -- records of MirrorMaker
 
@@ -284,6 +122,7 @@ def read_position(key: bytes | None, value: bytes | None, source: str) -> tuple[
 # -- topics and records
 
 
+_FROM_START = {"auto.offset.reset": "earliest"}  # and again where retention has been quicker than the mirror
 _POLL_MS = 500
 _LOOKS = 20  # until the asked broker knows a new topic
 _KEPT = 1_000  # records of a partition by which offsets of groups are translated
@@ -302,14 +141,16 @@ class Mirror:
     `syncs` are the last mirrored records, by partition of the source.
     """
 
-    def __init__(self, flow: Flow, source: Client, target: Client, shown: Bar) -> None:
+    def __init__(self, flow: Flow, source: Client, target: Client, shown: Bar, warn: Callable[[str], None]) -> None:
         self.flow = flow
         self.source = source
         self.target = target
         self._shown = shown
+        self._warn = warn
         self.topics: dict[str, int] = {}
         self.syncs: dict[TopicPartition, list[Sync]] = {}
         self._positions: dict[TopicPartition, int] = {}
+        self._groups: list[str] | None = None
         self._offsets_topic = f"mm2-offsets.{flow.source}.internal"
         self._syncs_topic = flow.syncs_topic
         self._syncs_at, self._syncs_cluster = (target, flow.target) if flow.syncs_at_target else (source, flow.source)
@@ -346,43 +187,71 @@ class Mirror:
             name = topic.name or ""
             if topic.error_code or topic.is_internal or not self.flow.mirrors(name):
                 continue
-            if self.topics.get(name) != len(topic.partitions):
-                await self._ensure(name, len(topic.partitions))
-                self.topics[name] = len(topic.partitions)
+            count = len(topic.partitions)
+            if self.topics.get(name) != count and await self._is_done(name, self._ensure(name, count)):
+                self.topics[name] = count
         return self.topics != before
+
+    async def groups(self) -> list[str]:
+        """Return the groups of the flow: those of the start where new ones are not looked for. Raises ClientError."""
+        if self._groups is None or self.flow.is_on("refresh.groups.enabled", True):
+            there = [each.group_id for each in await list_groups(self.source)]
+            self._groups = [each for each in there if self.flow.wants_group(each)]
+        return self._groups
+
+    async def _is_done(self, name: str, change: Coroutine[Any, Any, None]) -> bool:
+        """Make a change for one topic; a change that a cluster refuses is warned about, and other topics go on."""
+        try:
+            await change
+        except KafkaError as error:
+            self._warn(f"{self.flow.source}->{self.flow.target}: {name}: {error}")
+            return False
+        return True
 
     async def _ensure(self, name: str, count: int) -> None:
         remote, factor = self.flow.remote(name), self.flow.number("replication.factor", 2)
         there = {each.name: each for each in (await self.target.metadata([remote])).topics}[remote]
         if there.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            await ensure_topic(self.target, remote, count, factor, await self._configs(name))
+            configs = {each.name: each.value for each in await self._configs(name) if each.value is not None}
+            await ensure_topic(self.target, remote, count, factor, configs)
         elif len(there.partitions) < count:
             await create_partitions(self.target, {remote: count})
 
-    async def _configs(self, name: str) -> dict[str, str]:
-        if not self.flow.is_on("sync.topic.configs.enabled", True):
-            return {}
+    async def _configs(self, name: str) -> list[ConfigChange]:
+        """Return the changes by which a topic of the target gets the configs of a topic of the source.
+
+        A default of the source removes the target's own value. A value from the source broker's file changes nothing.
+        """
         resource = Resource(ConfigResourceType.TOPIC, name)
-        found = (await describe_configs(self.source, [resource]))[resource]
-        return {
-            each.name: each.value or ""
-            for each in found
-            if source_of(resource, each) is ConfigSource.DYNAMIC_TOPIC_CONFIG and self.flow.wants_config(each.name)
-        }
+        changes = []
+        for each in (await describe_configs(self.source, [resource]))[resource]:
+            origin = source_of(resource, each)
+            if origin is ConfigSource.STATIC_BROKER_CONFIG or not self.flow.wants_config(each.name):
+                continue
+            if origin is ConfigSource.DEFAULT_CONFIG and not self.flow.copies_defaults:
+                changes.append(ConfigChange(each.name, AlterConfigOp.DELETE))
+            else:
+                changes.append(ConfigChange(each.name, AlterConfigOp.SET, each.value))
+        return changes
 
     async def sync_configs(self) -> None:
         """Copy the configs of topics from source to target. Raises ClientError."""
-        for name in self.topics:
-            wanted = await self._configs(name)
-            changes = [ConfigChange(key, AlterConfigOp.SET, text) for key, text in wanted.items()]
-            if changes:
-                await alter_configs(self.target, Resource(ConfigResourceType.TOPIC, self.flow.remote(name)), changes)
+        for name in [*self.topics]:  # a refresh may find topics meanwhile
+            await self._is_done(name, self._sync_configs_of(name))
+
+    async def _sync_configs_of(self, name: str) -> None:
+        resource = Resource(ConfigResourceType.TOPIC, self.flow.remote(name))
+        (there,) = (await describe_configs(self.target, [resource])).values()
+        own = {each.name for each in there if source_of(resource, each) is ConfigSource.DYNAMIC_TOPIC_CONFIG}
+        changes = [each for each in await self._configs(name) if each.value is not None or each.name in own]
+        if changes:
+            await alter_configs(self.target, resource, changes)
 
     async def run(self) -> None:
         """Copy records until cancelled. Raises ClientError."""
         flow = self.flow
         async with (
-            Consumer(self.source, flow.properties(flow.source, "consumer")) as consumer,
+            Consumer(self.source, _FROM_START | flow.properties(flow.source, "consumer")) as consumer,
             Producer(self.target, flow.properties(flow.target, "producer")) as producer,
             Producer(self._syncs_at, flow.properties(self._syncs_cluster, "producer")) as back,
         ):
@@ -392,17 +261,11 @@ class Mirror:
                 partitions = [TopicPartition(name, each) for name, count in counts for each in range(count)]
                 if known != set(partitions):
                     consumer.assign(partitions)
-                    for partition in set(partitions) - known:
-                        self._seek(consumer, partition)
+                    for partition in {*partitions}.difference(known).intersection(self._positions):
+                        consumer.seek(partition, self._positions[partition] + 1)
                 chunks = await consumer.poll(_POLL_MS)
                 if chunks:
                     await self._write(producer, back, chunks)
-
-    def _seek(self, consumer: Consumer, partition: TopicPartition) -> None:
-        if partition in self._positions:
-            consumer.seek(partition, self._positions[partition] + 1)
-        else:
-            consumer.seek_to_time(partition, EARLIEST)
 
     async def _write(self, producer: Producer, back: Producer, chunks: list[Chunk]) -> None:
         """Write records and then the positions."""
@@ -501,15 +364,13 @@ def translated(offset: int, syncs: list[Sync]) -> int | None:
 async def checkpoints(mirror: Mirror) -> list[Checkpoint]:
     """Return the checkpoints of all groups of the flow. Raises ClientError."""
     found = []
-    for group in await list_groups(mirror.source):
-        if not mirror.flow.wants_group(group.group_id):
-            continue
-        there = await committed_offsets(mirror.source, group.group_id, lenient=True)
+    for group in await mirror.groups():
+        there = await committed_offsets(mirror.source, group, lenient=True)
         for (topic, partition), (offset, _, metadata) in there.items():
             downstream = translated(offset, mirror.syncs.get(TopicPartition(topic, partition), []))
             if downstream is not None:
                 remote = mirror.flow.remote(topic)
-                found.append(Checkpoint(group.group_id, remote, partition, offset, downstream, metadata))
+                found.append(Checkpoint(group, remote, partition, offset, downstream, metadata))
     return found
 
 
@@ -634,7 +495,7 @@ async def _mirror(tool: Tool, flow: Flow, shown: Bar) -> None:
         Client(*flow.client(flow.target)) as target,
         Producer(target, flow.properties(flow.target, "producer")) as producer,
     ):
-        mirror = Mirror(flow, source, target, shown)
+        mirror = Mirror(flow, source, target, shown, tool.warn)
         await mirror.begin()
         tool.warn(f"{flow.source}->{flow.target}: {len(mirror.topics)} topics")
         async with asyncio.TaskGroup() as group:
@@ -654,7 +515,9 @@ async def _beat(flow: Flow) -> None:
 async def _duties(mirror: Mirror, producer: Producer) -> list[Duty]:
     flow = mirror.flow
 
-    found = [_every(flow.number("refresh.topics.interval.seconds", 600), mirror.refresh)]
+    found = []
+    if flow.is_on("refresh.topics.enabled", True):
+        found.append(_every(flow.number("refresh.topics.interval.seconds", 600), mirror.refresh))
     if flow.is_on("sync.topic.configs.enabled", True):
         found.append(_every(flow.number("sync.topic.configs.interval.seconds", 600), mirror.sync_configs))
     if flow.is_on("sync.topic.acls.enabled", True):

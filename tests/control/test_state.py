@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from kafka import KafkaConsumer, KafkaProducer
 
@@ -361,6 +361,40 @@ def test_an_idempotent_producer_that_is_older_than_the_state_goes_on(broker: Kaf
         assert producer.flush(PATIENCE_S) == 0
         broker.restore("empty")
     assert failed == []
+
+
+def test_an_idempotent_producer_goes_on_whose_latest_records_are_undone(broker: KafkaBroker) -> None:
+    broker.create_topic("t")
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True}
+    producer = Producer(settings)
+    failed: list[object] = []
+    for value in ("before", "undone", "undone too"):
+        producer.produce("t", value, on_delivery=lambda error, _: failed.append(error) if error else None)
+        assert producer.flush(PATIENCE_S) == 0
+        if value == "before":
+            broker.snapshot("one")
+    for value in ("after", "after all"):
+        broker.restore("one")
+        producer.produce("t", value, on_delivery=lambda error, _: failed.append(error) if error else None)
+        assert producer.flush(PATIENCE_S) == 0
+        assert values(broker, "t") == ["before", value]
+    assert failed == []
+
+
+def test_a_transaction_that_a_reset_has_ended_is_told_so_at_once(broker: KafkaBroker) -> None:
+    broker.create_topic("t")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "x", "linger.ms": 500})
+    producer.init_transactions(PATIENCE_S)
+    producer.begin_transaction()
+    producer.produce("t", "first")
+    producer.commit_transaction(PATIENCE_S)
+    producer.begin_transaction()
+    producer.produce("t", "lost")
+    assert eventually(lambda: len(broker.requests("AddPartitionsToTxn")) == 2)
+    producer.poll(0.1)  # the answer reaches the producer, which lingers
+    broker.reset(keep=["topics"])
+    with pytest.raises(KafkaException, match="not currently assigned"):
+        producer.commit_transaction(10)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

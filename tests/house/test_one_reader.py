@@ -39,7 +39,7 @@ REASONS = {
         control.history.groups control.traffic.answers coordinators.groups.consumer_classic
         coordinators.streams.sticky_assignor log.compaction.clean log.directory_map log.maintenance log.moving
         log.tool.repair log.tool.verify log.unsynced server.accepting server.dial testing.fixtures
-        testing.simulation.faults testing.simulation.layout testing.simulation.serving
+        testing.simulation.faults testing.simulation.layout testing.simulation.serving tools.mirror_flow
     """,
     "runs in a thread of its own, its reader on the loop": "zookeeper.controller",
     "read by users, whose policies derive from its classes": "security.hooks.policies",

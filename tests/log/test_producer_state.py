@@ -54,6 +54,26 @@ def test_the_last_batch_is_known_again_after_a_restart(tmp_path: Path) -> None:
     assert refused(log, 8) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+@pytest.mark.parametrize(("sequence", "epoch"), [(7, 0), (3, 1)])
+def test_a_producer_goes_on_after_a_restore_has_undone_its_latest_batches(
+    sequence: int, epoch: int, tmp_path: Path
+) -> None:
+    log = new_log(tmp_path)
+    produce(log, 0, 4)
+    log = reopen(log)
+    log.producers.restored_end = log.log_end_offset
+    assert produce(log, 0, 4) == (0, True)
+    assert produce(log, sequence, epoch=epoch) == (4, False)
+    assert refused(log, sequence + 2, epoch=epoch) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_an_open_transaction_does_not_go_on_with_any_sequence_after_a_restore(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    produce(log, 0, transactional=True)
+    log.producers.restored_end = log.log_end_offset
+    assert refused(log, 5, transactional=True) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
 def test_sequences_wrap_at_the_greatest_int(tmp_path: Path) -> None:
     log = new_log(tmp_path)
     produce(log, MAX - 1, 4)  # MAX-1, MAX, 0, 1

@@ -112,6 +112,25 @@ def test_whatever_is_acknowledged_before_is_there_and_nothing_twice(processes: K
     assert len(found) < len(acknowledged)
 
 
+def test_an_idempotent_producer_goes_on_whose_latest_records_are_undone(cluster: KafkaCluster) -> None:
+    cluster.create_topic("orders")
+    producer = Producer(cluster.client_config("confluent") | {"enable.idempotence": True})
+    failed: list[object] = []
+
+    def send(value: str) -> None:
+        producer.produce("orders", value, on_delivery=lambda error, _: failed.append(error) if error else None)
+        assert producer.flush(60) == 0
+
+    send("before")
+    cluster.snapshot("one")
+    send("undone")
+    send("undone too")
+    cluster.restore("one")
+    send("after")
+    assert failed == []
+    assert values(cluster) == ["before", "after"]
+
+
 def test_a_fork_goes_its_own_way(cluster: KafkaCluster) -> None:
     cluster.create_topic("orders")
     open_one = Producer(cluster.client_config("confluent") | {"transactional.id": "open"})

@@ -13,11 +13,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from pykafka_broker.client.acls import AclBinding, AclEntry, ResourcePattern
-from pykafka_broker.client.errors import Unusable
 from pykafka_broker.protocol.enums import AclOperation, AclPermissionType, AclResourceType, PatternType
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools.frame import main
-from pykafka_broker.tools.mirror import Flow, _every, beating, flows, mirrored
+from pykafka_broker.tools.mirror import Mirror, _every, mirrored
+from pykafka_broker.tools.mirror_flow import Flow
 from tests.tools.asking import Asked
 
 SETTINGS = """
@@ -120,6 +120,96 @@ def test_records_configs_and_group_offsets_go_over_and_a_restart_goes_on(tmp_pat
         assert {"heartbeats", "from.checkpoints.internal"} <= set(there.list_topics(timeout=10).topics)
 
 
+def test_what_retention_has_taken_meanwhile_is_skipped_and_the_rest_goes_over(tmp_path: Path) -> None:
+    with KafkaBroker(in_process=True) as source, KafkaBroker(in_process=True) as target:
+        source.create_topic("mirrored", 2)
+        write(source, "mirrored", b"one")
+        with mirroring(tmp_path, source, target):
+            assert len(read(target, "from.mirrored", 1)) == 1
+            until(lambda: noted(target, source))
+        write(source, "mirrored", b"two", b"three", b"four")
+        source.delete_records("mirrored", 2, 1)
+        with mirroring(tmp_path, source, target):
+            assert [value for value, _, _ in read(target, "from.mirrored", 3)] == [b"one", b"three", b"four"]
+
+
+def test_records_before_the_start_are_left_out_where_the_consumer_says_so(tmp_path: Path) -> None:
+    with KafkaBroker(in_process=True) as source, KafkaBroker(in_process=True) as target:
+        source.create_topic("mirrored", 2)
+        write(source, "mirrored", b"before")
+        with mirroring(tmp_path, source, target, "from->to.consumer.auto.offset.reset = latest\n"):
+            until(lambda: "from.mirrored" in names(target))
+            deadline = time.monotonic() + 30
+            while not (found := target.records("from.mirrored")) and time.monotonic() < deadline:
+                write(source, "mirrored", b"after")
+        assert found[0].value == "after"
+
+
+def names(broker: KafkaBroker) -> set[str]:
+    return {each["name"] for each in broker.topics()}
+
+
+def own_configs(broker: KafkaBroker, topic: str) -> dict[str, str]:
+    """Return the configs that were set on a topic."""
+    (found,) = (each["config"] for each in broker.topics() if each["name"] == topic)
+    return dict(found)
+
+
+def set_configs(broker: KafkaBroker, topic: str, capsys: pytest.CaptureFixture[str], *changes: str) -> None:
+    Asked(broker, capsys)("configs", "--alter", "--entity-type", "topics", "--entity-name", topic, *changes)
+
+
+def test_configs_at_their_default_in_the_source_are_removed_in_the_target(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = {"log.retention.bytes": "1000000"}
+    with KafkaBroker(here, in_process=True) as source, KafkaBroker(in_process=True) as target:
+        source.create_topic("mirrored", config={"retention.ms": "1000000", "segment.ms": "2000000"})
+        source.create_topic("mirrored_late", config={"flush.ms": "1000"})
+        target.create_topic("from.mirrored", config={"flush.ms": "77", "retention.bytes": "88", "segment.ms": "99"})
+        set_configs(target, "from.mirrored", capsys, "--add-config", "min.insync.replicas=1")
+        with mirroring(tmp_path, source, target, "sync.topic.configs.interval.seconds = 1\n"):
+            kept = {"retention.bytes": "88", "min.insync.replicas": "1"}  # from the source's file; excluded
+            wanted = {"retention.ms": "1000000", "segment.ms": "2000000"} | kept
+            until(lambda: own_configs(target, "from.mirrored") == wanted)
+            set_configs(source, "mirrored", capsys, "--delete-config", "segment.ms")
+            until(lambda: own_configs(target, "from.mirrored") == {"retention.ms": "1000000"} | kept)
+
+
+def test_a_new_topic_has_the_configs_of_the_source_although_they_are_not_kept_the_same(tmp_path: Path) -> None:
+    with KafkaBroker(in_process=True) as source, KafkaBroker(in_process=True) as target:
+        source.create_topic("mirrored", config={"retention.ms": "1000000"})
+        with mirroring(tmp_path, source, target, "sync.topic.configs.enabled = false\n"):
+            until(lambda: "from.mirrored" in names(target))
+        assert own_configs(target, "from.mirrored") == {"retention.ms": "1000000"}
+
+
+def test_a_topic_that_the_target_refuses_holds_no_other_up(tmp_path: Path) -> None:
+    with KafkaBroker(in_process=True) as source, KafkaBroker(in_process=True) as target:
+        for name in ("mirrored.a", "mirrored"):
+            source.create_topic(name, 2)
+            write(source, name, b"one")
+        target.create_topic("from.mirrored_a")  # collides with from.mirrored.a
+        with mirroring(tmp_path, source, target):
+            assert len(read(target, "from.mirrored", 1)) == 1
+        assert "from.mirrored.a" not in names(target)
+
+
+def test_topics_and_groups_of_the_start_alone(tmp_path: Path) -> None:
+    more = "refresh.topics.enabled = false\nrefresh.groups.enabled = false\nfrom->to.groups = .*\n"
+    with KafkaBroker(in_process=True) as source, KafkaBroker(in_process=True) as target:
+        source.create_topic("mirrored", 2)
+        write(source, "mirrored", b"one")
+        source.commit("early", "mirrored", 1, 1)
+        with mirroring(tmp_path, source, target, more):
+            until(lambda: any(each["group_id"] == "early" for each in target.groups()))
+            source.create_topic("mirrored.late")
+            source.commit("late", "mirrored", 1, 1)
+            time.sleep(2.5)
+        assert "from.mirrored.late" not in names(target)
+        assert "late" not in {each["group_id"] for each in target.groups()}
+
+
 def test_a_topic_of_positions_may_have_any_number_of_partitions(tmp_path: Path) -> None:
     with KafkaBroker(in_process=True) as source, KafkaBroker(in_process=True) as target:
         source.create_topic("mirrored", 2)
@@ -214,80 +304,18 @@ def test_an_interval_may_say_never(seconds: int) -> None:
     asyncio.run(asyncio.wait_for(_every(seconds, do)(), 5))
 
 
-def flow(**values: str) -> Flow:
-    return Flow("A", "B", {key.replace("_", "."): text for key, text in values.items()})
+def test_a_refresh_may_find_topics_while_configs_are_copied() -> None:
+    seen = []
 
+    class Finding(Mirror):
+        async def _sync_configs_of(self, name: str) -> None:
+            seen.append(name)
+            self.topics["new"] = 1
 
-def test_the_nearer_setting_of_a_client_wins() -> None:
-    values = {
-        "sasl.mechanism": "PLAIN",
-        "B.bootstrap.servers": "b:1",
-        "B.linger.ms": "1",
-        "B.producer.linger.ms": "2",
-        "A->B.producer.linger.ms": "3",
-        "A->B.target.producer.linger.ms": "4",
-        "A->B.source.producer.linger.ms": "5",
-        "A->B.consumer.linger.ms": "6",
-    }
-    names = list(values)
-    found = []
-    for at in range(2, 7):
-        one = Flow("A", "B", {name: values[name] for name in names[: at + 1]})
-        found.append(one.properties("B", "producer")["linger.ms"])
-    assert found == ["1", "2", "3", "4", "4"]
-    assert Flow("A", "B", values).client("B")[1]["sasl.mechanism"] == "PLAIN"
-    assert Flow("A", "B", values).properties("B", "consumer")["linger.ms"] == "6"
-
-
-def test_syncs_are_kept_in_the_source_or_in_the_target() -> None:
-    assert flow().syncs_topic == "mm2-offset-syncs.B.internal"
-    there = Flow("A", "B", {"offset-syncs.topic.location": "target"})
-    assert (there.syncs_at_target, there.syncs_topic) == (True, "mm2-offset-syncs.A.internal")
-    with pytest.raises(Unusable, match="must be one of: source, target"):
-        Flow("A", "B", {"offset-syncs.topic.location": "moon"}).check()
-
-
-def test_heartbeats_of_others_go_on_whatever_topics_are_wanted() -> None:
-    only = Flow("A", "B", {"topics": "orders"})
-    assert [name for name in ("orders", "heartbeats", "C.heartbeats", "B.heartbeats", "x") if only.mirrors(name)] == [
-        "orders",
-        "heartbeats",
-        "C.heartbeats",
-    ]
-    # Kafka docs: "If set to false, heartbeats topics will only be replicated if the topic filter allows."
-    assert not Flow("A", "B", {"heartbeats.replication.enabled": "false", "topics": "orders"}).mirrors("heartbeats")
-    assert Flow("A", "B", {"heartbeats.replication.enabled": "false"}).mirrors("heartbeats")
-    identity = {"replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"}
-    assert Flow("A", "B", identity).remote("orders") == "orders"
-    assert Flow("A", "B", identity).remote("heartbeats") == "A.heartbeats"
-
-
-@pytest.mark.parametrize("separator", [".", "-"])
-def test_internal_topics_are_never_mirrored(separator: str) -> None:
-    every = Flow("B", "C", {"topics": ".*", "topics.exclude": "", "replication.policy.separator": separator})
-    internal = [
-        each.replace(":", separator)
-        for each in ("mm2-offsets:B:internal", "mm2-offset-syncs:C:internal", "A:checkpoints:internal")
-    ]
-    assert every.checkpoints_topic == f"B{separator}checkpoints{separator}internal"
-    names = [
-        *internal,
-        every.checkpoints_topic,
-        "__consumer_offsets",
-        ".hidden",
-        "internal",
-        "mm2",
-        "A:x".replace(":", separator),
-    ]
-    assert [name for name in names if every.mirrors(name)] == ["internal", "mm2", f"A{separator}x"]
-
-
-def test_what_is_not_mirrored_back_has_heartbeats_all_the_same() -> None:
-    values = {"clusters": "A, B", "A->B.enabled": "true"}
-    assert [(each.source, each.target) for each in flows(values, [])] == [("A", "B")]
-    assert [(each.source, each.target) for each in beating(values, [])] == [("B", "A")]
-    assert beating(values, ["B"]) == []
-    assert beating(values | {"B->A.emit.heartbeats.enabled": "false"}, []) == []
+    mirror = Finding.__new__(Finding)
+    mirror.topics = {"a": 1, "b": 1}
+    asyncio.run(mirror.sync_configs())
+    assert seen == ["a", "b"]
 
 
 FLOW = Flow("A", "B", {"topics": "orders"})

@@ -285,6 +285,9 @@ class TransactionHost:
 
     def _add_or_verify_here(self, asker: tuple[str, int, int, bool], where: PartitionKey) -> LocalVerdict:
         transactional_id, producer_id, producer_epoch, verify_only = asker
+        if not self.shards.count and self._node.setup.leader_epoch >= 0:
+            # A reset has ended the transaction: a producer that is told to try again would do so for ever.
+            return LocalVerdict(ErrorCode.INVALID_PRODUCER_ID_MAPPING, DONE)
         try:
             if verify_only:
                 verdict = self.verify_partitions(transactional_id, producer_id, producer_epoch, [where])[where]

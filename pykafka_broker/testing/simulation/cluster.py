@@ -19,6 +19,7 @@ from random import Random
 from typing import Any, NamedTuple, Self
 from zlib import crc32
 
+from pykafka_broker.log.checkpoints import RESTORED
 from pykafka_broker.peers import Address, LinkError
 from pykafka_broker.platform import memory_directory
 from pykafka_broker.protocol.api_keys import SPECS
@@ -485,6 +486,8 @@ class SimulatedCluster(AsyncClusterData):
             if node.running:
                 node.kill()
             node.put_disk(disks[id])
+            for directory in node.directories:
+                node.disk.open(f"{directory}/{RESTORED}", create=True)
         self._leader_of_metadata.start()
         await asyncio.sleep(
             int(self.controller.config.get(SESSION, SESSION_MS)) / 1000
