@@ -172,9 +172,9 @@ def test_records_of_all_leaders_are_compared_together(cluster: KafkaCluster) -> 
     with pytest.raises(RecordsDiffer, match="20 records, expected 19") as differ:
         cluster.assert_records("orders", expected[1:])
     assert len(differ.value.found) == 20
-    with pytest.raises(RecordsDiffer, match=r"lacks 1 record\n- key 'k3'"):
+    with pytest.raises(RecordsDiffer, match=r"1 of 1 expected records are missing\n- key 'k3'"):
         cluster.assert_contains("orders", [("k3", {"n": 4})])
-    with pytest.raises(WaitTimeout, match="after 0 s topic orders has no such record: - key 'k99'"):
+    with pytest.raises(WaitTimeout, match="after 0 s topic orders has 20 records, and none is key 'k99'"):
         cluster.wait_for_record("orders", key="k99", timeout=0)
     with pytest.raises(WaitTimeout, match="topic orders has 20 records, expected 21"):
         cluster.wait_for_records("orders", 21, timeout=0)
@@ -614,8 +614,8 @@ def test_a_wrong_argument_fails_at_once_and_in_the_same_way(of_any_size: Any) ->
         (ValueError, lambda: of_any_size.wait_for_request("Produce", n=0), "n must be at least 1, not 0, with which"),
         (TypeError, lambda: of_any_size.wait_for_request("Produce", n="1"), "n must be an integer"),
         (TypeError, lambda: of_any_size.requests(since="yesterday"), "since must be a datetime"),
-        (ValueError, lambda: of_any_size.wait_for_records("wrong", 1, timeout=-1), "timeout must be at least 0"),
-        (ValueError, lambda: of_any_size.wait_for_records("wrong", 1, timeout=math.inf), "timeout .* have an end"),
+        (ValueError, lambda: of_any_size.wait_for_records("wrong", 1, timeout=-1), "timeout is in seconds, at least 0"),
+        (ValueError, lambda: of_any_size.wait_for_records("wrong", 1, timeout=math.inf), "timeout is in seconds"),
         (ControlError, lambda: of_any_size.wait_for_request("Prodcue", timeout=60), "no API Prodcue; did you mean"),
         (
             ControlError,
