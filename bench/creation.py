@@ -63,7 +63,7 @@ def _produce_into(client: RawClient, topic: str, partitions: range) -> None:
 
 
 def many_partitions(run: Running, topics: int, partitions_each: int) -> dict[str, float]:
-    """One request names them all, and the broker holds all of their logs when it is told to stop."""
+    """Measure a first Produce to the partitions of many topics, then a stop and a start with all of their logs."""
     names = [f"one-of-many-{number}" for number in range(topics)]
     with RawClient(run.bootstrap, timeout_s=WITHIN_S) as client:
         for name in names:

@@ -99,7 +99,7 @@ def escaped(label: str) -> str:
 
 
 class Totals:
-    """What a run has counted, as a summary and as Prometheus text: counts since the start of the run."""
+    """Counts since the start of a run, as a summary and as Prometheus text."""
 
     def __init__(self, job: str) -> None:
         self._labels = f'{{job="{job}"}}'

@@ -355,7 +355,7 @@ def test_a_node_that_has_just_started_is_asked_again_for_an_id(
 
 
 def test_an_exception_of_one_delivery_keeps_no_other_from_its_own(broker: KafkaBroker) -> None:
-    """It is raised once, by the next call, and the producer goes on."""
+    """The next call raises the exception, once, and the producer goes on."""
     found: list[int] = []
 
     def told(delivery: Delivery) -> None:
