@@ -122,7 +122,8 @@ class Files:
     def delete_if_empty(self, folder: str) -> None:
         system, hadoop_path = self._open(folder)
         if system.exists(hadoop_path) and not self.names(folder):
-            system.delete(hadoop_path, False)
+            with suppress(Py4JJavaError):  # another job removes a checksum there, which has no name, then the folder
+                system.delete(hadoop_path, False)
 
     def replace_folder(self, finished: str, path: str) -> None:
         """Put a finished folder in the place of `path`; `recover_folder` mends what a crash in between leaves."""

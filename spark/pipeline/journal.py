@@ -63,13 +63,18 @@ def clear(files: Files, table: str) -> None:
             files.delete(f"{folder_of(table)}/{name}")
 
 
+def generation(files: Files, table: str) -> str | None:
+    """Return what the latest swap of the table has written, None before the first one."""
+    return files.read(f"{folder_of(table)}/{GENERATION}")
+
+
 def steadily(files: Files, table: str, look: Callable[[], Found]) -> Found:
     """Return what `look` finds in the table, which no swap has changed meanwhile."""
     while True:
-        before = files.read(f"{folder_of(table)}/{GENERATION}")
+        before = generation(files, table)
         finish(files, table)
         found = look()
-        if not _journals(files, table) and files.read(f"{folder_of(table)}/{GENERATION}") == before:
+        if not _journals(files, table) and generation(files, table) == before:
             return found
 
 

@@ -125,12 +125,17 @@ class Ledger(EventTable):
         self._kept, self._kept_days = [], set()
 
     def _despite_swaps(self, do: Callable[[], Found]) -> Found:
-        """Do something once more, if files that it reads were compacted meanwhile."""
+        """Do something once more, if files that it reads were compacted meanwhile.
+
+        Ids that are kept may have been read before, from files that are gone now: then the error alone tells.
+        """
         for left in reversed(range(TRIES)):
+            before = journal.generation(self._files, self._path)
             try:
                 return do()
             except (PySparkException, Py4JJavaError) as error:
-                if not left or not FILE_IS_GONE.search(str(error)):
+                is_swapped = journal.generation(self._files, self._path) != before
+                if not left or not (is_swapped or FILE_IS_GONE.search(str(error))):
                     raise
                 self.close()
         raise AssertionError("a last try returns or raises")

@@ -46,6 +46,18 @@ def test_a_swap_that_two_do(spark: SparkSession, table: Path) -> None:
     assert listed(table) == {"batch=2/c"}
 
 
+def test_a_folder_whose_last_checksum_another_process_is_removing_is_left_to_it(
+    spark: SparkSession, table: Path
+) -> None:
+    """Hadoop's local files have checksums beside them, which no listing names, and which go after their files."""
+    (table / "batch=1/.a.crc").write_bytes(b"crc")
+    Files(spark).delete_if_empty(str(table / "batch=2"))
+    assert (table / "batch=2/b").exists()
+    (table / "batch=1/a").unlink()
+    Files(spark).delete_if_empty(str(table / "batch=1"))
+    assert (table / "batch=1/.a.crc").exists()
+
+
 def test_who_lists_the_table_during_a_swap_lists_it_again(spark: SparkSession, table: Path) -> None:
     """The first folder is listed before the new file is there, the other one after the old file is gone."""
     files = Files(spark)

@@ -3,10 +3,13 @@
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline import aggregate, events, ledger, reference, report, silver
+from pipeline import aggregate, events, journal, ledger, reference, report, silver
+from pipeline.errors import JobFailed
+from pipeline.files import Files
 from pipeline.settings import Settings
 from tests.plug import plug_pulled
 
@@ -72,6 +75,33 @@ def test_a_repeated_batch_that_decides_otherwise(
     done = silver.run(make_context(settings))
     assert rows(spark, settings) == sorted((f"e{n}", "2024-05-01", 0) for n in range(20))
     assert (done["accepted"], done["duplicates"]) == (20, 20)
+
+
+@pytest.mark.parametrize("is_swapped", [True, False])
+def test_a_batch_that_fails_while_files_are_swapped_is_written_once_more(
+    settings: Settings, make_context: Any, make_topic: Any, put: Any, event: Any, spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch, is_swapped: bool,
+) -> None:  # fmt: skip
+    """Whatever Spark says of it: a read that loses its file among several jobs may be told as a job that was ended."""
+    make_topic(settings.bronze_topic)
+    put(settings.bronze_topic, [event(number) for number in range(10)])
+    write = ledger.Ledger._write
+    failed: list[bool] = []
+
+    def fail_once(self: ledger.Ledger, found: DataFrame) -> None:
+        if not failed:
+            failed.append(True)
+            if is_swapped:
+                journal.swap(Files(spark), silver.table_path(settings), "day", {}, [])
+            raise PySparkException("a job was ended")
+        write(self, found)
+
+    monkeypatch.setattr(ledger.Ledger, "_write", fail_once)
+    if is_swapped:
+        assert silver.run(make_context(settings))["accepted"] == 10
+    else:
+        with pytest.raises(JobFailed):
+            silver.run(make_context(settings))
 
 
 def test_which_of_two_records_counts(
