@@ -82,7 +82,7 @@ def test_a_batch_that_fails_while_files_are_swapped_is_written_once_more(
     settings: Settings, make_context: Any, make_topic: Any, put: Any, event: Any, spark: SparkSession,
     monkeypatch: pytest.MonkeyPatch, is_swapped: bool,
 ) -> None:  # fmt: skip
-    """Whatever Spark says of it: a read that loses its file among several jobs may be told as a job that was ended."""
+    """The error's text does not count: Spark may tell a lost file as a job that was ended."""
     make_topic(settings.bronze_topic)
     put(settings.bronze_topic, [event(number) for number in range(10)])
     write = ledger.Ledger._write

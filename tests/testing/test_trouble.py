@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -237,7 +238,7 @@ def test_mistakes_are_told(cluster: KafkaCluster) -> None:
     with pytest.raises(ValueError, match="kill is of a broker, not of a topic: leave out topic="):
         cluster.befall("kill", 1, topic="orders")
     with pytest.raises(TypeError, match="group must be a name, not 5"):
-        cluster.befall("move_coordinator", 1, group=5)  # type: ignore[arg-type]
+        cluster.befall("move_coordinator", 1, group=cast(Any, 5))
     with pytest.raises(ValueError, match="timeout is in seconds, at least 0 and at most 3600, not 5000"):
         cluster.befall("pause", 2, after_ms=LONG_MS).wait(timeout=5000)
     assert check_kinds(KINDS) == list(KINDS)
