@@ -18,6 +18,7 @@ from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from pykafka_broker.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.heartbeat_response import HeartbeatResponse
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
@@ -168,6 +169,79 @@ def test_records_come_while_a_commit_waits(
         assert asked == [1, 3]
         found = await committed_offsets(client, topic)
         assert [each.offset for each in found.values()] == [3]
+
+    run(work)
+
+
+def test_a_commit_with_an_epoch_that_a_heartbeat_has_raised_is_sent_again(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, epochs = "raised", list[int]()
+    settings = {"group.id": topic, "group.protocol": "consumer", "auto.offset.reset": "earliest"}
+
+    async def work() -> None:
+        async with Client(broker.bootstrap_servers) as client:
+            plain, once, raised = client.ask_group, client.ask_once, asyncio.Event()
+
+            async def ask_once(request: Any, *rest: Any, **options: Any) -> Any:
+                answer = await once(request, *rest, **options)
+                if isinstance(answer, ConsumerGroupHeartbeatResponse) and epochs and answer.member_epoch > epochs[0]:
+                    asyncio.get_running_loop().call_soon(raised.set)  # when the member has taken it
+                return answer
+
+            async def ask_group(group_id: str, request: Any, *rest: Any, **options: Any) -> Any:
+                if isinstance(request, OffsetCommitRequest):
+                    epochs.append(request.generation_id_or_member_epoch)
+                    if len(epochs) == 1:
+                        await asyncio.to_thread(broker.add_partitions, topic, total=2)
+                        await raised.wait()
+                    if len(epochs) != 2:
+                        raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH)
+                return await plain(group_id, request, *rest, **options)
+
+            monkeypatch.setattr(client, "ask_group", ask_group)
+            monkeypatch.setattr(client, "ask_once", ask_once)
+            own = {"enable.auto.commit": "false", "heartbeat.interval.ms": "100"}
+            async with GroupConsumer(client, settings | own, [topic]) as consumer:
+                assert await values(consumer, 1) == ["a"]
+                await consumer.commit()
+                assert epochs == [epochs[0], consumer._member.generation]
+                assert [each.offset for each in (await committed_offsets(client, topic)).values()] == [1]
+                with pytest.raises(KafkaError, match="member epoch is stale"):  # no newer epoch is known
+                    await consumer.commit({TopicPartition(topic, 0): 0})
+
+    broker.produce(topic, ["a"])
+    asyncio.run(asyncio.wait_for(work(), 20))
+
+
+def test_commits_take_turns(run: Callable[[Work], None], broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two commits under way at once the older could win."""
+
+    async def work(client: Client, _: Client, settings: dict[str, str]) -> None:
+        topic, asked, plain = settings["group.id"], list[int](), client.ask_group
+        begun, answered = asyncio.Event(), asyncio.Event()
+
+        async def ask_group(group_id: str, request: Any, *rest: Any, **options: Any) -> Any:
+            if isinstance(request, OffsetCommitRequest):
+                asked.append(request.topics[0].partitions[0].committed_offset)
+                begun.set()
+                await answered.wait()
+            return await plain(group_id, request, *rest, **options)
+
+        monkeypatch.setattr(client, "ask_group", ask_group)
+        await asyncio.to_thread(broker.produce, topic, ["a", "b"])
+        settings["auto.commit.interval.ms"] = "0"
+        async with GroupConsumer(client, settings, [topic]) as consumer:
+            assert [await values(consumer, 1) for _ in range(2)] == [["a"], ["b"]]
+            await begun.wait()  # the consumer commits by itself
+            own = asyncio.create_task(consumer.commit({TopicPartition(topic, 0): 2}))
+            await asyncio.sleep(0.05)
+            assert asked == [1]
+            answered.set()
+            await own
+            assert asked == [1, 2]
+            found = await committed_offsets(client, topic)
+            assert [each.offset for each in found.values()] == [2]
 
     run(work)
 

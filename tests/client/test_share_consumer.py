@@ -12,6 +12,7 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, KafkaError
 from pykafka_broker.client.share_consumer import ACCEPT, REJECT, Delivered, OnAcknowledged, ShareConsumer
 from pykafka_broker.peers import LinkBroken
+from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_acknowledge_request import ShareAcknowledgeRequest
 from pykafka_broker.protocol.messages.share_acknowledge_response import ShareAcknowledgeResponse
@@ -94,20 +95,23 @@ def consume(
     answers: Answers,
     work: Callable[[ShareConsumer], Awaitable[None]],
     on_acknowledged: OnAcknowledged | None = None,
+    acknowledged: ShareAcknowledgeResponse | Exception | None = None,
 ) -> None:
-    """Run a share consumer whose fetches get the answers; an exception among the answers is raised."""
+    """Run a share consumer whose fetches get the answers, and its acknowledgements one; an exception is raised."""
 
     async def running(bootstrap: str) -> None:
         async with Client(bootstrap, {"group.id": "g"}) as client:
             plain = client.ask_once
 
             async def ask_once(request: Any, *rest: Any, **options: Any) -> Any:
+                answer: Any
                 if isinstance(request, ShareAcknowledgeRequest):
-                    return ShareAcknowledgeResponse()
-                if not isinstance(request, ShareFetchRequest):
+                    answer = acknowledged or ShareAcknowledgeResponse()
+                elif isinstance(request, ShareFetchRequest):
+                    await asyncio.sleep(0.01)
+                    answer = answers(request)
+                else:
                     return await plain(request, *rest, **options)
-                await asyncio.sleep(0.01)
-                answer = answers(request)
                 if isinstance(answer, Exception):
                     raise answer
                 return answer
@@ -223,3 +227,37 @@ def test_a_partition_that_is_not_assigned_any_more_is_forgotten_after_its_acknow
         assert [each.partitions for each in forgetting.forgotten_topics_data] == [[gone.partition]]
 
     consume(monkeypatch, answers, work)
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (ShareAcknowledgeResponse(), None),
+        (ShareAcknowledgeResponse(error_code=ErrorCode.INVALID_RECORD_STATE), ErrorCode.INVALID_RECORD_STATE),
+        (LinkBroken("lost"), ErrorCode.NETWORK_EXCEPTION),
+        (KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED), ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    ],
+    ids=["taken", "refused", "lost", "forbidden"],
+)
+def test_what_became_of_the_last_acknowledgements_is_told_at_the_close(
+    monkeypatch: pytest.MonkeyPatch, answer: ShareAcknowledgeResponse | Exception, code: ErrorCode | None
+) -> None:
+    told: list[tuple[str, dict[int, int], int | None]] = []
+
+    def answers(request: ShareFetchRequest) -> ShareFetchResponse:
+        if request.share_session_epoch:
+            return fetched(b"\0" * 16)
+        data = PartitionData(0, records=bytes(batch(0, b"v")), acquired_records=[AcquiredRecords(0, 0, 1)])
+        return fetched(request.topics[0].topic_id, data)
+
+    def on_acknowledged(partition: TopicPartition, kinds: dict[int, int], error: ClientError | None) -> None:
+        told.append((str(partition), kinds, error.code if isinstance(error, KafkaError) else None))
+
+    async def work(consumer: ShareConsumer) -> None:
+        while not (found := await consumer.poll(100, 1)):
+            pass
+        consumer.acknowledge(found[0], ACCEPT)
+        assert told == []
+
+    consume(monkeypatch, answers, work, on_acknowledged, answer)
+    assert told == [("t-0", {0: ACCEPT}, code)]
