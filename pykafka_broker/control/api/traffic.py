@@ -187,6 +187,11 @@ def connections(control: Control, client_id: str | None = None) -> list[Connecte
     return found
 
 
+def _called(connected: Connected) -> str:
+    software = connected["software"]
+    return f"{connected['client_id']} ({software})" if software else str(connected["client_id"])
+
+
 async def wait_for_connections(
     control: Control, client_id: str | None = None, n: Index = 1, timeout_ms: TimeoutMs = 10_000
 ) -> list[Connected]:
@@ -200,7 +205,7 @@ async def wait_for_connections(
 
     found = await control.until(holds, timeout_ms / 1000)
     if found is None:
-        ids = ", ".join(sorted({str(each["client_id"]) for each in connections(control)})) or "none"
+        ids = ", ".join(sorted({_called(each) for each in connections(control)})) or "none"
         of = "" if client_id is None else f" of client id {client_id}"
         count = len(connections(control, client_id))
         told = f"after {timeout_ms} ms {counted(count, 'connection')}{of}, expected {n}; connected are: {ids}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pykafka_broker.control.traffic.request_log import SEALED_AT
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.testing import KafkaBroker, WaitTimeout
 from tests.control.api.test_waits import meanwhile
@@ -38,9 +39,12 @@ def test_a_client_that_was_silent_for_long_is_still_known(broker: KafkaBroker) -
 
 
 def test_a_wait_in_vain_says_who_is_there(broker: KafkaBroker) -> None:
-    with raw_client(broker, "somebody") as client:
-        client.ask(MetadataRequest([]), 12)
-        with pytest.raises(
-            WaitTimeout, match=r"after 50 ms 0 connections of client id else, expected 2; connected are: .*somebody"
-        ):
+    with raw_client(broker, "somebody") as client, raw_client(broker, "plain") as plain:
+        plain.ask(MetadataRequest([]), 12)
+        client.ask(ApiVersionsRequest("franz-go", "1.2"), 3)
+        told = (
+            r"after 50 ms 0 connections of client id else, expected 2; "
+            r"connected are: .*plain, .*somebody \(franz-go 1\.2\)"
+        )
+        with pytest.raises(WaitTimeout, match=told):
             broker.wait_for_connections("else", n=2, timeout=0.05)
