@@ -20,6 +20,7 @@ def steps_of(call: Callable[[], R]) -> tuple[R, int]:
         steps += event == "opcode"
         return trace
 
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 heeds no such wish that comes after `settrace`
     before = sys.gettrace()
     sys.settrace(trace)
     try:
