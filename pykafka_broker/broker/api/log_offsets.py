@@ -496,10 +496,10 @@ def _delete(
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         log.delete_records_before(target)
         found.moved()
-        result.low_watermark = log.log_start_offset
-        if found.low_watermark < target:
-            result.low_watermark, result.error_code = _INVALID_LOW_WATERMARK, ErrorCode.REQUEST_TIMED_OUT
-            unfinished.append(_Unfinished(found, target, result))
+        result.error_code = ErrorCode.REQUEST_TIMED_OUT
+        deletion = _Unfinished(found, target, result)
+        if not deletion.settle():
+            unfinished.append(deletion)
     except ApiError as error:
         result.error_code = error.code
     except OSError:
