@@ -483,8 +483,7 @@ class Partition:
                 log.advance_high_watermark(reached)
                 if followers is not None:
                     followers.tell()
-        if self._waiting:
-            ready = [each for each in self._waiting if self._is_there(each)]
+        if ready := [each for each in self._waiting if self._is_there(each)]:
             self._waiting = [each for each in self._waiting if not self._is_there(each)]
             for each in ready:
                 each.future.complete(None)

@@ -281,8 +281,7 @@ class _Parser:
         elif char == "\\":
             self._escape()
         elif char == ".":
-            everything = EVERYTHING
-            self._add(Chars(everything if self._flags.dot_all else everything & ~NEWLINE))
+            self._add(Chars(EVERYTHING if self._flags.dot_all else EVERYTHING & ~NEWLINE))
         elif char == "^":
             self._add(Assertion("begin-line" if self._flags.multi_line else "begin"))
         elif char == "$":
