@@ -407,10 +407,8 @@ class Partition:
         appended = log.append(
             batch, now, header=header, origin=origin, verified=verified, transaction_version=transaction_version
         )
-        if log.high_watermark > appended.last_offset:
+        if log.high_watermark > appended.last_offset or not log.sole_replica:  # else a sync is to commit the batch
             self._touch(self)
-        elif not log.sole_replica:
-            self.advance()
         if self.followers is not None:
             self.followers.tell()
         return appended
