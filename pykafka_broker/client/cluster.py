@@ -460,7 +460,7 @@ def first_error(answer: Any) -> PartitionError:
 
 
 def _is_elsewhere(answer: Message) -> bool:
-    """Return whether the whole answer, or each part, says NOT_CONTROLLER."""
+    """Return whether the answer, or a part of it, says NOT_CONTROLLER."""
     return any(name == "error_code" and value in _NOT_THE_CONTROLLER for _, name, value in leaves(answer))
 
 
@@ -548,10 +548,8 @@ class Leaders:
         """Wait for the leaders of a topic. Raises TimedOut and KafkaError."""
         until, backoff = self._client.deadline(timeout_ms), Backoff(self._client)
         while topic not in self._known:
-            try:
+            with suppress(TimedOut):
                 await self.ask([topic], max(1, until - self._client.deadline(0)))
-            except TimedOut:
-                raise TimedOut(f"Topic {topic} not present in metadata after {timeout_ms} ms.") from None
             if topic not in self._known:
                 if self._client.deadline(0) >= until:
                     raise TimedOut(f"Topic {topic} not present in metadata after {timeout_ms} ms.")

@@ -54,12 +54,12 @@ UNREGISTER_CONTROLLER_FROM = 33  # 4.4-IV2, the first metadata.version with Unre
 # name: (lowest, highest) supported level, in the order in which a 4.4 broker lists them
 SUPPORTED: dict[str, tuple[int, int]] = {
     "group.version": (0, 1),
-    "kraft.version": (0, 1),
-    "metadata.version": (7, 33),
+    KRAFT_VERSION: (0, 1),
+    METADATA_VERSION: (7, 33),
     SHARE_VERSION: (0, 2),
     "streams.version": (0, 1),
     "transaction.version": (0, 2),
-    "eligible.leader.replicas.version": (0, 1),
+    ELR_VERSION: (0, 1),
 }
 
 # The levels that releases finalize, each by the first metadata.version of them, in the order of kafka-storage.

@@ -1,5 +1,6 @@
-"""The brokers of new partitions (Kafka: StripedReplicaPlacer). Rule: a placement is checked or made before any record
-is; Kafka's sentences.
+"""The brokers of new partitions (Kafka: StripedReplicaPlacer).
+
+Rule: a placement is checked, or chosen, before the first record of a decision is made. Refusals are Kafka's sentences.
 
 Racks take turns to lead, and within a rack its brokers; the replicas of a partition are in as many racks as there are.
 A fenced broker may be given a replica, which it makes when it is back, but never leads at first, and only gets one
@@ -113,7 +114,7 @@ class Racks:
         start = self._turn % len(self._racks)
         self._turn += 1
         racks = self._racks[start:] + self._racks[:start]
-        first = next(place for place, rack in enumerate(racks) if rack.unfenced)
+        first = next(index for index, rack in enumerate(racks) if rack.unfenced)
         turns = [rack.in_turn() for rack in racks]
         replicas = [next(turns[first])]
         following = turns[first + 1 :] + turns[: first + 1]

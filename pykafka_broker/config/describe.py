@@ -49,9 +49,8 @@ class ConfigEntry(NamedTuple):
 
 def describe_topic(broker: BrokerConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
     """Return all configs of a topic. Those that are not overridden are the same for all topics, and made once."""
-    values = topic_values(broker, overrides)
     if broker.topic_entries is None:
-        defaults = values if not overrides else topic_values(broker, {})
+        defaults = topic_values(broker, {})
         broker.topic_entries = [
             _entry(key, defaults[key.name], _inherited_synonyms(broker, key))
             for key in live_keys(broker)
@@ -59,6 +58,7 @@ def describe_topic(broker: BrokerConfig, overrides: Mapping[str, str]) -> list[C
         ]
     if not overrides:
         return broker.topic_entries
+    values = topic_values(broker, overrides)
     keys = {key.name: key for key in live_keys(broker) if key.name in overrides}
     return [
         entry

@@ -79,7 +79,7 @@ class RecordCheck:
         if self._in_full:
             yield from self._collect(most_bytes)
             if not 0 <= self._header.count * _SMALLEST_RECORD <= len(self.data):
-                next(self._pieces, None)
+                next(self._pieces, None)  # raises the damage that cut the data short
                 raise InvalidRecord(f"{self._header.count} records can't stand in {len(self.data)} bytes")
         yield from self._records()
         if self._position != len(self.data):
@@ -130,11 +130,10 @@ class RecordCheck:
             delta, position = read_varint(self.data, start + 1, 64)  # after the attributes
             offset, position = read_varint(self.data, position)
             key, position = read_varint(self.data, position)
-            if position + key + _AHEAD > len(self.data) or key < 0:
-                seen += yield from self._refill(position + max(key, 0))
+            position += max(key, 0)
+            if position + _AHEAD > len(self.data):
+                seen += yield from self._refill(position)
                 position = self._position
-            else:
-                position += key
             value, position = read_varint(self.data, position)
             seen += yield from self._refill(position + max(value, 0))
             seen += yield from self._headers()

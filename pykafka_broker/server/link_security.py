@@ -107,6 +107,9 @@ class LinkLogin:
             following: Asked | FrameError | None = self._next(answer, versions)
         except FrameError as error:
             following = error
+        except Exception:
+            log.exception("a defect in a login by %s", self._mechanism)
+            following = FrameError(f"the login of this node by {self._mechanism} has met a defect")
         try:
             turns.loop.call_soon_threadsafe(turns.run, partial(self._has_waited, following, then))
         except RuntimeError:

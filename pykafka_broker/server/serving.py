@@ -40,7 +40,6 @@ from pykafka_broker.server.signals import StopSignals
 if TYPE_CHECKING:
     from pykafka_broker.broker.membership.lifecycle import BrokerStartup
     from pykafka_broker.server.link import LinkPeers
-    from pykafka_broker.server.server import Server
 
 
 _LONG_S = 0.01

@@ -329,8 +329,8 @@ class _JsonSchema:
     def _of_type(self, kind: str, schema: Mapping[str, Any]) -> SearchStrategy[Any]:
         if kind == "array":
             items = schema.get("items", True)
+            made = self.of(items if isinstance(items, dict) else True)  # of others a few may be valid
             least, most = schema.get("minItems", 0), schema.get("maxItems")
-            made = self.of(items if not isinstance(items, list) else True)
             return st.lists(made, min_size=least, max_size=most if most is not None else least + _MOST_ITEMS)
         if kind == "object":
             return self._objects(schema)
@@ -369,8 +369,8 @@ def _type_by_words(schema: Mapping[str, Any]) -> str:
 
 
 def _numbers(kind: str, schema: Mapping[str, Any]) -> SearchStrategy[Any]:
-    least, most = schema.get("minimum"), schema.get("maximum")
-    above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+    limits = map(schema.get, ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"))
+    least, most, above, below = (None if isinstance(each, bool) else each for each in limits)  # draft 4 has flags
     step = schema.get("multipleOf")
     low, high = least if above is None else above, most if below is None else below
     if kind == "integer" or isinstance(step, int):

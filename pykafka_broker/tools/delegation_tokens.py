@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from pykafka_broker.protocol.messages.describe_delegation_token_request import (
 )
 from pykafka_broker.protocol.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
 from pykafka_broker.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
+from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 
 # -- tokens
@@ -71,16 +72,6 @@ def _owner_and_requester(told: Any) -> tuple[str, str]:
     return owner, owner if requester == ":" else requester
 
 
-_Change = type[RenewDelegationTokenRequest] | type[ExpireDelegationTokenRequest]
-
-
-async def change_token(client: Client, kind: _Change, hmac: bytes, period_ms: int, *, call: str) -> int:
-    """Renew a token or change the expiry time; returns the new expiry time. Raises ClientError."""
-    answer = await client.ask_controller(kind(hmac, period_ms), call=call)
-    check(answer.error_code)
-    return int(answer.expiry_timestamp_ms)
-
-
 async def describe_tokens(client: Client, owners: Sequence[str]) -> list[Token]:
     """Return the visible tokens of the owners, or of all owners for none. Raises ClientError."""
     request = DescribeDelegationTokenRequest([DescribeDelegationTokenOwner(*split_principal(each)) for each in owners])
@@ -105,6 +96,11 @@ _NEVER_WITH = {
     "expire": ("renewer_principal", "max_life_time_period", "renew_time_period", "owner_principal"),
     "describe": ("renew_time_period", "expiry_time_period", "hmac", "max_life_time_period"),
 }
+# The request of an action about a known token, and the flag with its time.
+_CHANGES: dict[str, tuple[Callable[[bytes, int], Message], str]] = {
+    "renew": (RenewDelegationTokenRequest, "renew_time_period"),
+    "expire": (ExpireDelegationTokenRequest, "expiry_time_period"),
+}
 
 
 def options(parser: ToolParser) -> None:
@@ -126,16 +122,20 @@ async def run(tool: Tool) -> None:
     actions = [each for each in _NEVER_WITH if getattr(chosen, each)]
     if len(actions) != 1:
         raise ToolUsageError("Command must include exactly one action: --create, --renew, --expire or --describe")
+    action = actions[0]
     tool.required("bootstrap_server", "command_config")
-    tool.never_with(actions[0], *_NEVER_WITH[actions[0]])
-    if actions[0] == "create":
+    tool.never_with(action, *_NEVER_WITH[action])
+    if action == "create":
         tool.required("max_life_time_period")
-    elif actions[0] != "describe":
-        tool.required("hmac", {"renew": "renew_time_period", "expire": "expiry_time_period"}[actions[0]])
+    elif action in _CHANGES:
+        tool.required("hmac", _CHANGES[action][1])
     for each in (*(chosen.owner_principal or ()), *(chosen.renewer_principal or ())):
         split_principal(each)
     async with tool.connect() as client:
-        await {"create": _create, "renew": _renew, "expire": _expire, "describe": _describe}[actions[0]](tool, client)
+        if action in _CHANGES:
+            await _change(tool, client, action)
+        else:
+            await {"create": _create, "describe": _describe}[action](tool, client)
 
 
 async def _create(tool: Tool, client: Client) -> None:
@@ -150,20 +150,14 @@ async def _create(tool: Tool, client: Client) -> None:
     tool.result = _plain(token)
 
 
-async def _renew(tool: Tool, client: Client) -> None:
-    await _change(tool, client, "renew", RenewDelegationTokenRequest, "renew_time_period")
-
-
-async def _expire(tool: Tool, client: Client) -> None:
-    await _change(tool, client, "expire", ExpireDelegationTokenRequest, "expiry_time_period")
-
-
-async def _change(tool: Tool, client: Client, word: str, kind: _Change, flag: str) -> None:
+async def _change(tool: Tool, client: Client, word: str) -> None:
+    kind, flag = _CHANGES[word]
     hmac, period_ms = tool.options.hmac, getattr(tool.options, flag)
     tool.print(f"Calling {word} token operation with hmac :{hmac} , {word}-time-period :{period_ms}")
-    ends_ms = await change_token(client, kind, _bytes(hmac), period_ms, call=f"{word}DelegationToken")
-    tool.print(f"Completed {word} operation. New expiry date : {_date(ends_ms)}")
-    tool.result = {"expires_ms": ends_ms}
+    answer = await client.ask_controller(kind(_bytes(hmac), period_ms), call=f"{word}DelegationToken")
+    check(answer.error_code)
+    tool.print(f"Completed {word} operation. New expiry date : {_date(answer.expiry_timestamp_ms)}")
+    tool.result = {"expires_ms": answer.expiry_timestamp_ms}
 
 
 async def _describe(tool: Tool, client: Client) -> None:

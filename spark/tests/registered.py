@@ -37,14 +37,14 @@ VERSION_2: dict[str, Any] = {
 
 @contextmanager
 def registry() -> Iterator[str]:
-    """Run a registry; the URL."""
+    """Run a registry, and yield its URL."""
     with KafkaBroker(schema_registry=True) as broker:
         yield broker.schema_registry_url
 
 
 @contextmanager
 def behind_tls(url: str, folder: Path) -> Iterator[tuple[str, Path]]:
-    """Serve what is asked of a registry over TLS, with a certificate of an own authority; the URL and its file."""
+    """Serve a registry's answers over TLS; yield the URL, and the file with the certificate of the authority."""
     authority = Authority()
     (folder / "server.pem").write_text(authority.issue("registry", ["127.0.0.1"]))
     (folder / "ca.pem").write_text(authority.pem)

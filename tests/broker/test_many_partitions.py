@@ -29,12 +29,18 @@ from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from pykafka_broker.protocol.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
+)
+from pykafka_broker.protocol.messages.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
 )
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.messages.write_txn_markers_request import (
@@ -149,6 +155,14 @@ def delete_records(numbers: Iterable[int]) -> DeleteRecordsRequest:
     return DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(n, -1) for n in numbers])], 1000)
 
 
+def epochs(numbers: Iterable[int]) -> OffsetForLeaderEpochRequest:
+    return OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic("t", [OffsetForLeaderPartition(n) for n in numbers])])
+
+
+def producers(numbers: Iterable[int]) -> DescribeProducersRequest:
+    return DescribeProducersRequest([TopicRequest("t", [*numbers])])
+
+
 def fetch(
     numbers: Iterable[int], *, session: int = 0, epoch: int = 0, wait: int = 0, min_bytes: int = 0, offset: int = 0
 ) -> FetchRequest:
@@ -161,8 +175,7 @@ def fetch(
 
 @pytest.mark.parametrize(
     ("request_of", "version"),
-    [(list_offsets, 7), (produce, 9), (delete_records, 2), (fetch, 12)],
-    ids=["ListOffsets", "Produce", "DeleteRecords", "Fetch"],
+    [(list_offsets, 7), (epochs, 4), (produce, 9), (producers, 0), (delete_records, 2), (fetch, 12)],
 )
 def test_a_turn_opens_only_some_partitions_and_the_answer_is_whole(
     broker: TurningBroker, request_of: Callable[[Iterable[int]], Message], version: int

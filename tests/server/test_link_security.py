@@ -121,15 +121,15 @@ class Slow(Login):
 
     waits = True
 
-    def __init__(self, token: bytes = b"\0broker\0broker-secret", failure: str = "") -> None:
+    def __init__(self, token: bytes = b"\0broker\0broker-secret", failure: Exception | None = None) -> None:
         self.token, self.failure = token, failure
         self.may, self.begun = threading.Event(), threading.Event()
 
     def step(self, challenge: bytes) -> bytes | None:
         self.begun.set()
         assert self.may.wait(LATER_MS / 1000)
-        if self.failure:
-            raise LoginFailed(self.failure)
+        if self.failure is not None:
+            raise self.failure
         token, self.token = self.token, b""
         return token or None
 
@@ -168,11 +168,12 @@ def test_a_login_that_has_failed_is_told_and_one_that_comes_too_late_is_passed_o
     with KafkaBroker(security="sasl_plaintext", users=PASSWORDS, mechanisms=["PLAIN"]) as broker:
 
         async def scenario() -> None:
-            login = Slow(failure="no ticket")
-            login.may.set()
-            async with linked_by(broker, login) as link:
-                with pytest.raises(LinkTimeout, match="no ticket"):
-                    await link.ask(MetadataRequest(topics=[]), SOON_MS)
+            for failure, told in ((LoginFailed("no ticket"), "no ticket"), (ValueError("odd"), "has met a defect")):
+                login = Slow(failure=failure)
+                login.may.set()
+                async with linked_by(broker, login) as link:
+                    with pytest.raises(LinkTimeout, match=told):
+                        await link.ask(MetadataRequest(topics=[]), SOON_MS)
             late = Slow()
             async with linked_by(broker, late) as link:
                 answer = asyncio.create_task(link.ask(MetadataRequest(topics=[]), LATER_MS))

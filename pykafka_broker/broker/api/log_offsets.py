@@ -245,13 +245,11 @@ class _Search:
                 else:
                     end = log.last_stable_offset if committed else log.high_watermark
                     unknown = None if partition.knows_committed else self._unknown_end()
+                if timestamp == LATEST and unknown is not None:
+                    raise unknown
                 if timestamp >= 0 or timestamp == MAX_TIMESTAMP or (version == 0 and timestamp != EARLIEST):
-                    if timestamp == LATEST and unknown is not None:
-                        raise unknown
                     self._begin(_timed_answer(log, wanted, end, version, unknown), index, answers)
                 elif timestamp == LATEST:
-                    if unknown is not None:
-                        raise unknown
                     epoch = log.epochs.current if version >= _LEADER_EPOCHS_FROM else _NONE
                     answers.append(ListOffsetsPartitionResponse(index, 0, _NO_OFFSETS, _NONE, end, epoch))
                 else:
@@ -400,17 +398,20 @@ def _old_style_offsets(log: PartitionLog, wanted: ListOffsetsPartition, end: int
     return offsets[: max(0, wanted.max_num_offsets)]
 
 
-@handles(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+@handles_in_steps(ApiKey.OFFSET_FOR_LEADER_EPOCH)
 def offset_for_leader_epoch(
     services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest
-) -> OffsetForLeaderEpochResponse:
+) -> Steps[OffsetForLeaderEpochResponse]:
     # Followers may ask about any topic.
     is_follower = services.allows(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, log=False)
-    topics = []
-    for topic in request.topics:
-        found = [_end_offset(services, context, is_follower, topic.topic, asked) for asked in topic.partitions]
-        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=found))
-    return OffsetForLeaderEpochResponse(topics=topics)
+    results = [OffsetForLeaderTopicResult(topic.topic, []) for topic in request.topics]
+    groups = zip(results, (topic.partitions for topic in request.topics), strict=True)
+    for turn, share in enumerate(shares(groups)):
+        if turn:
+            yield None
+        for result, some in share:
+            result.partitions += [_end_offset(services, context, is_follower, result.topic, each) for each in some]
+    return OffsetForLeaderEpochResponse(topics=results)
 
 
 def _end_offset(
@@ -495,10 +496,10 @@ def _delete(
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         log.delete_records_before(target)
         found.moved()
-        result.low_watermark = log.log_start_offset
-        if found.low_watermark < target:
-            result.low_watermark, result.error_code = _INVALID_LOW_WATERMARK, ErrorCode.REQUEST_TIMED_OUT
-            unfinished.append(_Unfinished(found, target, result))
+        result.error_code = ErrorCode.REQUEST_TIMED_OUT
+        deletion = _Unfinished(found, target, result)
+        if not deletion.settle():
+            unfinished.append(deletion)
     except ApiError as error:
         result.error_code = error.code
     except OSError:

@@ -65,7 +65,7 @@ from pykafka_broker.steps import Pace
 _NO_VERSION = -1  # of transactions
 _TRANSACTION, _ENTRIES_AN_ITEM = 2, 2  # items of `Pace` for a transaction, and partitions of it for one item
 _MOST_OF_A_TOPIC = 50_000  # partitions and producers; of more the topic is in the answer several times
-_LIKE_ITEMS = 40  # a marker takes as long as so many items of `Pace`
+_LIKE_ITEMS = 40  # a marker, or a log that is loaded first, takes as long as so many items of `Pace`
 
 
 @handles_in_steps(ApiKey.WRITE_TXN_MARKERS, outlives_client=True)
@@ -220,7 +220,7 @@ def describe_producers(
             if items > _MOST_OF_A_TOPIC:
                 topics.add(TopicResponse(topic.name, partitions), items)
                 partitions, items = [], 0
-            if pace.due(1 + len(partition.active_producers)):
+            if pace.due(1 if partition.error_code else _LIKE_ITEMS + len(partition.active_producers)):
                 yield None
         if (partitions or not topic.partition_indexes) and topics.add(TopicResponse(topic.name, partitions), items):
             yield None

@@ -38,6 +38,7 @@ from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.waiting.future import DONE, Future, all_of
+from pykafka_broker.clock import earliest_deadline
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
 from pykafka_broker.coordinators.record import CoordinatorResult, R, decode
@@ -333,10 +334,8 @@ class TransactionHost:
 
     def next_deadline(self) -> int | None:
         """Return when a transaction, a refused marker or the rest of a log is due."""
-        due, asking, reading = self._due_ms, self._verifications.next_deadline(), self.shards.next_deadline()
-        if asking is not None and (due is None or asking < due):
-            due = asking
-        return due if reading is None else reading if due is None else min(reading, due)
+        due = earliest_deadline((self._verifications, self.shards))
+        return self._due_ms if due is None else due if self._due_ms is None else min(due, self._due_ms)
 
     def _await(self, due: int | None) -> None:
         """Note a deadline; an earlier deadline stays. A wake-up for nothing is harmless."""

@@ -407,10 +407,8 @@ class Partition:
         appended = log.append(
             batch, now, header=header, origin=origin, verified=verified, transaction_version=transaction_version
         )
-        if log.high_watermark > appended.last_offset:
+        if log.high_watermark > appended.last_offset or not log.sole_replica:  # else a sync is to commit the batch
             self._touch(self)
-        elif not log.sole_replica:
-            self.advance()
         if self.followers is not None:
             self.followers.tell()
         return appended
@@ -483,8 +481,7 @@ class Partition:
                 log.advance_high_watermark(reached)
                 if followers is not None:
                     followers.tell()
-        if self._waiting:
-            ready = [each for each in self._waiting if self._is_there(each)]
+        if ready := [each for each in self._waiting if self._is_there(each)]:
             self._waiting = [each for each in self._waiting if not self._is_there(each)]
             for each in ready:
                 each.future.complete(None)

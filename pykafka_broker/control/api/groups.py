@@ -135,13 +135,14 @@ def each_committed(services: Services, group_id: str) -> Iterator[CommittedParti
         image = services.image.topics.get(topic)
         for index in sorted(image.partitions) if image is not None else ():
             stored = offsets.get(index)
+            offset = None if stored is None else stored.offset
             partition = _partition_led_here(services, topic, index)
             yield CommittedPartition(
                 topic=topic,
                 partition=index,
-                committed=None if stored is None else stored.offset,
+                committed=offset,
                 end=None if partition is None else partition.high_watermark,
-                lag=None if partition is None else _left(partition, None if stored is None else stored.offset),
+                lag=None if partition is None else _left(partition, offset),
                 metadata=None if stored is None else stored.metadata,
             )
 

@@ -202,8 +202,16 @@ class _Open:
         self.alternatives: list[Node] = []
         self.items: list[Node] = []
 
+    def end_alternative(self) -> Node:
+        """Return the last alternative, without items that match only the empty text.
+
+        So each node of the tree becomes a state, and a repetition is added in a time that `MAX_STATES` bounds.
+        """
+        items, self.items = tuple(item for item in self.items if item is not EMPTY), []
+        return (Concat(items) if items else EMPTY) if len(items) != 1 else items[0]
+
     def close(self) -> Node:
-        last = Concat(tuple(self.items))
+        last = self.end_alternative()
         return Alternate((*self.alternatives, last)) if self.alternatives else last
 
 
@@ -267,15 +275,13 @@ class _Parser:
             self._close_group()
         elif char == "|":
             group = self._open[-1]
-            group.alternatives.append(Concat(tuple(group.items)))
-            group.items = []
+            group.alternatives.append(group.end_alternative())
         elif char == "[":
             self._add(Chars(self._char_class()))
         elif char == "\\":
             self._escape()
         elif char == ".":
-            everything = EVERYTHING
-            self._add(Chars(everything if self._flags.dot_all else everything & ~NEWLINE))
+            self._add(Chars(EVERYTHING if self._flags.dot_all else EVERYTHING & ~NEWLINE))
         elif char == "^":
             self._add(Assertion("begin-line" if self._flags.multi_line else "begin"))
         elif char == "$":
@@ -309,7 +315,8 @@ class _Parser:
             raise RegexError(NESTED_REPEAT)
         if not items:
             raise RegexError(NO_ARGUMENT)
-        items.append(Repeat(items.pop(), least, most))
+        if items[-1] is not EMPTY and (least, most) != (1, 1):
+            items[-1] = Repeat(items[-1], least, most) if most != 0 else EMPTY
         self._repeated = True
 
     # Groups
@@ -560,9 +567,7 @@ class _Builder:
             for _ in range(node.most - node.least):
                 start = self.emit(SPLIT, 0, self.add(node.item, start), then)
         for _ in range(node.least):
-            after, start = start, self.add(node.item, start)
-            if start == after:  # an empty item adds no states, which would stop nested counts that go to billions
-                break
+            start = self.add(node.item, start)
         return start
 
 

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Sized
 from contextlib import contextmanager
 from math import ceil
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from unittest import mock
 
 from pykafka_broker.testing.simulation.network import End, Network
@@ -349,7 +349,7 @@ def simulate(
 
     def run(faults: ShrunkRun, coroutine: Coroutine[Any, Any, T]) -> T:
         with asyncio.Runner(loop_factory=lambda: SimulatedLoop(limit_s)) as runner:
-            runner.get_loop().faults = faults  # type: ignore[attr-defined]
+            cast(SimulatedLoop, runner.get_loop()).faults = faults
             return runner.run(coroutine)
 
     if not callable(main):

@@ -18,6 +18,7 @@ from pykafka_broker.testing.simulation.timeline import Host, Step, Timeline
 
 Place = tuple[str, int]  # host and port
 _KNOCK_MS = 1_000  # as TCP does it at first
+_CLOSED = "the peer has closed it"
 _LONG_DELAY = 0.02  # of all frames
 
 
@@ -84,7 +85,7 @@ class End:
         if self.life != self.host.life or (not self.open and frame is not None):  # nobody has such a connection
             self.far.broken("the connection was reset")
         elif self.open and frame is None:
-            self.broken("the peer has closed it")
+            self.broken(_CLOSED)
         elif self.open and frame is not None:
             self.host.on_ready(self, lambda: self._hear(frame))
 
@@ -100,16 +101,16 @@ class End:
         for frame in unheard:
             self.host.on_ready(self, partial(self._hear, frame) if frame is not None else self._hear_end)
 
-    def _hear_end(self) -> None:
+    def _hear_end(self, why: str = _CLOSED) -> None:
         if self.ear is not None:
-            self.ear.on_end("the peer has closed it")
+            self.ear.on_end(why)
 
     def broken(self, why: str) -> None:
         """End this side, which hears why."""
         if self.open and self.life == self.host.life:
             self.open = False
             if self.ear is not None:
-                self.host.later(0, lambda: self.ear.on_end(why))  # type: ignore[union-attr]
+                self.host.later(0, lambda: self._hear_end(why))
             else:
                 self._unheard.append(None)
 

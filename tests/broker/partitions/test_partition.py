@@ -167,6 +167,18 @@ def test_each_waiter_hears_when_its_own_offset_is_reached(pair: Partition) -> No
     assert [one.told for one in heard] == [[None], [None], []]
 
 
+def test_an_append_looks_at_none_of_those_who_wait(pair: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a thousand producers a look at all of them would take ten times as long as the append."""
+    heard = [wait(pair.committed, append(pair)) for _ in range(3)]
+    looks: list[object] = []
+    monkeypatch.setattr(Partition, "_is_there", lambda partition, waiting: looks.append(waiting))
+    append(pair)
+    assert not looks
+    monkeypatch.undo()
+    pair.fetched_by(ANOTHER_NODE, 3, NOW)
+    assert [each.told for each in heard] == [[None]] * 3
+
+
 def test_a_waiter_may_append_and_wait_again(pair: Partition) -> None:
     later = Heard()
 

@@ -358,6 +358,9 @@ def test_records_are_deleted_when_no_replica_has_them(cluster: Cluster) -> None:
     cluster.wait(1)
     (result,) = answers[0].topics[0].partitions
     assert (result.error_code, result.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    wanted.partitions[0].offset = 3
+    (result,) = cluster.asked(1, DeleteRecordsRequest([wanted], 5_000), 2)[0].topics[0].partitions
+    assert (result.error_code, result.low_watermark) == (0, 3), "the other replica still begins at 3"
 
 
 def test_a_damaged_log_holds_no_other_partition_up(cluster: Cluster, tmp_path: Path) -> None:

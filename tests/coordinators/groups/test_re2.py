@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykafka_broker.coordinators.groups.re2 import MAX_WORK, RegexError, compile_regex
+from pykafka_broker.coordinators.groups.re2 import MAX_WORK, Node, RegexError, _Builder, compile_regex
 
 ATOMS = [
     "a", "b", "c", ".", "[ab]", "[^a]", "[a-c]", r"\d", r"\w", r"\W", r"\S", "^", "$", r"\b", r"\B", r"\.", "[]a]", "-",
@@ -118,6 +118,22 @@ def test_no_expression_takes_more_than_linear_time() -> None:
 def test_an_empty_repetition_costs_nothing() -> None:
     assert compile_regex("(" * 30 + "){1000}" * 30).matches("")  # a Kafka 4.4.0 takes such an expression, too
     assert compile_regex("(a" + "(" * 30 + "){1000}" * 30 + "b){2}").matches("abab")
+
+
+@pytest.mark.parametrize("piece", ["()", "a{0}", "(){2,}", "(((((a){1}){1}){1}){1}){1}"])
+def test_a_repetition_costs_no_more_than_its_states(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces without a state of their own are not added again for each of a thousand repetitions."""
+    calls, add = 0, _Builder.add
+
+    def counted(builder: _Builder, node: Node, then: int) -> int:
+        nonlocal calls
+        calls += 1
+        return add(builder, node, then)
+
+    monkeypatch.setattr(_Builder, "add", counted)
+    regex = compile_regex(f"({piece * 15}b){{1000}}")
+    assert calls <= 2 * len(regex._program)
+    assert regex.matches(("a" * 15 + "b" if "a)" in piece else "b") * 1000)
 
 
 @pytest.mark.parametrize("size", [20_001, 1_000_000])
