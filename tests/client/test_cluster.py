@@ -371,4 +371,4 @@ def test_a_consumer_waits_for_its_broker_for_ever(kind: str, caplog: pytest.LogC
         group = Resource(ConfigResourceType.GROUP, "g")
         with_client(broker.bootstrap_servers, {}, lambda client: alter_configs(client, group, from_start))
         broker.stop()
-        asyncio.run(asyncio.wait_for(work(broker), 30))
+        asyncio.run(asyncio.wait_for(work(broker), 120))  # with two starts of a process

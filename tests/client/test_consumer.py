@@ -152,7 +152,7 @@ def test_a_broker_that_comes_back_is_read_on() -> None:
 
     with KafkaBroker() as broker:
         broker.produce("kept", ["a"])
-        asyncio.run(asyncio.wait_for(work(broker), 30))
+        asyncio.run(asyncio.wait_for(work(broker), 120))  # with a start of a process
 
 
 def test_a_topic_that_is_missing_is_looked_up_with_pauses(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:

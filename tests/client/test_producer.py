@@ -163,7 +163,7 @@ def test_a_broker_that_comes_back_gets_each_record_once() -> None:
                     await asyncio.to_thread(restart)
 
     with KafkaBroker() as broker:
-        asyncio.run(asyncio.wait_for(work(broker.bootstrap_servers, broker.restart), 30))
+        asyncio.run(asyncio.wait_for(work(broker.bootstrap_servers, broker.restart), 120))  # with a start of a process
         assert {each.error for each in found} == {None}
         assert [record.value for record in broker.records("kept")] == [str(n) for n in range(200)]
 

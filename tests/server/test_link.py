@@ -523,7 +523,7 @@ def test_a_broker_of_ours_is_asked_and_found_again_after_its_restart() -> None:
                 assert {reply.cluster_id for reply in replies} == {replies[0].cluster_id}
                 await asyncio.to_thread(broker.stop)
                 await until(lambda: link.state is LinkState.RESTING)
-                asked = asyncio.ensure_future(link.ask(MetadataRequest(topics=None), LATER_MS))
+                asked = asyncio.ensure_future(link.ask(MetadataRequest(topics=None), 5 * LATER_MS))
                 await asyncio.sleep(0.05)
                 await asyncio.to_thread(broker.start)
                 assert (await asked).cluster_id == replies[0].cluster_id
