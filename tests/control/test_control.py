@@ -54,9 +54,12 @@ class Inside:
         return asyncio.run_coroutine_threadsafe(ended(), self._loop).result(60)
 
 
-def test_a_request_that_is_being_served_when_the_broker_is_reset(broker: KafkaBroker) -> None:
+def test_a_request_that_is_being_served_when_the_broker_is_reset(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broker.create_topic("wide", PARTITIONS)
     inside = Inside(broker)
+    monkeypatch.setattr(inside.running.server.broker.services.slices, "_later", lambda step: None)  # no further slice
     asked = inside.begin()
     assert not asked.done()
     broker.reset()

@@ -12,7 +12,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
     """Run a scenario on an event loop like a broker's."""
 
     async def timed() -> None:
-        await asyncio.wait_for(scenario(), 30)
+        await asyncio.wait_for(scenario(), 60)
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(timed())

@@ -62,8 +62,9 @@ class Peer:
         self.port = 0
         self._server: asyncio.Server | None = None
 
-    async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+    async def start(self, bound: socket.socket | None = None) -> None:
+        at = {"host": "127.0.0.1", "port": self.port} if bound is None else {"sock": bound}
+        self._server = await asyncio.start_server(self._serve, **at)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
@@ -331,30 +332,29 @@ def test_a_peer_that_does_not_greet_is_given_up_and_tried_again() -> None:
     async def scenario() -> None:
         async with linked(socket_connection_setup_timeout_ms=50) as (link, peer):
             peer.answer = lambda asked: None
+            link.send(heartbeat(3), lambda reply: None, LATER_MS)  # so that the link tries on
+            await until(lambda: peer.connections >= 2)
             with pytest.raises(LinkTimeout, match="not ready within 50 ms") as caught:
-                await link.ask(heartbeat(1), 400)
+                await link.ask(heartbeat(1), SOON_MS)
             assert not caught.value.sent
-            assert peer.connections >= 2
             peer.answer = Asked.answer
             assert (await link.ask(heartbeat(2), LATER_MS)).throttle_time_ms == 2
-            assert [asked.number for asked in peer.heartbeats()] == [2]
+            assert [asked.number for asked in peer.heartbeats()] == [3, 2]
 
     run(scenario)
 
 
 def test_requests_wait_for_a_peer_that_is_not_there_yet() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-
     async def scenario() -> None:
-        async with linked(port=port) as (link, peer):
+        kept = socket.socket()
+        kept.bind(("127.0.0.1", 0))  # no other program gets this port meanwhile
+        async with linked(port=kept.getsockname()[1]) as (link, peer):
             with pytest.raises(LinkTimeout, match="Connection refused") as caught:
                 await link.ask(heartbeat(1), SOON_MS)
             assert not caught.value.sent
             waiting = asyncio.ensure_future(link.ask(heartbeat(2), LATER_MS))
             await asyncio.sleep(0.05)
-            peer.port = port
-            await peer.start()
+            await peer.start(kept)
             assert (await waiting).throttle_time_ms == 2
 
     run(scenario)
@@ -523,7 +523,7 @@ def test_a_broker_of_ours_is_asked_and_found_again_after_its_restart() -> None:
                 assert {reply.cluster_id for reply in replies} == {replies[0].cluster_id}
                 await asyncio.to_thread(broker.stop)
                 await until(lambda: link.state is LinkState.RESTING)
-                asked = asyncio.ensure_future(link.ask(MetadataRequest(topics=None), LATER_MS))
+                asked = asyncio.ensure_future(link.ask(MetadataRequest(topics=None), 5 * LATER_MS))
                 await asyncio.sleep(0.05)
                 await asyncio.to_thread(broker.start)
                 assert (await asked).cluster_id == replies[0].cluster_id

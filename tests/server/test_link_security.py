@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.config import BrokerConfig, ConfigError
+from pykafka_broker.control.moving_time import MovableClock
 from pykafka_broker.peers import Address, LinkClosed, LinkTimeout
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.security.sasl.login import Login, LoginFailed
@@ -47,10 +48,15 @@ def settings(broker: KafkaBroker, mechanism: str | None = None, password: str = 
 
 @asynccontextmanager
 async def linked(
-    broker: KafkaBroker, config: dict[str, str], host: str = "127.0.0.1", *, patient: bool = True
+    broker: KafkaBroker,
+    config: dict[str, str],
+    host: str = "127.0.0.1",
+    *,
+    patient: bool = True,
+    clock: SystemClock | None = None,
 ) -> AsyncIterator[Link]:
     (listener,) = broker.listeners
-    turns = EventLoop(asyncio.get_running_loop(), SystemClock())
+    turns = EventLoop(asyncio.get_running_loop(), clock or SystemClock())
     peer = LinkPeers(turns, BrokerConfig(config)).open(Address(host, broker.port, listener), "me")
     assert isinstance(peer, Link)
     peer._settings = peer._settings._replace(patient=patient)
@@ -62,13 +68,13 @@ async def linked(
         turns.close()
 
 
-def asked(broker: KafkaBroker, config: dict[str, str], host: str = "127.0.0.1") -> Any:
+def asked(broker: KafkaBroker, config: dict[str, str], host: str = "127.0.0.1", within_ms: int = SOON_MS * 10) -> Any:
     """Return id and port of the brokers that a link is told of."""
     found: list[Any] = []
 
     async def scenario() -> None:
         async with linked(broker, config, host) as link:
-            found.append(await link.ask(MetadataRequest(topics=[]), SOON_MS * 10))
+            found.append(await link.ask(MetadataRequest(topics=[]), within_ms))
 
     run(scenario)
     return [(each.node_id, each.port) for each in found[0].brokers]
@@ -87,7 +93,7 @@ def asked(broker: KafkaBroker, config: dict[str, str], host: str = "127.0.0.1") 
 def test_a_link_is_let_in(security: str, mechanism: str | None) -> None:
     own: dict[str, Any] = {} if mechanism is None else {"users": PASSWORDS, "mechanisms": [mechanism]}
     with KafkaBroker(security=security, **own) as broker:
-        assert asked(broker, settings(broker, mechanism)) == [(1, broker.port)]
+        assert asked(broker, settings(broker, mechanism), within_ms=LATER_MS) == [(1, broker.port)]
 
 
 def test_a_wrong_password_is_told_and_not_shown() -> None:
@@ -113,7 +119,7 @@ def test_a_certificate_of_strangers_or_of_another_host_is_not_trusted(tmp_path: 
         with pytest.raises(LinkTimeout, match="certificate verify failed: IP address mismatch"):
             asked(broker, trusted, host="0.0.0.0")
         anywhere = trusted | {"ssl.endpoint.identification.algorithm": ""}
-        assert asked(broker, anywhere) == [(1, broker.port)]
+        assert asked(broker, anywhere, within_ms=LATER_MS) == [(1, broker.port)]
 
 
 class Slow(Login):
@@ -194,15 +200,21 @@ def test_a_login_is_made_anew_before_it_ends(patient: bool) -> None:
     with KafkaBroker(config, security="sasl_plaintext", users=PASSWORDS, mechanisms=["PLAIN"]) as broker:
 
         async def scenario() -> None:
-            async with linked(broker, settings(broker, "PLAIN"), patient=patient) as link:
+            clock = MovableClock()
+            async with linked(broker, settings(broker, "PLAIN"), patient=patient, clock=clock) as link:
                 states: list[LinkState] = []
                 for _ in range(40):
                     await link.ask(MetadataRequest(topics=[]), LATER_MS)
                     states.append(link.state)
-                    await asyncio.sleep(0.03)
+                    clock.hold()
+                    clock.move(100)
+                    clock.release()
+                    await asyncio.to_thread(broker.clock.advance, milliseconds=100)
                 assert set(states) <= {LinkState.READY, LinkState.RESTING}
 
+        broker.clock.freeze()  # the link's clock is never behind
         run(scenario)
+        assert len(broker.requests("SaslAuthenticate")) >= 5  # every 800 ms
 
 
 BETWEEN_NODES = {

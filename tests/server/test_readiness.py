@@ -13,6 +13,7 @@ import pytest
 
 from pykafka_broker.server.event_loop import EventLoop, SystemClock, WokenLoop, new_event_loop, plain_event_loop
 from pykafka_broker.server.transport import READ, WRITE
+from tests.server.support import until
 
 
 class Noted:
@@ -55,7 +56,7 @@ def test_the_loop_and_the_turns_are_both_told(
         for _, theirs in pairs:
             theirs.send(b"x")
         threading.Thread(target=loop.call_soon_threadsafe, args=(own.append, b"thread")).start()
-        await asyncio.sleep(0.05)
+        await until(lambda: len(own) == 2 and all(source.told for source in sources))
         assert [source.told for source in sources] == [[(READ, b"x")]] * 2
         assert sorted(own) == [b"thread", b"x"]
         loop.remove_reader(pairs[2][0])

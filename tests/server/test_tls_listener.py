@@ -22,11 +22,13 @@ import pytest
 
 from pykafka_broker.broker.waiting.future import Purgatory
 from pykafka_broker.config import BrokerConfig, ConfigError
+from pykafka_broker.control.moving_time import MovableClock
 from pykafka_broker.server import tls_listener as handshakes
 from pykafka_broker.server.event_loop import new_event_loop
 from pykafka_broker.server.tls_listener import TlsListener, TooLong, cpu_limit
 from tests.security.tls.certificates import Issued, authority, server_certificate, subject
 from tests.server.support import run, until
+from tests.server.test_muted_connections import Time
 from tests.server.test_server import framed, serving
 from tests.server.tls_support import client_context, tls_settings
 
@@ -282,15 +284,19 @@ def test_who_does_not_shake_hands_in_time_is_disconnected_and_others_stay(
 ) -> None:
     monkeypatch.setattr(handshakes, "TIMEOUT_MS", 300)
     monkeypatch.setattr(handshakes, "_CLOSED_AT_ONCE", at_once)
+    clock = MovableClock()
+    monkeypatch.setattr("tests.server.test_server.SystemClock", lambda: clock)
 
     async def scenario() -> None:
         async with serving(tmp_path, client_context(), **tls_settings(tmp_path)) as (server, connect, _):
-            port = server.listeners[0].port
+            stands, port = Time(server, clock), server.listeners[0].port
             client = await connect()
             mute = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
             for sock in mute[1:]:
                 sock.sendall(HALF_A_HELLO)
             await until(lambda: server.connection_count == 4)
+            for _ in closed:
+                stands.move(300)
             await until(lambda: server.connection_count == 1)
             client.send(b"echo:still here")
             assert await client.answer() == b"still here"

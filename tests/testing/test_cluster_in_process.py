@@ -102,11 +102,12 @@ def test_on_an_event_loop_and_nothing_is_left() -> None:
 
     before = _brokers()
     asyncio.run(main())
-    assert _brokers() == before
+    assert _brokers() <= before
 
 
-def _brokers() -> int:
-    return sum(each.name == "pykafka-broker" for each in threading.enumerate())
+def _brokers() -> set[threading.Thread]:
+    """Return the threads of brokers; those that other tests have left may end at any time."""
+    return {each for each in threading.enumerate() if each.name == "pykafka-broker"}
 
 
 def test_records_that_nobody_can_read_are_not_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from kafka.errors import TopicAuthorizationFailedError
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.testing import BrokerError, KafkaBroker
 from pykafka_broker.testing.control_client import told_to_the_test
+from pykafka_broker.testing.data import NotReached, poll
 from pykafka_broker.testing.security_spec import (
     Authority,
     parse_acls,
@@ -63,9 +64,15 @@ def test_users_and_rights_outlive_resets_restarts_and_forks() -> None:
 def test_a_wrong_password_is_refused() -> None:
     with KafkaBroker(security="sasl_plaintext", users=["alice"], in_process=True) as broker:
         config = broker.client_config("confluent") | {"sasl.password": "wrong"}
+        admin = AdminClient(config)
         with pytest.raises(KafkaException):
-            AdminClient(config).list_topics(timeout=2)
-        assert "Authentication failed: Invalid username or password" in broker.log
+            admin.list_topics(timeout=2)
+        poll(lambda: _refused(broker), "no login was refused", 30)
+
+
+def _refused(broker: KafkaBroker) -> None:
+    if "Authentication failed: Invalid username or password" not in broker.log:
+        raise NotReached
 
 
 @pytest.mark.linux("/proc shows command lines")

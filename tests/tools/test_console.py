@@ -9,7 +9,6 @@ import os
 import re
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,16 +73,23 @@ def test_what_a_broker_refuses_is_told(
 
 
 def test_lines_come_while_others_are_waited_for() -> None:
+    came = threading.Semaphore(0)
+
     async def work() -> list[list[bytes]]:
         reading, writing = os.pipe()
         threading.Thread(target=feed, args=(writing,), daemon=True).start()
+        found = []
         with os.fdopen(reading) as stdin:
-            return [each async for each in lines_of(stdin)]
+            async for lines in lines_of(stdin):
+                found.append(lines)
+                came.release()
+        return found
 
     def feed(writing: int) -> None:
-        for part in (b"a\nb", b"c\r", b"\nd"):
+        for part in (b"a\nb", b"c\r"):
             os.write(writing, part)
-            time.sleep(0.05)
+            came.acquire()  # what comes together is one list
+        os.write(writing, b"\nd")
         os.close(writing)
 
     assert asyncio.run(asyncio.wait_for(work(), 10)) == [[b"a"], [b"bc"], [b"d"]]

@@ -16,7 +16,7 @@ def test_what_is_not_printed_is_released(capsys: pytest.CaptureFixture[str]) -> 
         send(broker, "a", 3)
         asked = Asked(broker, capsys)
         asked("configs", *FROM_START)
-        read = ("console-share-consumer", "--topic", "a", "--group", "g", "--timeout-ms", "5000", "--max-messages")
+        read = ("console-share-consumer", "--topic", "a", "--group", "g", "--timeout-ms", "60000", "--max-messages")
         (first,) = asked(*read, "1", "--reject")
         assert (first["offset"], first["delivery_count"]) == (0, 1)
         assert [each["offset"] for each in asked(*read, "2", "--release")] == [1, 2]

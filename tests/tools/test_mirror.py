@@ -20,6 +20,7 @@ from pykafka_broker.tools.mirror import Mirror, _every, mirrored
 from pykafka_broker.tools.mirror_flow import Flow
 from tests.tools.asking import Asked
 
+PATIENCE_S = 90  # a mirror is a process that has to start
 SETTINGS = """
 clusters = from, to
 from.bootstrap.servers = {source}
@@ -43,7 +44,7 @@ def mirroring(folder: Path, source: KafkaBroker, target: KafkaBroker, more: str 
         yield
     finally:
         process.terminate()
-        assert process.wait(20) == 143
+        assert process.wait(PATIENCE_S) == 143
 
 
 def write(broker: KafkaBroker, topic: str, *values: bytes) -> None:
@@ -57,7 +58,7 @@ def read(broker: KafkaBroker, topic: str, count: int) -> list[tuple[bytes | None
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "looks"})
     consumer.assign([TopicPartition(topic, 1, 0)])
     found: list[tuple[bytes | None, int, object]] = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while len(found) < count and time.monotonic() < deadline:
         message = consumer.poll(0.2)
         if message is not None and not message.error():
@@ -67,7 +68,7 @@ def read(broker: KafkaBroker, topic: str, count: int) -> list[tuple[bytes | None
 
 
 def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while not done():
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -139,7 +140,7 @@ def test_records_before_the_start_are_left_out_where_the_consumer_says_so(tmp_pa
         write(source, "mirrored", b"before")
         with mirroring(tmp_path, source, target, "from->to.consumer.auto.offset.reset = latest\n"):
             until(lambda: "from.mirrored" in names(target))
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + PATIENCE_S
             while not (found := target.records("from.mirrored")) and time.monotonic() < deadline:
                 write(source, "mirrored", b"after")
         assert found[0].value == "after"

@@ -75,12 +75,14 @@ def test_throttles_are_set_while_replicas_move_and_cleared_when_they_have(
         moving = [*where, "--reassignment-json-file", file]
         assert main("reassign-partitions", [*moving, "--execute", "--throttle", "1000000"]) == 0
         assert "The inter-broker throttle limit was set to 1000000 B/s" in capsys.readouterr().out
+        cluster.wait_for_metadata()
         named = _configs(where, "topics", "a", capsys)
         assert "leader.replication.throttled.replicas=0:1" in named
         assert "follower.replication.throttled.replicas=" in named  # also where no replica is added
         assert "leader.replication.throttled.rate=1000000" in _configs(where, "brokers", "1", capsys)
         while "is completed" not in capsys.readouterr().out:
             assert main("reassign-partitions", [*moving, "--verify"]) == 0
+        cluster.wait_for_metadata()
         assert "throttled.replicas" not in _configs(where, "topics", "a", capsys)
         assert "throttled.rate=" not in _configs(where, "brokers", "1", capsys)
 

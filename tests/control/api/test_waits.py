@@ -106,12 +106,14 @@ def test_a_topic_that_was_made_anew_is_counted_anew(broker: KafkaBroker) -> None
     def again() -> None:
         broker.delete_topic("anew")
         broker.create_topic("anew")
-        broker.produce("anew", ["3"])
+        for value in "345":
+            broker.produce("anew", [value])
 
     step = meanwhile(again)
-    with pytest.raises(WaitTimeout, match="topic anew has 1 record, expected 3"):
-        broker.wait_for_records("anew", 3, timeout=2)
+    assert [each.value for each in broker.wait_for_records("anew", 3)] == ["3", "4", "5"]
     step.join()
+    with pytest.raises(WaitTimeout, match="topic anew has 3 records, expected 4"):
+        broker.wait_for_records("anew", 4, timeout=0)
 
 
 @pytest.mark.parametrize(
