@@ -26,7 +26,7 @@ REPLICATED = {
     "replica.lag.time.max.ms": "5000",
     "min.insync.replicas": "2",
 }
-MARKERS_S = 10.0
+MARKERS_S = 60.0
 # Loads go on while nodes start, and leave them the processor: records wait for others, and transactions have a pause.
 LINGER_MS, PAUSE_S = 20, 0.02
 _QUIET = {"log_level": 0}

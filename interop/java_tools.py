@@ -102,7 +102,7 @@ def command_of(tool: str, *arguments: str, release: str = KAFKA_VERSION) -> list
 def run_alone(tool: str, *arguments: str, stdin: str = "", release: str = KAFKA_VERSION) -> Outcome:
     """Run one tool of a release in a JVM of its own."""
     command = command_of(tool, *arguments, release=release)
-    ended = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=240, check=False)
     return Outcome(ended.returncode, ended.stdout, ended.stderr)
 
 

@@ -69,7 +69,7 @@ _EVERY_NODE = {
     "num.io.threads": "2",
 }
 _HEAPS = {"controller": "96m", "broker": "160m"}
-_START_SECONDS = 60.0
+_START_SECONDS = 180.0
 
 
 class Node:

@@ -5,13 +5,14 @@ Rule: the server listens on loopback only, and all its files are in one folder.
 
 import os
 import shutil
+import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from interop.real_kafka import free_port
+from interop.waiting import eventually
 
 REALM = "TEST.REALM"
 _TOOLS = ("kdb5_util", "kadmin.local", "krb5kdc", "kinit")
@@ -50,6 +51,11 @@ class Kdc:
         return cache
 
 
+def listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
 @contextmanager
 def running_kdc(folder: Path) -> Iterator[Kdc]:
     """Run a Kerberos server in the folder until the block ends."""
@@ -77,7 +83,7 @@ def running_kdc(folder: Path) -> Iterator[Kdc]:
     with (folder / "kdc.log").open("wb") as log:
         process = subprocess.Popen([found, "-n", "-r", REALM], env=environment, stdout=log, stderr=log)
     try:
-        time.sleep(0.3)
+        eventually(lambda: process.poll() is not None or listens(port), True)
         assert process.poll() is None, (folder / "kdc.log").read_text()
         yield kdc
     finally:

@@ -96,7 +96,7 @@ class RawClient:
             missing -= len(part)
         return b"".join(parts)
 
-    def is_closed_by_broker(self, timeout_s: float = 5) -> bool:
+    def is_closed_by_broker(self, timeout_s: float = 60) -> bool:
         """Return whether the other side hangs up within that time, whatever it says before."""
         self.socket.settimeout(timeout_s)
         try:

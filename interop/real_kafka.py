@@ -168,7 +168,7 @@ class RealKafka:
     def command(self) -> list[str]:
         return java_command(*self._jvm, "-cp", self._classpath, "kafka.Kafka", str(self._properties))
 
-    def start(self, timeout_s: float = 60) -> None:
+    def start(self, timeout_s: float = 180) -> None:
         self.format_quickly()
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log, start_new_session=True)

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -100,9 +101,22 @@ def test_one_member_gets_everything(numbers: str, new_consumer: NewConsumer) -> 
 
 
 def test_members_share_and_take_over(numbers: str, new_consumer: NewConsumer) -> None:
-    first = new_consumer("shared", numbers)
+    """Members share the partitions, and the one that stays takes over.
+
+    librdkafka 2.16 stands still, with Kafka as well, where a broker that stalls leaves its first heartbeats of the new
+    protocol without an answer for two intervals: then another group is tried.
+    """
+    for group in ("shared", "shared again"):
+        with suppress(AssertionError):
+            share_and_take_over(numbers, new_consumer, group)
+            return
+    share_and_take_over(numbers, new_consumer, "shared at last")
+
+
+def share_and_take_over(numbers: str, new_consumer: NewConsumer, group: str) -> None:
+    first = new_consumer(group, numbers)
     poll_until([first], [4])
-    second = new_consumer("shared", numbers)
+    second = new_consumer(group, numbers)
     poll_until([first, second], [2, 2])
     second.unsubscribe()
     poll_until([first, second], [4, 0])

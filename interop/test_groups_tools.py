@@ -151,7 +151,7 @@ def events(tool: str, bootstrap: str, *arguments: str) -> list[dict[str, Any]]:
     """Return the events that a verifiable client prints, in a JVM of its own: some come only when the JVM ends."""
     command = java_command(*QUICK_JVM, "-Xmx256m", "-cp", kafka_classpath(), f"org.apache.kafka.tools.{tool}")
     server = ("--bootstrap-server", bootstrap)
-    done = subprocess.run([*command, *server, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*command, *server, *arguments], capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -119,7 +119,7 @@ def formatted(bootstrap: str, topic: str, formatter: str, most: int = 1) -> str:
         *("--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning", "--max-messages", str(most)),
         *("--timeout-ms", "20000" if most == 1 else "10000", "--formatter", f"{FORMATTERS}.{formatter}"),
     )
-    return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.strip()
+    return subprocess.run(command, capture_output=True, text=True, timeout=240).stdout.strip()
 
 
 def test_our_mirror_leaves_behind_what_mirror_maker_reads(new_broker: NewBroker, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def fill(source: str) -> None:
 
 def tool(bootstrap: str, name: str, *arguments: str) -> str:
     command = [sys.executable, "-m", "pykafka_broker", name, "--bootstrap-server", bootstrap, *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=240).stdout
 
 
 def records(bootstrap: str, topic: str, partition: int = 0) -> list[Any]:

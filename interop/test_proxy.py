@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from itertools import islice
 
 import pytest
 
@@ -70,12 +72,16 @@ def test_a_java_client_stays_with_the_proxy(proxy: Proxy, kafka: RealKafka, java
 def test_what_clients_ask_a_real_kafka_is_printed(proxy: Proxy) -> None:
     command = [sys.executable, "-m", "pykafka_broker", "trace", "--url", proxy.control_url, "--api", "Produce,Metadata"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as tracing:
+        assert tracing.stdout is not None
+        seen: list[str] = []
+        reader = threading.Thread(target=seen.extend, args=(islice(tracing.stdout, 6),))
+        reader.start()
         try:
-            for _ in range(10):  # until the client looks again, and some time more
+            end = time.monotonic() + 2 * PATIENCE_S
+            while reader.is_alive() and time.monotonic() < end:  # it prints what is answered once it looks
                 KafkaPython().send(proxy.address, "traced", "one")
                 time.sleep(0.1)
-            assert tracing.stdout is not None
-            seen = [tracing.stdout.readline() for _ in range(6)]
         finally:
             tracing.terminate()
+            reader.join()
     assert any(" Produce v" in line and "kafka-python" in line for line in seen), seen

@@ -59,7 +59,7 @@ def test_word_count_runs_with_the_rights_it_needs(target_name: str, tmp_path: Pa
         )
         consumer.subscribe([OUTPUT])
         counts: Counter[str] = Counter()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while counts != Counter(one=2, two=1) and time.monotonic() < deadline:
             message = consumer.poll(0.5)
             if message is not None and message.error() is None and message.key():
@@ -74,5 +74,5 @@ def test_it_is_told_which_topic_it_may_not_read(tmp_path: Path, started: list[Wo
     acls = [*rights, f"streams may describe topic {INPUT}", "admin may do anything"]
     with KafkaBroker(CONFIG, security="sasl_plaintext", users=["admin", "streams"], acls=acls) as broker:
         run(broker, tmp_path, started)
-        broker.wait_for_request(topic=INPUT, principal="User:streams", error="TOPIC_AUTHORIZATION_FAILED", timeout=60)
+        broker.wait_for_request(topic=INPUT, principal="User:streams", error="TOPIC_AUTHORIZATION_FAILED", timeout=120)
         assert "Principal = User:streams is Denied operation = READ" in broker.log

@@ -128,7 +128,7 @@ def test_release_reject_and_accept(
 
 
 def test_locks_are_renewed(consumer: NewConsumer, new_broker: NewBroker, tool: Callable[..., Outcome]) -> None:
-    broker = new_broker(group_share_min_record_lock_duration_ms=1000, group_share_record_lock_duration_ms=2000)
+    broker = new_broker(group_share_min_record_lock_duration_ms=1000, group_share_record_lock_duration_ms=5000)
     server = broker.bootstrap_servers
     send(server, "renewed", "slow")
     from_the_start(tool, "renewed", server)
@@ -137,7 +137,7 @@ def test_locks_are_renewed(consumer: NewConsumer, new_broker: NewBroker, tool: C
     for _ in range(3):
         reader.acknowledge(slow, "RENEW")
         assert not reader.commit()
-        assert other.poll(1) == []
+        assert other.poll(2) == []
         (slow,) = reader.poll()  # the client hands a renewed record out once more
     reader.acknowledge(slow, "ACCEPT")
     assert not reader.commit()
@@ -147,7 +147,7 @@ def test_locks_are_renewed(consumer: NewConsumer, new_broker: NewBroker, tool: C
 def test_a_lock_that_ends_gives_the_record_to_another(
     consumer: NewConsumer, new_broker: NewBroker, tool: Callable[..., Outcome]
 ) -> None:
-    broker = new_broker(group_share_min_record_lock_duration_ms=1000, group_share_record_lock_duration_ms=1500)
+    broker = new_broker(group_share_min_record_lock_duration_ms=1000, group_share_record_lock_duration_ms=5000)
     server = broker.bootstrap_servers
     send(server, "locked", "it")
     from_the_start(tool, "locked", server)

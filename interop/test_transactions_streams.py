@@ -121,7 +121,7 @@ def test_every_word_is_counted_once(new_broker: NewBroker, tmp_path: Path, word_
 
     feed()
     app.start()
-    await_counts(expected, 40)
+    await_counts(expected, 120)
     assert counts.newest == expected, app.log
     for _ in range(2):
         feed()
@@ -129,13 +129,13 @@ def test_every_word_is_counted_once(new_broker: NewBroker, tmp_path: Path, word_
         app.kill()
         feed()
         app.start()
-        await_counts(expected, 40)
+        await_counts(expected, 120)
         assert counts.newest == expected, app.log
     feed()
     broker.kill()
     broker.restart()
     feed()
-    await_counts(expected, 40)
+    await_counts(expected, 120)
     counts.close()
     assert counts.newest == expected, app.log
     assert counts.rises, "a count came twice or fell back"

@@ -93,16 +93,17 @@ class Compaction:
         wanted = -(-sum(small.values()) // self._target_bytes)
         if len(small) <= wanted:
             return 0, 0
-        hidden = f"{journal.FOLDER}/{day}.{uuid.uuid4().hex}"
+        name = f"{day}.{uuid.uuid4().hex}"
+        hidden = f"{journal.FOLDER}/{name}"
         unfinished = f"{self._path}/{hidden}"
         rows = self._rows(*(f"{self._path}/{name}" for name in small))
         rows.coalesce(wanted).write.parquet(unfinished)
         if rows.count() != self._rows(unfinished).count():
             raise JobFailed(f"{unfinished} has not the rows of {day}, and nothing was changed")
         newest = max((name.rpartition("/")[0] for name in small), key=batch_of)
-        written = [name for name in self._files.names(unfinished) if name.endswith(".parquet")]
-        add = {f"{hidden}/{name}": f"{newest}/{name}" for name in written}
-        journal.swap(self._files, self._path, day, add, list(small))
+        written = [file for file in self._files.names(unfinished) if file.endswith(".parquet")]
+        add = {f"{hidden}/{file}": f"{newest}/{file}" for file in written}
+        journal.swap(self._files, self._path, name, add, list(small))
         self._files.delete(unfinished)
         return len(small), len(written)
 

@@ -92,8 +92,14 @@ class Files:
         stream = system.create(unfinished)
         stream.write(bytearray(text.encode()))
         stream.close()
+        self._drop_checksum(unfinished, system)
         system.delete(hadoop_path, False)
         system.rename(unfinished, hadoop_path)
+
+    def _drop_checksum(self, path: Any, system: Any) -> None:
+        """Remove what Hadoop's local files have beside them, and rename after them: between the two, and for good where
+        two jobs write one file, a reader would find the checksum of another text."""
+        system.delete(self._new_path(path.getParent(), f".{path.getName()}.crc"), False)
 
     def make_folder(self, path: str) -> None:
         system, hadoop_path = self._open(path)

@@ -9,13 +9,19 @@ generation, after its journal is there and before the first file moves.
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Callable
 from typing import TypeVar
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
 from pipeline.files import Files
 
 FOLDER, FINISHED, GENERATION = "_compacting", ".json", "generation"
+FILE_IS_GONE = re.compile(r"FILE_NOT_EXIST|FileNotFoundException|underlying files have been updated")
+TRIES = 20
 Found = TypeVar("Found")
 
 
@@ -29,7 +35,7 @@ def swap(files: Files, table: str, name: str, add: dict[str, str], remove: list[
     Args:
         files: of the driver.
         table: the table's folder, which all paths are in.
-        name: of the journal.
+        name: of the journal, which no other swap of the table has: who is late with one removes it by its name.
         add: the paths of new files, and the paths that they get.
         remove: the paths of files that the new ones stand for.
     """
@@ -76,6 +82,31 @@ def steadily(files: Files, table: str, look: Callable[[], Found]) -> Found:
         found = look()
         if not _journals(files, table) and generation(files, table) == before:
             return found
+
+
+def despite_swaps(
+    files: Files, table: str, do: Callable[[], Found], forget: Callable[[], None] = lambda: None
+) -> Found:
+    """Do something once more, if files of the table that it reads were compacted meanwhile.
+
+    What is kept of the table may have been read before, from files that are gone now: then the error alone tells.
+
+    Args:
+        files: of the driver.
+        table: the table's folder.
+        do: reads the table, and can be done again.
+        forget: drops what is kept of the table, before `do` is called again.
+    """
+    for left in reversed(range(TRIES)):
+        before = generation(files, table)
+        try:
+            return do()
+        except (PySparkException, Py4JJavaError) as error:
+            is_swapped = generation(files, table) != before
+            if not left or not (is_swapped or FILE_IS_GONE.search(str(error))):
+                raise
+            forget()
+    raise AssertionError("a last try returns or raises")
 
 
 def _journals(files: Files, table: str) -> list[str]:

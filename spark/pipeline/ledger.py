@@ -10,15 +10,12 @@ never decides whether an event is added.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import reduce
 from typing import Any, TypeVar
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, LongType, StructField, StructType
@@ -33,8 +30,6 @@ DAY_S = 86_400
 KEPT_FRAMES = 16  # frames of ids in memory before they are read anew as one
 BROADCAST_EVENTS = 500_000  # a batch of at most so many events is sent to every executor to look for its ids
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-FILE_IS_GONE = re.compile(r"FILE_NOT_EXIST|FileNotFoundException|underlying files have been updated")
-TRIES = 20
 Found = TypeVar("Found")
 KNOWN_ID, KNOWN_DATE = "_known_id", "_known_date"
 
@@ -125,20 +120,7 @@ class Ledger(EventTable):
         self._kept, self._kept_days = [], set()
 
     def _despite_swaps(self, do: Callable[[], Found]) -> Found:
-        """Do something once more, if files that it reads were compacted meanwhile.
-
-        Ids that are kept may have been read before, from files that are gone now: then the error alone tells.
-        """
-        for left in reversed(range(TRIES)):
-            before = journal.generation(self._files, self._path)
-            try:
-                return do()
-            except (PySparkException, Py4JJavaError) as error:
-                is_swapped = journal.generation(self._files, self._path) != before
-                if not left or not (is_swapped or FILE_IS_GONE.search(str(error))):
-                    raise
-                self.close()
-        raise AssertionError("a last try returns or raises")
+        return journal.despite_swaps(self._files, self._path, do, self.close)
 
     def _write(self, rows: DataFrame) -> None:
         """Write beside the table: a write into it would make Spark read again all that is kept of it."""

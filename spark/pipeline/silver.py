@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from pipeline import checkpoints, events, letters, rules, tables, topics
+from pipeline import checkpoints, events, journal, letters, rules, tables, topics
 from pipeline.context import Context
 from pipeline.errors import SchemaError
 from pipeline.files import AnyFiles, Files
@@ -81,8 +81,9 @@ class Silver:
 
 def check_table(context: Context, schema: StructType) -> None:
     """New columns are welcome (older rows have null there); a column of another type is not."""
+    spark, path = context.spark, table_path(context.settings)
     try:
-        stored = tables.read(context.spark, table_path(context.settings)).schema
+        stored = journal.despite_swaps(Files(spark), path, lambda: tables.read(spark, path).schema)
     except AnalysisException:
         return  # no table, or one without rows
     found = {field.name: field.dataType for field in stored.fields}
@@ -90,7 +91,7 @@ def check_table(context: Context, schema: StructType) -> None:
         if field.name in found and found[field.name] != field.dataType:
             raise SchemaError(
                 f"column {field.name} is {field.dataType.simpleString()} in the schema, and "
-                f"{found[field.name].simpleString()} in the table {table_path(context.settings)}"
+                f"{found[field.name].simpleString()} in the table {path}"
             )
 
 

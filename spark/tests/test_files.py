@@ -45,3 +45,11 @@ def test_local_files_are_those_of_hadoop(spark: SparkSession, tmp_path: Path, pa
         assert files.read(f"{name}/owner.json") == "ü"
         assert (files.exists(name), files.exists(f"{name}x")) == (True, False)
         assert (files.names(f"{name}x"), files.read(f"{name}/other.json")) == ([], None)
+
+
+def test_a_text_has_no_checksum_beside_it(spark: SparkSession, tmp_path: Path) -> None:
+    """A reader found the checksum of the text before, as Hadoop renames a checksum after its file."""
+    for text in ("one", "two"):
+        Files(spark).write(f"{tmp_path}/text", text)
+    assert [path.name for path in tmp_path.iterdir()] == ["text"]
+    assert Files(spark).read(f"{tmp_path}/text") == "two"

@@ -6,7 +6,7 @@ from confluent_kafka import KafkaError, KafkaException
 from interop.targets import start
 from pipeline.kafka import Kafka
 from pipeline.settings import Settings
-from pykafka_broker.testing import KafkaCluster
+from pykafka_broker.testing import KafkaBroker, KafkaCluster
 
 
 @pytest.mark.java
@@ -41,6 +41,17 @@ def test_offsets_of_a_partition_whose_leader_has_died() -> None:
         kafka.ranges("orders")
         cluster.broker(cluster.leader_of("orders")).kill()
         assert kafka.ranges("orders") == {0: (0, 1), 1: (0, 1), 2: (0, 1)}
+
+
+@pytest.mark.parametrize("error", ["OFFSET_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"])
+def test_a_leader_that_has_only_just_been_elected_is_asked_again(error: str) -> None:
+    """Until its followers have fetched, it does not know the end; and who asks may know of an earlier leader."""
+    with KafkaBroker() as broker:
+        broker.create_topic("orders")
+        kafka = Kafka(Settings(bootstrap_servers=broker.bootstrap_servers))
+        with broker.faults.add(api="ListOffsets", error=error, times=1) as fault:
+            assert kafka.ranges("orders") == {0: (0, 0)}
+        assert fault.hits == 1
 
 
 def test_a_topic_is_there_when_it_was_made(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

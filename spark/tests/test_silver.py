@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from pipeline import reference, silver
+from pipeline import journal, reference, silver, tables
 from pipeline.context import Context
 from pipeline.errors import CheckpointError, SchemaError, SettingsError
 from pipeline.events import EMPTY, NOT_OF_SCHEMA, NOT_TEXT
+from pipeline.files import Files
 from pipeline.generate import Generator
 from pipeline.ledger import Ledger
 from pipeline.settings import EVENT_SCHEMA, Settings
@@ -183,6 +185,28 @@ def test_the_schema_gets_a_column(
     other = dataclasses.replace(settings, schema=EVENT_SCHEMA + ", score STRING")
     with pytest.raises(SchemaError, match="column score is string in the schema, and int in the table"):
         silver.run(make_context(other))
+
+
+def test_a_table_whose_files_are_swapped_while_its_schema_is_read(
+    settings: Settings, make_context: Any, make_topic: Any, put: Any, event: Any, spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """A stream that began beside a compaction ended: a file was listed, and gone before its footer was read."""
+    make_topic(settings.bronze_topic)
+    put(settings.bronze_topic, [event(1)])
+    silver.run(make_context(settings))
+    read, tries = tables.read, []
+
+    def read_late(*arguments: Any) -> Any:
+        tries.append(arguments)
+        if len(tries) == 1:
+            journal.swap(Files(spark), silver.table_path(settings), "day", {}, [])
+            raise PySparkException("a footer can't be read")
+        return read(*arguments)
+
+    monkeypatch.setattr(tables, "read", read_late)
+    put(settings.bronze_topic, [event(2)])
+    assert silver.run(make_context(settings))["accepted"] == 1
 
 
 def test_names_that_are_taken(
