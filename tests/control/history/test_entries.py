@@ -100,6 +100,21 @@ def test_a_full_history_takes_nothing_more(tmp_path: Path, monkeypatch: pytest.M
     assert not history.full
 
 
+def test_a_full_history_stays_full_when_it_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries, "_STEP_BYTES", 4096)
+    history = HistoryFile(str(tmp_path / "history"), 4096)
+    note(history, produce(batch(1)), None)
+    note(history, produce(batch(1)), [bytes(4000)] * 2)
+    note(history, produce(batch(1)), None)  # there would be room
+    assert (history.full, len(list(history.entries()))) == (True, 1)
+    again = HistoryFile(history.path)
+    note(again, produce(batch(1)), None)
+    assert (again.full, len(list(again.entries()))) == (True, 1)
+    again.clear(whole=True)
+    note(again, produce(batch(1)), None)
+    assert (again.full, len(list(again.entries()))) == (False, 1)
+
+
 @pytest.mark.parametrize("refused", ["allocate", "mmap.mmap"])
 def test_a_history_without_room_is_full(history: HistoryFile, refused: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(fd: int, size: int) -> None:
