@@ -75,6 +75,7 @@ class HistoryFile:
     def __init__(self, path: str, most_bytes: int = MOST_BYTES, *, whole: bool = False) -> None:
         self.path = path
         self.full = False
+        self.times_forgotten = 0
         self._most_bytes = most_bytes
         self._known: set[int] = set()  # connections with an entry about them
         self._file = open_file(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -101,11 +102,13 @@ class HistoryFile:
     def close(self) -> None:
         """Close the file and leave it where it is. Requests that wait are not written when they are answered."""
         self._limit, self.full = 0, True
+        self.times_forgotten += 1
         self._map.close()
         os.close(self._file)
 
     def clear(self, *, whole: bool) -> None:
         """Forget all entries. whole: whether the broker has no data any more."""
+        self.times_forgotten += 1
         self._map.close()
         os.ftruncate(self._file, 0)
         try:
@@ -217,8 +220,8 @@ class HistoryFile:
 
     def _places(self) -> Iterator[tuple[int, int]]:
         """Yield the beginning and the length of each entry, the length field included."""
-        place = 0
-        while place + _LENGTH.size <= len(self._map):
+        place, forgotten = 0, self.times_forgotten
+        while self.times_forgotten == forgotten and place + _LENGTH.size <= len(self._map):
             (length,) = _LENGTH.unpack_from(self._map, place)
             if length in (0, _FULL):
                 return
@@ -226,7 +229,7 @@ class HistoryFile:
             place += length + _LENGTH.size
 
     def entries(self) -> Iterator[HistoryEntry]:
-        """Yield all entries that are there at the call."""
+        """Yield all entries that are there at the call, until they are forgotten."""
         clients: dict[int, str] = {}
         end = self._end
         for number, (place, length) in enumerate(self._places()):
