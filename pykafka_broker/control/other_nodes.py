@@ -49,7 +49,7 @@ class OtherNodes:
             raise Problem(404, f"node {name} is not asked for another node: ask for that one here")
         try:
             return await hand_on(address, request._replace(target=f"/{rest}"))
-        except (OSError, TimeoutError, h11.RemoteProtocolError):
+        except (OSError, UnicodeError, TimeoutError, h11.RemoteProtocolError):
             raise Problem(502, f"node {name} does not answer") from None
 
 

@@ -213,8 +213,8 @@ def _overrides(config: BrokerConfig) -> Iterator[tuple[str, int]]:
         host, _, count = entry.rpartition(":")
         try:
             found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        except OSError as error:
-            raise invalid(_OVERRIDES, text, f"{host}: {error.strerror}") from None
+        except (OSError, UnicodeError) as error:  # UnicodeError: no label of a host name can have this form
+            raise invalid(_OVERRIDES, text, f"{host}: {getattr(error, 'strerror', None) or error}") from None
         found.sort(key=lambda each: each[0] != socket.AF_INET)  # Java takes a host's IPv4 address, if there is one
         yield str(found[0][4][0]), int(count)
 

@@ -31,7 +31,7 @@ from pykafka_broker.broker.requests.encoded_reply import UnwrittenReply
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.runtime import Pieces
 from pykafka_broker.server.event_loop import KEPT_BYTES, BufferPool, EventLoop
-from pykafka_broker.server.transport import READ, WRITE, FilePiece, Transport
+from pykafka_broker.server.transport import READ, SENT_A_TURN, WRITE, FilePiece, Transport
 
 log = logging.getLogger(__name__)
 
@@ -473,8 +473,12 @@ class Channel:
 
     def _flush(self) -> None:
         """Send as much as a turn's share."""
+        left = SENT_A_TURN
         for _ in range(_FLUSHES_A_TURN):
-            if not (self._out and self._send_some()):
+            if not self._out or left <= 0:
+                return
+            left -= len(self._out[0])
+            if not self._send_some():
                 return
 
     def _send_some(self) -> bool:

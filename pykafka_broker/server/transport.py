@@ -103,12 +103,13 @@ def has_come(sock: socket.socket) -> bool:
         return False
 
 
+SENT_A_TURN = 4 << 20  # bytes to a peer that reads as fast as they are sent
 _COPIED_BYTES = 256 << 10
 
 
 def copy_file(send: Callable[[Buffer, int], int], piece: FilePiece, at_once: int = _COPIED_BYTES) -> int:
-    """Send a part of a file through memory, `at_once` bytes at a time."""
-    done, size = 0, len(piece)
+    """Send a part of a file through memory, `at_once` bytes at a time; no more than a turn's share."""
+    done, size = 0, min(len(piece), SENT_A_TURN)
     while done < size:
         data = platform.read_at(piece.fileno(), min(size - done, at_once), piece.position + done)
         try:

@@ -152,7 +152,7 @@ def _check_name(entity: Entity, action: str) -> None:
     if kind == "ips" and name:
         try:
             socket.getaddrinfo(name, None)
-        except OSError:
+        except (OSError, UnicodeError):  # UnicodeError: no label of a host name can have this form
             raise ToolUsageError(
                 f"The entity name for ips must be a valid IP or resolvable host, but it is: {name}"
             ) from None

@@ -63,6 +63,8 @@ class Flow:
 
     def check(self) -> None:
         """Check patterns and words. Raises Unusable."""
+        if not self.separator:
+            raise invalid("replication.policy.separator", "", "no name of a topic is divided by nothing")
         _ = self.syncs_topic
         for wants in (self.wants_topic, self.wants_group, self.wants_config):
             wants("")

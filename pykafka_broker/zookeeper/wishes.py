@@ -23,6 +23,7 @@ from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.zookeeper import forms
 
 _TIMEOUT_MS = 30_000
+_UNREADABLE = (AttributeError, KeyError, OverflowError, TypeError, ValueError)  # OverflowError: int(Infinity)
 _SET, _DELETE = 0, 1  # operations of IncrementalAlterConfigs
 Assignment = Mapping[int, Sequence[int]]  # brokers by partition
 # The wish is fulfilled all the same, perhaps by somebody else.
@@ -46,7 +47,7 @@ def assignment_of(node: Any) -> dict[int, list[int]]:
     """Return the brokers by partition in the node of a topic; nothing where the node is not to be read."""
     try:
         return {int(index): [int(broker) for broker in brokers] for index, brokers in node["partitions"].items()}
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except _UNREADABLE:
         return {}
 
 
@@ -60,7 +61,7 @@ def partitions_of(node: Any) -> list[tuple[str, int, list[int]]]:
     """Return the partitions that a node of /admin names, with their brokers if it names some."""
     try:
         return [(str(p["topic"]), int(p["partition"]), [*map(int, p.get("replicas", ()))]) for p in node["partitions"]]
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except _UNREADABLE:
         return []
 
 
@@ -107,7 +108,8 @@ def config_change(path: str, wanted: Mapping[str, str], image: MetadataImage) ->
         ops += [configs.AlterableConfig(key, _DELETE, None) for key in present if key not in wanted]
         return configs.IncrementalAlterConfigsRequest([configs.AlterConfigsResource(*resource, ops)]) if ops else None
     numbers = {key: float(value) for key, value in wanted.items() if _is_number(value)}
-    changed = [quotas.OpData(key, new) for key, new in numbers.items() if float(present.get(key, "nan")) != new]
+    known = {key: str(float(value)) for key, value in present.items()}  # as text, NaN equals itself
+    changed = [quotas.OpData(key, new) for key, new in numbers.items() if known.get(key) != str(new)]
     changed += [quotas.OpData(key, remove=True) for key in present if key not in numbers]
     entity = [quotas.EntityData(kind, name) for kind, name in forms.quota_of(path)]
     return quotas.AlterClientQuotasRequest([quotas.EntryData(entity, changed)]) if changed and entity else None

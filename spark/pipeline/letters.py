@@ -23,9 +23,9 @@ DEFAULTS = {"max.request.size": 1_048_576, "buffer.memory": 33_554_432}  # of Ka
 BATCH_BYTES = 61  # before the first record of a batch
 RECORD_BYTES = 21  # of a record, at most, beside key, value and headers
 HEADER_BYTES = 10  # the two lengths of a header, at most
-OWN_BYTES = 2_048  # all headers of ours: the names of a topic (249 characters at most), digests, numbers, a reason
+LONGEST_REASON = 512  # characters
+OWN_BYTES = 4 * LONGEST_REASON + 1_100  # all headers of ours: a reason, twice the name of a topic (249 bytes), digests
 SMALLEST_LIMIT = 2 * OWN_BYTES
-LONGEST_REASON = 512
 
 
 def limit(settings: Settings, kafka: Kafka) -> int:

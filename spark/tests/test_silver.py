@@ -316,6 +316,6 @@ def test_a_dead_letter_fits(settings: Settings, make_context: Any, make_topic: A
     assert silver.run(context)["rows"] == 0
     make_topic(f"{dead}-small", max_message_bytes="1000")
     small = make_settings(dead_letter_topic=f"{dead}-small", bronze_topic=topic, data_dir=settings.data_dir + "-small")
-    with pytest.raises(SettingsError, match=r"max.message.bytes of topic .* is 1000, and a dead letter needs 4096"):
+    with pytest.raises(SettingsError, match=r"max.message.bytes of topic .* is 1000, and a dead letter needs 6296"):
         silver.run(make_context(small))
     assert not Path(small.data_dir).exists()

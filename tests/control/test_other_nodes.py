@@ -117,6 +117,12 @@ def answering(data: bytes) -> Iterator[tuple[str, int]]:
         thread.join()
 
 
+def test_a_name_that_no_host_can_have_is_a_bad_gateway() -> None:
+    with pytest.raises(Problem) as caught:
+        asyncio.run(OtherNodes({2: ("a..b", 9)}).serve(1, Request("GET", "/page/nodes/2/broker", {}, b"")))
+    assert (caught.value.status, caught.value.detail) == (502, "node 2 does not answer")
+
+
 @pytest.mark.parametrize("data", [b"", b"no HTTP\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nshort"])
 def test_an_answer_that_is_none_is_a_bad_gateway(data: bytes) -> None:
     with answering(data) as address, pytest.raises(Problem) as caught:

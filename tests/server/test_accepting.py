@@ -318,11 +318,14 @@ def test_the_client_that_has_rested_longest_makes_room_for_a_broker(
 
 def test_a_host_that_nobody_knows(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     def unknown(host: str, port: None, **kinds: int) -> None:
+        host.encode("idna")
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     with pytest.raises(ConfigError, match=r"max\.connections\.per\.ip\.overrides: nowhere: Name or service not known"):
         ConnectionQuota(config(max_connections_per_ip_overrides="nowhere:1"), now=0)
+    with pytest.raises(ConfigError, match=r"max\.connections\.per\.ip\.overrides: a\.\.b: encoding with 'idna'"):
+        ConnectionQuota(config(max_connections_per_ip_overrides="a..b:1"), now=0)
     quota = counted(config(max_connections="7"))
     with caplog.at_level(logging.WARNING):
         follow(quota, config().with_dynamic({"max.connections.per.ip.overrides": "nowhere:1"}, {}))

@@ -17,7 +17,15 @@ import pytest
 from pykafka_broker import platform
 from pykafka_broker.server.channel import Channel, FrameReader
 from pykafka_broker.server.event_loop import EventLoop, SystemClock
-from pykafka_broker.server.transport import READ, WRITE, PlainTransport, as_java_writes, has_come, plain_address
+from pykafka_broker.server.transport import (
+    READ,
+    WRITE,
+    PlainTransport,
+    as_java_writes,
+    copy_file,
+    has_come,
+    plain_address,
+)
 from tests.server.support import run, until
 
 CONTENT = bytes(range(256)) * 4000
@@ -164,6 +172,40 @@ def test_a_transport_may_want_to_write_before_it_reads_and_to_read_before_it_wri
         theirs.shutdown(socket.SHUT_WR)
         await until(lambda: channel.closed)
         assert channel.lost_for == ["the peer has closed the connection"]
+        turns.close()
+
+    run(scenario)
+
+
+class Greedy(Layered):
+    """A transport that takes everything at once."""
+
+    taken = 0
+
+    def send(self, data: Any, flags: int) -> int:
+        self.taken += len(data)
+        return len(data)
+
+    def send_file(self, piece: Any) -> int:
+        return copy_file(self.send, piece)
+
+
+@pytest.mark.parametrize("pieces", [1, 40])
+def test_a_peer_that_reads_as_fast_as_it_is_sent_to_gets_its_share_of_each_turn(
+    pair: tuple[socket.socket, socket.socket], tmp_path: Path, pieces: int
+) -> None:
+    path, size = tmp_path / "segment", 40 << 20
+    with path.open("wb") as file:
+        file.truncate(size)
+
+    async def scenario() -> None:
+        turns = EventLoop(asyncio.get_running_loop(), SystemClock())
+        transport = Greedy(pair[0])
+        channel = Echo(turns, transport)
+        with path.open("rb") as file:
+            channel.send([Piece(file, size // pieces * number, size // pieces) for number in range(pieces)])
+            assert 0 < transport.taken <= 8 << 20
+            await until(lambda: transport.taken == size)
         turns.close()
 
     run(scenario)

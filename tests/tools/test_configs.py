@@ -71,3 +71,9 @@ def test_help_tells_of_both(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main("configs", ["--help"])
     assert re.search(r"lists\s+every\s+config\s+key", capsys.readouterr().err)
+
+
+def test_a_name_that_no_host_can_have_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("configs", "--bootstrap-server", "127.0.0.1:1", "--entity-type", "ips", "--entity-name", "a..b")
+    assert main(words[0], [*words[1:], "--alter", "--add-config", "connection_creation_rate=5"]) == 1
+    assert "must be a valid IP or resolvable host, but it is: a..b" in capsys.readouterr().err

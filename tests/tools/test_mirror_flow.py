@@ -103,3 +103,8 @@ def test_what_is_not_mirrored_back_has_heartbeats_all_the_same() -> None:
     assert [(each.source, each.target) for each in beating(values, [])] == [("B", "A")]
     assert beating(values, ["B"]) == []
     assert beating(values | {"B->A.emit.heartbeats.enabled": "false"}, []) == []
+
+
+def test_an_empty_separator_is_refused() -> None:
+    with pytest.raises(Unusable, match=r"for configuration replication\.policy\.separator"):
+        flow(replication_policy_separator=" ").check()

@@ -20,6 +20,7 @@ from pykafka_broker.zookeeper import wishes
 def test_nodes_of_topics() -> None:
     assert wishes.assignment_of({"version": 1, "partitions": {"0": [1], "1": [2, 1]}}) == {0: [1], 1: [2, 1]}
     refused: list[Any] = [None, 5, {}, {"partitions": 5}, {"partitions": {"a": [1]}}, {"partitions": {"0": 1}}]
+    refused.append({"partitions": {"0": [float("inf")]}})  # JSON that Python reads
     for nonsense in refused:
         assert wishes.assignment_of(nonsense) == {}
 
@@ -56,6 +57,8 @@ def test_quotas_without_the_credentials_beside_them() -> None:
     image.client_quotas[("user", "a"),] = {"producer_byte_rate": 1.0}
     scram = {"SCRAM-SHA-256": "salt=x,iterations=4096"}
     assert wishes.config_change("users/a", {"producer_byte_rate": "1", **scram}, image) is None
+    image.client_quotas[("user", "b"),] = {"producer_byte_rate": float("nan")}
+    assert wishes.config_change("users/b", {"producer_byte_rate": "NaN"}, image) is None
     request: Any = wishes.config_change("users/a", {"consumer_byte_rate": "2", **scram}, image)
     ops = {each.key: None if each.remove else each.value for each in request.entries[0].ops}
     assert ops == {"consumer_byte_rate": 2.0, "producer_byte_rate": None}

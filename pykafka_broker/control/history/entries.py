@@ -6,7 +6,8 @@ takes no further entry and says so: an anomaly is only certain where nothing is 
 for the headers of their batches: the records are in the logs.
 
 An entry is fixed fields, the length first, then the request, and the pieces of the answer with the zeros in place of
-the bytes that are not kept. An entry of length 0 ends the file.
+the bytes that are not kept. An entry of length 0 ends the file. In a full history its length is `_FULL`: further
+entries are missing.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ MOST_BYTES = 256 << 20
 _STEP_BYTES = 4 << 20  # the file grows by
 _MOST_WAITED_MS = (1 << 32) - 1
 _LENGTH = Struct("<I")
+_FULL = (1 << 32) - 1
 # Length of the rest, wall time in ms, ms until the answer, connection, pieces of the answer (-1: none), sizes of
 # `ThinRequest`.
 _FIELDS = Struct("<IqIqiII")
@@ -73,6 +75,7 @@ class HistoryFile:
     def __init__(self, path: str, most_bytes: int = MOST_BYTES, *, whole: bool = False) -> None:
         self.path = path
         self.full = False
+        self.times_forgotten = 0
         self._most_bytes = most_bytes
         self._known: set[int] = set()  # connections with an entry about them
         self._file = open_file(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -87,6 +90,8 @@ class HistoryFile:
             self._end = place + length
         if not self._end:
             self._about({"whole": whole})
+        if self._map[self._end : self._end + _LENGTH.size] == _LENGTH.pack(_FULL):
+            self._fill()
 
     def _mapped(self, size: int) -> mmap.mmap:
         allocate(self._file, size)  # a write into the map without room on the disk would end the process
@@ -97,11 +102,13 @@ class HistoryFile:
     def close(self) -> None:
         """Close the file and leave it where it is. Requests that wait are not written when they are answered."""
         self._limit, self.full = 0, True
+        self.times_forgotten += 1
         self._map.close()
         os.close(self._file)
 
     def clear(self, *, whole: bool) -> None:
         """Forget all entries. whole: whether the broker has no data any more."""
+        self.times_forgotten += 1
         self._map.close()
         os.ftruncate(self._file, 0)
         try:
@@ -112,6 +119,8 @@ class HistoryFile:
         self._end = 0
         self._known.clear()
         self._about({"whole": whole})
+        if self.full:
+            self._fill()
 
     @property
     def size_bytes(self) -> int:
@@ -189,32 +198,38 @@ class HistoryFile:
 
     def _grow(self, end: int) -> bool:
         size = -(-(end + _LENGTH.size) // _STEP_BYTES) * _STEP_BYTES
-        if self.full or size > self._most_bytes:
-            self.full = True
+        if self.full:
             return False
         try:
-            grown = self._mapped(size)
+            grown = self._mapped(size) if size <= self._most_bytes else None
         except OSError:  # the disk is full
-            self.full = True
+            grown = None
+        if grown is None:
+            self._fill()
             return False
         self._map.close()
         self._map = grown
         return True
 
+    def _fill(self) -> None:
+        """Take no further entry, a short one neither, nor after a start with the same file."""
+        self.full, self._limit = True, 0
+        _LENGTH.pack_into(self._map, self._end, _FULL)
+
     # -- reading
 
     def _places(self) -> Iterator[tuple[int, int]]:
         """Yield the beginning and the length of each entry, the length field included."""
-        place = 0
-        while place + _LENGTH.size <= len(self._map):
+        place, forgotten = 0, self.times_forgotten
+        while self.times_forgotten == forgotten and place + _LENGTH.size <= len(self._map):
             (length,) = _LENGTH.unpack_from(self._map, place)
-            if not length:
+            if length in (0, _FULL):
                 return
             yield place, length + _LENGTH.size
             place += length + _LENGTH.size
 
     def entries(self) -> Iterator[HistoryEntry]:
-        """Yield all entries that are there at the call."""
+        """Yield all entries that are there at the call, until they are forgotten."""
         clients: dict[int, str] = {}
         end = self._end
         for number, (place, length) in enumerate(self._places()):

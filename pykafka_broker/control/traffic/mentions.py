@@ -129,7 +129,9 @@ def _read(struct: Any, known: Known, found: Mentions) -> None:
     _read_names(struct, found)
     for name in struct.__match_args__:
         field = getattr(struct, name)
-        if not isinstance(field, list) or not field or name.startswith("forgotten"):
+        if isinstance(field, Fields):  # such as the topology of a Streams application
+            field = [field]
+        if not isinstance(field, list) or not field or name.startswith("forgotten") or name.endswith("regex"):
             continue
         if isinstance(field[0], str):
             if "topic" in name:

@@ -85,8 +85,8 @@ class PartitionCleaner:
         try:
             for group in self._groups(end_offset):
                 cleaned.append(self._clean_group(group, filter_, transactions))
-        except OSError:
-            for group in self._groups(end_offset):  # half-done files are of no use, least of all on a full disk
+        except Exception:  # a full disk, a damaged batch, a shutdown: half-done files are of no use
+            for group in self._groups(end_offset):
                 with contextlib.suppress(OSError):
                     self._cleaned(group).discard()
             raise

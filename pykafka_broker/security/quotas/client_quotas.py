@@ -140,9 +140,9 @@ class Counters(Generic[C]):
 
     def _look(self, now: int) -> None:
         self._look_at = now + self._windows_ms
-        kept = {key: each for key, each in self._old.items() if each.matters(now)} if self._lasting else {}
+        kept = [(key, each) for key, each in self._old.items() if each.matters(now)] if self._lasting else []
         self._old, self._young = self._young, {}
-        self._old.update(kept)
+        self._old.update(kept[: MOST - len(self._old)])
 
 
 PRODUCED_BYTES = "producer_byte_rate"

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
+from pykafka_broker.control.api import history
+from pykafka_broker.control.history.entries import HistoryFile
+from pykafka_broker.control.problems import Problem
 from pykafka_broker.testing import ControlError, KafkaBroker
 from pykafka_broker.testing.history import rows_of
 
@@ -109,3 +115,17 @@ def test_no_place_for_a_history_is_told(monkeypatch: pytest.MonkeyPatch, tmp_pat
             with pytest.raises(ControlError, match="No such file or directory") as refused:
                 start()
             assert refused.value.status == 503
+
+
+def test_a_history_that_is_cleared_while_it_is_read_is_not_judged(tmp_path: Path) -> None:
+    async def read() -> None:
+        rows = history._fact_rows(control, file)
+        await anext(rows)
+        file.clear(whole=True)
+        [_ async for _ in rows]
+
+    file = HistoryFile(str(tmp_path / "history"))
+    histories = SimpleNamespace(running=True, file=file)
+    control: Any = SimpleNamespace(services=SimpleNamespace(node_id=1), histories=histories)
+    with pytest.raises(Problem, match="cleared or stopped while it was read"):
+        asyncio.run(read())

@@ -86,6 +86,23 @@ def test_a_history_is_cleared(history: HistoryFile) -> None:
     assert [each.client for each in history.entries()] == ["client:2"]
 
 
+def test_entries_end_when_they_are_forgotten(history: HistoryFile) -> None:
+    def note_some() -> None:
+        for _ in range(3):
+            note(history, produce(batch(1)), None)
+
+    note_some()
+    read = history.entries()
+    next(read)
+    history.clear(whole=False)
+    note_some()
+    assert list(read) == []
+    read = history.entries()
+    next(read)
+    history.close()
+    assert list(read) == []
+
+
 def test_a_full_history_takes_nothing_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entries, "_STEP_BYTES", 4096)
     history = HistoryFile(str(tmp_path / "history"), 8192)
@@ -98,6 +115,21 @@ def test_a_full_history_takes_nothing_more(tmp_path: Path, monkeypatch: pytest.M
     assert len(list(history.entries())) == there > 10
     history.clear(whole=True)
     assert not history.full
+
+
+def test_a_full_history_stays_full_when_it_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries, "_STEP_BYTES", 4096)
+    history = HistoryFile(str(tmp_path / "history"), 4096)
+    note(history, produce(batch(1)), None)
+    note(history, produce(batch(1)), [bytes(4000)] * 2)
+    note(history, produce(batch(1)), None)  # there would be room
+    assert (history.full, len(list(history.entries()))) == (True, 1)
+    again = HistoryFile(history.path)
+    note(again, produce(batch(1)), None)
+    assert (again.full, len(list(again.entries()))) == (True, 1)
+    again.clear(whole=True)
+    note(again, produce(batch(1)), None)
+    assert (again.full, len(list(again.entries()))) == (False, 1)
 
 
 @pytest.mark.parametrize("refused", ["allocate", "mmap.mmap"])

@@ -17,6 +17,7 @@ from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsR
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from pykafka_broker.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from pykafka_broker.protocol.messages.describe_topic_partitions_request import Cursor, DescribeTopicPartitionsRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
@@ -26,6 +27,12 @@ from pykafka_broker.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestTopics,
 )
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.messages.streams_group_heartbeat_request import (
+    StreamsGroupHeartbeatRequest,
+    Subtopology,
+    TopicInfo,
+    Topology,
+)
 from tests.control.traffic.known import ORDERS_ID, Cluster
 
 
@@ -59,6 +66,13 @@ from tests.control.traffic.known import ORDERS_ID, Cluster
             ),
             [("a", 4)],
         ),
+        (
+            StreamsGroupHeartbeatRequest(
+                "g", topology=Topology(1, [Subtopology("0", ["a"], ["b.*"], [TopicInfo("c", 3)], ["d"])])
+            ),
+            [("a", None), ("c", None), ("d", None)],
+        ),
+        (DescribeTopicPartitionsRequest([], cursor=Cursor("a", 3)), [("a", 3)]),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -108,6 +122,7 @@ def test_what_requests_of_an_api_can_name() -> None:
     assert named(ApiKey.FETCH) == (True, False, False)
     assert named(ApiKey.HEARTBEAT) == (False, True, False)
     assert named(ApiKey.FIND_COORDINATOR) == (False, True, True)
+    assert named(ApiKey.STREAMS_GROUP_HEARTBEAT) == (True, True, False)
     assert named(ApiKey.TXN_OFFSET_COMMIT) == (True, True, True)
     assert named(ApiKey.INCREMENTAL_ALTER_CONFIGS) == (True, False, False)
     assert named(ApiKey.SASL_HANDSHAKE) == (False, False, False)

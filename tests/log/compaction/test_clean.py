@@ -16,7 +16,7 @@ from pykafka_broker.log.filesystem import FileCache, OsFileSystem
 from pykafka_broker.log.loading import Offsets, load_log
 from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.log.retention import retain
-from pykafka_broker.log.scan import scan
+from pykafka_broker.log.scan import DamagedLog, scan
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import LZ4, NONE
 from pykafka_broker.records.errors import InvalidRecord
@@ -464,3 +464,16 @@ def test_a_damaged_transaction_index_does_not_keep_a_log_from_being_cleaned(tmp_
     clean(log)
     found = records(log)
     assert [value for offset, _, value in found if offset < end] == ["good"] * (end // 3)
+
+
+def test_a_damaged_batch_leaves_no_half_done_files(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    for number in range(80):
+        put(log, (f"k{number}", "v" * 100))
+    path = Path([each.log.path for each in log.segments][-3])
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DamagedLog):
+        clean(log, first_dirty=log.segments.active.base_offset - 1)
+    assert not list(tmp_path.glob("**/*.cleaned"))

@@ -14,6 +14,8 @@ from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.log.tool.command import dump, run
 from pykafka_broker.log.tool.repair import repair
 from pykafka_broker.log.tool.verify import verify
+from pykafka_broker.records.builder import build_batch
+from pykafka_broker.records.record import BatchRecord
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, kafka_data, manager, marker, new_log
 
 FS = OsFileSystem()
@@ -77,6 +79,14 @@ def test_keys_and_values_that_are_no_text_are_shown_in_hexadecimal(kafka: Path) 
     assert rows[1]["headers"] == {"h": "1"}
     plain = [row for row in dump(FS, str(kafka / "plain-0"), records=True) if row["type"] == "record"]
     assert any(str(row["value"]).startswith("0x") for row in plain)
+
+
+def test_a_header_that_comes_twice_is_shown_twice(tmp_path: Path) -> None:
+    headers = [("a", b"1"), ("b", None), ("a", b"2")]
+    log = new_log(tmp_path)
+    log.append(build_batch([BatchRecord(0, NOW, None, None, headers)]), NOW)
+    rows = dump(FS, log.directory, records=True)
+    assert [row["headers"] for row in rows if row["type"] == "record"] == [{"a": ["1", "2"], "b": None}]
 
 
 def newest(path: Path, suffix: str) -> Path:

@@ -249,3 +249,11 @@ def test_a_million_names_take_no_more_than_their_share() -> None:
     for number in range(200_000):
         rates.get(number, NOW).record(1, NOW)
     assert len(rates) <= 2 * MOST + 2
+
+
+def test_a_million_debts_take_no_more_than_their_share() -> None:
+    buckets = Counters(partial(TokenBucket, THREE), THREE.all_ms, lasting=True)
+    for number in range(6 * MOST):
+        now = NOW + number // MOST * THREE.all_ms
+        buckets.get(number, now).record(1e9, 1.0, now)
+    assert len(buckets) <= 2 * MOST + 2
