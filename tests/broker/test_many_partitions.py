@@ -20,6 +20,7 @@ from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages import share_acknowledge_request, share_fetch_request
 from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -197,6 +198,28 @@ def test_a_turn_opens_only_some_partitions_and_the_answer_is_whole(
     if request_of is not produce:
         assert [vars_of(one) for one in partitions[0][:3]] == [vars_of(one) for one in partitions[1]]
     assert not any(one.error_code for one in partitions[0])
+
+
+@pytest.mark.parametrize("by_fetch", [True, False])
+def test_a_turn_opens_only_some_partitions_of_a_share_session(broker: TurningBroker, by_fetch: bool) -> None:
+    topic_id = broker.image.topics["t"].id
+    partitions = [share_fetch_request.FetchPartition(n) for n in range(MANY)]
+    topics = [share_fetch_request.FetchTopic(topic_id, partitions)]
+    request: Message = share_fetch_request.ShareFetchRequest("g", "m", 0, topics=topics if by_fetch else [])
+    if not by_fetch:
+        broker.ask(request, 1).answer()
+        named = [share_acknowledge_request.AcknowledgePartition(n) for n in range(MANY)]
+        asked_for = [share_acknowledge_request.AcknowledgeTopic(topic_id, named)]
+        request = share_acknowledge_request.ShareAcknowledgeRequest("g", "m", 1, topics=asked_for)
+    opened = len(broker.logs.loaded)
+    asked = broker.ask(request, 1)
+    assert asked.waits
+    while asked.waits:
+        assert len(broker.logs.loaded) - opened <= MOST_A_TURN
+        opened = len(broker.logs.loaded)
+        broker.turn()
+    assert asked.answer().error_code == 0
+    assert len(broker.logs.loaded) >= MANY
 
 
 def vars_of(one: Any) -> list[Any]:
