@@ -152,7 +152,7 @@ class Client:
     # -- requests to a broker
 
     async def ask(self, request: Message, node_id: int | None = None, **options: Unpack[AskOptions]) -> Any:
-        """Send a request to a node, or to any node for None, and return the answer.
+        """Send a request to a node, or to any node for None, and return the answer. An unknown node is waited for.
 
         Where the client knows controllers, "any node" is the active controller: others refuse most requests.
 
@@ -195,6 +195,8 @@ class Client:
                     self._log_silence(address, error, until)
                     if replaceable:
                         raise Unreached from error
+            if not addresses and (replaceable or self.deadline(0) >= until):
+                raise Unreached if replaceable else self._too_late(request, call)
             await backoff.pause(until)
             if node_id is not None:
                 with suppress(ClientError):
@@ -256,9 +258,10 @@ class Client:
         return TimedOut(f"Timed out waiting for a node assignment. Call: {call or name[0].lower() + name[1:]}")
 
     def _addresses_of(self, node_id: int | None) -> list[tuple[str, int]]:
-        if node_id is not None and node_id in self.nodes:
-            node = self.nodes[node_id]
-            return [(node.host, node.port)]
+        """Return the address of a node, none if unknown, or for None all addresses where some node may be."""
+        if node_id is not None:
+            node = self.nodes.get(node_id)
+            return [] if node is None else [(node.host, node.port)]
         known = [(node.host, node.port) for node in self.nodes.values()]
         return [*random.sample(known, len(known)), *(each for each in self._bootstrap if each not in known)]
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pykafka_broker.log import checkpoints
@@ -128,16 +130,12 @@ def _link(source: str, target: str) -> None:
 
 def _copy(source: str, target: str) -> None:
     """Copy a file; the system shares the blocks where the file system can."""
-    source, target = file_path(source), file_path(target)
-    with open(source, "rb", buffering=0) as old, open(target, "xb", buffering=0) as new:
+    with open(file_path(source), "rb", buffering=0) as old, open(file_path(target), "xb") as new:
         copy = getattr(os, "copy_file_range", None)
-        left = os.fstat(old.fileno()).st_size
-        while left > 0:
-            piece = min(left, _PIECE_BYTES)
-            done = copy(old.fileno(), new.fileno(), piece) if copy else new.write(old.read(piece))
-            if not done:
-                break
-            left -= done
+        with suppress(OSError):  # not every pair of file systems can
+            while copy and copy(old.fileno(), new.fileno(), _PIECE_BYTES):
+                pass
+        shutil.copyfileobj(old, new, _PIECE_BYTES)  # the rest
 
 
 def aside_in(directory: str, uuid: bytes) -> str:

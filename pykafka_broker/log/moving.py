@@ -323,12 +323,13 @@ class Move:
             self._on_withdrawn(None)
 
     def _on_withdrawn(self, error: OSError | None) -> None:
-        if error is None:  # after an error the next start removes the folder
-            if not self.needed:
-                with contextlib.suppress(OSError):
-                    self.fs.remove_tree(self.folder)
-            if self._anew and self.key not in self._moves and self._manager.loaded.get(self.key) is self.log:
-                self._moves.start(self.key, self.target)
+        if error is None and not self.needed:  # the next start removes a folder that is left
+            remove = partial(self.fs.remove_tree, self.folder)
+            self._manager.submit(Errand(remove, lambda _: self._on_removed(), self._on_removed))
+
+    def _on_removed(self) -> None:
+        if self._anew and self.key not in self._moves and self._manager.loaded.get(self.key) is self.log:
+            self._moves.start(self.key, self.target)
 
 
 class Moves:

@@ -71,6 +71,7 @@ _EPOCHS = {
 }
 _WITHOUT_ID = ("", 0, -1, bytes(16))
 _FROM_0 = (NODE, _PRODUCER)  # of these 0 is an id
+_NEVER_TWICE = ("topic id", "member id", _PRODUCER)  # a broker gives no two of these the same id
 
 
 class Ids:
@@ -86,6 +87,7 @@ class Ids:
         self.was_early = False
         self._of_partial = of_partial
         self._of: dict[tuple[str, Any], Any] = {(NODE, each): here for each, here in (nodes or {}).items()}
+        self._given: set[tuple[str, Any]] = set()  # ids of the target that may not come for another recorded id
         self._of_cluster = bool(self._of)
         self._ignored = _NOT_COMPARED | (_OF_FOLLOWERS if self._of_cluster else frozenset())
         self._ignored |= _OF_ITS_PAST if of_partial else frozenset()
@@ -222,10 +224,15 @@ class Ids:
             for index, (one, other) in enumerate(zip(recorded, replayed, strict=False)):
                 yield from self._values(name, one, other, f"{path}[{index}]")
         elif name in CHOSEN:
-            known = self._of.get((CHOSEN[name], recorded))
-            without = (-1,) if CHOSEN[name] in _FROM_0 else _WITHOUT_ID
+            kind = CHOSEN[name]
+            known = self._of.get((kind, recorded))
+            without = (-1,) if kind in _FROM_0 else _WITHOUT_ID
             if known is None and recorded not in without and replayed not in without:
-                self._of[CHOSEN[name], recorded] = replayed
+                self._of[kind, recorded] = replayed
+                if (kind, replayed) in self._given:
+                    yield path, f"{_shown(recorded)}, a new id", f"{_shown(replayed)}, which came before"
+                if kind in _NEVER_TWICE:
+                    self._given.add((kind, replayed))
             elif (recorded if known is None else known) != replayed:
                 yield path, _shown(recorded), _shown(replayed)
         elif name == "records":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterable, Mapping, Sized
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from pykafka_broker.client.cluster import Backoff, Client
@@ -127,8 +128,8 @@ def propose(
     """Return new replicas for each topic, as many as before, over racks and brokers. Raises KafkaError."""
     candidates = list(brokers)
     found: dict[TopicPartition, list[int]] = {}
-    for topic in sorted({topic for topic, _ in current}):
-        partitions = sorted(partition for partition in current if partition[0] == topic)
+    for _, group in groupby(sorted(current), lambda partition: partition.topic):
+        partitions = list(group)
         factor = len(current[partitions[0]])
         if factor > len(candidates):
             raise KafkaError(
@@ -547,7 +548,8 @@ async def _replicas(
     """
     metadata = await client.metadata(topics, call="describeTopics")
     found: dict[TopicPartition, list[int]] = {}
-    for topic in sorted(metadata.topics, key=lambda each: topics.index(each.name or "")):
+    order = {name: place for place, name in enumerate(topics)}
+    for topic in sorted(metadata.topics, key=lambda each: order[each.name or ""]):
         if topic.error_code != ErrorCode.NONE:
             if lenient:
                 continue

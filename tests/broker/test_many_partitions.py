@@ -14,12 +14,14 @@ import pytest
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Slices, are_many, shares
+from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages import share_acknowledge_request, share_fetch_request
 from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -37,6 +39,7 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -49,11 +52,13 @@ from pykafka_broker.protocol.messages.write_txn_markers_request import (
     WriteTxnMarkersRequest,
 )
 from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.protocol.stored.topic_record import TopicRecord
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import GZIP, ZSTD
 from pykafka_broker.records.conversion import iter_messages
 from pykafka_broker.records.header import HEADER_SIZE, write_crc
 from pykafka_broker.records.record import BatchRecord
+from pykafka_broker.steps import ITEMS_A_STEP
 from tests.broker.api.real_broker import RealBroker
 from tests.broker.support import NOW, LightBroker, batch
 
@@ -197,6 +202,39 @@ def test_a_turn_opens_only_some_partitions_and_the_answer_is_whole(
     if request_of is not produce:
         assert [vars_of(one) for one in partitions[0][:3]] == [vars_of(one) for one in partitions[1]]
     assert not any(one.error_code for one in partitions[0])
+
+
+@pytest.mark.parametrize("by_fetch", [True, False])
+def test_a_turn_opens_only_some_partitions_of_a_share_session(broker: TurningBroker, by_fetch: bool) -> None:
+    topic_id = broker.image.topics["t"].id
+    partitions = [share_fetch_request.FetchPartition(n) for n in range(MANY)]
+    topics = [share_fetch_request.FetchTopic(topic_id, partitions)]
+    request: Message = share_fetch_request.ShareFetchRequest("g", "m", 0, topics=topics if by_fetch else [])
+    if not by_fetch:
+        broker.ask(request, 1).answer()
+        named = [share_acknowledge_request.AcknowledgePartition(n) for n in range(MANY)]
+        asked_for = [share_acknowledge_request.AcknowledgeTopic(topic_id, named)]
+        request = share_acknowledge_request.ShareAcknowledgeRequest("g", "m", 1, topics=asked_for)
+    opened = len(broker.logs.loaded)
+    asked = broker.ask(request, 1)
+    assert asked.waits
+    while asked.waits:
+        assert len(broker.logs.loaded) - opened <= MOST_A_TURN
+        opened = len(broker.logs.loaded)
+        broker.turn()
+    assert asked.answer().error_code == 0
+    assert len(broker.logs.loaded) >= MANY
+
+
+def test_topics_that_the_client_may_not_see_are_passed_over_in_slices(
+    broker: TurningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [TopicRecord(f"hidden-{number}", number.to_bytes(16, "little")) for number in range(1, ITEMS_A_STEP)]
+    broker.commit_metadata([ApiMessageAndVersion(record, 0) for record in records])
+    monkeypatch.setattr("pykafka_broker.broker.api.metadata._Answer._may_see", lambda *_, **__: False)
+    asked = broker.ask(MetadataRequest(None), 12)
+    assert asked.waits
+    assert asked.answer().topics == []
 
 
 def vars_of(one: Any) -> list[Any]:

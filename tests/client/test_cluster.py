@@ -134,6 +134,36 @@ def test_a_broker_that_comes_back_is_found_again() -> None:
         assert with_client(broker.bootstrap_servers, {}, through_a_restart) == 1
 
 
+def test_a_request_to_an_unknown_broker_goes_to_no_other_broker() -> None:
+    async def ask(client: Client) -> Any:
+        return await client.ask(DescribeLogDirsRequest(None), 99, call="describeLogDirs")
+
+    with (
+        KafkaBroker() as broker,
+        pytest.raises(TimedOut, match=r"^Timed out waiting for a node assignment\. Call: describeLogDirs$"),
+    ):
+        with_client(broker.bootstrap_servers, QUICK, ask)
+
+
+def test_a_broker_that_is_unknown_at_first_is_asked_once_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask(client: Client) -> Any:
+        refresh, looks = client.refresh, 0
+
+        async def late(**options: Any) -> None:
+            nonlocal looks
+            await refresh(**options)
+            looks += 1
+            if looks < 3:
+                client.nodes = {}
+
+        monkeypatch.setattr(client, "refresh", late)
+        return await client.ask(DescribeLogDirsRequest(None), 1), looks
+
+    with KafkaBroker() as broker:
+        answer, looks = with_client(broker.bootstrap_servers, {}, ask)
+    assert (len(answer.results), looks) == (1, 3)
+
+
 def test_a_request_that_a_broker_is_too_old_for() -> None:
     async def ask(client: Client) -> Any:
         return await client.ask(DescribeClusterRequest())

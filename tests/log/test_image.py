@@ -176,6 +176,28 @@ def test_where_the_system_can_not_copy_it_is_copied_by_hand(tmp_path: Path, monk
     assert offsets(laid(taken(logs, tmp_path / "image"), tmp_path / "b")) == [0]
 
 
+@pytest.mark.linux("copy_file_range")
+@pytest.mark.parametrize("number", [errno.EXDEV, errno.EOPNOTSUPP])
+def test_where_the_system_stops_to_copy_the_rest_is_copied_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Linux does not copy between file systems of different types: a partition may lie on a disk of its own."""
+    copy, calls = os.copy_file_range, 0
+
+    def copied(source: int, target: int, count: int) -> int:
+        nonlocal calls
+        calls += 1
+        if calls % 3 != 1:
+            raise OSError(number, os.strerror(number))
+        return copy(source, target, 10)
+
+    monkeypatch.setattr(os, "copy_file_range", copied)
+    logs = started(tmp_path / "a")
+    logs.create("t", 0, TOPIC_ID, NOW).append(batch(), NOW)
+    assert offsets(laid(taken(logs, tmp_path / "image"), tmp_path / "b")) == [0]
+    assert calls
+
+
 def test_what_is_put_aside_can_be_put_back(tmp_path: Path) -> None:
     logs = started(tmp_path / "a")
     logs.create("t", 0, TOPIC_ID, NOW).append(batch(), NOW)

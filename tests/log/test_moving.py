@@ -248,6 +248,8 @@ def test_asked_for_where_it_is_it_stays(tmp_path: Path) -> None:
     logs.moves.start(("t", 0), logs.directories[0])
     assert ("t", 0) not in logs.moves
     run_jobs(jobs)
+    assert list(tmp_path.glob("b/t-0*")), "a copy may be long: a job of its own removes the copy"
+    run_jobs(jobs)
     assert not list(tmp_path.glob("b/t-0*"))
     assert len(offsets(logs)) == 100
 
@@ -259,7 +261,8 @@ def test_a_topic_deleted_on_its_way_leaves_nothing(tmp_path: Path) -> None:
     logs.submit = jobs.append
     logs.moves.start(("t", 0), logs.directories[1])
     logs.delete("t", 0, NOW)
-    run_jobs(jobs)
+    while jobs:
+        run_jobs(jobs)
     assert not list(tmp_path.glob("b/t-0*"))
     assert not logs.exists("t", 0)
 

@@ -15,6 +15,8 @@ from confluent_kafka import Consumer, Producer
 from pykafka_broker.cli import main
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
 from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from pykafka_broker.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.protocol.messages.metadata_response import (
     MetadataResponse,
@@ -217,6 +219,22 @@ def test_a_broker_may_not_have_heard_of_a_leader(now: tuple[int, int], differs: 
     assert bool(told) is differs
     assert ids.was_early is early
     assert list(Ids().compared(request, answer(1, 5), answer(1, 6)))  # of a broker alone
+
+
+def test_an_id_that_comes_twice_is_told() -> None:
+    """A broker that gives the id of one producer to another one answers otherwise, though each id alone is new."""
+    request = b"".join(encode_request(InitProducerIdRequest(None, 0), 4, 1, "writer"))[4:]
+
+    def answer(producer_id: int) -> bytes:
+        return (1).to_bytes(4, "big") + b"\0" + InitProducerIdResponse(producer_id=producer_id).encode(4)
+
+    ids = Ids()
+    assert list(ids.compared(request, answer(4), answer(1000))) == []
+    assert list(ids.compared(request, answer(5), answer(1001))) == []
+    assert list(ids.compared(request, answer(4), answer(1000))) == []
+    assert list(ids.compared(request, answer(6), answer(1000))) == [
+        ("producer_id", "6, a new id", "1000, which came before")
+    ]
 
 
 def test_a_recording_of_a_cluster_is_listed_and_masked(

@@ -135,12 +135,14 @@ class _Answer:
         return bool(missing)
 
     def response(self, names: Names | None, cluster_operations: bool) -> Generator[None, None, MetadataResponse]:
-        """Make the response, in steps where topics have many partitions."""
+        """Make the response, in steps where there are many partitions, or topics that the client may not see."""
         services, topics = self._services, list[MetadataResponseTopic]()
         if names is None:
             for topic in list(services.image.topics.values()):
                 if self._may_see(topic.name, log=False):
                     topics.append((yield from self._topic(topic)))
+                elif self._pace.due():
+                    yield
         elif self._is_by_id:
             for _, topic_id in names:
                 if topic_id != ZERO_UUID:

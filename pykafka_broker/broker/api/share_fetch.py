@@ -22,7 +22,7 @@ Versions: 2 renews acquisition locks (KIP-1222) and lets the member choose how r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
@@ -33,7 +33,7 @@ from pykafka_broker.broker.partitions.partition import NotLeader
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles_in_steps
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, Future, Parked, Steps, when_committed
+from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Answer, Future, Parked, Steps, when_committed
 from pykafka_broker.cluster.authorizer import denial
 from pykafka_broker.coordinators.share.sessions import (
     FINAL_EPOCH,
@@ -99,6 +99,24 @@ def _may_read(services: Services, context: RequestContext, topic_id: bytes) -> b
     """Return whether the client may read a topic, or the topic is missing, which a later lookup refuses."""
     topic = services.image.topics_by_id.get(topic_id)
     return topic is None or services.allows(context, AclOperation.READ, AclResourceType.TOPIC, topic.name)
+
+
+def _open_logs(
+    services: Services, topics: Iterable[FetchTopic] | Iterable[AcknowledgeTopic]
+) -> Generator[None, None, None]:
+    """Open the logs of a request, some at a time: the first use of a log takes up to a millisecond."""
+    replicas, opened = services.replicas, 0
+    for topic in topics:
+        known = services.image.topics_by_id.get(bytes(topic.topic_id))
+        if known is None:
+            continue
+        for partition in topic.partitions:
+            if replicas.open_leader(known.name, partition.partition_index) is None:
+                with suppress(ApiError):
+                    replicas.leader(known.name, partition.partition_index)
+                opened += 1
+                if not opened % PARTITIONS_A_SLICE:
+                    yield None
 
 
 def _acknowledgements(
@@ -208,6 +226,7 @@ def share_acknowledge(
     member = _member_of(services, context, request)
     if epoch == INITIAL_EPOCH:
         raise ApiError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+    yield from _open_logs(services, request.topics)
     if epoch != FINAL_EPOCH:
         host.sessions.use_epoch(member, epoch)
     else:
@@ -418,6 +437,7 @@ def share_fetch(
         acks = _acknowledgements(request.topics)
     member = _member_of(services, context, request)
     _check(request, bool(acks))
+    yield from _open_logs(services, request.topics)
     session = _session(services, context, member, request)
     if session is not None:
         _update(session, request, services.image.topics_by_id)

@@ -33,6 +33,7 @@ from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareKey, Sta
 from pykafka_broker.errors import NOT_HOSTED, ApiError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.records.control import AbortedBatches
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.steps import at_once
 
@@ -52,15 +53,15 @@ class ReadBatches:
 
     __slots__ = ("_data", "_ends", "batches")
 
-    def __init__(self, data: bytes, is_aborted: Callable[[int, int], bool]) -> None:
+    def __init__(self, data: bytes, aborted: AbortedBatches) -> None:
         self._data = memoryview(data)
         self.batches: list[LogBatch] = []
         self._ends: list[int] = []
-        for header, _ in iter_batches(data):
-            aborted = (
-                header.is_transactional and not header.is_control and is_aborted(header.producer_id, header.base_offset)
-            )
-            self.batches.append(LogBatch(header.base_offset, header.last_offset, not aborted))
+        for header, batch in iter_batches(data):
+            if header.is_control:
+                aborted.ends(header, batch)
+            has_data = header.is_control or not aborted.has(header)
+            self.batches.append(LogBatch(header.base_offset, header.last_offset, has_data))
             self._ends.append(header.size + (self._ends[-1] if self._ends else 0))
 
     @property
@@ -254,15 +255,9 @@ class SharePartitions:
         found = partition_log.read(offset, max_bytes, upper, min_one=min_one)
         if found is None:
             return None
-        aborted = []
-        if self.settings(key.group_id).share_isolation_level == READ_COMMITTED:
-            aborted = partition_log.aborted_transactions(offset, found.end_offset)
-        return ReadBatches(
-            found.records.read(),
-            lambda producer_id, at: any(
-                one.producer_id == producer_id and one.first_offset <= at <= one.last_offset for one in aborted
-            ),
-        )
+        is_committed_only = self.settings(key.group_id).share_isolation_level == READ_COMMITTED
+        aborted = partition_log.aborted_transactions(offset, found.end_offset) if is_committed_only else ()
+        return ReadBatches(found.records.read(), AbortedBatches(aborted))
 
     def acquired(self, partition: SharePartition) -> None:
         """Note new locks."""

@@ -87,6 +87,8 @@ class TopicHashes:
         known = self._known.get(topic.name)
         if known is not None and known[0] is topic and known[1] == count:
             return known[2]
+        if len(self._known) > 2 * len(self._topics.topics):
+            self._known.clear()  # most of these topics are deleted
         found = _I64.pack(_signed(xxh3_64(self._described(topic))))
         self._known[topic.name] = (topic, count, found)
         return found

@@ -12,6 +12,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
+MOST_PARTITIONS = 65_536  # named by any number of requests; every fetch of the session looks at all of them
 _MAX_EPOCH = 0x7FFFFFFF
 
 Member = tuple[str, str]  # group id, member id
@@ -29,7 +30,9 @@ class ShareSession:
         self.partitions: dict[TopicIdPartition, bool] = {}
 
     def add(self, partition: TopicIdPartition, is_known: bool) -> None:
-        """Add a partition, unless the session has it already."""
+        """Add a partition, unless the session has it already. Raises INVALID_REQUEST beyond `MOST_PARTITIONS`."""
+        if len(self.partitions) >= MOST_PARTITIONS and partition not in self.partitions:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"A share session has at most {MOST_PARTITIONS} partitions.")
         self.partitions.setdefault(partition, is_known)
 
     def forget(self, partition: TopicIdPartition) -> None:

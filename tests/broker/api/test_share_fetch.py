@@ -6,17 +6,24 @@ also sends the part of a batch that still fits.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pykafka_broker.broker.api.share_fetch import ACQUIRE_MODES, EXACTLY, ShareReader
+from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.coordinators.share.state import ShareKey
+from pykafka_broker.log.index import AbortedTransaction
+from pykafka_broker.log.partition_log import Origin, PartitionLog
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest
 from pykafka_broker.protocol.messages.share_fetch_response import PartitionData
+from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.records.builder import BatchBuilder
 from tests.broker.support import NOW, LightBroker
+from tests.log.support import batch, marker
 
 MB = 1 << 20
 MEMBER = ("g", "m")
@@ -157,3 +164,29 @@ def test_a_missing_partition_is_refused_beyond_the_limits_too(world: World, max_
     [place] = world.add("t", 100)
     found = world.reader(MB, max_records=max_records).read([place, (place[0], -1)], NOW)
     assert [one.error_code for one in found.values()] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_aborted_transactions_are_passed_over_in_one_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk of the log may hold thousands of transactions of one record each."""
+    world = World(tmp_path)
+    places = world.add("t")
+    config = ConfigRecord(ConfigResourceType.GROUP, MEMBER[0], "share.isolation.level", "read_committed")
+    world.broker.commit_metadata([ApiMessageAndVersion(config, 0)])
+    partition, passes = world.broker.partition("t", 0), 0
+    for number in range(40):  # of two producers in turn; every fourth transaction is committed
+        producer, sequence = number % 2, number // 2
+        partition.append(batch(producer_id=producer, epoch=0, sequence=sequence, transactional=True), NOW)
+        partition.append(marker(producer, 0, commit=number % 4 == 0), NOW, origin=Origin.COORDINATOR)
+
+    class Passed(list[AbortedTransaction]):
+        def __iter__(self) -> Iterator[AbortedTransaction]:
+            nonlocal passes
+            passes += 1
+            return super().__iter__()
+
+    found = partition.log.aborted_transactions
+    monkeypatch.setattr(PartitionLog, "aborted_transactions", lambda log, *between: Passed(found(*between)))
+    [data] = world.read(places, MB)
+    runs = [offset for run in data.acquired_records for offset in range(run.first_offset, run.last_offset + 1)]
+    assert runs == [offset for offset in range(80) if offset % 2 or offset % 8 == 0], "markers, and what is committed"
+    assert passes == 1

@@ -70,6 +70,17 @@ def test_a_topic_that_grows_or_comes_again_has_another_hash() -> None:
     assert len(found) == 3
 
 
+def test_hashes_of_deleted_topics_are_forgotten() -> None:
+    topics = TopicTable()
+    hashes = TopicHashes(topics)
+    for number in range(50):
+        topics.add(f"t-{number}", 1)
+        hashes.of_group({*topics.topics})
+        if number >= 2:
+            del topics.topics[f"t-{number - 2}"]
+    assert len(hashes._known) < 10
+
+
 # What Java's library (hash4j, in Kafka's jars) makes of the first bytes of one random text.
 XXH3 = {
     4: 4215190515961773364,

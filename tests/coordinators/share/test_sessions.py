@@ -35,6 +35,19 @@ def test_no_more_than_the_limit() -> None:
     sessions.open(TWO, 2)
 
 
+def test_a_session_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykafka_broker.coordinators.share.sessions.MOST_PARTITIONS", 2)
+    session = ShareSessions(1).open(ONE, 1)
+    for partition in (0, 1, 1):
+        session.add((T, partition), True)
+    with pytest.raises(ApiError) as caught:
+        session.add((T, 2), True)
+    assert caught.value.code is ErrorCode.INVALID_REQUEST
+    session.forget((T, 0))
+    session.add((T, 2), True)
+    assert list(session.partitions) == [(T, 1), (T, 2)]
+
+
 def test_every_partition_comes_first_in_turn() -> None:
     session = ShareSessions(1).open(ONE, 1)
     for partition in range(3):
