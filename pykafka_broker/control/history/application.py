@@ -97,7 +97,7 @@ def _pointed(value: bytes | None, parts: Iterable[str]) -> str | None:
     try:
         found = json.loads(value or b"", parse_float=_number)
         for part in parts:
-            found = found[int(part)] if isinstance(found, list) else found[part]
+            found = found[int(part) if isinstance(found, list) and part.isdecimal() else part]
     except (ValueError, KeyError, IndexError, TypeError, RecursionError):
         return None
     return json.dumps(found, sort_keys=True)
@@ -135,11 +135,11 @@ def verdict(
     if without and not skips:
         raise ValueError(f"{_place(without[0])} has no id: key must name what every input record has")
     strays = found.pop(None, [])
-    topics = _topics(wanted) | _topics(found)
-    for topic in _topics(wanted) & _topics(found):
+    of_inputs, of_outputs = _topics(wanted), _topics(found)
+    for topic in of_inputs & of_outputs:
         raise ValueError(f"topic {topic} is input and output: each of its records would be its own output")
     for (topic, partition), outline in evidence.outlines.items():
-        if topic in topics and outline.compacted and outline.has_holes:
+        if topic in of_inputs | of_outputs and outline.compacted and outline.has_holes:
             raise ValueError(f"{place(topic, partition)} was compacted: how many records there were is not known")
     if not wanted and not found and not strays:
         why = "no input record has an id, and there is no output" if without else "neither topic has records"
@@ -157,7 +157,7 @@ def verdict(
             made += [_lost(evidence, each, len(records), made_of_key) for each in records[-missing:]]
         elif missing < 0:
             made.append(_doubled(evidence, records, made_of_key))
-    cut = any(outline.start for (topic, _), outline in evidence.outlines.items() if topic in _topics(wanted))
+    cut = any(outline.start for (topic, _), outline in evidence.outlines.items() if topic in of_inputs)
     for key, records in found.items():
         if key not in wanted and not cut:
             strays += records

@@ -71,6 +71,7 @@ def test_a_question_that_nothing_could_answer_is_refused() -> None:
         ("header:other", None),
         ("/order/id", "7"),
         ("/items/0", '"x"'),
+        ("/items/-1", None),
         ("/order", '{"id": 7}'),
         ("/order/id/more", None),
         ("/missing", None),
