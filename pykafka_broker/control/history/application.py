@@ -13,7 +13,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
-from pykafka_broker.control.history.facts import Fetched
 from pykafka_broker.control.history.findings import (
     Anomaly,
     Evidence,
@@ -287,7 +286,7 @@ def _came_out(evidence: Evidence, outputs: Iterable[StoredRecord]) -> list[str]:
 def _way(evidence: Evidence, record: StoredRecord) -> list[str]:
     """Return the way of an input record: produced, fetched, committed."""
     partition = record.topic, record.partition
-    fetches = list(_fetches(evidence, partition, record.offset))
+    fetches = evidence.fetches_of(partition, record.offset)
     told = [f"fetched at {clock(each.at)} by {each.who}" for each in fetches[:_MOST_TOLD]]
     if len(fetches) > _MOST_TOLD:
         told.append(f"fetched {len(fetches) - _MOST_TOLD} times more")
@@ -298,19 +297,10 @@ def _way(evidence: Evidence, record: StoredRecord) -> list[str]:
     ]
 
 
-def _fetches(evidence: Evidence, partition: PartitionKey, offset: int) -> Iterator[Fetched]:
-    for fact in evidence.of(Fetched):
-        if (fact.topic, fact.partition) == partition and fact.position <= offset:
-            first, end = evidence.range_of(fact)
-            if first <= offset and (end is None or offset < end):
-                yield fact
-
-
 def _commits(evidence: Evidence, partition: PartitionKey, offset: int) -> list[str]:
     """Return a line for each group: when it committed an offset above the record's first."""
     told: dict[str, str] = {}
-    for fact in evidence.facts:
-        for each in evidence.commits_at(fact):
-            if (each.topic, each.partition) == partition and each.offset > offset and each.group not in told:
-                told[each.group] = f"committed by group {each.group} ({each.offset}) at {clock(each.at)} by {each.who}"
+    for each in evidence.commits_of(partition):
+        if each.offset > offset and each.group not in told:
+            told[each.group] = f"committed by group {each.group} ({each.offset}) at {clock(each.at)} by {each.who}"
     return list(told.values())
