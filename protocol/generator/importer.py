@@ -45,9 +45,14 @@ def import_release(jars: Iterable[Path], schemas: Path, fresh: bool = False, ahe
     Args:
         fresh: forget the schemas in the folder.
         ahead: keep the versions that are spoken as they are; without it all versions of the release are spoken.
+
+    Raises:
+        ValueError: no jar has a schema; the folder stays as it was.
     """
     old = {} if fresh else load_schemas(schemas)
     new, releases = read_jars(jars)
+    if not new:
+        raise ValueError("the jars have no schemas: give those of a Kafka release, such as kafka-clients-4.3.0.jar")
     merged = {area_name: merge(message, old.get(area_name), old) for area_name, message in new.items()}
     held_back = newest_spoken(merged.values(), old.values(), load_ahead(schemas)) if ahead else {}
     (schemas / AHEAD).write_text(json.dumps(held_back, indent=2, sort_keys=True) + "\n")

@@ -23,6 +23,7 @@ from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImag
 from pykafka_broker.cluster.partition_change import Acceptable, Election, active, partition_change, topic_config
 from pykafka_broker.cluster.records import ApiMessageAndVersion, RecordIterator
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from pykafka_broker.protocol.messages.elect_leaders_response import (
@@ -32,6 +33,7 @@ from pykafka_broker.protocol.messages.elect_leaders_response import (
 )
 
 _KINDS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
+_NOT_NEEDED = ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
 _NOT_AVAILABLE = {
     Election.PREFERRED: (ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."),
     Election.UNCLEAN: (
@@ -188,15 +190,20 @@ class _Elections:
         self.records: list[ApiMessageAndVersion] = []
         self._controller = controller
         self._unknown_kind = f"Unknown election type {kind}"
-        self._elected: set[tuple[str, int]] = set()
+        self._again: dict[PartitionKey, PartitionResult] = {}  # the results of partitions that are named again
 
     def elect(self, name: str, index: int) -> PartitionResult:
+        """Return the result for a partition. A request may name one partition very often: it is looked at once."""
+        if (result := self._again.get((name, index))) is not None:
+            return result
         try:
             if self.kind is None:
                 raise ApiError(ErrorCode.INVALID_REQUEST, self._unknown_kind)
             self._elect(self.kind, name, index)
         except ApiError as error:
-            return PartitionResult(index, error.code, error.message)
+            result = self._again[name, index] = PartitionResult(index, error.code, error.message)
+            return result
+        self._again[name, index] = PartitionResult(index, *_NOT_NEEDED)
         return PartitionResult(index, ErrorCode.NONE, None)
 
     def _elect(self, kind: Election, name: str, index: int) -> None:
@@ -210,13 +217,12 @@ class _Elections:
             is_needed = partition.leader != partition.replicas[0]
         else:
             is_needed = partition.leader == NO_LEADER
-        if not is_needed or (name, index) in self._elected:
-            raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
+        if not is_needed:
+            raise ApiError(*_NOT_NEEDED)
         record = elected(self._controller, topic, partition, kind)
         if record is None:
             raise ApiError(*_NOT_AVAILABLE[kind])
         self.records.append(record)
-        self._elected.add((name, index))
 
 
 def elected(

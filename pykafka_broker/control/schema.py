@@ -159,7 +159,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
 
 def _read_plain(kind: Any, value: Any, where: str) -> Any:
     if kind is float and type(value) is int:
-        return float(value)
+        value = float(value) if value.bit_length() < 1024 else math.inf
     if type(value) is not kind:
         raise _Wrong(f"{where} must be {_article(_PLAIN[kind])}")
     if kind is float and not math.isfinite(value):

@@ -31,6 +31,7 @@ class _Task:
     """Work on many logs at an interval, in rounds.
 
     Args:
+        interval_ms: 0 and less mean never.
         keys: returns the partitions of a round.
         look: called with each partition, `at_once` of them at a time.
         end: called after the last partition.
@@ -46,7 +47,7 @@ class _Task:
         at_once: int,
         pause_ms: int,
     ) -> None:
-        self.interval_ms = interval_ms
+        self.interval_ms = interval_ms if interval_ms > 0 else _NEVER
         self.due = _NEVER
         self._keys = keys
         self._look = look

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable,
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 import h11
 
@@ -112,7 +112,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 N = TypeVar("N")
 Step = Callable[[N], Coroutine[Any, Any, T]]
+F = TypeVar("F", bound="Closed")
 Context = TypeVar("Context", bound=AbstractAsyncContextManager[Any])
+
+
+class Closed(Protocol):
+    """A broker or a cluster, which ends with `close`."""
+
+    def close(self) -> None: ...
 
 
 async def poll(look: Callable[[], Awaitable[T]], unknown: str, timeout: float) -> T:
@@ -169,6 +176,13 @@ async def in_thread(
         raise
     finally:
         threads.shutdown(wait=False)
+
+
+async def forked(fork: Callable[[], F]) -> F:
+    """Make a fork in a thread. A fork whose caller is cancelled meanwhile is closed."""
+    made = list[F]()
+    await in_thread(lambda: made.append(fork()), undo=lambda: [each.close() for each in made])
+    return made[0]
 
 
 def threaded(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from pykafka_broker.testing.aio.controlled import AsyncControlled
-from pykafka_broker.testing.async_client import AsyncControlClient, entered, in_thread, threaded
+from pykafka_broker.testing.async_client import AsyncControlClient, entered, forked, in_thread, threaded
 from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.data import made_as
 from pykafka_broker.testing.process import KafkaBroker
@@ -139,7 +139,7 @@ class AsyncKafkaBroker(AsyncControlled):
         """Start another broker with the present state, on a new port and with new data directories; `close` ends the
         fork.
         """
-        return AsyncKafkaBroker.of(await in_thread(self._broker.fork))
+        return AsyncKafkaBroker.of(await forked(self._broker.fork))
 
     async def __aenter__(self) -> Self:
         __tracebackhide__ = True

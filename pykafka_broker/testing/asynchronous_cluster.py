@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from pykafka_broker.testing.aio.cluster_data import AsyncClusterData
-from pykafka_broker.testing.async_client import entered, in_thread, threaded
+from pykafka_broker.testing.async_client import entered, forked, in_thread, threaded
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 from pykafka_broker.testing.cluster import KafkaCluster
 from pykafka_broker.testing.data import made_as
@@ -85,7 +85,7 @@ class AsyncKafkaCluster(AsyncClusterData):
         """Start another cluster with the present state, on new ports and with new data directories; `close` ends the
         fork.
         """
-        return AsyncKafkaCluster.of(await in_thread(self._cluster.fork))
+        return AsyncKafkaCluster.of(await forked(self._cluster.fork))
 
     async def __aenter__(self) -> Self:
         __tracebackhide__ = True

@@ -41,7 +41,7 @@ def timestamp_ms(text: str) -> int:
     offset = timedelta()
     if match[4] is not None:
         offset = timedelta(hours=int(match[5]), minutes=int(match[6] or 0)) * (-1 if match[4] == "-" else 1)
-    since = moment.replace(tzinfo=UTC) - offset - _EPOCH
+    since = moment.replace(tzinfo=UTC) - _EPOCH - offset  # in this order: a datetime has no year 0 and no year 10000
     return since // timedelta(milliseconds=1) + int(match[2])
 
 

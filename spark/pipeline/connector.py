@@ -5,6 +5,7 @@ pyspark that is installed, and kept, so that the next run needs no network.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from pyspark import __version__ as PYSPARK_VERSION
@@ -14,6 +15,7 @@ from pipeline.jars import connector_coordinates, folder_of_format, format_runtim
 from pipeline.java import CHECKOUT, JavaError
 
 JARS_VARIABLE = "SPARK_KAFKA_JARS"  # a folder; `make` sets it
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # a scheme, such as of `local:/opt/a.jar`, and no drive of Windows
 
 
 def missing(reason: str) -> SettingsError:
@@ -33,7 +35,7 @@ def connector_jars(given: str = "") -> list[str]:
     """Return the jars for Spark's setting `spark.jars`."""
     if given:
         jars = [jar.strip() for jar in given.split(",")]
-        absent = [jar for jar in jars if "://" not in jar and not Path(jar).exists()]
+        absent = [jar for jar in jars if not _ADDRESS.match(jar) and not Path(jar).exists()]
         if absent:
             raise missing(f"there is no {', '.join(absent)}")
         return jars

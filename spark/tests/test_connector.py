@@ -15,7 +15,8 @@ from pipeline.java import CHECKOUT
 def test_jars_that_are_given(tmp_path: Path) -> None:
     jar = tmp_path / "a.jar"
     jar.touch()
-    assert connector.connector_jars(f"{jar}, hdfs:///b.jar") == [str(jar), "hdfs:///b.jar"]
+    elsewhere = ["hdfs:///b.jar", "local:/opt/c.jar", "file:/opt/d.jar"]
+    assert connector.connector_jars(", ".join([str(jar), *elsewhere])) == [str(jar), *elsewhere]
     with pytest.raises(SettingsError, match=rf"there is no {tmp_path}/none.jar.* Needed are spark-sql-kafka-0-10_2.1"):
         connector.connector_jars(f"{jar},{tmp_path}/none.jar")
 

@@ -5,7 +5,11 @@ test_like_kafka.py compares with Kafka's answers.
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
+import pytest
+
+from pykafka_broker.cluster import elections
 from pykafka_broker.cluster.elections import (
     balance_leaders,
     broker_leaves,
@@ -198,3 +202,16 @@ def test_a_check_moves_no_more_than_so_many() -> None:
     cluster = cluster_of()
     topics(cluster, moved=5, of=5)
     assert len(balance_leaders(cluster.controller, at_most=3)) == 3
+
+
+def test_a_partition_that_is_named_again_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request may name a partition 60,000 times, for which an election takes almost a second."""
+    cluster = cluster_of(min_insync_replicas="2")
+    partition_in(cluster, (1, 2, 3), isr=(2, 3))
+    cluster.image.brokers[1].fenced = True
+    monkeypatch.setattr(elections, "elected", looked := Mock(wraps=elections.elected))
+    request = ElectLeadersRequest(PREFERRED, [TopicPartitions("t", [0, 0, 0])], 1000)
+    (result,) = elect_leaders(cluster.controller, request).reply.replica_election_results
+    refusal = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert [each.error_code for each in result.partition_result] == [refusal] * 3
+    assert looked.call_count == 1

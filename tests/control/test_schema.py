@@ -151,6 +151,8 @@ def test_words_that_json_does_not_have(text: str) -> None:
     ("kind", "value", "says"),
     [
         (float, float("inf"), "it is too large"),
+        (float, 10**400, "it is too large"),
+        (float, -(1 << 1024) + 1, "it is too large"),
         (Annotated[float, ValueLimits(minimum=0, maximum=1)], float("nan"), "it is too large"),
         (dict[str, str], {"\ud800": "a"}, "it has half of a surrogate pair, which is no text"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,26 @@ def test_a_clock_that_stands_does_not_keep_retention_from_any_log(tmp_path: Path
     while logs.next_deadline() == later:
         logs.on_deadline(later)
     assert {log.log_start_offset for log in made} == {1}
+
+
+@pytest.mark.parametrize(
+    ("key", "interval_ms"),
+    [
+        ("log_flush_offset_checkpoint_interval_ms", "0"),
+        ("log_flush_start_offset_checkpoint_interval_ms", "0"),
+        ("log_flush_scheduler_interval_ms", "-1"),
+        ("replica_high_watermark_checkpoint_interval_ms", "-1"),
+    ],
+)
+def test_a_task_without_an_interval_is_never_due(tmp_path: Path, key: str, interval_ms: str) -> None:
+    """It would be due again at once, and clients would wait for ever."""
+    keys: dict[str, Any] = {key: interval_ms}
+    logs = manager(tmp_path, **keys)
+    logs.start(NOW)
+    logs.create("t", 0, TOPIC_ID, NOW)
+    now = NOW + 70_000
+    logs.on_deadline(now)
+    assert (logs.next_deadline() or now + 1) > now
 
 
 def test_a_log_that_goes_in_the_middle_is_not_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

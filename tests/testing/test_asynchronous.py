@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,10 +20,12 @@ import pytest
 
 from pykafka_broker.testing import (
     AsyncKafkaBroker,
+    AsyncKafkaCluster,
     AsyncRemoteBroker,
     BrokerError,
     ControlError,
     KafkaBroker,
+    KafkaCluster,
     RemoteBroker,
 )
 from pykafka_broker.testing.aio.controlled import AsyncBrokerClock
@@ -180,6 +183,33 @@ def test_a_fork_is_entered_or_awaited() -> None:
         await other.close()
 
     with_broker(use)
+
+
+@pytest.mark.parametrize(("kind", "form"), [(KafkaBroker, AsyncKafkaBroker), (KafkaCluster, AsyncKafkaCluster)])
+def test_a_fork_that_nobody_waits_for_any_more_is_closed(
+    kind: type, form: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on, closed = threading.Event(), threading.Event(), threading.Event()
+
+    def fork(_: object) -> Any:
+        begun.set()
+        goes_on.wait()
+        return SimpleNamespace(close=closed.set)
+
+    async def cancel() -> None:
+        async def wait() -> None:
+            await form.of(kind()).fork()
+
+        waiting = asyncio.create_task(wait())
+        await asyncio.to_thread(begun.wait)
+        waiting.cancel()
+        goes_on.set()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()
+
+    monkeypatch.setattr(kind, "fork", fork)
+    asyncio.run(cancel())
+    assert closed.is_set()
 
 
 # -- waits

@@ -171,22 +171,21 @@ class RaftLeader:
     def fetch_snapshot(
         self, request: FetchSnapshotRequest, version: int, listener: str
     ) -> snapshots.FetchSnapshotResponse:
-        """Return a piece of a snapshot. Raises ApiError: the whole request is wrong."""
+        """Return a piece of a snapshot, for a request about one partition. Raises ApiError: the request is wrong."""
         self.check_cluster(request.cluster_id)
-        topics = []
-        for topic in request.topics:
-            pieces = [
-                self._piece(wanted, request.max_bytes)
-                if (topic.name, wanted.partition) == (CLUSTER_METADATA, 0)
-                else snapshots.PartitionSnapshot(
-                    wanted.partition,
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                    snapshots.SnapshotId(),
-                    snapshots.LeaderIdAndEpoch(),
-                )
-                for wanted in topic.partitions
-            ]
-            topics.append(snapshots.TopicSnapshot(topic.name, pieces))
+        if [len(topic.partitions) for topic in request.topics] != [1]:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        name, wanted = request.topics[0].name, request.topics[0].partitions[0]
+        if (name, wanted.partition) == (CLUSTER_METADATA, 0):
+            piece = self._piece(wanted, request.max_bytes)
+        else:
+            piece = snapshots.PartitionSnapshot(
+                wanted.partition,
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                snapshots.SnapshotId(),
+                snapshots.LeaderIdAndEpoch(),
+            )
+        topics = [snapshots.TopicSnapshot(name, [piece])]
         if version < _SNAPSHOT_ADDRESSES_FROM:
             return snapshots.FetchSnapshotResponse(topics=topics)
         address = self.endpoint(listener)

@@ -159,7 +159,7 @@ def _has_field(text: bytes, path: str, wanted: str | None) -> bool:
     try:
         at = json.loads(text)
         for step in path.split("."):
-            at = at[int(step)] if isinstance(at, list) else at[step]
+            at = at[int(step) if isinstance(at, list) and step.isdecimal() else step]
     except (ValueError, LookupError, TypeError, RecursionError):
         return False
     if wanted is None:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
-from pykafka_broker.control.history.facts import Fetched
 from pykafka_broker.control.history.findings import (
     Anomaly,
     Evidence,
@@ -97,7 +96,7 @@ def _pointed(value: bytes | None, parts: Iterable[str]) -> str | None:
     try:
         found = json.loads(value or b"", parse_float=_number)
         for part in parts:
-            found = found[int(part)] if isinstance(found, list) else found[part]
+            found = found[int(part) if isinstance(found, list) and part.isdecimal() else part]
     except (ValueError, KeyError, IndexError, TypeError, RecursionError):
         return None
     return json.dumps(found, sort_keys=True)
@@ -135,11 +134,11 @@ def verdict(
     if without and not skips:
         raise ValueError(f"{_place(without[0])} has no id: key must name what every input record has")
     strays = found.pop(None, [])
-    topics = _topics(wanted) | _topics(found)
-    for topic in _topics(wanted) & _topics(found):
+    of_inputs, of_outputs = _topics(wanted), _topics(found)
+    for topic in of_inputs & of_outputs:
         raise ValueError(f"topic {topic} is input and output: each of its records would be its own output")
     for (topic, partition), outline in evidence.outlines.items():
-        if topic in topics and outline.compacted and outline.has_holes:
+        if topic in of_inputs | of_outputs and outline.compacted and outline.has_holes:
             raise ValueError(f"{place(topic, partition)} was compacted: how many records there were is not known")
     if not wanted and not found and not strays:
         why = "no input record has an id, and there is no output" if without else "neither topic has records"
@@ -157,7 +156,7 @@ def verdict(
             made += [_lost(evidence, each, len(records), made_of_key) for each in records[-missing:]]
         elif missing < 0:
             made.append(_doubled(evidence, records, made_of_key))
-    cut = any(outline.start for (topic, _), outline in evidence.outlines.items() if topic in _topics(wanted))
+    cut = any(outline.start for (topic, _), outline in evidence.outlines.items() if topic in of_inputs)
     for key, records in found.items():
         if key not in wanted and not cut:
             strays += records
@@ -287,7 +286,7 @@ def _came_out(evidence: Evidence, outputs: Iterable[StoredRecord]) -> list[str]:
 def _way(evidence: Evidence, record: StoredRecord) -> list[str]:
     """Return the way of an input record: produced, fetched, committed."""
     partition = record.topic, record.partition
-    fetches = list(_fetches(evidence, partition, record.offset))
+    fetches = evidence.fetches_of(partition, record.offset)
     told = [f"fetched at {clock(each.at)} by {each.who}" for each in fetches[:_MOST_TOLD]]
     if len(fetches) > _MOST_TOLD:
         told.append(f"fetched {len(fetches) - _MOST_TOLD} times more")
@@ -298,19 +297,10 @@ def _way(evidence: Evidence, record: StoredRecord) -> list[str]:
     ]
 
 
-def _fetches(evidence: Evidence, partition: PartitionKey, offset: int) -> Iterator[Fetched]:
-    for fact in evidence.of(Fetched):
-        if (fact.topic, fact.partition) == partition and fact.position <= offset:
-            first, end = evidence.range_of(fact)
-            if first <= offset and (end is None or offset < end):
-                yield fact
-
-
 def _commits(evidence: Evidence, partition: PartitionKey, offset: int) -> list[str]:
     """Return a line for each group: when it committed an offset above the record's first."""
     told: dict[str, str] = {}
-    for fact in evidence.facts:
-        for each in evidence.commits_at(fact):
-            if (each.topic, each.partition) == partition and each.offset > offset and each.group not in told:
-                told[each.group] = f"committed by group {each.group} ({each.offset}) at {clock(each.at)} by {each.who}"
+    for each in evidence.commits_of(partition):
+        if each.offset > offset and each.group not in told:
+            told[each.group] = f"committed by group {each.group} ({each.offset}) at {clock(each.at)} by {each.who}"
     return list(told.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -104,11 +105,9 @@ class Evidence:
         self.unread = unread or {}
         self.outlines = {(each.topic, each.partition): each for each in outlines}
         self.whole = whole
-        self.facts: list[Fact] = []
-        for fact in facts:
-            if isinstance(fact, Deleted):
-                self.facts = [each for each in self.facts if getattr(each, "topic", None) != fact.topic]
-            self.facts.append(fact)
+        told = list(enumerate(facts))
+        deletions = {fact.topic: index for index, fact in told if isinstance(fact, Deleted)}  # the last of each topic
+        self.facts = [fact for index, fact in told if index >= deletions.get(getattr(fact, "topic", ""), -1)]
 
     def of(self, kind: type[F]) -> Iterator[F]:
         return (each for each in self.facts if isinstance(each, kind))
@@ -163,6 +162,31 @@ class Evidence:
     def commits_at(self, fact: Fact) -> Sequence[OffsetCommitted]:
         """Return the commits of offsets that count from a fact on."""
         return self._commits.get(id(fact), ())
+
+    @cached_property
+    def _commits_of(self) -> Mapping[PartitionKey, list[OffsetCommitted]]:
+        found: dict[PartitionKey, list[OffsetCommitted]] = defaultdict(list)
+        for fact in self.facts:
+            for each in self.commits_at(fact):
+                found[each.topic, each.partition].append(each)
+        return found
+
+    def commits_of(self, partition: PartitionKey) -> Sequence[OffsetCommitted]:
+        """Return the commits that count of a partition, in order."""
+        return self._commits_of.get(partition, ())
+
+    @cached_property
+    def _fetches(self) -> Mapping[PartitionKey, list[tuple[int, float, Fetched]]]:
+        """The fetches of each partition, with the first offset and the end."""
+        found: dict[PartitionKey, list[tuple[int, float, Fetched]]] = defaultdict(list)
+        for fact in self.of(Fetched):
+            first, end = self.range_of(fact)
+            found[fact.topic, fact.partition].append((first, math.inf if end is None else end, fact))
+        return found
+
+    def fetches_of(self, partition: PartitionKey, offset: int) -> list[Fetched]:
+        """Return the fetches that gave, or may have given, a record to a consumer, in order."""
+        return [fact for first, end, fact in self._fetches.get(partition, ()) if first <= offset < end]
 
     @cached_property
     def groups_of_clients(self) -> Mapping[str, frozenset[str]]:

@@ -231,7 +231,11 @@ class Cleaner:
 
     def start(self, now: int) -> None:
         if self._config().log_cleaner_enable:
-            self._due = now + self._config().log_cleaner_backoff_ms
+            self._pause(now)
+
+    def _pause(self, now: int) -> None:
+        """Look again after the back-off, which may be 0, and never in the same millisecond."""
+        self._due = now + max(1, self._config().log_cleaner_backoff_ms)
 
     def cancel(self) -> None:
         """Stop cleaning at once, and for good."""
@@ -262,7 +266,7 @@ class Cleaner:
         if self._due <= now:
             self._next.clear()  # others may be dirtier by now
         self._again = False
-        self._due = now + self._config().log_cleaner_backoff_ms
+        self._pause(now)
         if not self._may_clean():
             return
         self._apply_settings()

@@ -20,6 +20,7 @@ import socket
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sized
 from contextlib import contextmanager
 from math import ceil
@@ -221,25 +222,21 @@ class SimulatedTransport(asyncio.Transport):
         self._end = end
         self._protocol = protocol
         self._unsent = bytearray()
-        self._unread: list[bytes] | None = None  # None: not paused
+        self._unread = deque[bytes]()
+        self._paused = False
         self._closing = False
         end.ear = self
 
     # -- as the network calls it
 
     def on_frame(self, frame: bytes) -> None:
-        if self._unread is not None:
-            self._unread.append(frame)
-        else:
-            self._loop.call_soon(self._receive, frame)
+        self._unread.append(frame)
+        self._loop.call_soon(self._receive)
 
-    def _receive(self, frame: bytes) -> None:
-        if self._closing:
-            return
-        if self._unread is not None:  # paused since
-            self._unread.append(frame)
-        else:
-            self._protocol.data_received(frame)
+    def _receive(self) -> None:
+        """Hand on one frame; called once for each, and again after a pause."""
+        if self._unread and not self._paused and not self._closing:
+            self._protocol.data_received(self._unread.popleft())
 
     def on_end(self, why: str) -> None:
         self._loop.call_soon(self._lose, ConnectionResetError(why))
@@ -278,16 +275,15 @@ class SimulatedTransport(asyncio.Transport):
         return self._protocol
 
     def is_reading(self) -> bool:
-        return self._unread is None
+        return not self._paused
 
     def pause_reading(self) -> None:
-        if self._unread is None:
-            self._unread = []
+        self._paused = True
 
     def resume_reading(self) -> None:
-        unread, self._unread = self._unread or [], None
-        for frame in unread:
-            self._loop.call_soon(self._receive, frame)
+        self._paused = False
+        for _ in self._unread:
+            self._loop.call_soon(self._receive)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """Do nothing: the network takes everything at once."""

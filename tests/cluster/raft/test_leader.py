@@ -156,5 +156,7 @@ def test_a_snapshot_that_is_not_there(tmp_path: Path) -> None:
     assert fetch_snapshot(node, end, 1, leader_epoch=0).error_code == ErrorCode.FENCED_LEADER_EPOCH
     other = FetchSnapshotRequest(topics=[TopicSnapshot("t", [PartitionSnapshot(0, 1, SnapshotId(1, 1))])])
     assert node.ask(other).topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    other.topics[0].partitions *= 2
+    assert node.ask(other).error_code == ErrorCode.INVALID_REQUEST
     other.cluster_id = "another"
     assert node.ask(other).error_code == ErrorCode.INCONSISTENT_CLUSTER_ID

@@ -160,6 +160,7 @@ def test_it_looks_for_headers_and_for_fields_of_json(broker: KafkaBroker) -> Non
     look = partial(found_at, broker, "orders-looked-for")
     assert look(field="order.id=7") == [0, 1]
     assert look(field="order.items.0.sku=A7") == look(field="paid=true") == [0]
+    assert look(field="order.items.-1.sku=A7") == []
     assert look(field="paid=null") == [1]
     assert look(field="paid") == look(field=" paid ") == [0, 1]
     assert look(field="order.id.deeper") == look(field="order.items.9.sku") == []

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 
 from pykafka_broker.control.history.application import GUARANTEES, Guarantee, PlainRecord, identify_by, verdict
 from pykafka_broker.control.history.facts import Produced
-from pykafka_broker.control.history.findings import Finding
+from pykafka_broker.control.history.findings import Evidence, Finding
 from tests.control.history.story import Story
 
 
@@ -71,6 +73,7 @@ def test_a_question_that_nothing_could_answer_is_refused() -> None:
         ("header:other", None),
         ("/order/id", "7"),
         ("/items/0", '"x"'),
+        ("/items/-1", None),
         ("/order", '{"id": 7}'),
         ("/order/id/more", None),
         ("/missing", None),
@@ -107,6 +110,20 @@ def test_the_way_of_a_lost_record() -> None:
         "  fetched 2 times more",
         "  committed by group billing (1) at 00:00:00.006 by reader (reader:1)",
     ]
+
+
+def test_fetches_are_read_once_for_all_lost_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 2,000 lost records and as many fetches, to read them for each record took a minute."""
+    story = Story()
+    for offset in range(5):
+        story.produced()
+        story.fetched(offset, offset + 1)
+    monkeypatch.setattr(Evidence, "range_of", read := Mock(side_effect=story.evidence().range_of))
+    found = verdict(story.evidence(), records("orders", *"abcde"), [], identify_by("key"), "exactly_once")
+    assert [each.way[1] for each in found] == [
+        f"fetched at 00:00:00.00{at} by reader (reader:1)" for at in (1, 3, 5, 7, 9)
+    ]
+    assert read.call_count == 5
 
 
 def test_the_way_of_a_doubled_record() -> None:

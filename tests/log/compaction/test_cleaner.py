@@ -67,6 +67,13 @@ def test_a_dirty_log_is_cleaned_in_time_and_only_once(tmp_path: Path) -> None:
     assert logs.next_deadline() != 0
 
 
+def test_a_cleaner_without_a_pause_lets_time_pass(tmp_path: Path) -> None:
+    logs = manager(tmp_path, log_cleaner_backoff_ms="0")
+    logs.start(NOW)
+    logs.on_deadline(NOW)
+    assert logs.next_deadline() == NOW + 1
+
+
 def test_many_dirty_logs_are_not_all_looked_at_for_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logs, looked = started(tmp_path), list[str]()
 

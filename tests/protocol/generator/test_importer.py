@@ -118,6 +118,9 @@ def test_a_release_is_laid_over_the_schemas(tmp_path: Path) -> None:
     second = jar(tmp_path, "kafka-clients-4.9.0.jar", NEW)
     schemas.mkdir()
     assert import_release([first], schemas, fresh=True) == "2 schemas of 3.0.0"
+    with pytest.raises(ValueError, match="the jars have no schemas"):
+        import_release([tmp_path / "nowhere.jar", schemas], schemas)
+    assert len(load_schemas(schemas)) == 2
     assert import_release([second], schemas) == "1 schemas of 4.9.0"
     assert {key: value["validVersions"] for key, value in load_schemas(schemas).items()} == {
         ("clients", "MadeUpRequest"): "0-2"

@@ -11,13 +11,14 @@ import threading
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.server.link_codec import encode_request
 from pykafka_broker.testing.simulation import SimulatedCluster, SimulatedLoop, SimulationStalled, simulate
+from pykafka_broker.testing.simulation.loop import SimulatedTransport
 
 LONG_S = 3000
 
@@ -177,6 +178,31 @@ def test_a_paused_reader_gets_everything_afterwards() -> None:
             transport.resume_reading()
             await asyncio.sleep(1)
             assert protocol.data[4:8] == (7).to_bytes(4, "big")
+
+    simulate(main())
+
+
+def test_a_reader_that_pauses_again_at_once_gets_everything_in_order() -> None:
+    class Gathering(asyncio.Protocol):
+        def __init__(self) -> None:
+            self.frames: list[bytes] = []
+
+        def data_received(self, data: bytes) -> None:
+            self.frames.append(data)
+
+    async def main() -> None:
+        async with SimulatedCluster(brokers=1):
+            connected = await asyncio.get_running_loop().create_connection(Gathering, "n1", 9092)
+            transport, protocol = cast(SimulatedTransport, connected[0]), connected[1]
+            transport.pause_reading()
+            transport.on_frame(b"1")
+            transport.resume_reading()
+            transport.pause_reading()
+            transport.on_frame(b"2")
+            await asyncio.sleep(1)
+            transport.resume_reading()
+            await asyncio.sleep(1)
+            assert protocol.frames == [b"1", b"2"]
 
     simulate(main())
 
