@@ -154,17 +154,18 @@ class Client:
     async def ask(self, request: Message, node_id: int | None = None, **options: Unpack[AskOptions]) -> Any:
         """Send a request to a node, or to any node for None, and return the answer. An unknown node is waited for.
 
-        Where the client knows controllers, "any node" is the active controller: others refuse most requests.
+        Where the client knows controllers, the active one is asked for "any node", since others refuse most requests,
+        and for a broker, about which it decides.
 
         Raises:
             TimedOut: no node answered in time.
             KafkaError: the node does not serve the request.
             Unreached: the node of a `replaceable` request was not reached, and there is time for another attempt.
         """
-        if node_id is None and self._of_controllers:
-            return await self.ask_controller(request, **options)
         if node_id is not None and node_id not in self.nodes:
             await self.refresh(timeout_ms=options.get("timeout_ms"), call=options.get("call"))
+        if self._of_controllers and (node_id is None or node_id not in self.nodes):
+            return await self.ask_controller(request, **options)
         return await self._ask(request, node_id, **options)
 
     async def _ask(
