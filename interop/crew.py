@@ -21,6 +21,10 @@ from interop.waiting import eventually
 # For librdkafka, whose only broker comes back soon: it would wait up to 10 s before it looks again, and 2.16 sometimes
 # never ends the bootstrap that it begins anew when it has no broker left (KIP-899).
 COMES_BACK: dict[str, Any] = {"reconnect.backoff.max.ms": 300, "metadata.recovery.strategy": "none"}
+# Where the answer to a heartbeat comes late, librdkafka 2.16 drops the answer with the assignment in it, and never asks
+# again: the member gives up no partition, and the group waits, with Kafka as well, until this time is over. Then the
+# group goes on without the member, which joins anew.
+CONSUMER_PROTOCOL: dict[str, Any] = {"group.protocol": "consumer", "max.poll.interval.ms": 10_000}
 
 
 @dataclass(frozen=True)

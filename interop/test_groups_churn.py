@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from interop.crew import Crew, Kind
+from interop.crew import CONSUMER_PROTOCOL, Crew, Kind
 from interop.targets import Target, start
 from interop.waiting import eventually
 
@@ -53,8 +53,8 @@ GROUPS = {
     # Only roundrobin is known to all three clients.
     "mixed": [confluent("range", "roundrobin"), kafka_python("sticky", "roundrobin"), aiokafka("roundrobin", "range")],
     "cooperative-mixed": [confluent("cooperative-sticky"), kafka_python("cooperative-sticky")],
-    "consumer-protocol": [Kind("confluent", {"group.protocol": "consumer"})],
-    "migration": [Kind("confluent", {"group.protocol": "consumer"}), confluent("cooperative-sticky")],
+    "consumer-protocol": [Kind("confluent", CONSUMER_PROTOCOL)],
+    "migration": [Kind("confluent", CONSUMER_PROTOCOL), confluent("cooperative-sticky")],
 }
 LIKE_OTHERS = ("kafka-python-cooperative", "roundrobin")  # cooperative-mixed and range, to the broker
 

@@ -3,13 +3,13 @@
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from interop.crew import CONSUMER_PROTOCOL
 from interop.targets import start
 from interop.waiting import eventually
 
@@ -55,6 +55,8 @@ def new_consumer(bootstrap: str, protocol: str) -> Iterator[NewConsumer]:
         }
         if protocol == "classic":
             options |= {"session.timeout.ms": 6000, "heartbeat.interval.ms": 300}
+        else:
+            options |= CONSUMER_PROTOCOL
         made.append(Consumer(options))
         made[-1].subscribe(list(topics))
         return made[-1]
@@ -101,22 +103,9 @@ def test_one_member_gets_everything(numbers: str, new_consumer: NewConsumer) -> 
 
 
 def test_members_share_and_take_over(numbers: str, new_consumer: NewConsumer) -> None:
-    """Members share the partitions, and the one that stays takes over.
-
-    librdkafka 2.16 stands still, with Kafka as well, where a broker that stalls leaves its first heartbeats of the new
-    protocol without an answer for two intervals: then another group is tried.
-    """
-    for group in ("shared", "shared again"):
-        with suppress(AssertionError):
-            share_and_take_over(numbers, new_consumer, group)
-            return
-    share_and_take_over(numbers, new_consumer, "shared at last")
-
-
-def share_and_take_over(numbers: str, new_consumer: NewConsumer, group: str) -> None:
-    first = new_consumer(group, numbers)
+    first = new_consumer("shared", numbers)
     poll_until([first], [4])
-    second = new_consumer(group, numbers)
+    second = new_consumer("shared", numbers)
     poll_until([first, second], [2, 2])
     second.unsubscribe()
     poll_until([first, second], [4, 0])

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from interop.conftest import NewBroker
-from interop.crew import COMES_BACK, Crew, Kind, one_of_each, patient
+from interop.crew import COMES_BACK, CONSUMER_PROTOCOL, Crew, Kind, one_of_each, patient
 from interop.targets import Target
 from interop.waiting import eventually
 
@@ -25,7 +25,7 @@ GROUPS = {
         for kind, name in zip(CLASSIC, ("group.instance.id", "group_instance_id", "group_instance_id"), strict=True)
     ],
     "cooperative": [Kind("confluent", {**patient(SESSION_MS), **COMES_BACK, **COOPERATIVE})] * 3,
-    "consumer": [Kind("confluent", {**COMES_BACK, "group.protocol": "consumer"})] * 3,
+    "consumer": [Kind("confluent", {**COMES_BACK, **CONSUMER_PROTOCOL})] * 3,
 }
 NOT_YET = {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE}
 ENDS: dict[str, Callable[[Target], None]] = {"stop": lambda broker: broker.stop(), "kill": lambda broker: broker.kill()}

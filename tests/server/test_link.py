@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.control.moving_time import MovableClock
 from pykafka_broker.peers import Address, LinkBroken, LinkClosed, LinkError, LinkFull, LinkTimeout, NotServed
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -111,12 +112,13 @@ async def linked(
     port: int = 0,
     admits: Callable[[], bool] = lambda: True,
     security: TransportSecurity = PLAIN,
+    clock: SystemClock | None = None,
     **settings: Any,
 ) -> AsyncIterator[tuple[Link, Peer]]:
     peer = Peer() if peer is None else peer
     if not port:
         await peer.start()
-    turns = EventLoop(asyncio.get_running_loop(), SystemClock())
+    turns = EventLoop(asyncio.get_running_loop(), clock or SystemClock())
     of_link = LinkSettings(**{"reconnect_backoff_ms": 5, **settings})
     link = Link(turns, host, port or peer.port, of_link, admits=admits, security=security)
     try:
@@ -243,14 +245,19 @@ def test_a_peer_that_does_not_know_our_greeting_is_asked_again(told: list[tuple[
 
 
 def test_a_peer_that_never_answers() -> None:
+    clock = MovableClock()
+
     async def scenario() -> None:
-        async with linked() as (link, peer):
+        async with linked(clock=clock) as (link, peer):
             peer.answer = lambda asked: None if asked.number == 1 else asked.answer()
             await link.ask(heartbeat(), LATER_MS)
+            clock.hold()
             late, behind = [
                 asyncio.ensure_future(link.ask(heartbeat(number), timeout_ms))
                 for number, timeout_ms in ((1, SOON_MS), (1, LATER_MS))
             ]
+            await until(lambda: len(peer.heartbeats()) == 3)
+            clock.release()
             with pytest.raises(LinkTimeout, match=r"did not answer Heartbeat within 100 ms") as caught:
                 await late
             assert caught.value.sent
@@ -345,12 +352,18 @@ def test_a_peer_that_does_not_greet_is_given_up_and_tried_again() -> None:
 
 
 def test_requests_wait_for_a_peer_that_is_not_there_yet() -> None:
+    clock = MovableClock()
+
     async def scenario() -> None:
         kept = socket.socket()
         kept.bind(("127.0.0.1", 0))  # no other program gets this port meanwhile
-        async with linked(port=kept.getsockname()[1]) as (link, peer):
+        async with linked(port=kept.getsockname()[1], clock=clock) as (link, peer):
+            clock.hold()
+            early = asyncio.ensure_future(link.ask(heartbeat(1), SOON_MS))
+            await until(lambda: link._failures)
+            clock.release()
             with pytest.raises(LinkTimeout, match="Connection refused") as caught:
-                await link.ask(heartbeat(1), SOON_MS)
+                await early
             assert not caught.value.sent
             waiting = asyncio.ensure_future(link.ask(heartbeat(2), LATER_MS))
             await asyncio.sleep(0.05)
@@ -361,6 +374,8 @@ def test_requests_wait_for_a_peer_that_is_not_there_yet() -> None:
 
 
 def test_a_host_has_a_name_and_one_that_nobody_knows_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = MovableClock()
+
     async def scenario() -> None:
         peer = Peer()
         async with linked(peer, host="localhost") as (link, _):
@@ -370,9 +385,13 @@ def test_a_host_has_a_name_and_one_that_nobody_knows_is_told(monkeypatch: pytest
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
         monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", unknown)
-        async with linked(host="nowhere", port=9) as (link, _):
+        async with linked(host="nowhere", port=9, clock=clock) as (link, _):
+            clock.hold()
+            asked = asyncio.ensure_future(link.ask(heartbeat(), SOON_MS))
+            await until(lambda: link._failures)
+            clock.release()
             with pytest.raises(LinkTimeout, match=r"nowhere:9 .*Name or service not known"):
-                await link.ask(heartbeat(), SOON_MS)
+                await asked
 
     run(scenario)
 
@@ -390,7 +409,7 @@ def test_a_host_in_ascii_needs_no_table_of_all_characters(
     async def main() -> None:
         async with linked(Peer(), host=host) as (link, _):
             monkeypatch.setattr(socket, "getaddrinfo", look)
-            link.send(HeartbeatRequest(), lambda reply: None, SOON_MS)
+            link.send(HeartbeatRequest(), lambda reply: None, LATER_MS)
             await until(lambda: bool(found))
 
     run(main)

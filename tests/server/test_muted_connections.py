@@ -12,7 +12,7 @@ import pytest
 from pykafka_broker.broker.waiting.future import Future
 from pykafka_broker.control.moving_time import MovableClock
 from pykafka_broker.server.server import Server
-from tests.server.support import run, until
+from tests.server.support import Time, run, until
 from tests.server.test_server import Client, Connect, FakePending, FakeRouter, framed, serving
 
 MINUTE = 60_000
@@ -50,19 +50,6 @@ class MutingPending(FakePending):
     def pieces(self) -> list[bytes]:
         self._mute()
         return super().pieces()
-
-
-class Time:
-    """A server's time, which only the test moves."""
-
-    def __init__(self, server: Server, clock: MovableClock) -> None:
-        self._server, self._clock = server, clock
-        clock.hold()
-        server.hold_timer()
-
-    def move(self, ms: int) -> None:
-        self._clock.move(ms)
-        self._server.do_due()
 
 
 @asynccontextmanager

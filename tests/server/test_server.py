@@ -36,7 +36,7 @@ from pykafka_broker.server.server import Server, security_of
 from pykafka_broker.server.tls_listener import TlsListener
 from pykafka_broker.server.transport import PlainTransport, prepare
 from tests.security.tls.certificates import server_certificate
-from tests.server.support import run, until
+from tests.server.support import Time, run, until
 
 
 class FakeBroker:
@@ -185,6 +185,14 @@ async def serving(
         os.close(fd)
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> MovableClock:
+    """The clock of the test's servers, which the test may hold and move."""
+    clock = MovableClock()
+    monkeypatch.setattr("tests.server.test_server.SystemClock", lambda: clock)
+    return clock
+
+
 @pytest.fixture(params=["epoll", "the loop's readers"])
 def readiness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The two ways to learn that sockets are ready: epoll, and the readers of asyncio's own loop."""
@@ -279,18 +287,25 @@ def test_a_parked_request_is_answered_at_its_deadline(tmp_path: Any) -> None:
     run(scenario)
 
 
-def test_deadlines_hold_when_the_wall_clock_is_set_back(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deadlines_hold_when_the_wall_clock_is_set_back(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, clock: MovableClock
+) -> None:
+    wall = int(time.time())
+    monkeypatch.setattr("time.time", lambda: wall)
+
     async def scenario() -> None:
         async with serving(tmp_path, connections_max_idle_ms="300") as (server, connect, _):
+            stands = Time(server, clock)
             idle, waiting = await connect(), await connect()
             waiting.send(b"park:500")
             await until(lambda: len(server.purgatory))
-            begun, wall = now_ms(), server.turns.clock.wall
-            monkeypatch.setattr("time.time", lambda: wall / 1000 - 1200)
+            begun = now_ms()
+            stands.release()
+            monkeypatch.setattr("time.time", lambda: wall - 1200)
             assert await idle.closed()
             assert await waiting.answer() == b"expired"
             assert now_ms() - begun >= 400
-            assert server.turns.clock.wall == wall - 1_200_000
+            assert clock.wall == (wall - 1200) * 1000
 
     run(scenario)
 
@@ -553,25 +568,18 @@ def test_new_connections_come_at_the_rate_that_is_allowed(tmp_path: Any) -> None
     run(scenario)
 
 
-def test_while_the_clock_stands_only_what_is_due_already_is_done(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = MovableClock()
-    monkeypatch.setattr("tests.server.test_server.SystemClock", lambda: clock)
-
+def test_while_the_clock_stands_only_what_is_due_already_is_done(tmp_path: Any, clock: MovableClock) -> None:
     async def scenario() -> None:
         async with serving(tmp_path) as (server, connect, _):
             early, late = await connect(), await connect()
-            clock.hold()
-            server.hold_timer()
+            stands = Time(server, clock)
             late.send(b"park:20")
             await until(lambda: len(server.purgatory))
             early.send(b"park:0")
             assert await early.answer() == b"expired"
             await asyncio.sleep(0.05)
             assert len(server.purgatory) == 1
-            clock.release()
-            server.release_timer()
+            stands.release()
             assert await late.answer() == b"expired"
 
     run(scenario)
@@ -590,35 +598,46 @@ def test_a_host_that_has_vanished_is_noticed_by_the_system(tmp_path: Any) -> Non
     run(scenario)
 
 
-def test_idle_connections_are_closed_and_waiting_ones_are_not(tmp_path: Any) -> None:
+def test_idle_connections_are_closed_and_waiting_ones_are_not(tmp_path: Any, clock: MovableClock) -> None:
     async def scenario() -> None:
-        async with serving(tmp_path, connections_max_idle_ms="400") as (_, connect, _):
+        async with serving(tmp_path, connections_max_idle_ms="400") as (server, connect, _):
+            stands = Time(server, clock)
             idle, waiting = await connect(), await connect()
             waiting.send(b"park:1500")
+            await until(lambda: len(server.purgatory))
+            stands.move(401)
             assert await idle.closed()
+            assert len(server._connections) == 1
+            stands.move(1099)
             assert await waiting.answer() == b"expired"
 
     run(scenario)
 
 
-def test_very_many_idle_connections_are_closed_in_several_turns(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_idle_connections_are_closed_in_several_turns(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, clock: MovableClock
+) -> None:
     monkeypatch.setattr(server_module, "_CLOSED_AT_ONCE", 3)
 
     async def scenario() -> None:
         async with serving(tmp_path, connections_max_idle_ms="400") as (server, connect, _):
+            stands = Time(server, clock)
             clients = [await connect() for _ in range(8)]
             await until(lambda: len(server._connections) == 8)
             left = [8]
             server.turns.observers.append(lambda: left.append(len(server._connections)))
+            for ms in (401, 0, 0):
+                stands.move(ms)
             assert all([await client.closed() for client in clients])
             assert max(before - after for before, after in pairwise(left)) == 3
 
     run(scenario)
 
 
-def test_who_takes_nothing_of_an_answer_is_idle_too(tmp_path: Any) -> None:
+def test_who_takes_nothing_of_an_answer_is_idle_too(tmp_path: Any, clock: MovableClock) -> None:
     async def scenario() -> None:
         async with serving(tmp_path, connections_max_idle_ms="400") as (server, connect, _):
+            stands = Time(server, clock)
             client = await connect()
             client.send(*[b"file:10000000"] * 5)
             other = await connect()
@@ -628,6 +647,8 @@ def test_who_takes_nothing_of_an_answer_is_idle_too(tmp_path: Any) -> None:
             while len(server._connections) > 1:
                 other.send(b"echo:x")
                 await other.answer()
+                stands.move(100)
+            assert len(server._connections) == 1
             client.writer.close()
 
     run(scenario)

@@ -27,8 +27,7 @@ from pykafka_broker.server import tls_listener as handshakes
 from pykafka_broker.server.event_loop import new_event_loop
 from pykafka_broker.server.tls_listener import TlsListener, TooLong, cpu_limit
 from tests.security.tls.certificates import Issued, authority, server_certificate, subject
-from tests.server.support import run, until
-from tests.server.test_muted_connections import Time
+from tests.server.support import Time, run, until
 from tests.server.test_server import framed, serving
 from tests.server.tls_support import client_context, tls_settings
 
@@ -313,15 +312,20 @@ def test_who_does_not_shake_hands_in_time_is_disconnected_and_others_stay(
 
 def test_a_broker_in_the_place_of_another_goes_on_watching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handshakes, "TIMEOUT_MS", 500)
+    clock = MovableClock()
+    monkeypatch.setattr("tests.server.test_server.SystemClock", lambda: clock)
 
     async def scenario() -> None:
         async with serving(tmp_path, client_context(), **tls_settings(tmp_path)) as (server, _, _):
+            stands = Time(server, clock)
             with socket.create_connection(("127.0.0.1", server.listeners[0].port)) as mute:
                 await until(lambda: server.connection_count == 1)
                 before, after = server.purgatory, Purgatory()
                 server.purgatory = server.broker.purgatory = after  # type: ignore[attr-defined]
                 before.answer_all(server.turns.clock.now)
+                stands.move(499)
                 assert server.connection_count == 1
+                stands.move(1)
                 await until(lambda: server.connection_count == 0)
                 assert mute.recv(1) == b""
 

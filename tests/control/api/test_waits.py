@@ -8,6 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from http.client import HTTPConnection, HTTPResponse
 from typing import Any
 
 import pytest
@@ -29,12 +30,22 @@ from tests.control.leaderless import leaderless
 
 
 def meanwhile(step: Callable[[], object]) -> threading.Thread:
-    """Run the step in a thread 0.2 s from now, while the test waits."""
+    """Run the step in a thread, 0.2 s after the test has sent its next request."""
+    test, sent, patch = threading.current_thread(), threading.Event(), pytest.MonkeyPatch()
+    receive = HTTPConnection.getresponse
+
+    def getresponse(connection: HTTPConnection) -> HTTPResponse:
+        if threading.current_thread() is test:
+            sent.set()
+        return receive(connection)
 
     def later() -> None:
+        sent.wait(60)
+        patch.undo()
         time.sleep(0.2)
         step()
 
+    patch.setattr(HTTPConnection, "getresponse", getresponse)
     thread = threading.Thread(target=later)
     thread.start()
     return thread
