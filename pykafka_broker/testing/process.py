@@ -169,6 +169,7 @@ class KafkaBroker(Controlled):
         self.in_process = in_process
         self.loop: asyncio.AbstractEventLoop | None = None  # where a broker in the process runs; None for a thread
         self._process: subprocess.Popen[bytes] | BrokerInProcess | None = None
+        self._given_up = False  # until the next `kill`: a start that is under way is to end
         self._control: ControlClient | None = None
         self._control_at, self._control_nodes = "127.0.0.1:0", ""
         self._watch: ProcessWatch | None = None
@@ -318,15 +319,22 @@ class KafkaBroker(Controlled):
                 start_new_session=True,
             )
         try:
+            self._check_goes_on()
             self._await_ready(self._process)
         except BaseException:
             self.kill()
             raise
 
+    def _check_goes_on(self) -> None:
+        """Look, once there is a process that could be killed, whether it was to be killed before."""
+        if self._given_up:
+            raise BrokerError("the start was given up")
+
     def _start_in_process(self) -> None:
         __tracebackhide__ = True
         process = self._begin_in_process()
         try:
+            self._check_goes_on()
             self._take_lines(process, process.await_ready(self.start_timeout_s))
         except BaseException:
             self.kill()
@@ -485,9 +493,13 @@ class KafkaBroker(Controlled):
         if self._watch is not None and self.running:
             self._watch.ending("kill")
         self._end(KILL, 10)
+        self._given_up = False
 
     def give_up(self) -> None:
-        """Send SIGKILL to the process and do not wait: for a cancelled start, from another thread."""
+        """End a cancelled start from another thread: send SIGKILL to its process, at once or when there is one, and do
+        not wait. `kill` follows.
+        """
+        self._given_up = True
         if self._process is not None:
             self._process.kill()
 

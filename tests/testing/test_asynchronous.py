@@ -104,15 +104,25 @@ def test_a_start_that_is_cancelled_leaves_no_process() -> None:
     assert broker.pid
 
 
-def test_a_start_that_would_not_end_is_cancelled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("begins_after_s", [0, 1])
+def test_a_start_that_would_not_end_is_cancelled_at_once(monkeypatch: pytest.MonkeyPatch, begins_after_s: int) -> None:
+    """Also before there is a process, as on a busy machine."""
     silent = [sys.executable, "-c", "import time; time.sleep(200)"]
-    monkeypatch.setattr(KafkaBroker, "_command", lambda self: silent)
+
+    def command(_: KafkaBroker) -> list[str]:
+        time.sleep(begins_after_s)
+        return silent
 
     async def run() -> None:
-        begun = time.monotonic()
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(KafkaBroker(start_timeout_s=200).__aenter__(), 0.3)
-        assert time.monotonic() - begun < 100
+        broker = KafkaBroker(start_timeout_s=200)
+        with monkeypatch.context() as patched:
+            patched.setattr(KafkaBroker, "_command", command)
+            begun = time.monotonic()
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(broker.__aenter__(), 0.3)
+            assert time.monotonic() - begun < 100
+        async with broker as started:
+            assert started.running
 
     asyncio.run(run())
 
