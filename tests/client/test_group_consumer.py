@@ -215,7 +215,7 @@ def test_a_commit_with_an_epoch_that_a_heartbeat_has_raised_is_sent_again(
 
 
 def test_commits_take_turns(run: Callable[[Work], None], broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two commits under way at once the older could win."""
+    """The older of two commits under way at once could win."""
 
     async def work(client: Client, _: Client, settings: dict[str, str]) -> None:
         topic, asked, plain = settings["group.id"], list[int](), client.ask_group

@@ -65,7 +65,7 @@ def test_a_clock_that_stands_does_not_keep_retention_from_any_log(tmp_path: Path
     ],
 )
 def test_a_task_without_an_interval_is_never_due(tmp_path: Path, key: str, interval_ms: str) -> None:
-    """It would be due again at once, and clients would wait for ever."""
+    """A task that is due again at once lets clients wait for ever."""
     keys: dict[str, Any] = {key: interval_ms}
     logs = manager(tmp_path, **keys)
     logs.start(NOW)

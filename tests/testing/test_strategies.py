@@ -132,7 +132,7 @@ def test_values_of_avro_are_valid(value: Any) -> None:
     "schema",
     [
         {
-            "$schema": "http://json-schema.org/draft-04/schema#",
+            "$schema": jsonschema.Draft4Validator.META_SCHEMA["$schema"],
             "type": "integer",
             "minimum": 5,
             "maximum": 7,
