@@ -12,6 +12,7 @@ paid.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import NamedTuple
 
@@ -60,14 +61,17 @@ class Rate:
         sample.last = now
 
     def throttle_ms(self, quota: float, now: int) -> int:
-        """Return how long nothing more may be used for the rate to fall to `quota` a second; 0 if not above."""
+        """Return how long nothing more may be used for the rate to fall to `quota` a second; 0 if not above.
+
+        A quota of 0 is never reached: the longest time.
+        """
         windows, samples = self._windows, self._samples
         while samples and now - samples[0].last >= windows.all_ms:
             samples.popleft()
         if not samples:
             return 0
         over = 1000 * sum(sample.total for sample in samples) - quota * self._elapsed_ms(now - samples[0].began)
-        return rounded(over / quota) if over > 0 else 0
+        return rounded(over / quota if quota else over * math.inf) if over > 0 else 0
 
     def _elapsed_ms(self, since_first_ms: int) -> int:
         windows = self._windows

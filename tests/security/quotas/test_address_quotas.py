@@ -37,6 +37,12 @@ def test_nobody_is_held_for_longer_than_a_window() -> None:
     assert found.throttle_ms(HERE, NOW) == 1000
 
 
+def test_a_quota_of_zero_lets_nobody_in() -> None:
+    """ZooKeeper and metadata of older releases may hold one."""
+    found = quotas({None: 0.0})
+    assert [found.throttle_ms(HERE, NOW + at) for at in (0, 1, 5000)] == [1000] * 3
+
+
 def test_the_default_is_for_each_address_that_has_none_of_its_own() -> None:
     found = quotas({None: 0.1, THERE: 100.0})
     assert [found.throttle_ms(THERE, NOW) for _ in range(9)] == [0] * 9
