@@ -576,7 +576,8 @@ class Reading:
 
     def _logical(self, kind: Type, plain: Json) -> Json:
         """Return times and decimals as text, and bytes as in Avro's JSON: a character for each byte."""
-        told = _LOGICAL.get((kind.kind, kind.properties.get("logicalType")))
+        logical = kind.properties.get("logicalType")
+        told = _LOGICAL.get((kind.kind, logical)) if isinstance(logical, str) else None
         if told is not None:
             try:
                 return told(plain, kind)
@@ -639,7 +640,7 @@ def _since_midnight(unit: str) -> Callable[[int, Type], str]:
     return told
 
 
-_LOGICAL: dict[tuple[str, Any], Callable[[Any, Type], str]] = {
+_LOGICAL: dict[tuple[str, str], Callable[[Any, Type], str]] = {
     ("int", "date"): lambda plain, kind: str(date(1970, 1, 1) + timedelta(plain)),
     ("int", "time-millis"): _since_midnight("milliseconds"),
     ("long", "time-micros"): _since_midnight("microseconds"),

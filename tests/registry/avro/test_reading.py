@@ -100,6 +100,11 @@ def test_a_time_that_no_day_has_stays_a_number(number: int) -> None:
     assert read({"type": "int", "logicalType": "time-millis"}, written("int", number)) == number
 
 
+@pytest.mark.parametrize("name", [["date"], {"date": 1}, 1, None, "no-such-type"])
+def test_a_senseless_logical_type_is_none(name: object) -> None:
+    assert read({"type": "int", "logicalType": name}, written("int", 5)) == 5
+
+
 def test_blocks_may_say_how_long_they_are() -> None:
     assert read({"type": "array", "items": "int"}, b"\x03\x04\x02\x04\x02\x06\x00") == [1, 2, 3]
 
