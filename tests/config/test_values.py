@@ -141,3 +141,8 @@ def test_doubles_print_as_java_prints_them(value: float, text: str) -> None:
 
 def test_a_config_may_be_a_hexadecimal_fraction() -> None:
     assert parse_type("log.cleaner.min.cleanable.ratio", " 0x1p-1 ", ConfigType.DOUBLE) == 0.5
+
+
+def test_a_list_is_cut_at_the_blanks_of_java() -> None:
+    text = " a ,\tb\xa0,\x1fc\n,d"
+    assert parse_type("metric.reporters", text, ConfigType.LIST) == ["a", "b\xa0", "\x1fc", "d"]
