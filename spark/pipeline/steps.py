@@ -45,6 +45,7 @@ class Steps:
         settings = context.settings
         self._rules = settings.rules
         self._transform = imported(settings.transform) if settings.transform else None
+        self._own: list[str] = []  # columns of the pipeline
         self.schema = self._schema_after(context, schema)
         rules.require(self._rules, self.schema, context.spark)
 
@@ -53,7 +54,7 @@ class Steps:
             return schema
         spark, settings = context.spark, context.settings
         parsed = events.parse(topics.no_records(spark), schema, settings)
-        own = [name for name in parsed.columns if name not in schema.names]
+        own = self._own = [name for name in parsed.columns if name not in schema.names]
         empty = spark.createDataFrame([], parsed.schema)  # no part of a stream
         after = self._transform(empty).schema
         lost = [name for name in own if name not in after.names]
@@ -73,7 +74,9 @@ class Steps:
     def applied(self, batch: DataFrame) -> tuple[DataFrame, dict[str, Any]]:
         """Return the batch after the steps, and what was counted; the batch has to be persisted."""
         if self._transform is not None:
-            refused = batch.where(F.col(REASON).isNotNull())
+            # Without the columns of an event, which may have other types after the step.
+            own = [name for name in batch.columns if name in self._own]
+            refused = batch.where(F.col(REASON).isNotNull()).select(*own)
             accepted = self._transform(batch.where(F.col(REASON).isNull()))
             batch = accepted.unionByName(refused, allowMissingColumns=True)
         if not self._rules:
