@@ -152,9 +152,12 @@ class ByKafka(_WithoutCheckpoint):
         self.group = context.settings.group or f"{JOB}-{self._table}"
 
     def starting(self) -> Offsets | None:
-        """Return the group's offsets; a new or forgotten group begins where the table ends."""
-        committed = self._context.kafka.committed(self.group, self._topic)
-        return self._known(committed or stored_offsets(self._database, self._table, self._topic))
+        """Return the group's offsets; a partition that is new to the group, or forgotten, begins where the table ends.
+
+        Brokers forget the offset of a partition without new records before those of the others.
+        """
+        stored = stored_offsets(self._database, self._table, self._topic)
+        return self._known(stored | self._context.kafka.committed(self.group, self._topic))
 
     def after_commit(self, offsets: Offsets) -> None:
         self._context.kafka.commit(self.group, self._topic, offsets)

@@ -284,6 +284,22 @@ def test_the_group_can_be_set_back(
     assert len(rows(settings)) == 11
 
 
+def test_a_partition_that_the_group_has_forgotten(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, consumer_groups: Any
+) -> None:
+    """It begins where the table ends, as after a group that is forgotten whole, and not at its start."""
+    settings = make_settings(offsets="kafka", group="half-forgotten", starting_offsets="latest")
+    make_topic(settings.bronze_topic, 2)
+    put(settings.bronze_topic, [{"value": event(n), "partition": n % 2} for n in range(4)])
+    context = make_context(settings)
+    store.run(context)
+    consumer_groups("--group", "half-forgotten", "--delete-offsets", "--topic", f"{settings.bronze_topic}:1")
+    assert context.kafka.committed("half-forgotten", settings.bronze_topic) == {0: 2}
+    put(settings.bronze_topic, [{"value": event(n), "partition": n % 2} for n in range(4, 6)])
+    assert store.run(context)["rows"] == 2
+    assert rows(settings, "event_id") == [("e4",), ("e5",)]
+
+
 def test_the_store_decides_alone(
     make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, tmp_path: Path
 ) -> None:
