@@ -4,6 +4,8 @@ a duplicate, and a batch that is repeated after a crash replaces what it had wri
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -25,6 +27,7 @@ from pipeline.steps import Steps
 from pipeline.tables import BATCH, quoted
 
 JOB = "silver"
+LETTERS_BEGIN = "letters_begin"  # in the note of the checkpoint's owner
 
 
 def reads(settings: Settings) -> list[str]:
@@ -42,9 +45,12 @@ def table_path(settings: Settings) -> str:
 class Silver:
     """The step that writes a batch to the table and to the dead letters."""
 
-    def __init__(self, context: Context, schema: StructType, letter_limit: int) -> None:
+    def __init__(
+        self, context: Context, schema: StructType, letter_limit: int, letters_begin: Mapping[int, int]
+    ) -> None:
+        """letters_begin: the offsets of the dead letters' topic when the checkpoint was new, by partition."""
         settings = context.settings
-        self._context, self._letter_limit = context, letter_limit
+        self._context, self._letter_limit, self._letters_begin = context, letter_limit, letters_begin
         self._settings = settings
         self._columns = [quoted(name) for name in schema.names]
         names = LedgerNames(settings.id_column, settings.time_column, settings.date_column)
@@ -75,7 +81,9 @@ class Silver:
         dead = letters.dead_letters(rejected, self._letter_limit)
         if self._first:
             context = self._context
-            dead = topics.without_present(context.spark, self._settings, context.kafka, dead, topic, events.SOURCE_ID)
+            dead = topics.without_present(
+                context.spark, self._settings, context.kafka, dead, topic, events.SOURCE_ID, self._letters_begin
+            )
         topics.append(topics.with_id_header(dead, events.SOURCE_ID), self._settings, topic)
 
 
@@ -109,6 +117,9 @@ def run(context: Context) -> dict[str, Any]:
     claim = claimed(files, settings, context.kafka)
     context.kafka.ensure_topic(settings.dead_letter_topic)
     letter_limit = letters.limit(settings, context.kafka)
+    if claim.is_new:  # letters before are of others, or of an earlier topic of the name, at the same offsets
+        ends = {partition: end for partition, (_, end) in context.kafka.ranges(settings.dead_letter_topic).items()}
+        claim.owner[LETTERS_BEGIN] = json.dumps(ends)
     claim.take(files)
     records = (
         tables.read_stream_of_records(context.spark, settings, settings.from_bronze)
@@ -116,7 +127,8 @@ def run(context: Context) -> dict[str, Any]:
         else topics.read_stream(context.spark, settings, settings.bronze_topic)
     )
     frame = events.observe_read(events.parse(records, schema, settings), schema, settings)
-    process = Silver(context, steps.schema, letter_limit)
+    begin = {int(index): offset for index, offset in json.loads(claim.owner.get(LETTERS_BEGIN, "{}")).items()}
+    process = Silver(context, steps.schema, letter_limit, begin)
     try:
         done = run_stream(context, JOB, frame, process, claim.path, output=table_path(settings), steps=steps)
     finally:

@@ -100,10 +100,23 @@ def with_id_header(frame: DataFrame, id_column: str) -> DataFrame:
 
 
 def without_present(
-    spark: SparkSession, settings: Settings, kafka: Kafka, frame: DataFrame, topic: str, id_column: str
+    spark: SparkSession,
+    settings: Settings,
+    kafka: Kafka,
+    frame: DataFrame,
+    topic: str,
+    id_column: str,
+    begin: Mapping[int, int] | None = None,
 ) -> DataFrame:
-    """Return the rows whose id is in no record of the topic: the topic itself is the ledger."""
-    ranges = kafka.ranges(topic)
+    """Return the rows whose id is in no record of the topic: the topic itself is the ledger.
+
+    begin: the first offset to look at, by partition; None for all that the topic has.
+    """
+    first_of = begin or {}
+    ranges = {
+        partition: (first if first_of.get(partition, 0) > end else max(first, first_of.get(partition, 0)), end)
+        for partition, (first, end) in kafka.ranges(topic).items()
+    }
     if all(first >= end for first, end in ranges.values()):
         return frame
     present = read_range(spark, settings, topic, ranges).select(

@@ -3,15 +3,19 @@ schema."""
 
 import dataclasses
 import hashlib
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from pipeline import journal, reference, silver, tables
+from pipeline import aggregate, journal, reference, report, silver, tables
 from pipeline.context import Context
 from pipeline.errors import CheckpointError, SchemaError, SettingsError
 from pipeline.events import EMPTY, NOT_OF_SCHEMA, NOT_TEXT
@@ -319,3 +323,38 @@ def test_a_dead_letter_fits(settings: Settings, make_context: Any, make_topic: A
     with pytest.raises(SettingsError, match=r"max.message.bytes of topic .* is 1000, and a dead letter needs 6296"):
         silver.run(make_context(small))
     assert not Path(small.data_dir).exists()
+
+
+def test_a_topic_that_was_made_anew_has_letters_of_its_own(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, admin: AdminClient, tmp_path: Path
+) -> None:
+    """The topic of dead letters knows records by topic, partition and offset, which another topic's may have, too."""
+    settings = make_settings()
+    make_topic(settings.bronze_topic)
+    put(settings.bronze_topic, [b"old"])
+    silver.run(make_context(settings))
+    admin.delete_topics([settings.bronze_topic])[settings.bronze_topic].result(30)
+    make_topic(settings.bronze_topic)
+    put(settings.bronze_topic, [b"new"])
+    context = make_context(dataclasses.replace(settings, data_dir=str(tmp_path / "another")))
+    assert silver.run(context)["rejected"] == 1
+    assert [record.value() for record in context.kafka.read_all(settings.dead_letter_topic)] == [b"old", b"new"]
+
+
+def test_a_step_may_give_a_column_another_type(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Refused records have the columns of the schema, and say nothing of the table's."""
+    steps = ModuleType("typed_steps")
+    types = {"amount": F.col("amount").cast("int"), "kind": F.array("kind")}
+    vars(steps)["typed"] = lambda frame: frame.withColumns(types)
+    monkeypatch.setitem(sys.modules, "typed_steps", steps)
+    settings = make_settings(transform="typed_steps:typed")
+    make_topic(settings.bronze_topic)
+    for number in range(2):
+        put(settings.bronze_topic, [event(number, amount=1.5, kind="view"), b"broken"])
+        for job in (silver, aggregate):
+            assert job.run(make_context(settings))["rejected"] == 1
+    assert report.read_windows(settings) == [("2024-05-01T00:00:00Z", "de", 2, 2.0)]
+    assert [(row.amount, row.kind) for row in table(spark, settings)] == [(1, ["view"])] * 2
