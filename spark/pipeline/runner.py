@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from confluent_kafka import KafkaException
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from pipeline import kafka
 from pipeline.context import Context
 from pipeline.errors import (
     BrokerUnreachable,
@@ -33,6 +35,7 @@ Process = Callable[[DataFrame, int], dict[str, Any] | None]
 POLL_S = 0.1
 REALTIME_BATCH = "10 seconds"
 TOLD_TIMEOUT_S = 10.0
+PYTHONS_LAST_LINE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*(\S.*)")
 RECORDS_ARE_GONE = (
     "records were removed from the topic (retention, deletion, a new topic of its name) before they were read; "
     "to go on with what is left, set fail_on_data_loss to false"
@@ -80,7 +83,7 @@ def in_words(error: Exception) -> PipelineError:
 
 def _summary(text: str) -> str:
     """Return the innermost message that has words, without the stack."""
-    causes = re.findall(r"Caused by: ([^\n]+)", text)
+    causes = PYTHONS_LAST_LINE.findall(text) or re.findall(r"Caused by: ([^\n]+)", text)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("\tat", "  File"))]
     first = lines[0] if lines else "an error without a text"
     return f"{first[:500]}\n  because: {causes[-1][:500]}" if causes else first[:1000]
@@ -109,6 +112,9 @@ def run_stream(
             listener.counts[batch_id] = _after(steps, batch, batch_id, process)
         except PipelineError as error:
             failure.append(error)
+            raise
+        except KafkaException as error:
+            failure.append(kafka.in_words(error))
             raise
 
     listener = MetricsListener(context.settings, context.kafka, job, output)
