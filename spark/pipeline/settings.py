@@ -384,7 +384,7 @@ def _truth(value: Any) -> bool:
 
 def _pairs(value: Any) -> dict[str, str]:
     if isinstance(value, dict):
-        return {key: str(item) for key, item in value.items()}
+        return {key: str(item).lower() if isinstance(item, bool) else str(item) for key, item in value.items()}
     texts = [text.strip() for text in value.split(",")] if isinstance(value, str) else value
     if not all("=" in text for text in texts):
         raise ValueError(value)

@@ -48,6 +48,12 @@ def test_what_is_refused(table: dict[str, str], words: str) -> None:
         security.check(table)
 
 
+def test_a_truth_value_of_toml(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.toml"
+    file.write_text('[security]\nprotocol = "SSL"\nverify_hostname = false\n')
+    assert load("silver", {"config": str(file)}).client_config["ssl.endpoint.identification.algorithm"] == "none"
+
+
 def test_both_kinds_of_clients(tmp_path: Path) -> None:
     certificate = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----"
     key = "-----BEGIN PRIVATE KEY-----\nYg==\n-----END PRIVATE KEY-----"
