@@ -37,6 +37,7 @@ FEW_WINDOWS = 4
 FEW_BARS = 12
 Colours = Mapping[str, str]  # by job, fate of a record, or group: a colour means one thing on the whole page
 SUMS = ("rows", "accepted", "late", "duplicates", "rejected")
+NEEDED = {"job", "output", "run_id", "timestamp", "duration_ms", "rows_per_second", "lag", "null_rates", *SUMS}
 
 
 def reads(settings: Settings) -> list[str]:
@@ -46,21 +47,24 @@ def reads(settings: Settings) -> list[str]:
 
 
 def figure(draw: Callable[[Any], None], title: str, y: str, x: str | None = None) -> str:
-    """Return a plot as SVG; the same numbers give the same bytes. x: the axis' label, where `draw` sets none."""
+    """Return a plot as SVG; the same numbers give the same bytes. x: the axis' label, where `draw` sets none.
+
+    Names are the data's: a dollar in them is no formula.
+    """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    plot = Figure(figsize=(9, 3.2), layout="constrained")
-    axes = plot.subplots()
-    axes.yaxis.set_major_formatter("{x:,.10g}")
-    draw(axes)
-    axes.set(title=title, ylabel=y, **({} if x is None else {"xlabel": x}))
-    axes.grid(alpha=0.3)
-    axes.set_axisbelow(True)
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     text = io.StringIO()
-    with rc_context({"svg.hashsalt": title}):
+    with rc_context({"svg.hashsalt": title, "text.parse_math": False}):
+        plot = Figure(figsize=(9, 3.2), layout="constrained")
+        axes = plot.subplots()
+        axes.yaxis.set_major_formatter("{x:,.10g}")
+        draw(axes)
+        axes.set(title=title, ylabel=y, **({} if x is None else {"xlabel": x}))
+        axes.grid(alpha=0.3)
+        axes.set_axisbelow(True)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
         plot.savefig(text, format="svg", metadata={"Date": None})
     drawing = text.getvalue()[text.getvalue().index("<svg") :]
     return f'<figure role="img" aria-label="{escape(title)}">{drawing}</figure>'
@@ -198,13 +202,18 @@ def main_span(windows: Windows) -> tuple[datetime, datetime]:
     return first_full(starts), first_full(starts[::-1])
 
 
+def shown(group: str) -> str:
+    """Return a group's name in a legend, which leaves out names that begin with an underscore."""
+    return f" {group}" if group.startswith("_") else group or "none"
+
+
 def per_window(windows: Windows, column: int, whole: bool, colours: Colours) -> Callable[[Any], None]:
     """A line for each group; bars where there are few windows."""
     first, last = main_span(windows)
     groups: dict[str, list[tuple[datetime, float]]] = defaultdict(list)
     for row in windows:
         if first <= (start := datetime.fromisoformat(row[0])) <= last:
-            groups[row[1] or "none"].append((start, float(row[column])))
+            groups[shown(row[1])].append((start, float(row[column])))
     starts = sorted({start for points in groups.values() for start, _ in points})
 
     def draw(axes: Any) -> None:
@@ -275,7 +284,7 @@ def seconds_behind(batch: dict[str, Any]) -> float:
 
 def page(batches: Batches, windows: Windows) -> str:
     jobs, first, last = by_job(batches), batches[0]["timestamp"], batches[-1]["timestamp"]
-    colours = colours_of([*jobs, *SUMS[2:], *sorted({row[1] or "none" for row in windows})])
+    colours = colours_of([*jobs, *SUMS[2:], *sorted({shown(row[1]) for row in windows})])
     parts = [
         "<h1>Pipeline run</h1>",
         f"<p>{len(batches)} batches, begun between {escape(first)} and {escape(last)}.</p>",
@@ -326,10 +335,19 @@ def read_windows(settings: Settings) -> Windows:
         database.close()
 
 
+def batch_in(value: bytes | None) -> dict[str, Any] | None:
+    """Return the metrics of a batch; None for a record of anybody else."""
+    try:
+        found = json.loads(value or b"")
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and found.keys() >= NEEDED else None
+
+
 def write(settings: Settings, kafka: Kafka) -> dict[str, Any]:
     """Do the job: Spark is not needed."""
     records = sorted(kafka.read_all(settings.metrics_topic), key=lambda record: record.timestamp()[1])
-    batches = [json.loads(record.value()) for record in records]
+    batches = [batch for record in records if (batch := batch_in(record.value())) is not None]
     if not batches:
         raise SettingsError(f"there are no metrics in {settings.metrics_topic} yet")
     path = Path(settings.output or settings.local_path("report.html", "output"))

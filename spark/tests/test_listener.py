@@ -98,7 +98,7 @@ def test_topic_file_group_and_report(
     context.kafka.ensure_topic(own.metrics_topic)
     done = silver.run(context)
     published = [json.loads(record.value()) for record in context.kafka.read_all(own.metrics_topic)]
-    assert published == done["batches_metrics"]
+    assert published == done["batches_metrics"] == [report.batch_in(json.dumps(each).encode()) for each in published]
     assert [batch["lag"] for batch in published if batch["rows"]] == [20, 0]
     assert context.kafka.committed(own.group, topic) == {0: 20, 1: 20}
     put(topic, [{"value": event(n), "partition": 1} for n in range(40, 47)])
@@ -145,6 +145,19 @@ def test_the_plots_of_a_report() -> None:
     for plot, names in ((lag, ["silver", "aggregate"]), (left_out, report.SUMS[2:]), (events, ["de"])):
         assert {name for name in colours if colours[name] in plot} == set(names)
     assert [time.hour for time in report.main_span(windows)] == [0, 4]
+
+
+@pytest.mark.parametrize("group", ["$\\frac$", "_hidden", "$a$"])
+def test_any_name_of_a_group_can_be_drawn(group: str) -> None:
+    """No name is a formula, or left out of the legend."""
+    windows = [(f"2024-05-01T{hour:02}:00:00Z", group, 100, 2.0) for hour in range(5)]
+    page = report.page([metrics_of(PROGRESS, "aggregate", "table")], windows)
+    assert page.count(f"{group} -->") == 2
+
+
+@pytest.mark.parametrize("value", [None, b"", b"no JSON", b"[1]", b'{"job": "silver"}'])
+def test_records_of_others_are_no_metrics(value: bytes | None) -> None:
+    assert report.batch_in(value) is None
 
 
 def run_of(job: str, output: str, run_id: str, *rows: int) -> list[dict[str, Any]]:
