@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, TopicPartition
 from interop.chaos import Chaos, await_whole, directories
 from interop.cluster_clients import create
 from interop.copier_process import CopierProcess
-from interop.crew import COMES_BACK, Crew, Kind
+from interop.crew import COMES_BACK, CONSUMER_PROTOCOL, Crew, Kind
 from interop.numbered import (
     PARTITIONS,
     NumberedProducer,
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.ours_only
 SHORT_S = 40.0
 NUMBERED, COPIED, TRANSACTIONAL = "numbered", "copied", ["transactions-a", "transactions-b"]
 TOPICS = [NUMBERED, COPIED, *TRANSACTIONAL]
-MEMBER = Kind("confluent", {**COMES_BACK, "group.protocol": "consumer"})
+MEMBER = Kind("confluent", {**COMES_BACK, **CONSUMER_PROTOCOL})
 HEALS_WITHIN_S = STARTS_WITHIN_S = 120.0
 CONFIG = {
     "min.insync.replicas": "2",
@@ -167,7 +167,7 @@ def check_equal(cluster: KafkaCluster, topic: str, partition: int) -> None:
     """Check that all replicas hold the same bytes, whatever their segments."""
     holders = cluster.partition(topic, partition)["replicas"]
     name = f"{topic}-{partition}"
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + HEALS_WITHIN_S
     while True:
         held = [bytes_in(each / name for each in directories(cluster.broker(node))) for node in holders]
         if len(set(held)) == 1:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import pytest
 
-from interop.crew import COMES_BACK, Crew, Kind, one_of_each
+from interop.crew import COMES_BACK, CONSUMER_PROTOCOL, Crew, Kind, one_of_each
 from interop.numbered import NumberedProducer, check_no_gaps, check_once_in_order, check_places, create, read_all
 from interop.numbered_offsets import NumberedOffsets
 from interop.numbered_python import NumberedAiokafka, NumberedKafkaPython
@@ -34,7 +34,7 @@ DISK_MB = 2_000
 GOES_ON_WITHIN_S = 90
 SESSION_MS = 15_000  # the time that a group waits for a member that was killed
 CLOCK_IS_OFF_MINUTES = 25  # `message.timestamp.after.max.ms` is an hour
-CONSUMERS = [Kind("confluent", {**COMES_BACK, "group.protocol": "consumer"})] * 2
+CONSUMERS = [Kind("confluent", {**COMES_BACK, **CONSUMER_PROTOCOL})] * 2
 TRANSACTIONAL = ["transactions-a", "transactions-b"]
 ROLLING = {"segment.bytes": 1_048_576, "retention.bytes": 3_000_000}
 TOPICS: dict[str, Mapping[str, object]] = {

@@ -294,7 +294,7 @@ def test_what_came_of_time_comes_when_as_much_passes(
     client = Client(broker, "silent")
     client.ask(FindCoordinatorRequest("silent"), 1)
     protocols = [JoinGroupRequestProtocol("range", b"")]
-    asked = JoinGroupRequest("silent", 500, 500, protocol_type="consumer", protocols=protocols)
+    asked = JoinGroupRequest("silent", 2_000, 2_000, protocol_type="consumer", protocols=protocols)
     member = client.ask(asked, 2).member_id
     client.ask(SyncGroupRequest("silent", 1, member), 1)
     while broker.group("silent")["state"] != "Empty":
