@@ -16,7 +16,6 @@ first, for one window at most, so that the client does not come again at once.
 from __future__ import annotations
 
 import math
-import socket
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import Generic, NamedTuple, Protocol, TypeVar
@@ -91,21 +90,10 @@ def levels_of(client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> dict[
 def quotas_of_addresses(client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> dict[str | None, float]:
     """Return the connections a second by address; the key None is for all other addresses."""
     return {
-        _as_sockets_have(dict(entity)[IP]): quotas[CONNECTIONS]
+        dict(entity)[IP]: quotas[CONNECTIONS]
         for entity, quotas in client_quotas.items()
         if CONNECTIONS in quotas and any(part == IP for part, _ in entity)
     }
-
-
-def _as_sockets_have(address: str | None) -> str | None:
-    """Return the one form of an address that a connection shows: IPv6 may be written in several."""
-    if address is None or ":" not in address:
-        return address
-    try:
-        shown = socket.inet_ntop(socket.AF_INET6, socket.inet_pton(socket.AF_INET6, address))
-    except OSError:
-        return address
-    return shown.removeprefix("::ffff:") if "." in shown else shown
 
 
 MOST = 1 << 14

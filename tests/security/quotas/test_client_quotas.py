@@ -192,12 +192,6 @@ def test_addresses_stand_apart() -> None:
     assert levels_of(quotas).keys() == {KIND}
 
 
-def test_an_address_may_be_written_in_any_form() -> None:
-    names = ("0:0:0:0:0:0:0:1", "FE80::A", "::ffff:10.0.0.1", "example:1")
-    quotas = {entity(ip=name): {"connection_creation_rate": 5.0} for name in names}
-    assert quotas_of_addresses(quotas).keys() == {"::1", "fe80::a", "10.0.0.1", "example:1"}
-
-
 def counters() -> Counters[Rate]:
     return Counters(partial(Rate, THREE), THREE.all_ms)
 
