@@ -15,7 +15,7 @@ from pykafka_broker.log.compaction.cleaner import candidate, make_request
 from pykafka_broker.log.filesystem import FileStat
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.manager import LogManager
-from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.partition_log import Origin, PartitionLog
 from tests.log.compaction.test_clean import compacted, put, records
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, SweptFileSystem, batch, manager, marker, topic_config
 
@@ -464,6 +464,21 @@ def test_a_log_whose_swap_waits_for_room_is_not_moved(tmp_path: Path) -> None:
     assert logs.directory_of(("t", 0)) is target
     assert len(records(log)) <= len(before)
     assert records(log)[-4:] == before[-4:]
+
+
+def test_a_cleaning_that_is_asked_for_stops_before_a_segment_with_an_open_transaction(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = fill(logs, "t", 3, keys=1)
+    log.roll(NOW)
+    put(log, ("key", "committed"), ("k", "v"), ("k", "v"), ("k", "v"))
+    put(log, ("key", "undecided"), transactional=True, producer_id=7, producer_epoch=0)
+    log.roll(NOW)
+    put(log, ("k", "v"))
+    logs.flush(log, NOW)
+    assert logs.cleaner.clean([("t", 0)])
+    log.append(marker(7, 0, commit=False), NOW, origin=Origin.COORDINATOR)
+    assert [offset for offset, _, _ in records(log)][:2] == [2, 3]
+    assert (3, "key", "committed") in records(log)
 
 
 def test_what_was_cleaned_of_a_log_that_was_cut_meanwhile_is_thrown_away(tmp_path: Path) -> None:
