@@ -373,6 +373,7 @@ class PartitionLog:
             OSError: the segment stays.
         """
         assert not self.segments.active.size
+        mend_transactions(self.segments, self.segments[-2])  # complete until now, so that no append has read its index
         self._delete(self.segments.active)
         active = self.segments.active
         self.producers.snapshot_offset = min(self.producers.snapshot_offset, active.base_offset)
@@ -569,6 +570,7 @@ class PartitionLog:
                 self.epochs.write()
             return
         cut, *later = self.segments.starting_from(offset - 1)
+        mend_transactions(self.segments, cut)
         end = min(offset, max(cut.end_offset(cut.position_of(offset)), self.log_start_offset))
         self.truncations += 1
         self.recovery_point = min(self.recovery_point, end)

@@ -213,6 +213,19 @@ def test_a_segment_begun_for_a_batch_that_found_no_room_takes_no_earlier_one(tmp
     assert (content(again), again.log_end_offset) == (before, 61)
 
 
+def test_a_segment_that_is_written_to_again_mends_its_transaction_index(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    follower = following(tmp_path, fs, segment_bytes=500)
+    origin = Origin.COORDINATOR
+    follower.append(batch(3, producer_id=7, epoch=0, transactional=True), NOW, origin=origin)
+    follower.roll(NOW)
+    follower = reopen(follower)
+    Path(follower.segments.first.transactions.file.path).write_bytes(b"torn")
+    follower._unroll()
+    follower.append(marker(7, 0, commit=False), NOW, origin=origin)
+    assert len(follower.aborted_transactions(0, 4)) == len(reopen(follower).aborted_transactions(0, 4)) == 1
+
+
 def test_an_epoch_whose_first_append_has_failed_is_forgotten_with_a_cut_at_the_end(
     tmp_path: Path, leader: PartitionLog
 ) -> None:
