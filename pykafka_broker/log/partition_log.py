@@ -563,7 +563,7 @@ class PartitionLog:
         first append failed, and is forgotten wherever the log would be cut.
 
         Raises:
-            OSError: the caller calls `storage_error`. The log must not be used again then, only loaded anew.
+            OSError: the caller calls `storage_error`, and repeats the call before the log is used again.
         """
         if offset >= self.log_end_offset:
             if self.epochs.truncate_from_end(self.log_end_offset):
@@ -580,13 +580,14 @@ class PartitionLog:
             self._delete(segment, kept_snapshot=end)
         cut.truncate_to(offset)
         cut.log.handle().sync()
-        self.log_start_offset, self.log_end_offset = min(self.log_start_offset, offset), end
-        if self.epochs.truncate_from_end(self.log_end_offset):
-            self.epochs.write()
         fs, names = self.segments.files.fs, self.segments.files.fs.list_directory(self.directory)
         restore_producers(self.producers, self.segments, names, self.log_start_offset, end)
         fs.sync_directory(self.directory)
-        self.advance_high_watermark(min(self.high_watermark, self.log_end_offset))
+        # Until here the log has its old end, so that a repeated call does everything again.
+        self.log_start_offset, self.log_end_offset = min(self.log_start_offset, offset), end
+        self.advance_high_watermark(min(self.high_watermark, end))
+        if self.epochs.truncate_from_end(end):
+            self.epochs.write()
 
     def truncate_or_restart(self, offset: int, now: int) -> None:
         """Forget records at and above `offset`. A log without readable records begins anew at the log start, or at

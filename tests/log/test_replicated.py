@@ -376,6 +376,38 @@ def test_what_a_full_disk_kept_from_beginning_anew_does_so_later(tmp_path: Path,
     assert (reopen(follower).log_start_offset, reopen(follower).log_end_offset) == (100, 101)
 
 
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE])
+def test_a_cut_that_the_disk_has_interrupted_is_made_whole_by_the_next_call(tmp_path: Path, number: int) -> None:
+    def filled(path: Path, fs: FailingFileSystem) -> PartitionLog:
+        log = following(path, fs, segment_bytes=500)
+        for sequence in range(12):
+            log.append(batch(1, 50, producer_id=7, epoch=0, sequence=sequence), NOW, leader_epoch=sequence // 4)
+        log.advance_high_watermark(12)
+        return reopen(log)
+
+    def state(log: PartitionLog) -> tuple[object, ...]:
+        return bounds(log), log.high_watermark, encode_snapshot(log.producers), log.epochs.entries, content(log)
+
+    wanted = filled(tmp_path / "wanted", FailingFileSystem())
+    wanted.truncate_to(6)
+    interrupted = 0
+    for nth in itertools.count(1):
+        fs = SweptFileSystem()
+        log = filled(tmp_path / str(nth), fs)
+        fs.fail_at(nth, number)
+        try:
+            log.truncate_to(6)
+        except OSError:
+            interrupted += 1
+            log.truncate_to(6)
+        fs.live()
+        assert state(log) == state(wanted), fs.failed
+        if not fs.failed:
+            break
+        assert state(reopen(log)) == state(wanted), fs.failed
+    assert interrupted > 10
+
+
 def test_a_log_that_can_not_begin_anew_on_a_full_disk_has_lost_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
