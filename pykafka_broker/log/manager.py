@@ -352,6 +352,8 @@ class LogManager:
             self._out_of_service(key, damage)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
         self.loaded[key] = log
+        if directory.cleaner_offsets.get(key, 0) > log.log_end_offset:  # the log has lost its end
+            directory.cleaner_offsets[key] = log.log_end_offset
         if log.overdue and not self._is_closing:  # a crash may have left records in the system's memory
             self.must_sync(log)
         return log

@@ -506,6 +506,26 @@ def test_what_comes_behind_a_cut_is_cleaned_though_the_log_was_clean_there(tmp_p
     assert sum(key.startswith("n") and offset < active for offset, key, _ in records(log)) == 3
 
 
+def test_what_comes_where_a_log_has_lost_its_clean_end_is_cleaned(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = fill(logs, "t")
+    logs.on_deadline(NOW + BACKOFF)
+    cleaned = logs.directories[0].cleaner_offsets["t", 0]
+    logs.directories[0].release()
+    for file in tmp_path.glob("logs/t-0/*"):
+        file.unlink()
+    logs = started(tmp_path)
+    log = logs.get("t", 0)
+    assert log.log_end_offset == 0
+    for _ in range(cleaned):
+        put(log, ("again", "v" * 100))
+    for number in range(2 * cleaned):
+        put(log, (f"k{number}", "v" * 100))
+    logs.flush(log, NOW)
+    logs.on_deadline(NOW + 2 * BACKOFF)
+    assert sum(key == "again" for _, key, _ in records(log)) == 1
+
+
 def test_a_process_that_can_not_be_started_is_no_failure_of_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
