@@ -336,7 +336,7 @@ class PartitionLog:
             for header in headers:
                 if header.producer_id >= 0:
                     self.producers.apply(header, header.base_offset)
-        elif first.producer_id >= 0:
+        elif first.producer_id >= 0 and not first.is_control:  # a cleaning leaves a control batch without its marker
             self.producers.apply(first, base_offset)
         self.log_end_offset = end = last_offset + 1
         if end - self.recovery_point >= self.config.flush_messages:

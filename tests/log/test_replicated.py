@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pykafka_broker.clock import Clock
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import EPOCHS_FILE
+from pykafka_broker.log.compaction.filter import empty_batch
 from pykafka_broker.log.filesystem import FileCache, write_file
 from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.loading import Offsets, load_log, recover_folder
@@ -25,7 +26,7 @@ from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.log.producer_state import ProducerState, encode_snapshot, snapshot_name, snapshot_offsets
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.errors import CorruptBatch
-from pykafka_broker.records.header import read_header
+from pykafka_broker.records.header import iter_batches, read_header
 from tests.log.support import (
     TOPIC_ID,
     FailingFileSystem,
@@ -119,6 +120,19 @@ def test_producers_and_their_transactions_are_known(leader: PartitionLog, follow
     with pytest.raises(ApiError) as caught:
         follower.append(batch(1, producer_id=8, epoch=1, sequence=5), NOW)
     assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_batch_whose_marker_a_cleaning_has_removed_opens_no_transaction(
+    leader: PartitionLog, follower: PartitionLog
+) -> None:
+    leader.append(batch(), NOW)
+    leader.append(marker(7, 0, commit=True), NOW, origin=Origin.COORDINATOR)
+    before, ended = itertools.islice(iter_batches(content(leader)), 2)
+    follower.append_fetched(bytes(before[1]) + empty_batch(ended[0]), NOW)
+    follower.advance_high_watermark(2)
+    for log in (follower, reloaded(follower)):
+        assert (log.log_end_offset, log.last_stable_offset) == (2, 2)
+        assert not log.producers.entries
 
 
 def test_a_batch_that_is_cut_short_waits(leader: PartitionLog, follower: PartitionLog) -> None:
