@@ -17,8 +17,9 @@ from __future__ import annotations
 import contextlib
 import struct
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import NamedTuple
 
 from pykafka_broker.log.filesystem import CachedFile
@@ -287,9 +288,10 @@ class TransactionIndex:
         """Return the transactions in [first_offset, upper_offset), and whether later segments can't hold any more of
         them.
         """
-        found = []
-        for entry in self.entries:
-            if entry.last_offset >= first_offset and entry.first_offset < upper_offset:
+        found, entries = [], self.entries
+        for index in range(bisect_left(entries, first_offset, key=attrgetter("last_offset")), len(entries)):
+            entry = entries[index]
+            if entry.first_offset < upper_offset:
                 found.append(entry)
             if entry.last_stable_offset >= upper_offset:
                 return found, True

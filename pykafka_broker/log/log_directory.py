@@ -67,6 +67,7 @@ class LogDirectory:
         self.clean_epoch = NO_EPOCH  # the broker epoch of the last broker, if it shut down cleanly
         self.broker_epoch = NO_EPOCH  # of this broker
         self.whole = True  # whether every partition in it could be recovered
+        self.recovered: set[PartitionKey] = set()  # partitions with unsynced records that a crash has left
         self.ready = False  # whether the recovery is over; until then neither checkpoints nor the marker are written
         self.recovery_points: dict[PartitionKey, int] = {}
         self.log_start_offsets: dict[PartitionKey, int] = {}

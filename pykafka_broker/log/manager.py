@@ -237,7 +237,9 @@ class LogManager:
                 if topic == METADATA_TOPIC:
                     FolderRecovery(files, path, f"{topic}-{index}", config, offsets, wall, contiguous=True).run()
                 else:
-                    recover_folder(files, path, f"{topic}-{index}", config, offsets, wall)
+                    recovered = recover_folder(files, path, f"{topic}-{index}", config, offsets, wall)
+                    if recovered.log_end_offset > offsets.recovery_point:
+                        directory.recovered.add(partition)
             except DamagedLog as damage:
                 if topic == METADATA_TOPIC:
                     raise LogDirectoryError(f"{damage}; {remedy(directory.path)}") from damage
@@ -273,6 +275,12 @@ class LogManager:
             directory.release()
 
     def _close(self, directory: LogDirectory, now: int) -> None:
+        for partition in directory.recovered:
+            if self._where.get(partition) is directory and partition not in self.loaded:
+                try:
+                    self._load(partition)  # to be synced
+                except ApiError:
+                    directory.whole = False
         logs = [log for partition, log in self.loaded.items() if self._where.get(partition) is directory]
         close_directory(directory, logs, self.thread_pool, self.maintenance.write_checkpoints, now)
 
@@ -344,7 +352,9 @@ class LogManager:
             self._out_of_service(key, damage)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
         self.loaded[key] = log
-        if log.overdue:  # a crash may have left records in the system's memory
+        if directory.cleaner_offsets.get(key, 0) > log.log_end_offset:  # the log has lost its end
+            directory.cleaner_offsets[key] = log.log_end_offset
+        if log.overdue and not self._is_closing:  # a crash may have left records in the system's memory
             self.must_sync(log)
         return log
 

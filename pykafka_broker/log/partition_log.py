@@ -336,7 +336,7 @@ class PartitionLog:
             for header in headers:
                 if header.producer_id >= 0:
                     self.producers.apply(header, header.base_offset)
-        elif first.producer_id >= 0:
+        elif first.producer_id >= 0 and not first.is_control:  # a cleaning leaves a control batch without its marker
             self.producers.apply(first, base_offset)
         self.log_end_offset = end = last_offset + 1
         if end - self.recovery_point >= self.config.flush_messages:
@@ -373,6 +373,7 @@ class PartitionLog:
             OSError: the segment stays.
         """
         assert not self.segments.active.size
+        mend_transactions(self.segments, self.segments[-2])  # complete until now, so that no append has read its index
         self._delete(self.segments.active)
         active = self.segments.active
         self.producers.snapshot_offset = min(self.producers.snapshot_offset, active.base_offset)
@@ -562,13 +563,14 @@ class PartitionLog:
         first append failed, and is forgotten wherever the log would be cut.
 
         Raises:
-            OSError: the caller calls `storage_error`. The log must not be used again then, only loaded anew.
+            OSError: the caller calls `storage_error`, and repeats the call before the log is used again.
         """
         if offset >= self.log_end_offset:
             if self.epochs.truncate_from_end(self.log_end_offset):
                 self.epochs.write()
             return
         cut, *later = self.segments.starting_from(offset - 1)
+        mend_transactions(self.segments, cut)
         end = min(offset, max(cut.end_offset(cut.position_of(offset)), self.log_start_offset))
         self.truncations += 1
         self.recovery_point = min(self.recovery_point, end)
@@ -578,13 +580,14 @@ class PartitionLog:
             self._delete(segment, kept_snapshot=end)
         cut.truncate_to(offset)
         cut.log.handle().sync()
-        self.log_start_offset, self.log_end_offset = min(self.log_start_offset, offset), end
-        if self.epochs.truncate_from_end(self.log_end_offset):
-            self.epochs.write()
         fs, names = self.segments.files.fs, self.segments.files.fs.list_directory(self.directory)
         restore_producers(self.producers, self.segments, names, self.log_start_offset, end)
         fs.sync_directory(self.directory)
-        self.advance_high_watermark(min(self.high_watermark, self.log_end_offset))
+        # Until here the log has its old end, so that a repeated call does everything again.
+        self.log_start_offset, self.log_end_offset = min(self.log_start_offset, offset), end
+        self.advance_high_watermark(min(self.high_watermark, end))
+        if self.epochs.truncate_from_end(end):
+            self.epochs.write()
 
     def truncate_or_restart(self, offset: int, now: int) -> None:
         """Forget records at and above `offset`. A log without readable records begins anew at the log start, or at

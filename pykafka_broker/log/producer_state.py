@@ -89,7 +89,7 @@ class ProducerEntry:
 
 
 class ProducerState:
-    # `_open` and `ended` are in order of first offset, since offsets only rise
+    # `_open` is in order of first offsets, `ended` in order of last offsets, since offsets only rise
     __slots__ = ("_open", "_tried", "ended", "entries", "partition", "restored_end", "snapshot_offset")
 
     def __init__(self, partition: str) -> None:
@@ -113,7 +113,8 @@ class ProducerState:
         return first
 
     def on_high_watermark(self, high_watermark: int) -> None:
-        self.ended = deque(ended for ended in self.ended if ended[1] >= high_watermark)
+        while self.ended and self.ended[0][1] < high_watermark:
+            self.ended.popleft()
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
         """Return whether a batch of the producer continues an open transaction.

@@ -429,7 +429,7 @@ class LogSegment:
         self.transactions.truncate_to(offset)
         self.log.handle().truncate(size)
         self.size = size
-        self.index_full = False
+        self.index_full = self._sealed = False  # the time index may have lost the entry of its end
         self._damage = None
         self._first_timestamp = NO_TIMESTAMP
         self._bytes_since_index = 0

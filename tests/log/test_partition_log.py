@@ -498,6 +498,22 @@ def test_a_damaged_transaction_index_is_made_anew(tmp_path: Path, content: bytes
     assert reopen(log).aborted_transactions(0, log.log_end_offset) == expected
 
 
+def test_a_cut_in_a_segment_with_a_damaged_transaction_index_makes_the_index_anew(tmp_path: Path) -> None:
+    log = new_log(tmp_path, segment_bytes=300)
+    for turn in range(8):
+        log.append(batch(1, 50, producer_id=1, epoch=0, transactional=True), NOW, origin=Origin.COORDINATOR)
+        log.append(marker(1, 0, commit=turn % 2 == 0), NOW, origin=Origin.COORDINATOR)
+    expected = log.aborted_transactions(0, 8)
+    assert len(expected) == 2
+    log = reopen(log)
+    cut = log.segments.floor(7)
+    assert cut is not log.segments.active
+    Path(cut.transactions.file.path).write_bytes(b"torn")
+    log.truncate_to(8)
+    assert log.aborted_transactions(0, 8) == expected
+    assert reopen(log).aborted_transactions(0, 8) == expected
+
+
 def damaged_log(path: Path, damaged: int, retention_ms: int = 604_800_000) -> PartitionLog:
     """Return a cleanly stopped log of three batches, the second the newest, one of them with a broken header."""
     log = new_log(path, index_interval_bytes=1, retention_ms=retention_ms)

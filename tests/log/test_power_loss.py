@@ -8,6 +8,8 @@ import pytest
 
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.steps import at_once
+from pykafka_broker.testing.simulation.disk import CrashFileSystem
+from tests.log.crash.workload import open_manager
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager, topic_config
 
 MINUTE = 60_000
@@ -65,6 +67,24 @@ def test_a_clean_shutdown_syncs_what_it_completes(tmp_path: Path) -> None:
     synced = {call.rpartition("/")[2] for call in fs.calls if call.startswith(f"sync {tmp_path}/logs/t-0/")}
     base = f"{0:020d}"
     assert {f"{base}.log", f"{base}.index", f"{base}.timeindex", f"{4:020d}.snapshot"} <= synced
+
+
+def test_a_clean_shutdown_syncs_what_a_recovery_has_found_in_logs_that_nobody_asked_for(tmp_path: Path) -> None:
+    fs = CrashFileSystem()
+    logs = open_manager(fs)
+    logs.start(NOW)
+    log = logs.create("a", 0, TOPIC_ID, NOW)
+    for sequence in range(20):
+        log.append(batch(1, 100, producer_id=1, epoch=0, sequence=sequence), NOW)
+    logs.directories[0].release()
+    logs.directories[1].release()
+    logs = open_manager(fs)  # after a kill of the process, but not of the machine
+    logs.start(NOW)
+    logs.shutdown(NOW)
+    for seed in range(8):
+        logs = open_manager(fs.after_crash(seed))
+        logs.start(NOW)
+        assert logs.get("a", 0).log_end_offset == 20
 
 
 def test_a_log_that_was_only_read_is_not_synced_at_shutdown(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pykafka_broker.clock import Clock
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import EPOCHS_FILE
+from pykafka_broker.log.compaction.filter import empty_batch
 from pykafka_broker.log.filesystem import FileCache, write_file
 from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.loading import Offsets, load_log, recover_folder
@@ -25,7 +26,7 @@ from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.log.producer_state import ProducerState, encode_snapshot, snapshot_name, snapshot_offsets
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.errors import CorruptBatch
-from pykafka_broker.records.header import read_header
+from pykafka_broker.records.header import iter_batches, read_header
 from tests.log.support import (
     TOPIC_ID,
     FailingFileSystem,
@@ -121,6 +122,19 @@ def test_producers_and_their_transactions_are_known(leader: PartitionLog, follow
     assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+def test_a_batch_whose_marker_a_cleaning_has_removed_opens_no_transaction(
+    leader: PartitionLog, follower: PartitionLog
+) -> None:
+    leader.append(batch(), NOW)
+    leader.append(marker(7, 0, commit=True), NOW, origin=Origin.COORDINATOR)
+    before, ended = itertools.islice(iter_batches(content(leader)), 2)
+    follower.append_fetched(bytes(before[1]) + empty_batch(ended[0]), NOW)
+    follower.advance_high_watermark(2)
+    for log in (follower, reloaded(follower)):
+        assert (log.log_end_offset, log.last_stable_offset) == (2, 2)
+        assert not log.producers.entries
+
+
 def test_a_batch_that_is_cut_short_waits(leader: PartitionLog, follower: PartitionLog) -> None:
     for _ in range(3):
         leader.append(batch(), NOW)
@@ -211,6 +225,19 @@ def test_a_segment_begun_for_a_batch_that_found_no_room_takes_no_earlier_one(tmp
     recover_folder(FileCache(fs), folder, "t-0", config, offsets, NOW)
     again = load_log(FileCache(fs), folder, "t", 0, config, offsets, Clock(NOW), Keeper())
     assert (content(again), again.log_end_offset) == (before, 61)
+
+
+def test_a_segment_that_is_written_to_again_mends_its_transaction_index(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    follower = following(tmp_path, fs, segment_bytes=500)
+    origin = Origin.COORDINATOR
+    follower.append(batch(3, producer_id=7, epoch=0, transactional=True), NOW, origin=origin)
+    follower.roll(NOW)
+    follower = reopen(follower)
+    Path(follower.segments.first.transactions.file.path).write_bytes(b"torn")
+    follower._unroll()
+    follower.append(marker(7, 0, commit=False), NOW, origin=origin)
+    assert len(follower.aborted_transactions(0, 4)) == len(reopen(follower).aborted_transactions(0, 4)) == 1
 
 
 def test_an_epoch_whose_first_append_has_failed_is_forgotten_with_a_cut_at_the_end(
@@ -361,6 +388,38 @@ def test_what_a_full_disk_kept_from_beginning_anew_does_so_later(tmp_path: Path,
     assert (follower.log_start_offset, follower.log_end_offset, len(follower.segments)) == (100, 100, 1)
     follower.append(batch(), NOW)
     assert (reopen(follower).log_start_offset, reopen(follower).log_end_offset) == (100, 101)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE])
+def test_a_cut_that_the_disk_has_interrupted_is_made_whole_by_the_next_call(tmp_path: Path, number: int) -> None:
+    def filled(path: Path, fs: FailingFileSystem) -> PartitionLog:
+        log = following(path, fs, segment_bytes=500)
+        for sequence in range(12):
+            log.append(batch(1, 50, producer_id=7, epoch=0, sequence=sequence), NOW, leader_epoch=sequence // 4)
+        log.advance_high_watermark(12)
+        return reopen(log)
+
+    def state(log: PartitionLog) -> tuple[object, ...]:
+        return bounds(log), log.high_watermark, encode_snapshot(log.producers), log.epochs.entries, content(log)
+
+    wanted = filled(tmp_path / "wanted", FailingFileSystem())
+    wanted.truncate_to(6)
+    interrupted = 0
+    for nth in itertools.count(1):
+        fs = SweptFileSystem()
+        log = filled(tmp_path / str(nth), fs)
+        fs.fail_at(nth, number)
+        try:
+            log.truncate_to(6)
+        except OSError:
+            interrupted += 1
+            log.truncate_to(6)
+        fs.live()
+        assert state(log) == state(wanted), fs.failed
+        if not fs.failed:
+            break
+        assert state(reopen(log)) == state(wanted), fs.failed
+    assert interrupted > 10
 
 
 def test_a_log_that_can_not_begin_anew_on_a_full_disk_has_lost_nothing(

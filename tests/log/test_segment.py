@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.records.header import HEADER_SIZE
 from pykafka_broker.steps import at_once
-from tests.log.support import NOW, TOPIC_ID, batch, manager
+from tests.log.support import NOW, TOPIC_ID, batch, manager, new_log, reopen
 
 BATCHES = 400
 PAGE_BYTES = 4096
@@ -65,3 +67,13 @@ def test_what_one_read_may_take_beside_large_batches(tmp_path: Path) -> None:
         log.segments.first._positions.clear()
         assert (log.read(300, allowed, log.high_watermark, min_one=False) is None) == (allowed < size)
         log.segments.first._positions.clear()
+
+
+@pytest.mark.parametrize("between", [40, 41, 42])
+def test_the_newest_batch_before_a_cut_is_in_the_time_index_of_a_closed_segment(tmp_path: Path, between: int) -> None:
+    log = new_log(tmp_path, index_interval_bytes=200)
+    for later in (0, 5, *[1] * between, 7, 9):
+        log.append(batch(timestamp=NOW + later), NOW)
+    log = reopen(log)
+    log.truncate_to(log.log_end_offset - 1)
+    assert reopen(log).segments.active.max_timestamp == NOW + 7

@@ -53,9 +53,14 @@ def first_dirty_offset(log: PartitionLog, checkpoint: int | None) -> int:
     return checkpoint
 
 
+def settled_offset(log: PartitionLog) -> int:
+    """Return the offset below which the log is complete, synced and decided."""
+    return min(log.segments.active.base_offset, log.last_stable_offset, log.high_watermark, log.recovery_point)
+
+
 def upper_offset(log: PartitionLog, first_dirty: int, wall: int) -> int:
     """Return the end of the cleanable part, the base offset of a segment."""
-    limit = min(log.segments.active.base_offset, log.last_stable_offset, log.high_watermark, log.recovery_point)
+    limit = settled_offset(log)
     lag_ms = log.config.min_compaction_lag_ms
     upper = log.segments.first.base_offset
     for index, segment in enumerate(log.segments):
@@ -282,8 +287,10 @@ class Cleaner:
             self._start(found)
 
     def clean(self, keys: list[PartitionKey]) -> bool:
-        """Clean the complete and synced part of the partitions now, however small and young, and return whether a
-        cleaning began.
+        """Clean the complete, synced and decided part of the partitions now, however small and young.
+
+        Returns:
+            Whether a cleaning began.
         """
         self._apply_settings()
         begun = False
@@ -294,9 +301,9 @@ class Cleaner:
             self.finish_swaps()
             if key in self._unfinished:
                 continue
-            limit = min(log.segments.active.base_offset, log.last_stable_offset, log.high_watermark)
-            if limit > log.segments.first.base_offset and not self._cancelled:
-                begun |= self._start(LogToClean(1.0, key, log, log.log_start_offset, limit))
+            upper = log.segments.floor(settled_offset(log)).base_offset  # a segment is cleaned as a whole
+            if upper > log.segments.first.base_offset and not self._cancelled:
+                begun |= self._start(LogToClean(1.0, key, log, log.log_start_offset, upper))
         return begun
 
     def is_idle(self, keys: list[PartitionKey]) -> bool:

@@ -15,7 +15,7 @@ from pykafka_broker.log.compaction.cleaner import candidate, make_request
 from pykafka_broker.log.filesystem import FileStat
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.manager import LogManager
-from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.partition_log import Origin, PartitionLog
 from tests.log.compaction.test_clean import compacted, put, records
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, SweptFileSystem, batch, manager, marker, topic_config
 
@@ -466,6 +466,21 @@ def test_a_log_whose_swap_waits_for_room_is_not_moved(tmp_path: Path) -> None:
     assert records(log)[-4:] == before[-4:]
 
 
+def test_a_cleaning_that_is_asked_for_stops_before_a_segment_with_an_open_transaction(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = fill(logs, "t", 3, keys=1)
+    log.roll(NOW)
+    put(log, ("key", "committed"), ("k", "v"), ("k", "v"), ("k", "v"))
+    put(log, ("key", "undecided"), transactional=True, producer_id=7, producer_epoch=0)
+    log.roll(NOW)
+    put(log, ("k", "v"))
+    logs.flush(log, NOW)
+    assert logs.cleaner.clean([("t", 0)])
+    log.append(marker(7, 0, commit=False), NOW, origin=Origin.COORDINATOR)
+    assert [offset for offset, _, _ in records(log)][:2] == [2, 3]
+    assert (3, "key", "committed") in records(log)
+
+
 def test_what_was_cleaned_of_a_log_that_was_cut_meanwhile_is_thrown_away(tmp_path: Path) -> None:
     _, log, slow = begun(tmp_path)
     slow.run()
@@ -489,6 +504,26 @@ def test_what_comes_behind_a_cut_is_cleaned_though_the_log_was_clean_there(tmp_p
     logs.on_deadline(NOW + 3 * BACKOFF)
     active = log.segments.active.base_offset
     assert sum(key.startswith("n") and offset < active for offset, key, _ in records(log)) == 3
+
+
+def test_what_comes_where_a_log_has_lost_its_clean_end_is_cleaned(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    log = fill(logs, "t")
+    logs.on_deadline(NOW + BACKOFF)
+    cleaned = logs.directories[0].cleaner_offsets["t", 0]
+    logs.directories[0].release()
+    for file in tmp_path.glob("logs/t-0/*"):
+        file.unlink()
+    logs = started(tmp_path)
+    log = logs.get("t", 0)
+    assert log.log_end_offset == 0
+    for _ in range(cleaned):
+        put(log, ("again", "v" * 100))
+    for number in range(2 * cleaned):
+        put(log, (f"k{number}", "v" * 100))
+    logs.flush(log, NOW)
+    logs.on_deadline(NOW + 2 * BACKOFF)
+    assert sum(key == "again" for _, key, _ in records(log)) == 1
 
 
 def test_a_process_that_can_not_be_started_is_no_failure_of_the_disk(
