@@ -325,12 +325,15 @@ class NodeReplication:
 
 
 def closest_replica(partition: Partition, offset: int, rack: str, image: MetadataImage) -> int:
-    """Return the replica of a rack with most records; -1 if the client is to stay with the leader."""
+    """Return the replica in sync with most records in a rack; -1 if the client is to stay with the leader.
+
+    A replica out of sync may fall behind for ever, and its clients with it (KAFKA-14372).
+    """
     followers, leader = partition.followers, partition.state.leader
     if followers is None or _rack(image, leader) == rack:
         return NO_REPLICA
     best, most = NO_REPLICA, offset - 1
-    for node_id in partition.state.replicas:
+    for node_id in partition.isr:
         known = followers.get(node_id)
         if (
             known is not None
