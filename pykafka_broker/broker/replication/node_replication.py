@@ -150,7 +150,8 @@ class AlterPartitionManager:
             return
         self.expanded += len(isr) > in_sync
         self.shrunk += len(isr) < in_sync
-        if answer.leader_epoch == partition.leader_epoch and answer.partition_epoch > partition.state.partition_epoch:
+        is_led = partition.is_leader and answer.leader_epoch == partition.leader_epoch  # it may be closed by now
+        if is_led and answer.partition_epoch > partition.state.partition_epoch:
             state = partition.state.copy()
             state.isr = tuple(answer.isr)
             state.partition_epoch, state.leader_recovery_state = answer.partition_epoch, answer.leader_recovery_state

@@ -91,6 +91,14 @@ def test_who_wishes_while_an_answer_is_waited_for_is_next(asked: Asked) -> None:
     assert asked.send() == [1]
 
 
+def test_a_partition_that_was_closed_before_the_answer_stays_closed(asked: Asked) -> None:
+    partition = asked.wish(0)
+    asked.send()
+    asked.broker.whole.node.replicas.offline([("t", 0)])
+    asked.answer(asked.done(0))
+    assert (partition.is_leader, partition.followers) == (False, None)
+
+
 @pytest.mark.parametrize("code", [ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_BROKER_EPOCH, None])
 def test_what_nobody_has_decided_is_asked_again(asked: Asked, code: ErrorCode | None) -> None:
     partition = asked.wish(0)
