@@ -327,18 +327,23 @@ class GroupHost:
         return ErrorCode.NONE
 
     def _write_commits(self) -> None:
-        """Write the commits of this turn, one batch for each log."""
+        """Write the commits of this turn, one batch for each log.
+
+        A follower or another record may have come in the same turn, after a commit was decided: then the record is not
+        committed with its append, and its client has to ask again.
+        """
         unwritten, self._unwritten = self._unwritten, []
         by_shard: dict[int, list[UnwrittenCommit]] = {}
         for each in unwritten:
             by_shard.setdefault(each.shard, []).append(each)
         for shard, commits in by_shard.items():
-            code = self._write(shard, [each.record for each in commits])
-            for each in commits:
-                # A batch that is refused may be too large: then each commit has a verdict of its own.
-                alone = self._write(shard, (each.record,)) if code and len(commits) > 1 else code
-                if alone:
-                    each.reply[1:] = each.answer(alone)[1:]
+            codes = [self._write(shard, [each.record for each in commits])] * len(commits)
+            if codes[0] and len(commits) > 1:  # the batch may be too large: each commit has a verdict of its own
+                codes = [self._write(shard, (each.record,)) for each in commits]
+            late = ErrorCode.COORDINATOR_NOT_AVAILABLE if self._shards.uncommitted((shard,)) else ErrorCode.NONE
+            for each, code in zip(commits, codes, strict=True):
+                if code or late:
+                    each.reply[1:] = each.answer(code or late)[1:]
 
     def txn_commit_offsets(self, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
         """Commit offsets as part of a transaction; ApiError if the node can't commit."""
