@@ -147,10 +147,11 @@ class GroupHost:
 
     def loaded(self, index: int, epoch: int) -> None:
         """Begin the sessions of the shard's members."""
+        group_ids, now = self._groups_of({index}), self._node.clock.now
         if self._node.setup.leader_epoch >= 0:
-            for group_id in self._groups_of({index}):
-                self.coordinator.disconnected.on_loaded(self.coordinator.groups[group_id], self._node.clock.now)
-        self._apply_unasked(self.coordinator.on_loaded(self._groups_of({index}), self._node.clock.now))
+            for group_id in group_ids:
+                self.coordinator.disconnected.on_loaded(self.coordinator.groups[group_id], now)
+        self._apply_unasked(self.coordinator.on_loaded(group_ids, now))
 
     def unload(self, indexes: Collection[int]) -> None:
         """Send waiting members to another node."""
