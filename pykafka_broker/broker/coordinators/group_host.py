@@ -378,8 +378,7 @@ class GroupHost:
     def _forget_topics(self, names: set[str]) -> Steps[None]:
         """Remove deleted topics from groups: very many groups may have read them."""
         shards, pace = self.shards, Pace()
-        ready = [index for index in range(shards.count) if shards.is_ready(index)]
-        ends = {index: shards.partition(index).log.log_end_offset for index in ready}
+        ends = shards.ends()
         for effects in self.coordinator.on_topics_deleted(names, lambda key: ends.get(shards.index_of(key), 0)):
             if effects.records and shards.is_ready(shards.index_of(effects.key)):
                 self._apply_unasked([effects])

@@ -189,6 +189,11 @@ class CoordinatorShards:
     def loading(self) -> bool:
         return bool(self._loading)
 
+    def ends(self) -> dict[int, int]:
+        """Return the log end offsets of the loaded shards, without those whose log was never opened: it is empty."""
+        shards = self._shards.values()
+        return {each.index: each.partition.log.log_end_offset for each in shards if each.ready and each.partition}
+
     def partition(self, index: int) -> Partition:
         """Return the partition behind a shard. ApiError in the coordinator's words for a missing partition."""
         shard = self._shards.get(index)
