@@ -313,8 +313,9 @@ class TransactionMarkerManager:
 
     def _write_here(self, ending: PendingCompletion, partition: PartitionKey) -> None:
         try:
-            where = write_marker(self._node, *partition, ending.markers, self._offsets_decided)
-            ending.written.append(where)
+            where, commit = write_marker(self._node, *partition, ending.markers, self._offsets_decided)
+            commit.on_cancel = None  # a client may wait for it and go (`committed`), and the end still counts on it
+            ending.written.append((where, commit))
             ending.done.add(partition)
         except ApiError as error:
             if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted meanwhile: no marker is needed
