@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pykafka_broker.broker.partitions.partition import Partition
@@ -44,6 +45,7 @@ logger = logging.getLogger(__name__)
 
 _RETRY_MS = 50  # after nobody was there to ask, for as long as that is waited for
 _TIMEOUT_MS = 30_000
+_PARTITIONS_PER_REQUEST = 1_000  # the controller takes 50 ms for so many
 _RECOVERED = 0
 _REFUSED = (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED)  # for certain: nothing has changed
 
@@ -85,11 +87,12 @@ class AlterPartitionManager:
         return key in self._submitted or (self._asked is not None and key in self._asked)
 
     def send(self) -> None:
-        """Send a request with all gathered changes."""
+        """Send a request with the gathered changes, as many as the controller should decide on in one turn."""
         self.due = None
         if self._asked is not None:
             return
-        submitted, self._submitted = self._submitted, {}
+        keys = list(islice(self._submitted, _PARTITIONS_PER_REQUEST))
+        submitted = {key: self._submitted.pop(key) for key in keys}
         asked = {
             key: _Asked(each, isr, each.state.partition_epoch, len(each.isr))
             for key, each in submitted.items()
@@ -98,6 +101,8 @@ class AlterPartitionManager:
         if asked:
             self._asked = asked
             self._ask(self._request(asked), self._answered, _TIMEOUT_MS)
+        elif self._submitted:
+            self.due = self._node.clock.now
 
     def _request(self, asked: dict[tuple[bytes, int], _Asked]) -> AlterPartitionRequest:
         topics: dict[bytes, list[PartitionData]] = {}

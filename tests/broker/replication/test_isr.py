@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.broker.replication import node_replication
 from pykafka_broker.broker.replication.node_replication import AlterPartitionManager, NodeReplication
 from pykafka_broker.peers import LinkClosed, OnReply
 from pykafka_broker.protocol.errors import ErrorCode
@@ -97,6 +98,27 @@ def test_a_partition_that_was_closed_before_the_answer_stays_closed(asked: Asked
     asked.broker.whole.node.replicas.offline([("t", 0)])
     asked.answer(asked.done(0))
     assert (partition.is_leader, partition.followers) == (False, None)
+
+
+def test_very_many_are_asked_for_in_several_requests(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_replication, "_PARTITIONS_PER_REQUEST", 1)
+    asked.wish(0)
+    asked.wish(1)
+    assert asked.send() == [0]
+    asked.answer(asked.done(0))
+    assert asked.send() == [1]
+    asked.answer(asked.done(1))
+    assert asked.changes.due is None
+
+
+def test_those_that_want_nothing_any_more_hold_nobody_up(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_replication, "_PARTITIONS_PER_REQUEST", 1)
+    first = asked.wish(0)
+    asked.wish(1)
+    first.isr_refused(NOW)
+    asked.changes.send()
+    assert (asked.requests, asked.changes.due) == ([], NOW)
+    assert asked.send() == [1]
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_BROKER_EPOCH, None])
