@@ -10,6 +10,7 @@ import pytest
 from pykafka_broker.broker.broker import add_replication
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Slices
+from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import UNASSIGNED
@@ -50,6 +51,16 @@ def test_what_the_leader_has_the_followers_get_and_all_is_committed(cluster: Clu
     cluster.settle()
     assert cluster.ends() == [(4, 4)] * 3
     assert cluster.content(1) == cluster.content(2) == cluster.content(3)
+
+
+@pytest.mark.parametrize("level", [7, 9, 10, 19, 21, 27])
+def test_replicas_follow_at_every_metadata_version(cluster: Cluster, level: int) -> None:
+    for node in cluster.nodes.values():
+        node.image.features[METADATA_VERSION] = level
+    cluster.topic(1, 2, 3, isr=(1,))
+    cluster.produce(count=3)
+    cluster.settle()
+    assert (cluster.ends(), cluster.replica(1).isr) == ([(3, 3)] * 3, (1, 2, 3))
 
 
 def test_a_follower_that_is_cut_off_holds_commits_until_it_leaves_the_isr(cluster: Cluster) -> None:
