@@ -222,6 +222,22 @@ def test_a_partition_that_was_deleted_needs_no_marker(nodes: Neighbourhood) -> N
     assert state(nodes) == "CompleteCommit"
 
 
+def test_a_marker_that_is_lost_has_no_other_written_again(nodes: Neighbourhood) -> None:
+    nodes.add("u", 1, replicas=BOTH)
+    producer = begun(nodes)
+    added = AddPartitionsToTxnRequest([], "x", *producer, [AddPartitionsToTxnTopic("u", [0])])
+    assert nodes.call(1, added, 3).results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == 0
+    for topic in ("t", "u"):
+        nodes.change(topic, isr=[1, 2])
+    end(nodes, producer)
+    nodes.network.run()
+    nodes.remove("u")
+    partition = nodes[1].partition("t", 0)
+    partition.fetched_by(2, partition.log.log_end_offset, nodes.now)
+    nodes.wait(MARKER_RETRY_MS)
+    assert (markers(nodes, 1, 0), markers(nodes, 2, 1), state(nodes)) == (1, 1, "CompleteCommit")
+
+
 def test_the_next_coordinator_goes_on_with_what_was_decided(nodes: Neighbourhood) -> None:
     producer = begun(nodes)
     nodes.network.deaf.add(2)
