@@ -62,7 +62,7 @@ def coordinator_error(error: ApiError) -> ApiError:
 _POWERS = [pow(31, n, 1 << 32) for n in range(256)]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 14)  # for each shard that is loaded or unloaded the keys of all shards are looked at
 def partition_for(key: str, partitions: int) -> int:
     """Return the partition of a group or a transactional id: the absolute Java `hashCode`, modulo the count."""
     units: Sequence[int] = key.encode() if key.isascii() else _utf16(key)

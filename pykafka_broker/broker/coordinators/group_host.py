@@ -147,10 +147,11 @@ class GroupHost:
 
     def loaded(self, index: int, epoch: int) -> None:
         """Begin the sessions of the shard's members."""
+        group_ids, now = self._groups_of({index}), self._node.clock.now
         if self._node.setup.leader_epoch >= 0:
-            for group_id in self._groups_of({index}):
-                self.coordinator.disconnected.on_loaded(self.coordinator.groups[group_id], self._node.clock.now)
-        self._apply_unasked(self.coordinator.on_loaded(self._groups_of({index}), self._node.clock.now))
+            for group_id in group_ids:
+                self.coordinator.disconnected.on_loaded(self.coordinator.groups[group_id], now)
+        self._apply_unasked(self.coordinator.on_loaded(group_ids, now))
 
     def unload(self, indexes: Collection[int]) -> None:
         """Send waiting members to another node."""
@@ -327,18 +328,23 @@ class GroupHost:
         return ErrorCode.NONE
 
     def _write_commits(self) -> None:
-        """Write the commits of this turn, one batch for each log."""
+        """Write the commits of this turn, one batch for each log.
+
+        A follower or another record may have come in the same turn, after a commit was decided: then the record is not
+        committed with its append, and its client has to ask again.
+        """
         unwritten, self._unwritten = self._unwritten, []
         by_shard: dict[int, list[UnwrittenCommit]] = {}
         for each in unwritten:
             by_shard.setdefault(each.shard, []).append(each)
         for shard, commits in by_shard.items():
-            code = self._write(shard, [each.record for each in commits])
-            for each in commits:
-                # A batch that is refused may be too large: then each commit has a verdict of its own.
-                alone = self._write(shard, (each.record,)) if code and len(commits) > 1 else code
-                if alone:
-                    each.reply[1:] = each.answer(alone)[1:]
+            codes = [self._write(shard, [each.record for each in commits])] * len(commits)
+            if codes[0] and len(commits) > 1:  # the batch may be too large: each commit has a verdict of its own
+                codes = [self._write(shard, (each.record,)) for each in commits]
+            late = ErrorCode.COORDINATOR_NOT_AVAILABLE if self._shards.uncommitted((shard,)) else ErrorCode.NONE
+            for each, code in zip(commits, codes, strict=True):
+                if code or late:
+                    each.reply[1:] = each.answer(code or late)[1:]
 
     def txn_commit_offsets(self, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
         """Commit offsets as part of a transaction; ApiError if the node can't commit."""
@@ -372,8 +378,7 @@ class GroupHost:
     def _forget_topics(self, names: set[str]) -> Steps[None]:
         """Remove deleted topics from groups: very many groups may have read them."""
         shards, pace = self.shards, Pace()
-        ready = [index for index in range(shards.count) if shards.is_ready(index)]
-        ends = {index: shards.partition(index).log.log_end_offset for index in ready}
+        ends = shards.ends()
         for effects in self.coordinator.on_topics_deleted(names, lambda key: ends.get(shards.index_of(key), 0)):
             if effects.records and shards.is_ready(shards.index_of(effects.key)):
                 self._apply_unasked([effects])

@@ -189,6 +189,11 @@ class CoordinatorShards:
     def loading(self) -> bool:
         return bool(self._loading)
 
+    def ends(self) -> dict[int, int]:
+        """Return the log end offsets of the loaded shards, without those whose log was never opened: it is empty."""
+        shards = self._shards.values()
+        return {each.index: each.partition.log.log_end_offset for each in shards if each.ready and each.partition}
+
     def partition(self, index: int) -> Partition:
         """Return the partition behind a shard. ApiError in the coordinator's words for a missing partition."""
         shard = self._shards.get(index)
@@ -340,8 +345,7 @@ class CoordinatorShards:
         if topic is None:
             return
         self._count = len(topic.partitions)
-        for state in topic.partitions.values():
-            self._follow(state)
+        self._follow(topic.partitions.values())
         self.read_on(FIRST_SLICE_BYTES)
 
     def follow(self, delta: MetadataDelta) -> None:
@@ -350,22 +354,23 @@ class CoordinatorShards:
             self.drop_all()
         topic = self._node.image.topics.get(self.topic)
         self._count = 0 if topic is None else len(topic.partitions)
-        for of, state in (*delta.new_partitions, *delta.changed_partitions):
-            if topic is not None and of.id == topic.id:
-                self._follow(topic.partitions[state.partition])
+        if topic is not None:
+            changes = (*delta.new_partitions, *delta.changed_partitions)
+            indexes = dict.fromkeys(state.partition for of, state in changes if of.id == topic.id)
+            self._follow([topic.partitions[index] for index in indexes])
 
-    def _follow(self, state: PartitionImage) -> None:
-        shard = self._shards.get(state.partition)
-        leads = state.leader == self._node.id
-        if shard is not None and not (leads and shard.epoch == state.leader_epoch):
-            self._drop(shard)
-            shard = None
-        if leads and shard is None:
-            shard = self._shards[state.partition] = Shard(state.partition, state.leader_epoch)
-            if self._node.logs.is_fresh(self.topic, state.partition):
-                self._is_loaded(shard)  # without opening the log: fifty of them are made for the first group
-            else:
-                self._begin(shard)
+    def _follow(self, states: Collection[PartitionImage]) -> None:
+        """Drop ended leaderships, all at once, since a host looks at each of its keys then; and begin new ones."""
+        leads = {state.partition: state.leader_epoch for state in states if state.leader == self._node.id}
+        known = [shard for state in states if (shard := self._shards.get(state.partition)) is not None]
+        self._drop(*(shard for shard in known if leads.get(shard.index) != shard.epoch))
+        for index, epoch in leads.items():
+            if index not in self._shards:
+                shard = self._shards[index] = Shard(index, epoch)
+                if self._node.logs.is_fresh(self.topic, index):
+                    self._is_loaded(shard)  # without opening the log: fifty of them are made for the first group
+                else:
+                    self._begin(shard)
 
     def _drop(self, *shards: Shard) -> None:
         for shard in shards:

@@ -180,6 +180,12 @@ class PendingCompletion:
     def name(self) -> str:
         return self.markers.transactional_id
 
+    def forget_lost(self) -> None:
+        """Have the markers whose commits have failed written again."""
+        lost = {(partition.topic, partition.index) for partition, commit in self.written if commit.error is not None}
+        self.done -= lost
+        self.written = [each for each in self.written if each[1].error is None]
+
     def synced_here(self) -> Future[None]:
         """Return a future that is done when the markers in partitions with a single replica are committed."""
         return all_of(*(commit for partition, commit in self.written if partition.followers is None))
@@ -272,8 +278,7 @@ class TransactionMarkerManager:
             then(ending)
             return
         log.warning("the end of transaction %s can't be committed: %s", ending.name, commits.error)
-        ending.done.clear()  # any of the markers may be lost
-        ending.written = []
+        ending.forget_lost()
         self._retry_later(ending, MARKER_RETRY_MS)
 
     def _retry_later(self, ending: PendingCompletion, delay_ms: int) -> None:
@@ -313,8 +318,9 @@ class TransactionMarkerManager:
 
     def _write_here(self, ending: PendingCompletion, partition: PartitionKey) -> None:
         try:
-            where = write_marker(self._node, *partition, ending.markers, self._offsets_decided)
-            ending.written.append(where)
+            where, commit = write_marker(self._node, *partition, ending.markers, self._offsets_decided)
+            commit.on_cancel = None  # a client may wait for it and go (`committed`), and the end still counts on it
+            ending.written.append((where, commit))
             ending.done.add(partition)
         except ApiError as error:
             if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted meanwhile: no marker is needed

@@ -75,11 +75,14 @@ _NOT_READY = (Stage.FENCED, Stage.OPENING)
 
 
 class Directories(NamedTuple):
-    """The log directories of the broker, by id."""
+    """The log directories of the broker, by id.
+
+    cordoned: None while the metadata has no room for them: the controller may be one that does not know the field.
+    """
 
     online: Sequence[bytes]
     offline: Sequence[bytes]
-    cordoned: Sequence[bytes]
+    cordoned: list[bytes] | None
 
 
 class Situation(Protocol):
@@ -230,7 +233,7 @@ class BrokerLifecycle:
             want_fence=self.stage in _NOT_READY,
             want_shut_down=self.stage is Stage.LEAVING,
             offline_log_dirs=list(directories.offline),
-            cordoned_log_dirs=None if self.stage in _NOT_READY else list(directories.cordoned),
+            cordoned_log_dirs=None if self.stage in _NOT_READY else directories.cordoned,
         )
         self._ask(
             heartbeat,
@@ -442,7 +445,7 @@ class BrokerStartup:
         return Directories(
             [each.id for each in known if each.online],
             [each.id for each in known if not each.online],
-            [each.id for each in known if logs.directory_map.is_cordoned(each)] if knows_cordoned else [],
+            [each.id for each in known if logs.directory_map.is_cordoned(each)] if knows_cordoned else None,
         )
 
     def caught_up(self, ready: Callable[[], None]) -> None:

@@ -57,7 +57,8 @@ logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE_MS = 20  # after a change of leaders some nodes know of it a little earlier than others
 _UNKNOWN = -1
-_NO_LEADER = -1
+_NO_LEADER = _NO_REPLICA = -1
+_STATE_FROM = 15  # version of a fetch that names the replica with its broker epoch
 _SESSION_LOST = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
     ErrorCode.INVALID_FETCH_SESSION_EPOCH,
@@ -348,8 +349,10 @@ class ReplicaFetcher:
         if not self._session:
             self._session_epoch = _NEW_SESSION
             return None
+        has_state = follower.fetch_version >= _STATE_FROM
         return FetchRequest(
-            replica_state=ReplicaState(follower.id, follower.broker_epoch),
+            replica_id=_NO_REPLICA if has_state else follower.id,
+            replica_state=ReplicaState(follower.id, follower.broker_epoch) if has_state else ReplicaState(),
             max_wait_ms=wait_ms,
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,

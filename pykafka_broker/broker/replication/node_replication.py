@@ -10,12 +10,14 @@ rack-aware class in `replica.selector.class`.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.replication.fetcher import ReplicaFetcherManager
 from pykafka_broker.broker.replication.throttles import Throttle
-from pykafka_broker.broker.waiting.future import Future
+from pykafka_broker.broker.waiting.future import DONE, Future, Steps
 from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.config import BrokerConfig
@@ -33,6 +35,7 @@ from pykafka_broker.protocol.messages.alter_partition_response import AlterParti
 from pykafka_broker.protocol.messages.alter_partition_response import PartitionData as Answer
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.security.quotas.rate import Windows
+from pykafka_broker.steps import Pace
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.node import ServerNode
@@ -42,6 +45,7 @@ logger = logging.getLogger(__name__)
 
 _RETRY_MS = 50  # after nobody was there to ask, for as long as that is waited for
 _TIMEOUT_MS = 30_000
+_PARTITIONS_PER_REQUEST = 1_000  # the controller takes 50 ms for so many
 _RECOVERED = 0
 _REFUSED = (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED)  # for certain: nothing has changed
 
@@ -83,11 +87,12 @@ class AlterPartitionManager:
         return key in self._submitted or (self._asked is not None and key in self._asked)
 
     def send(self) -> None:
-        """Send a request with all gathered changes."""
+        """Send a request with the gathered changes, as many as the controller should decide on in one turn."""
         self.due = None
         if self._asked is not None:
             return
-        submitted, self._submitted = self._submitted, {}
+        keys = list(islice(self._submitted, _PARTITIONS_PER_REQUEST))
+        submitted = {key: self._submitted.pop(key) for key in keys}
         asked = {
             key: _Asked(each, isr, each.state.partition_epoch, len(each.isr))
             for key, each in submitted.items()
@@ -96,6 +101,8 @@ class AlterPartitionManager:
         if asked:
             self._asked = asked
             self._ask(self._request(asked), self._answered, _TIMEOUT_MS)
+        elif self._submitted:
+            self.due = self._node.clock.now
 
     def _request(self, asked: dict[tuple[bytes, int], _Asked]) -> AlterPartitionRequest:
         topics: dict[bytes, list[PartitionData]] = {}
@@ -150,7 +157,8 @@ class AlterPartitionManager:
             return
         self.expanded += len(isr) > in_sync
         self.shrunk += len(isr) < in_sync
-        if answer.leader_epoch == partition.leader_epoch and answer.partition_epoch > partition.state.partition_epoch:
+        is_led = partition.is_leader and answer.leader_epoch == partition.leader_epoch  # it may be closed by now
+        if is_led and answer.partition_epoch > partition.state.partition_epoch:
             state = partition.state.copy()
             state.isr = tuple(answer.isr)
             state.partition_epoch, state.leader_recovery_state = answer.partition_epoch, answer.leader_recovery_state
@@ -175,6 +183,8 @@ class AlterPartitionManager:
 
 
 _UNKNOWN_EPOCH = -1
+_ITEMS_OF_A_REVIEW = 5  # the review of a partition takes as long as so many items of `Pace`
+Review = Callable[[Partition, int], None]
 # From which metadata.version on followers fetch with which version (KIP-903, 966, 853, 1166).
 _FETCH_VERSIONS = ((27, 18), (21, 17), (19, 16), (10, 15), (9, 14), (0, 13))
 
@@ -204,6 +214,7 @@ class NodeReplication:
             lambda: self.config.follower_replication_throttled_rate,
         )
         self._review_due = node.clock.now + self._review_interval_ms
+        self._regular_review: Future[None] = DONE
         node.subscribe(self.follow)
 
     # -- what the node is
@@ -284,12 +295,15 @@ class NodeReplication:
         """React to changes of brokers, and of settings for fetchers and for what is committed."""
         for broker_id in delta.brokers:
             self.fetchers.broker_changed(broker_id)
-        kinds = {kind for kind, _ in delta.configs}
-        if ConfigResourceType.BROKER in kinds:
+        of_brokers = any(kind == ConfigResourceType.BROKER for kind, _ in delta.configs)
+        topics = {name for kind, name in delta.configs if kind == ConfigResourceType.TOPIC}
+        if of_brokers:
             self.fetchers.spread()
-        if delta.brokers or kinds & {ConfigResourceType.TOPIC, ConfigResourceType.BROKER}:
-            for partition in self._node.replicas.hosted():
-                partition.review_followers(self.clock.now)
+        if of_brokers or delta.brokers:
+            self._begin_review(self._node.replicas.hosted(), Partition.review_followers)
+        elif topics:
+            concerned = [each for each in self._node.replicas.hosted() if each.topic in topics]
+            self._begin_review(concerned, Partition.review_followers)
 
     # -- time
 
@@ -306,31 +320,41 @@ class NodeReplication:
     def on_deadline(self, now: int) -> None:
         if self._review_due <= now:
             self._review_due = now + self._review_interval_ms
-            self._review(now)
+            if self._regular_review.done:
+                self._regular_review = self._begin_review(self._node.replicas.hosted(), self._review)
         if self.isr_changes.due is not None and self.isr_changes.due <= now:
             self.isr_changes.send()
         self.fetchers.on_deadline(now)
 
-    def _review(self, now: int) -> None:
-        """Request smaller ISRs without lagging replicas, and repeat lost requests."""
-        for partition in self._node.replicas.hosted():
-            partition.review_isr(now)
-            followers = partition.followers
-            if (
-                followers is not None
-                and followers.proposed_isr is not None
-                and not self.isr_changes.is_pending(partition)
-            ):
-                self.isr_changes.submit(partition)
+    def _begin_review(self, partitions: list[Partition], review: Review) -> Future[None]:
+        """Review partitions, in slices where there are very many; return the future of the end."""
+        return self._node.slices.unasked(self._reviewed(partitions, review))
+
+    def _reviewed(self, partitions: list[Partition], review: Review) -> Steps[None]:
+        pace = Pace()
+        for partition in partitions:
+            review(partition, self.clock.now)
+            if pace.due(_ITEMS_OF_A_REVIEW):
+                yield None
+
+    def _review(self, partition: Partition, now: int) -> None:
+        """Request a smaller ISR without lagging replicas, and repeat a lost request."""
+        partition.review_isr(now)
+        followers = partition.followers
+        if followers is not None and followers.proposed_isr is not None and not self.isr_changes.is_pending(partition):
+            self.isr_changes.submit(partition)
 
 
 def closest_replica(partition: Partition, offset: int, rack: str, image: MetadataImage) -> int:
-    """Return the replica of a rack with most records; -1 if the client is to stay with the leader."""
+    """Return the replica in sync with most records in a rack; -1 if the client is to stay with the leader.
+
+    A replica out of sync may fall behind for ever, and its clients with it (KAFKA-14372).
+    """
     followers, leader = partition.followers, partition.state.leader
     if followers is None or _rack(image, leader) == rack:
         return NO_REPLICA
     best, most = NO_REPLICA, offset - 1
-    for node_id in partition.state.replicas:
+    for node_id in partition.isr:
         known = followers.get(node_id)
         if (
             known is not None

@@ -320,6 +320,20 @@ def test_commits_that_are_too_long_together_are_written_one_by_one(tmp_path: Pat
     assert turn.offset("g") == 3
 
 
+def test_a_follower_that_comes_in_the_same_turn_has_to_have_the_commit(tmp_path: Path) -> None:
+    world = World(tmp_path, replicas=(1, 2), isr=(1,))
+    world.commit(("plain", 0))
+    turn, index = Turn(world), world.short.services.groups.shards.index_of("g")
+    partition = turn.broker.partition("__consumer_offsets", index)
+    answers = [turn.commit(("plain", 0), offset=offset) for offset in (20, 21)]
+    assert [type(each) for each in answers] == [UnwrittenReply] * 2
+    partition.fetched_by(2, partition.log.log_end_offset, turn.broker.now)
+    turn.end()
+    assert partition.high_watermark < partition.log.log_end_offset
+    assert [code_of(each) for each in answers] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+    assert turn.offset("g") == 21
+
+
 def test_a_disk_that_fails_is_told_to_all_of_the_turn(turn: Turn, monkeypatch: pytest.MonkeyPatch) -> None:
     before = turn.offset("g")
 

@@ -98,6 +98,36 @@ def test_offsets_of_a_deleted_topic_are_gone_also_after_a_restart(world: LocalWo
     assert committed(Actor(stage, "a"), topic)[0] == -1
 
 
+def test_a_deleted_topic_opens_no_logs(world: LocalWorld, stage: Stage) -> None:
+    topic, actor = stage.topic("t"), Actor(stage, "a")
+    actor.commit({(topic, 0): 5})
+    before = {*world.broker.logs.loaded}
+    assert len([key for key in before if key[0] == "__consumer_offsets"]) == 1
+    actor.ask(DeleteTopicsRequest([DeleteTopicState(topic)], timeout_ms=1_000), 6)
+    assert {*world.broker.logs.loaded} <= before
+
+
+def test_a_log_out_of_reach_does_not_keep_other_groups_from_forgetting_a_topic(
+    world: LocalWorld, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, actor, groups = stage.topic("t"), Actor(stage, "a"), world.broker.services.groups
+    index = groups.shards.index_of(stage.group)
+    other = next(name for name in map(str, range(100)) if groups.shards.index_of(name) != index)
+    for group in (stage.group, other):
+        actor.commit({(topic, 0): 5}, group=group)
+    replicas = world.broker.services.replicas
+    replicas.offline([("__consumer_offsets", index)])
+
+    def leader(topic: str, partition: int, *arguments: Any) -> Any:
+        if (topic, partition) == ("__consumer_offsets", index):
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        return type(replicas).leader(replicas, topic, partition, *arguments)
+
+    monkeypatch.setattr(replicas, "leader", leader)
+    actor.ask(DeleteTopicsRequest([DeleteTopicState(topic)], timeout_ms=1_000), 6)
+    assert not groups.coordinator.offsets.committed(other)
+
+
 def test_whoever_waits_is_sent_away_when_the_topic_goes(stage: Stage) -> None:
     one = ClassicMember(stage, "one")
     one.enter()

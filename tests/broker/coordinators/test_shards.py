@@ -18,6 +18,7 @@ from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STA
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
 from pykafka_broker.records.record import iter_records
 from tests.broker.api.real_broker import RealBroker
@@ -35,6 +36,7 @@ class Host:
     def __init__(self) -> None:
         self.known: dict[int, list[bytes]] = {}
         self.heard: list[tuple[str, int]] = []
+        self.unloads: list[set[int]] = []  # by call
         self.refuses_loaded = False
 
     def load(self, number: int, partition: Partition) -> Iterator[int]:
@@ -53,6 +55,7 @@ class Host:
             raise KeyError("what was read does not fit together")
 
     def unload(self, indexes: Collection[int]) -> None:
+        self.unloads.append({*indexes})
         for number in indexes:
             self.heard.append(("unload", number))
             self.known.pop(number, None)
@@ -171,6 +174,18 @@ def test_a_lost_leadership_ends_a_shard(broker: LightBroker, host: Host) -> None
     shards = begin(broker, host)
     broker.change(TOPIC, 0, leader=ANOTHER_NODE)
     assert (host.heard[-1], host.known, verdicts(shards)) == (("unload", 0), {}, [ELSEWHERE, ErrorCode.NONE])
+
+
+def test_leaderships_that_end_together_are_unloaded_at_once(broker: LightBroker, host: Host) -> None:
+    broker.add(TOPIC, 4, replicas=(1, 2))
+    write(broker, 0, b"a")
+    shards = begin(broker, host)
+    topic_id, leaders = broker.image.topics[TOPIC].id, {0: ANOTHER_NODE, 1: 1, 3: ANOTHER_NODE}
+    changes = [PartitionChangeRecord(number, topic_id, leader=leader) for number, leader in leaders.items()]
+    broker.commit_metadata([ApiMessageAndVersion(change, 0) for change in (*changes, *changes)])
+    assert (host.unloads, host.known) == ([{0, 1, 3}], {})
+    assert verdicts(shards) == [ELSEWHERE, ErrorCode.NONE, ErrorCode.NONE, ELSEWHERE]
+    assert host.heard[-1] == ("loaded in 2", 1)
 
 
 def test_a_higher_epoch_is_another_load(broker: LightBroker, host: Host) -> None:

@@ -12,6 +12,7 @@ from pykafka_broker.broker.coordinators.transaction_markers import ELSEWHERE_RET
 from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Slices
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
+from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
@@ -27,7 +28,7 @@ from pykafka_broker.protocol.messages.write_txn_markers_request import (
     WriteTxnMarkersRequest,
 )
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
-from tests.broker.neighbourhood import Neighbourhood
+from tests.broker.neighbourhood import Neighbourhood, ask
 from tests.broker.support import batch
 
 BOTH = (1, 2)
@@ -194,6 +195,24 @@ def test_a_marker_that_a_change_of_leaders_cuts_off_is_written_again(nodes: Neig
     assert (markers(nodes, 1, 0), state(nodes)) == (1, "CompleteCommit")
 
 
+def test_a_client_that_goes_away_takes_no_marker_along(tmp_path: Path) -> None:
+    nodes, jobs = Neighbourhood(tmp_path), list[Job]()
+    nodes.add(TRANSACTION_STATE, 1, replicas=BOTH)
+    nodes.add("t", 1, 2, flush_messages="1")
+    producer = begun(nodes)
+    nodes[1].logs.submit = jobs.append  # the marker here is not synced yet
+    waiting = ask(nodes[1], nodes.connection, EndTxnRequest("x", *producer, True), 3, lambda answer: None)
+    assert waiting is not None
+    nodes[1].services.purgatory.cancel(waiting)
+    nodes.network.run()
+    assert (markers(nodes, 1, 0), markers(nodes, 2, 1), state(nodes)) == (1, 1, "PrepareCommit")
+    nodes[1].logs.submit = run_inline
+    for job in jobs:
+        run_inline(job)
+    nodes.wait(MARKER_RETRY_MS)
+    assert (markers(nodes, 1, 0), markers(nodes, 2, 1), state(nodes)) == (1, 1, "CompleteCommit")
+
+
 def test_a_partition_that_was_deleted_needs_no_marker(nodes: Neighbourhood) -> None:
     producer = begun(nodes)
     nodes.network.cut.add(2)
@@ -201,6 +220,22 @@ def test_a_partition_that_was_deleted_needs_no_marker(nodes: Neighbourhood) -> N
     nodes.remove("t")
     nodes.settle()
     assert state(nodes) == "CompleteCommit"
+
+
+def test_a_marker_that_is_lost_has_no_other_written_again(nodes: Neighbourhood) -> None:
+    nodes.add("u", 1, replicas=BOTH)
+    producer = begun(nodes)
+    added = AddPartitionsToTxnRequest([], "x", *producer, [AddPartitionsToTxnTopic("u", [0])])
+    assert nodes.call(1, added, 3).results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == 0
+    for topic in ("t", "u"):
+        nodes.change(topic, isr=[1, 2])
+    end(nodes, producer)
+    nodes.network.run()
+    nodes.remove("u")
+    partition = nodes[1].partition("t", 0)
+    partition.fetched_by(2, partition.log.log_end_offset, nodes.now)
+    nodes.wait(MARKER_RETRY_MS)
+    assert (markers(nodes, 1, 0), markers(nodes, 2, 1), state(nodes)) == (1, 1, "CompleteCommit")
 
 
 def test_the_next_coordinator_goes_on_with_what_was_decided(nodes: Neighbourhood) -> None:

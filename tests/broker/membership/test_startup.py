@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from pykafka_broker.protocol.messages.create_topics_request import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
 )
+from pykafka_broker.protocol.runtime import EncodeError
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
 from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
 from tests.broker.controller_node import NODE, NOW, ControllerNode
@@ -73,6 +75,19 @@ def test_it_tells_its_directories_once_the_metadata_has_room_for_them(node: Cont
     raised_to(17)
     broker = node.image.brokers[NODE]
     assert (broker.log_dirs, broker.epoch, broker.fenced) == ((directory,), known.epoch, False)
+
+
+def test_heartbeats_before_4_3_name_no_cordoned_directories(node: ControllerNode) -> None:
+    startup = node.whole.startup
+    assert startup is not None
+    for level, cordoned in ((29, None), (30, [])):
+        node.metadata.commit([ApiMessageAndVersion(FeatureLevelRecord("metadata.version", level), 0)])
+        directories = startup.directories()
+        assert directories.cordoned == cordoned
+    version_of_4_2 = 1  # has no such field
+    assert BrokerHeartbeatRequest(NODE, cordoned_log_dirs=None).encode(version_of_4_2)
+    with pytest.raises(EncodeError):
+        BrokerHeartbeatRequest(NODE, cordoned_log_dirs=[]).encode(version_of_4_2)
 
 
 def test_others_lead_and_know_it_before_it_goes(node: ControllerNode) -> None:

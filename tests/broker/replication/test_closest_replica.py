@@ -79,6 +79,18 @@ def test_a_replica_without_what_is_asked_for_is_none(cluster: Cluster) -> None:
     assert closest_replica(partition, 0, "b", image) == -1
 
 
+def test_a_replica_out_of_sync_is_none(cluster: Cluster) -> None:
+    cluster.refuse = ErrorCode.INELIGIBLE_REPLICA
+    cluster.change("t", isr=[1, 3])
+    cluster.settle()
+    assert cluster.ends() == [(2, 2)] * 3
+    assert fetched(cluster, 1, 0, "b").preferred_read_replica == 3
+    cluster.change("t", isr=[1])
+    cluster.settle()
+    data = fetched(cluster, 1, 0, "b")
+    assert (data.preferred_read_replica, bytes(data.records)) == (-1, cluster.content(1))
+
+
 def test_a_follower_serves_what_it_knows_to_be_committed(cluster: Cluster) -> None:
     committed = cluster.content(1)
     cluster.network.silent = {3}

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.broker.replication import node_replication
 from pykafka_broker.broker.replication.node_replication import AlterPartitionManager, NodeReplication
 from pykafka_broker.peers import LinkClosed, OnReply
 from pykafka_broker.protocol.errors import ErrorCode
@@ -88,6 +89,35 @@ def test_who_wishes_while_an_answer_is_waited_for_is_next(asked: Asked) -> None:
     assert (first.isr, first.state.partition_epoch) == ((1, 2), epoch + 1), (
         "the answer says so before the metadata does"
     )
+    assert asked.send() == [1]
+
+
+def test_a_partition_that_was_closed_before_the_answer_stays_closed(asked: Asked) -> None:
+    partition = asked.wish(0)
+    asked.send()
+    asked.broker.whole.node.replicas.offline([("t", 0)])
+    asked.answer(asked.done(0))
+    assert (partition.is_leader, partition.followers) == (False, None)
+
+
+def test_very_many_are_asked_for_in_several_requests(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_replication, "_PARTITIONS_PER_REQUEST", 1)
+    asked.wish(0)
+    asked.wish(1)
+    assert asked.send() == [0]
+    asked.answer(asked.done(0))
+    assert asked.send() == [1]
+    asked.answer(asked.done(1))
+    assert asked.changes.due is None
+
+
+def test_those_that_want_nothing_any_more_hold_nobody_up(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_replication, "_PARTITIONS_PER_REQUEST", 1)
+    first = asked.wish(0)
+    asked.wish(1)
+    first.isr_refused(NOW)
+    asked.changes.send()
+    assert (asked.requests, asked.changes.due) == ([], NOW)
     assert asked.send() == [1]
 
 

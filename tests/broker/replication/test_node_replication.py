@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE
+from pykafka_broker.broker.broker import add_replication
+from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Slices
+from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import UNASSIGNED
 from pykafka_broker.log.retention import retain
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
@@ -24,9 +28,10 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from pykafka_broker.protocol.stored.broker_registration_change_record import BrokerRegistrationChangeRecord
+from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.records.header import MAGIC_OFFSET
 from tests.broker.replication.replicating import WAIT_MS, Cluster
-from tests.broker.support import batch
+from tests.broker.support import LightBroker, batch
 
 LAG_MS = 30_000
 
@@ -46,6 +51,16 @@ def test_what_the_leader_has_the_followers_get_and_all_is_committed(cluster: Clu
     cluster.settle()
     assert cluster.ends() == [(4, 4)] * 3
     assert cluster.content(1) == cluster.content(2) == cluster.content(3)
+
+
+@pytest.mark.parametrize("level", [7, 9, 10, 19, 21, 27])
+def test_replicas_follow_at_every_metadata_version(cluster: Cluster, level: int) -> None:
+    for node in cluster.nodes.values():
+        node.image.features[METADATA_VERSION] = level
+    cluster.topic(1, 2, 3, isr=(1,))
+    cluster.produce(count=3)
+    cluster.settle()
+    assert (cluster.ends(), cluster.replica(1).isr) == ([(3, 3)] * 3, (1, 2, 3))
 
 
 def test_a_follower_that_is_cut_off_holds_commits_until_it_leaves_the_isr(cluster: Cluster) -> None:
@@ -486,3 +501,38 @@ def test_the_end_is_not_known_before_a_new_leader_knows_what_is_committed(cluste
         (answer,) = cluster.asked(2, ListOffsetsRequest(replica_id, topics=[topic]), version)
         (found,) = answer.topics[0].partitions
         assert (found.error_code, found.offset) == expected
+
+
+def test_very_many_partitions_are_reviewed_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker, later, reviewed = LightBroker(tmp_path), list[Callable[[], None]](), list[Partition]()
+    add_replication(broker.whole)
+    for topic, count in (("t", 200), ("u", 2)):
+        broker.add(topic, count, replicas=(1, 2))
+    broker.whole.node.slices = Slices(later.append)
+    monkeypatch.setattr(Partition, "review_followers", lambda partition, now: reviewed.append(partition))
+
+    def turns() -> int:
+        count = 0
+        while later:
+            count += 1
+            later.pop()()
+        return count
+
+    def change(topic: str) -> None:
+        record = ConfigRecord(ConfigResourceType.TOPIC, topic, "min.insync.replicas", "2")
+        broker.commit_metadata([ApiMessageAndVersion(record, 0)])
+
+    broker.register_another_node()
+    assert 0 < len(reviewed) < 200
+    broker.partition("t", 199).close(ApiError(ErrorCode.KAFKA_STORAGE_ERROR))
+    assert (turns() > 0, len(reviewed)) == (True, 202)
+    reviewed.clear()
+    change("u")
+    assert [(each.topic, each.index) for each in reviewed] == [("u", 0), ("u", 1)], "no other topic is concerned"
+    reviewed.clear()
+    broker.now += LAG_MS
+    broker.whole.on_deadline()
+    assert 0 < len(reviewed) < 200
+    broker.now += LAG_MS
+    broker.whole.on_deadline()
+    assert (turns() > 0, len(reviewed)) == (True, 201), "one regular review at a time; what was closed has no followers"
