@@ -21,6 +21,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 
+from pykafka_broker.addresses import as_java_writes
 from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.config.values import invalid
 from pykafka_broker.platform import MOST_CONNECTIONS
@@ -216,7 +217,7 @@ def _overrides(config: BrokerConfig) -> Iterator[tuple[str, int]]:
         except (OSError, UnicodeError) as error:  # UnicodeError: no label of a host name can have this form
             raise invalid(_OVERRIDES, text, f"{host}: {getattr(error, 'strerror', None) or error}") from None
         found.sort(key=lambda each: each[0] != socket.AF_INET)  # Java takes a host's IPv4 address, if there is one
-        yield str(found[0][4][0]), int(count)
+        yield as_java_writes(str(found[0][4][0])), int(count)
 
 
 def _look_up(config: BrokerConfig, found: Future[dict[str, int]]) -> None:

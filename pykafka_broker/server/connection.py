@@ -231,6 +231,7 @@ class ClientConnection(Channel):
         pending, self._parked = self._parked, None
         if pending is None or self.closed:
             return
+        self.last_active = self._turns.clock.now
         self._hold_if_needed()
         try:
             pieces = pending.pieces()

@@ -54,6 +54,8 @@ class Dial:
             self._addresses = socket.getaddrinfo(
                 self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
             )
+        except UnicodeError as error:  # no label of a host name can have this form
+            self._failed(OSError(errno.EINVAL, str(error)))
         except socket.gaierror:  # a name
             loop = self._turns.loop
             self._lookup = loop.create_task(loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM))

@@ -21,6 +21,7 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from pykafka_broker.addresses import as_java_writes
 from pykafka_broker.broker.channels import inter_broker_listener
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import Router, new_router
@@ -32,7 +33,7 @@ from pykafka_broker.server.channel import FrameReader, LimitedFrameReader, Reque
 from pykafka_broker.server.connection import ClientConnection, Dispatching, Serving
 from pykafka_broker.server.event_loop import EventLoop, nanoseconds
 from pykafka_broker.server.listeners import Listener
-from pykafka_broker.server.transport import PlainTransport, Transport, as_java_writes, listening, plain_address, prepare
+from pykafka_broker.server.transport import PlainTransport, Transport, listening, prepare
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
@@ -334,10 +335,9 @@ class Server:
             self._accepting.go_on()
 
     def _adopt(self, sock: socket.socket, address: tuple[str, int], listener: Listener) -> None:
-        plain = plain_address(address[0])
-        host = as_java_writes(plain) if ":" in plain else plain
+        host = as_java_writes(address[0])
         quotas = self.broker.services.quotas
-        if quotas is not None and (hold_ms := quotas.connection_throttle_ms(plain)):
+        if quotas is not None and (hold_ms := quotas.connection_throttle_ms(host)):
             self._turn_away_later(sock, f"{host}:{address[1]}", hold_ms)
             return
         exceeded = self._quota.enter(host, listener.name)

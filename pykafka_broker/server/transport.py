@@ -1,4 +1,4 @@
-"""Bytes in and out of a socket; sockets as brokers and links want them, and addresses as Kafka writes them.
+"""Bytes in and out of a socket, and sockets as brokers and links want them.
 
 Rule: a transport never waits and never keeps what it is given: `BlockingIOError` says "not now", any other `OSError`
 that the stream is over. The transport says which readiness of the socket a call has to wait for: under TLS a read may
@@ -8,7 +8,6 @@ have to wait until something can be written.
 from __future__ import annotations
 
 import socket
-import struct
 from collections.abc import Callable
 from typing import Protocol
 
@@ -153,17 +152,3 @@ def prepare(sock: socket.socket, send_buffer_bytes: int = -1) -> None:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a request may wait for long: the peer may have gone
     if send_buffer_bytes > 0:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
-
-
-def plain_address(address: str) -> str:
-    """Return an IPv4 address as such, also where a socket for both families has accepted the client."""
-    return address.removeprefix("::ffff:") if "." in address else address
-
-
-def as_java_writes(address: str) -> str:
-    """Return an address in the form of Kafka's ACLs, groups and logs: IPv6 without `::`."""
-    plain, _, scope = address.partition("%")
-    if ":" not in plain:
-        return address
-    groups = struct.unpack(">8H", socket.inet_pton(socket.AF_INET6, plain))
-    return ":".join(f"{group:x}" for group in groups) + (f"%{scope}" if scope else "")

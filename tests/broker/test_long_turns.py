@@ -20,6 +20,11 @@ from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
 )
+from pykafka_broker.protocol.messages.alter_replica_log_dirs_request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from pykafka_broker.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -30,6 +35,8 @@ from pykafka_broker.protocol.messages.describe_delegation_token_request import (
     DescribeDelegationTokenRequest,
 )
 from pykafka_broker.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from pykafka_broker.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from pykafka_broker.protocol.messages.describe_log_dirs_response import DescribeLogDirsResponse
 from pykafka_broker.protocol.messages.describe_share_group_offsets_request import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
@@ -117,6 +124,44 @@ def test_metadata_that_changes_meanwhile_is_of_one_moment(tmp_path: Path) -> Non
             node.answered(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1000), 5)
     found = MetadataResponse.decode(node.answer[9:], 9)
     assert {topic.name for topic in found.topics if not topic.is_internal} == {"b", "t"}
+
+
+def with_two_directories(path: Path, partitions: int) -> tuple[SlowBroker, list[str]]:
+    paths = [str(path / name) for name in "ab"]
+    node = SlowBroker(path / "a", **{"log.dirs": ",".join(paths)})
+    node.answered(CreateTopicsRequest([CreatableTopic("t", partitions, 1)], 1000), 7)
+    return node, paths
+
+
+def moves(path: str, partitions: int) -> AlterReplicaLogDirsRequest:
+    return AlterReplicaLogDirsRequest(
+        [AlterReplicaLogDir(path, [AlterReplicaLogDirTopic("t", list(range(partitions)))])]
+    )
+
+
+def test_the_logs_of_very_many_partitions_are_described_in_slices(tmp_path: Path) -> None:
+    node, _ = with_two_directories(tmp_path, 800)
+    asked, logs = DescribeLogDirsRequest(None), node.broker.logs
+    turns = node.calls(asked, 4)
+    assert sum(len(topic.partitions) for result in node.reply.results for topic in result.topics) == 800
+    assert max(turns) < 0.5 * sum(turns), "the largest one asks the disks and writes the answer"
+    for number, _ in enumerate(node.turns(ApiKey.DESCRIBE_LOG_DIRS, 4, asked.encode(4))):
+        if number == 1:
+            for index in range(0, 800, 10):
+                here = logs.directory_of(("t", index))
+                logs.moves.start(("t", index), next(each for each in logs.directories if each is not here))
+    found = DescribeLogDirsResponse.decode(node.answer[9:], 4)
+    described = [each.partition_index for result in found.results for each in result.topics[0].partitions]
+    assert sorted(described) == list(range(800)), "each once, whatever moves meanwhile"
+
+
+def test_moves_of_very_many_partitions_begin_in_slices(tmp_path: Path) -> None:
+    node, (_, there) = with_two_directories(tmp_path, 200)
+    turns = node.calls(moves(there, 200), 2)
+    assert [each.error_code for each in node.reply.results[0].partitions] == [0] * 200
+    assert max(turns) < 0.2 * sum(turns)
+    homes = [node.broker.logs.directory_of(("t", index)) for index in range(200)]
+    assert {home.path for home in homes if home is not None} == {there}
 
 
 def test_a_share_group_begins_with_very_many_partitions_and_forgets_them(tmp_path: Path) -> None:

@@ -339,7 +339,19 @@ def test_a_host_has_its_first_address_of_ipv4_or_else_of_ipv6(monkeypatch: pytes
 
     monkeypatch.setattr(socket, "getaddrinfo", known)
     quota = counted(config(max_connections_per_ip_overrides="both:0,six:0"))
-    assert [quota.enter(host, HERE) for host in ("10.0.0.7", "::7", "10.0.0.8")] == [0, 0, None]
+    assert [quota.enter(host, HERE) for host in ("10.0.0.7", "0:0:0:0:0:0:0:7", "10.0.0.8")] == [0, 0, None]
+
+
+def test_an_address_of_ipv6_has_its_own_limit_in_whatever_form(tmp_path: Any) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path, max_connections_per_ip_overrides="::7:0, 0:0:0::8:0") as (server, _, _):
+            for host, is_open in (("::7", False), ("::8", False), ("::9", True)):
+                with socket.create_server(("127.0.0.1", 0)) as door, socket.create_connection(door.getsockname()):
+                    ours, _ = door.accept()
+                    server._adopt(ours, (host, 50000), server.listeners[0])
+                    assert (ours.fileno() >= 0) is is_open
+
+    run(scenario)
 
 
 def test_hosts_that_are_set_at_run_time_are_looked_up_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -396,6 +396,16 @@ def test_a_host_has_a_name_and_one_that_nobody_knows_is_told(monkeypatch: pytest
     run(scenario)
 
 
+def test_a_host_that_can_be_no_name_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with linked(host="ö" * 64, port=9, patient=False) as (link, _):
+            with pytest.raises(LinkTimeout, match="label"):
+                await link.ask(heartbeat(), LATER_MS)
+
+    run(scenario)
+    assert "defect" not in caplog.text
+
+
 @pytest.mark.parametrize(("host", "asked"), [("localhost", b"localhost"), ("köln.invalid", "köln.invalid")])
 def test_a_host_in_ascii_needs_no_table_of_all_characters(
     host: str, asked: str | bytes, monkeypatch: pytest.MonkeyPatch

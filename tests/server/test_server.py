@@ -610,6 +610,9 @@ def test_idle_connections_are_closed_and_waiting_ones_are_not(tmp_path: Any, clo
             assert len(server._connections) == 1
             stands.move(1099)
             assert await waiting.answer() == b"expired"
+            stands.move(400)
+            waiting.send(b"echo:x")
+            assert await waiting.answer() == b"x", "it is idle since its answer, not since its request"
 
     run(scenario)
 

@@ -21,10 +21,8 @@ from pykafka_broker.server.transport import (
     READ,
     WRITE,
     PlainTransport,
-    as_java_writes,
     copy_file,
     has_come,
-    plain_address,
 )
 from tests.server.support import run, until
 
@@ -239,17 +237,3 @@ def test_half_a_length_prefix_waits_for_what_the_transport_still_has(
         turns.close()
 
     run(scenario)
-
-
-@pytest.mark.parametrize(
-    ("address", "written"),
-    [
-        ("127.0.0.1", "127.0.0.1"),
-        ("::ffff:10.1.2.3", "10.1.2.3"),
-        ("::1", "0:0:0:0:0:0:0:1"),
-        ("2001:db8::a0:1", "2001:db8:0:0:0:0:a0:1"),
-        ("fe80::1%eth0", "fe80:0:0:0:0:0:0:1%eth0"),
-    ],
-)
-def test_a_client_is_known_by_the_address_that_acls_have(address: str, written: str) -> None:
-    assert as_java_writes(plain_address(address)) == written

@@ -9,13 +9,16 @@ partitions, `group:topic id:partition` (KIP-932).
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import cached_property
 
 from pykafka_broker.broker.coordinators.coordinator_log import partition_for
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
-from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.services import NodeAddress, Services
 from pykafka_broker.broker.waiting.future import Answer, when_committed
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, denial
+from pykafka_broker.cluster.image import NO_LEADER, PartitionImage
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from pykafka_broker.errors import MALFORMED
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -46,11 +49,11 @@ def find_coordinator(
     services: Services, context: RequestContext, request: FindCoordinatorRequest
 ) -> Answer[FindCoordinatorResponse]:
     before = services.metadata.applied_offset
+    look_up = _LookUp(services, context, request.key_type)
     if context.api_version >= _BATCHED_FROM:
-        found = [_find(services, context, request.key_type, key) for key in request.coordinator_keys]
-        response = FindCoordinatorResponse(coordinators=found)
+        response = FindCoordinatorResponse(coordinators=list(map(look_up.find, request.coordinator_keys)))
     else:
-        only = _find(services, context, request.key_type, request.key)
+        only = look_up.find(request.key)
         message = "NONE"  # Kafka's answer in these versions
         if only.error_code:
             message = only.error_message or _MESSAGES.get(ErrorCode(only.error_code), "")
@@ -62,29 +65,48 @@ def find_coordinator(
     return when_committed(response, services.metadata.committed())
 
 
-def _find(services: Services, context: RequestContext, key_type: int, key: str) -> Coordinator:
-    if key_type not in _KINDS:
-        return _nowhere(key, ErrorCode.INVALID_REQUEST, MALFORMED)
-    if key_type == SHARE and context.api_version < _SHARE_FROM:
-        return _nowhere(key, ErrorCode.INVALID_REQUEST)
-    name, operation, resource = _KINDS[key_type]
-    if not services.allows(context, operation, resource, CLUSTER_NAME if key_type == SHARE else key):
-        refused = denial(resource)
-        return _nowhere(key, refused.code, (refused.message or "") if key_type == SHARE else "")
-    hashed = _share_key(key) if key_type == SHARE else key
-    if hashed is None:
-        return _nowhere(key, ErrorCode.INVALID_REQUEST)
-    if name not in services.image.topics:
-        services.node.create_missing_topics([name])
-        if services.own.auto_creation:
-            return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    topic = services.image.topics.get(name)
-    if topic is not None:
-        leader = topic.partitions[partition_for(hashed, len(topic.partitions))].leader
-        for node_id, host, port, _ in services.nodes(context):
-            if node_id == leader:
-                return Coordinator(key, node_id, host, port)
-    return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+class _LookUp:
+    """The look-ups of a request, whose keys are all of one kind and have one topic."""
+
+    def __init__(self, services: Services, context: RequestContext, key_type: int) -> None:
+        self._services = services
+        self._context = context
+        self._key_type = key_type
+
+    def find(self, key: str) -> Coordinator:
+        """Return the coordinator of a key, or why there is none."""
+        key_type = self._key_type
+        if key_type not in _KINDS:
+            return _nowhere(key, ErrorCode.INVALID_REQUEST, MALFORMED)
+        if key_type == SHARE and self._context.api_version < _SHARE_FROM:
+            return _nowhere(key, ErrorCode.INVALID_REQUEST)
+        _, operation, resource = _KINDS[key_type]
+        named = CLUSTER_NAME if key_type == SHARE else key
+        if not self._services.allows(self._context, operation, resource, named):
+            refused = denial(resource)
+            return _nowhere(key, refused.code, (refused.message or "") if key_type == SHARE else "")
+        hashed = _share_key(key) if key_type == SHARE else key
+        if hashed is None:
+            return _nowhere(key, ErrorCode.INVALID_REQUEST)
+        partitions = self._partitions
+        leader = partitions[partition_for(hashed, len(partitions))].leader if partitions else NO_LEADER
+        node = self._nodes.get(leader)
+        return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE) if node is None else Coordinator(key, *node[:3])
+
+    @cached_property
+    def _partitions(self) -> Mapping[int, PartitionImage]:
+        """Return the partitions of the topic, which is created if it is missing; none if the client is to come back."""
+        services, name = self._services, _KINDS[self._key_type][0]
+        if name not in services.image.topics:
+            services.node.create_missing_topics([name])
+            if services.own.auto_creation:
+                return {}
+        topic = services.image.topics.get(name)
+        return {} if topic is None else topic.partitions
+
+    @cached_property
+    def _nodes(self) -> Mapping[int, NodeAddress]:
+        return {node[0]: node for node in self._services.nodes(self._context)}
 
 
 def _share_key(key: str) -> str | None:

@@ -22,7 +22,8 @@ usable bytes, 5 whether the directory is cordoned.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Mapping
 
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles, handles_in_steps
@@ -35,7 +36,7 @@ from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.log_directory import LogDirectory, may_move
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.enums import AclOperation, AclResourceType, PartitionKey, by_topic
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
 from pykafka_broker.protocol.messages.alter_partition_reassignments_response import AlterPartitionReassignmentsResponse
@@ -61,6 +62,7 @@ from pykafka_broker.protocol.messages.list_partition_reassignments_response impo
 from pykafka_broker.steps import Pace
 
 _DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+_LOG, _MOVE = 5, 80  # a log that is not loaded, and the begin of a move, take as long as so many items of `Pace`
 
 
 @handles(ApiKey.ELECT_LEADERS)
@@ -87,16 +89,21 @@ def alter_partition_reassignments(
     return replication_control.alter_partition_reassignments(controller, request)
 
 
-@handles(ApiKey.ALTER_REPLICA_LOG_DIRS)
+@handles_in_steps(ApiKey.ALTER_REPLICA_LOG_DIRS, outlives_client=True)
 def alter_replica_log_dirs(
     services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
-) -> AlterReplicaLogDirsResponse:
+) -> Steps[AlterReplicaLogDirsResponse]:
     services.authorise(context, AclOperation.ALTER, AclResourceType.CLUSTER)
     # A partition that is named twice goes to the directory that is named last.
     paths = {(topic.name, each): to.path for to in request.dirs for topic in to.topics for each in topic.partitions}
-    codes = {key: _move(services, *key, path) for key, path in paths.items()}
-    topics = by_topic((topic, AlterReplicaLogDirPartitionResult(index, code)) for (topic, index), code in codes.items())
-    return AlterReplicaLogDirsResponse(results=[AlterReplicaLogDirTopicResult(*topic) for topic in topics.items()])
+    results, pace = list[tuple[str, AlterReplicaLogDirPartitionResult]](), Pace()
+    for (topic, index), path in paths.items():
+        code = _move(services, topic, index, path)
+        results.append((topic, AlterReplicaLogDirPartitionResult(index, code)))
+        if pace.due(1 if code else _MOVE):
+            yield None
+    topics = by_topic(results).items()
+    return AlterReplicaLogDirsResponse(results=[AlterReplicaLogDirTopicResult(*each) for each in topics])
 
 
 def _move(services: Services, topic: str, partition: int, path: str) -> ErrorCode:
@@ -122,59 +129,52 @@ def describe_log_dirs(
 ) -> Steps[DescribeLogDirsResponse]:
     if not services.allows(context, AclOperation.DESCRIBE, AclResourceType.CLUSTER):
         return DescribeLogDirsResponse(error_code=_DENIED)  # sent from version 3 on
+    pace = Pace()
     if request.topics is None:
         asked = {partition: None for partition in services.logs.partitions() if partition[0] != CLUSTER_METADATA}
     else:
         asked = {}
-        pace = Pace()
         for topic in request.topics:
             for index in topic.partitions:
                 asked[topic.topic, index] = None
                 if pace.due():
                     yield None
-    by_directory: dict[int, list[PartitionKey]] = {}
-    for partition in asked:
-        directory = services.logs.directory_of(partition)
-        if directory is not None:
-            by_directory.setdefault(id(directory), []).append(partition)
+    logs, failed = services.logs, set[LogDirectory]()
+    found: dict[LogDirectory, list[tuple[str, DescribeLogDirsPartition]]] = defaultdict(list)
+    for topic_name, index in asked:
+        directory, move = logs.directory_of((topic_name, index)), logs.moves.get((topic_name, index))
+        if directory is not None and directory.online:
+            try:
+                size = logs.size_of((topic_name, index))
+                found[directory].append((topic_name, DescribeLogDirsPartition(index, size, 0, False)))
+            except ApiError:
+                failed.add(directory)
+        if move is not None:
+            future = DescribeLogDirsPartition(index, move.size_bytes, move.offset_lag, True)
+            found[move.target].append((topic_name, future))
+        if pace.due(_LOG):
+            yield None
     results = [
-        _described_directory(services, directory, by_directory.get(id(directory), []), asked)
-        for directory in services.logs.partition_directories
+        DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, directory.path)
+        if directory in failed or not directory.online
+        else _described_directory(services, directory, by_topic(found[directory]))
+        for directory in logs.partition_directories
     ]
     return DescribeLogDirsResponse(results=results)
 
 
 def _described_directory(
-    services: Services, directory: LogDirectory, partitions: list[PartitionKey], asked: Iterable[PartitionKey]
+    services: Services, directory: LogDirectory, topics: Mapping[str, list[DescribeLogDirsPartition]]
 ) -> DescribeLogDirsResult:
-    """Describe a directory.
-
-    Args:
-        partitions: the partitions of the request that are in the directory.
-        asked: all partitions of the request, some of which may be moving to the directory.
-    """
-    result = DescribeLogDirsResult(log_dir=directory.path)
-    if not directory.online:
-        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-        return result
-    topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for topic, partition in partitions:
-        try:
-            size = services.logs.size_of((topic, partition))
-        except ApiError:
-            return DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, directory.path)  # the directory has just failed
-        topics.setdefault(topic, []).append(DescribeLogDirsPartition(partition, size, 0, False))
-    for topic, partition in asked:
-        move = services.logs.moves.get((topic, partition))
-        if move is not None and move.target is directory:
-            future = DescribeLogDirsPartition(partition, move.size_bytes, move.offset_lag, True)
-            topics.setdefault(topic, []).append(future)
-    result.topics = [DescribeLogDirsTopic(topic, found) for topic, found in topics.items()]
     try:
         usage = services.logs.fs.disk_usage(directory.path)
     except OSError as error:
         services.logs.directory_failed(directory, error)
         return DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, directory.path)
-    result.total_bytes, result.usable_bytes = usage.total_bytes, usage.usable_bytes
-    result.is_cordoned = services.logs.directory_map.is_cordoned(directory)
-    return result
+    return DescribeLogDirsResult(
+        log_dir=directory.path,
+        topics=[DescribeLogDirsTopic(*topic) for topic in topics.items()],
+        total_bytes=usage.total_bytes,
+        usable_bytes=usage.usable_bytes,
+        is_cordoned=services.logs.directory_map.is_cordoned(directory),
+    )

@@ -20,6 +20,7 @@ from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from pykafka_broker.addresses import as_java_writes
 from pykafka_broker.cluster.image import QuotaEntity
 from pykafka_broker.cluster.quotas import CLIENT_ID, IP, USER
 from pykafka_broker.errors import ApiError
@@ -90,9 +91,10 @@ def levels_of(client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> dict[
 def quotas_of_addresses(client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> dict[str | None, float]:
     """Return the connections a second by address; the key None is for all other addresses."""
     return {
-        dict(entity)[IP]: quotas[CONNECTIONS]
+        None if name is None else as_java_writes(name): quotas[CONNECTIONS]
         for entity, quotas in client_quotas.items()
-        if CONNECTIONS in quotas and any(part == IP for part, _ in entity)
+        for kind, name in entity
+        if kind == IP and CONNECTIONS in quotas
     }
 
 

@@ -347,6 +347,16 @@ def test_a_topic_that_is_named_again_is_answered_once(node: RealBroker) -> None:
     assert [(topic.error_code, topic.name) for topic in answer.topics] == [(ErrorCode.UNKNOWN_TOPIC_ID, None)]
 
 
+def test_a_topic_that_can_not_be_created_is_tried_once_for_all_keys(
+    node: RealBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[list[str]] = []
+    monkeypatch.setattr(node.broker.services.node, "create_missing_topics", tried.append)
+    answer = node.call(FindCoordinatorRequest(coordinator_keys=["g", "h", "i"]), 4)
+    assert {each.error_code for each in answer.coordinators} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert tried == [["__consumer_offsets"]]
+
+
 def test_internal_topics_come_with_the_first_coordinator_and_fit_one_broker(node: RealBroker) -> None:
     answer = node.call(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
     assert answer.coordinators[0].error_code == 0

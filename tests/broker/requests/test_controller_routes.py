@@ -176,7 +176,7 @@ def test_an_envelope_is_served_as_if_its_client_had_come(node: ControllerNode) -
     assert [(each.name, each.error_code) for each in created.topics] == [("t", 0)]
     assert "t" in node.image.topics
     assert ("User:ANONYMOUS", "127.0.0.1", AclOperation.CLUSTER_ACTION) in authorizer.asked
-    assert ("User:alice", "::1", AclOperation.CREATE) in authorizer.asked
+    assert ("User:alice", "0:0:0:0:0:0:0:1", AclOperation.CREATE) in authorizer.asked, "as at a broker"
 
 
 def test_what_is_denied_to_its_client_is_denied_inside(node: ControllerNode) -> None:

@@ -185,10 +185,11 @@ def test_a_kind_that_nobody_has_is_not_there() -> None:
 def test_addresses_stand_apart() -> None:
     quotas = {
         entity(ip="10.0.0.1"): {"connection_creation_rate": 5.0},
+        entity(ip="::1"): {"connection_creation_rate": 2.0},
         entity(ip=None): {"connection_creation_rate": 1.0},
         entity(user="alice"): {KIND: 1.0},
     }
-    assert quotas_of_addresses(quotas) == {"10.0.0.1": 5.0, None: 1.0}
+    assert quotas_of_addresses(quotas) == {"10.0.0.1": 5.0, "0:0:0:0:0:0:0:1": 2.0, None: 1.0}
     assert levels_of(quotas).keys() == {KIND}
 
 

@@ -8,9 +8,9 @@ or the API is never forwarded, UNSUPPORTED_VERSION if version or body can't be r
 
 from __future__ import annotations
 
-import ipaddress
 import struct
 
+from pykafka_broker.addresses import java_address
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.requests.controller_routes import CONTROLLERS, FORWARDED
 from pykafka_broker.broker.requests.router import PendingReply, handles
@@ -66,7 +66,7 @@ def _client_of(broker: ConnectionContext, request: EnvelopeRequest) -> Connectio
     except (DecodeError, struct.error, LookupError):
         raise ApiError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE) from None
     try:
-        host = str(ipaddress.ip_address(bytes(request.client_host_address)))
+        host = java_address(bytes(request.client_host_address))
     except ValueError:
         raise ApiError(ErrorCode.INVALID_REQUEST) from None
     local = broker.local_host, broker.local_port
