@@ -232,6 +232,20 @@ def test_patterns_that_take_long_are_left_to_the_next_heartbeats(machine: Any, m
     assert set().union(*(client.partitions for client in clients)) >= {(topic, index) for index in range(3)}
 
 
+def test_a_pattern_that_was_left_is_resolved_though_the_patterns_before_it_have_no_new_topic(
+    machine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.topic("logs-a", 1)
+    clients = [Client(machine, name) for name in "pq"]
+    for client, pattern in zip(clients, ("a.*", "logs-.*"), strict=True):
+        client.join(regex=pattern)
+    monkeypatch.setattr(consumer, "MAX_WORK", 1)
+    machine.topic("logs-b", 1)
+    for client in clients * 2:
+        client.beat()
+    assert len(clients[1].partitions) == 2
+
+
 def test_a_pattern_that_became_too_large_stands_for_its_former_topics(
     machine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
