@@ -20,6 +20,7 @@ from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import (
 from pykafka_broker.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
 
 SESSION_MS = 45_000
 
@@ -66,6 +67,14 @@ class Client:
     @property
     def partitions(self) -> set[tuple[bytes, int]]:
         return {(topic, partition) for topic, partitions in self.owned.items() for partition in partitions}
+
+
+def join_as_classic(machine: Any, member_id: str, token: object = "", **protocols: bytes) -> Any:
+    """Join with the classic protocol; by default with a subscription to the topic t."""
+    subscription = (1).to_bytes(2, "big") + ConsumerProtocolSubscription(["t"]).encode(1)
+    known = [JoinGroupRequestProtocol(*each) for each in (protocols or {"range": subscription}).items()]
+    request = JoinGroupRequest("g", SESSION_MS, 60_000, member_id, None, "consumer", known)
+    return machine.run(machine.coordinator.join(request, machine.caller(5), token, machine.now))
 
 
 def settle(clients: list[Client], rounds: int = 12) -> None:
@@ -411,22 +420,16 @@ def test_a_classic_member_joins_again_for_a_new_target_and_not_for_a_new_epoch(n
     clients = [Client(machine, "one"), Client(machine, "two")]
     for client in clients:
         client.join(["t"])
-    subscription = (1).to_bytes(2, "big") + ConsumerProtocolSubscription(["t"]).encode(1)
-    protocols = [JoinGroupRequestProtocol("range", subscription)]
-
-    def join(member_id: str) -> Any:
-        request = JoinGroupRequest("g", 45_000, 60_000, member_id, None, "consumer", protocols)
-        return machine.run(coordinator.join(request, machine.caller(5), object(), machine.now))
 
     def beat() -> ErrorCode:
         return ErrorCode(coordinator.heartbeat(HeartbeatRequest("g", generation, member_id), machine.now))
 
-    member_id = join("").member_id
-    generation = join(member_id).generation_id
+    member_id = join_as_classic(machine, "").member_id
+    generation = join_as_classic(machine, member_id).generation_id
     for _ in range(6):
         settle(clients, 1)
         if beat() is ErrorCode.REBALANCE_IN_PROGRESS:
-            generation = join(member_id).generation_id
+            generation = join_as_classic(machine, member_id).generation_id
     assert beat() is ErrorCode.NONE
     clients[0].beat(-1)
     group = coordinator.groups["g"]
@@ -452,3 +455,17 @@ def test_a_classic_member_whose_subscription_makes_no_sense(
         "g", 45_000, 60_000, "two", None, "consumer", [JoinGroupRequestProtocol("range", metadata)]
     )
     assert machine.run(machine.coordinator.join(request, machine.caller(5), object(), machine.now)).error_code is code
+
+
+def test_members_that_wait_are_sent_back_though_the_consumer_that_converts_the_group_is_refused(machine: Any) -> None:
+    machine.topic("t", 2)
+    first, second = (join_as_classic(machine, "").member_id for _ in range(2))
+    generation = join_as_classic(machine, first).generation_id
+    machine.run(machine.coordinator.sync(SyncGroupRequest("g", generation, first), object(), machine.now))
+    assert join_as_classic(machine, second, "waits") is None
+    assert Client(machine, "new").join(regex="(") is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert machine.answers["waits"].error_code is ErrorCode.REBALANCE_IN_PROGRESS
+    assert group_state(machine) == "PreparingRebalance"
+    join_as_classic(machine, first, "first")
+    assert join_as_classic(machine, second).generation_id == generation + 1
+    assert machine.answers["first"].error_code == ErrorCode.NONE
