@@ -210,14 +210,14 @@ class ClassicGroup:
         """Take in a member with a join request waiting under `token`."""
         if not self.members:
             self.protocol_type_or_none = member.protocol_type
-        if self.leader is None:
-            self.leader = member.member_id
         self.restore(member)
         self.pending_joins.discard(member.member_id)
         self.wait_for_join(member, token)
 
     def restore(self, member: ClassicGroupMember) -> None:
-        """Take in a member from the log, with no waiting request."""
+        """Take in a member with no waiting request; the first one leads, unless the group has a leader."""
+        if self.leader is None:
+            self.leader = member.member_id
         self.members[member.member_id] = member
         self._count_support(member, 1)
         if member.instance_id is not None:
@@ -443,6 +443,7 @@ def restored(group_id: str, value: GroupMetadataValue, now: int, wall_at: WallAt
     group.generation = value.generation
     group.protocol_type_or_none = value.protocol_type or None
     group.protocol_name = value.protocol
+    group.leader = value.leader
     for stored_member in value.members:
         member = ClassicGroupMember(
             group_id,
@@ -458,6 +459,5 @@ def restored(group_id: str, value: GroupMetadataValue, now: int, wall_at: WallAt
         )
         member.assignment = stored_member.assignment
         group.restore(member)
-    group.leader = value.leader
     group.subscribed = group.compute_subscribed()
     return group

@@ -469,3 +469,19 @@ def test_members_that_wait_are_sent_back_though_the_consumer_that_converts_the_g
     join_as_classic(machine, first, "first")
     assert join_as_classic(machine, second).generation_id == generation + 1
     assert machine.answers["first"].error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("silently", [False, True])
+def test_a_group_turns_back_though_a_subscription_of_a_member_makes_no_sense(silently: bool, machine: Any) -> None:
+    """Only the first protocol of a member is read when it joins, and all members may agree on another one."""
+    machine.topic("t", 2)
+    client = Client(machine, "consumer")
+    client.join(["t"])
+    subscription = (1).to_bytes(2, "big") + ConsumerProtocolSubscription(["t"]).encode(1)
+    for protocols in ({"range": subscription, "other": b""}, {"other": subscription}):
+        join_as_classic(machine, join_as_classic(machine, "", **protocols).member_id, **protocols)
+    if silently:
+        machine.wait(SESSION_MS)
+    else:
+        assert client.beat(-1) is ErrorCode.NONE
+    assert machine.coordinator.groups["g"].type_name == "classic"
