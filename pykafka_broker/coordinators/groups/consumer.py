@@ -263,8 +263,11 @@ MaySee = Callable[[str], bool]
 
 
 def rights_are_old(table: GroupTable, resolved: ResolvedRegex, now: int) -> bool:
-    """Return whether the rights for a pattern's topics are due for a check: no metadata tells of changed rights."""
-    return now >= resolved.resolved_at + table.config.group_consumer_regex_refresh_interval_ms
+    """Return whether the rights for a pattern's topics are due for a check: no metadata tells of changed rights.
+
+    A check in the future, by the clock of an earlier coordinator, was too long ago.
+    """
+    return not 0 <= now - resolved.resolved_at < table.config.group_consumer_regex_refresh_interval_ms
 
 
 class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):

@@ -333,6 +333,36 @@ def test_targets_are_not_computed_more_often_than_the_interval(new_machine: Call
     assert [len(client.partitions) for client in (one, two)] == [1, 1]
 
 
+def test_a_target_of_a_coordinator_whose_clock_was_ahead_is_no_reason_to_wait(
+    new_machine: Callable[..., Any],
+) -> None:
+    machine = new_machine(group_consumer_assignment_interval_ms="1000")
+    machine.topic("t", 2)
+    one, two = Client(machine, "one"), Client(machine, "two")
+    one.join(["t"])
+    machine.now -= 3_600_000
+    machine.restart()
+    two.join(["t"])
+    settle([one, two])
+    assert [len(client.partitions) for client in (one, two)] == [1, 1]
+
+
+def test_rights_that_a_coordinator_with_a_clock_ahead_has_checked_are_checked_again(machine: Any) -> None:
+    machine.topic("logs-a", 1)
+    machine.may_see = {"logs-a"}.__contains__
+    client = Client(machine, "m")
+    client.join(regex="logs-.*")
+    client.report()
+    machine.now -= 3_600_000
+    machine.restart()
+    client.beat()
+    machine.may_see = frozenset[str]().__contains__
+    for _ in range(32):
+        machine.wait(20_000)
+        client.beat()
+    assert client.partitions == set()
+
+
 def test_a_heartbeat_without_news_writes_nothing(machine: Any) -> None:
     machine.topic("t", 2)
     client = Client(machine, "m")
