@@ -9,6 +9,7 @@ import pytest
 
 from pykafka_broker.coordinators.groups.offsets import OffsetStore
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from pykafka_broker.protocol.messages.offset_commit_request import (
@@ -24,6 +25,7 @@ from pykafka_broker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestTopic,
 )
 from pykafka_broker.protocol.stored.offset_commit_value import OffsetCommitValue
+from tests.coordinators.steps import steps_of
 
 DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS  # offsets.retention.minutes
@@ -167,6 +169,23 @@ def test_offset_that_a_transaction_may_change_does_not_expire(machine: Any) -> N
     txn_commit(machine, 5, producer_id=77)
     machine.wait(2 * WEEK_MS)
     assert committed(machine)[0] == 1
+
+
+def test_offsets_of_a_topic_that_is_read_are_not_looked_at_one_by_one(machine: Any) -> None:
+    """The more so as a group asks all of its patterns whether it reads a topic."""
+    machine.topic("t", 500)
+    heartbeat = ConsumerGroupHeartbeatRequest("g", "m", 0, None, None, 30_000, None, "t", topic_partitions=[])
+    reply = machine.run(machine.coordinator.consumer_heartbeat(heartbeat, machine.caller(1), machine.now))
+    steps = []
+    for count in (1, 500):
+        partitions = [OffsetCommitRequestPartition(at, 5) for at in range(count)]
+        topics = [OffsetCommitRequestTopic("t", partitions=partitions)]
+        request = OffsetCommitRequest("g", reply.member_epoch, "m", topics=topics)
+        machine.run(machine.coordinator.offset_requests.commit(request, 9, machine.now))
+        found, taken = steps_of(lambda: machine.coordinator.offset_requests.expired("g", machine.now))
+        assert found == ([], False)
+        steps.append(taken)
+    assert steps[0] == steps[1]
 
 
 def join_alone(machine: Any, session_ms: int) -> str:
