@@ -105,7 +105,7 @@ class ClassicGroup:
         self.group_id = group_id
         self.state = state
         self.previous_state = state
-        self.live = True  # False while the group is read from the log
+        self.live = False  # until a member joins or the load ends: the group is what its last record says
         self._wall_at = wall_at
         self.state_since: int | None = wall_at(now)  # by the wall clock; None after an old record without it
         self.generation = 0
@@ -438,7 +438,6 @@ def _since(group: ClassicGroup) -> int:
 def restored(group_id: str, value: GroupMetadataValue, now: int, wall_at: WallAt = unchanged) -> ClassicGroup:
     """Return the group of a GroupMetadata record: stable with members, else empty."""
     group = ClassicGroup(group_id, now, STABLE if value.members else EMPTY, wall_at=wall_at)
-    group.live = False
     group.state_since = None if value.current_state_timestamp == -1 else value.current_state_timestamp
     group.generation = value.generation
     group.protocol_type_or_none = value.protocol_type or None

@@ -199,6 +199,7 @@ class Migration:
         """
         result.records += group.tombstones()
         back = ClassicGroup(group.group_id, now, STABLE, wall_at=self._table.wall_at)
+        back.live = True
         back.generation = group.epoch
         back.protocol_type_or_none = CONSUMER_PROTOCOL_TYPE
         for member in staying:

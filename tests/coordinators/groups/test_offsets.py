@@ -197,6 +197,15 @@ def join_alone(machine: Any, session_ms: int) -> str:
     return str(reply.member_id)
 
 
+def test_a_group_whose_first_record_is_an_offset_keeps_its_members_over_a_restart(machine: Any) -> None:
+    """An administrator may commit before there is a member, and compaction leaves old commits before newer members."""
+    commit(machine, 1)
+    member_id = join_alone(machine, 30_000)
+    machine.restart()
+    group = machine.coordinator.groups["g"]
+    assert (group.state_name, group.generation, [*group.members]) == ("Stable", 1, [member_id])
+
+
 def test_retention_of_a_group_starts_when_it_becomes_empty(new_machine: Callable[..., Any]) -> None:
     machine = new_machine(group_max_session_timeout_ms=str(3 * WEEK_MS))
     machine.topic("t")
