@@ -297,6 +297,7 @@ class ClassicProtocol(ClassicRebalance):
                 return
             group = ClassicGroup(request.group_id, join.now, wall_at=self._table.wall_at)
             self._table.groups[request.group_id] = group
+        group.live = True
         self._decide_join(group, join)
         if created and len(join.result.records) == written:
             join.result.records.append(empty_group_record(group))

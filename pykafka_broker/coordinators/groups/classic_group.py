@@ -105,7 +105,7 @@ class ClassicGroup:
         self.group_id = group_id
         self.state = state
         self.previous_state = state
-        self.live = True  # False while the group is read from the log
+        self.live = False  # until a member joins or the load ends: the group is what its last record says
         self._wall_at = wall_at
         self.state_since: int | None = wall_at(now)  # by the wall clock; None after an old record without it
         self.generation = 0
@@ -210,14 +210,14 @@ class ClassicGroup:
         """Take in a member with a join request waiting under `token`."""
         if not self.members:
             self.protocol_type_or_none = member.protocol_type
-        if self.leader is None:
-            self.leader = member.member_id
         self.restore(member)
         self.pending_joins.discard(member.member_id)
         self.wait_for_join(member, token)
 
     def restore(self, member: ClassicGroupMember) -> None:
-        """Take in a member from the log, with no waiting request."""
+        """Take in a member with no waiting request; the first one leads, unless the group has a leader."""
+        if self.leader is None:
+            self.leader = member.member_id
         self.members[member.member_id] = member
         self._count_support(member, 1)
         if member.instance_id is not None:
@@ -438,11 +438,11 @@ def _since(group: ClassicGroup) -> int:
 def restored(group_id: str, value: GroupMetadataValue, now: int, wall_at: WallAt = unchanged) -> ClassicGroup:
     """Return the group of a GroupMetadata record: stable with members, else empty."""
     group = ClassicGroup(group_id, now, STABLE if value.members else EMPTY, wall_at=wall_at)
-    group.live = False
     group.state_since = None if value.current_state_timestamp == -1 else value.current_state_timestamp
     group.generation = value.generation
     group.protocol_type_or_none = value.protocol_type or None
     group.protocol_name = value.protocol
+    group.leader = value.leader
     for stored_member in value.members:
         member = ClassicGroupMember(
             group_id,
@@ -458,6 +458,5 @@ def restored(group_id: str, value: GroupMetadataValue, now: int, wall_at: WallAt
         )
         member.assignment = stored_member.assignment
         group.restore(member)
-    group.leader = value.leader
     group.subscribed = group.compute_subscribed()
     return group

@@ -263,8 +263,11 @@ MaySee = Callable[[str], bool]
 
 
 def rights_are_old(table: GroupTable, resolved: ResolvedRegex, now: int) -> bool:
-    """Return whether the rights for a pattern's topics are due for a check: no metadata tells of changed rights."""
-    return now >= resolved.resolved_at + table.config.group_consumer_regex_refresh_interval_ms
+    """Return whether the rights for a pattern's topics are due for a check: no metadata tells of changed rights.
+
+    A check in the future, by the clock of an earlier coordinator, was too long ago.
+    """
+    return not 0 <= now - resolved.resolved_at < table.config.group_consumer_regex_refresh_interval_ms
 
 
 class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
@@ -291,6 +294,7 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
         self.target_epoch = group.assignment_epoch
         self.regexes = group.regexes  # as of after the change
         self.subscription_changed = False
+        self._has_old_patterns = False  # left to the next heartbeats
         self._may_see = may_see
 
     # Subscription
@@ -325,7 +329,8 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
             self.group_epoch += 1
             self.records.append(group.records.epoch(group.group_id, self.group_epoch, new_hash))
         else:
-            group.metadata_stale = False  # else stale until the new hash is replayed: the log may refuse the record
+            # Else stale until the new hash is replayed: the log may refuse the record.
+            group.metadata_stale = self._has_old_patterns
         if group.has_partition_metadata:
             self.records.append(partition_metadata_tombstone(group.group_id))
 
@@ -349,7 +354,10 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
         changed, work = False, 0
         for pattern in sorted(wanted):
             known = regexes.get(pattern)
-            if known is not None and (work >= MAX_WORK or not self._is_old(known)):
+            if known is not None and not self._is_old(known):
+                continue
+            if known is not None and work >= MAX_WORK:
+                self._has_old_patterns = True
                 continue
             try:
                 expression = compile_regex(pattern)

@@ -199,11 +199,11 @@ class Migration:
         """
         result.records += group.tombstones()
         back = ClassicGroup(group.group_id, now, STABLE, wall_at=self._table.wall_at)
+        back.live = True
         back.generation = group.epoch
         back.protocol_type_or_none = CONSUMER_PROTOCOL_TYPE
         for member in staying:
             back.restore(_as_classic(group.group_id, member))
-        back.leader = next(iter(back.members), None)
         back.protocol_name = back.select_protocol()
         back.subscribed = back.compute_subscribed()
         for member in staying:
@@ -228,13 +228,20 @@ class Migration:
 
 
 def classic_share(topics: ClusterTopics, partitions: Target, metadata: bytes) -> bytes:
-    """Return an assignment in the format of the classic protocol, in the version of the member's subscription."""
+    """Return an assignment in the format of the classic protocol, in the version of the member's subscription.
+
+    A member whose subscription makes no sense gets an empty share: nobody can tell the version that it would read.
+    """
+    try:
+        version = subscription_version(metadata)
+    except DecodeError:
+        return b""
     assigned = [
         AssignedTopic(topic.name, sorted(indexes))
         for topic_id, indexes in partitions.items()
         if (topic := topics.topics_by_id.get(topic_id)) is not None
     ]
-    return write_assignment(ConsumerProtocolAssignment(assigned), subscription_version(metadata))
+    return write_assignment(ConsumerProtocolAssignment(assigned), version)
 
 
 def _as_classic(group_id: str, member: ConsumerGroupMember) -> ClassicGroupMember:

@@ -159,8 +159,10 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
         return self.progress() if self.members else "Empty"
 
     def is_subscribed_to(self, topic: str) -> bool:
-        patterns = {pattern for pattern, resolved in self.regexes.items() if topic in resolved.topics}
-        return self.subscriptions.has_name(topic) or not patterns.isdisjoint(self.subscriptions.patterns_after((), ()))
+        return self.subscriptions.has_name(topic) or any(
+            topic in resolved.topics and self.subscriptions.has_pattern(pattern)
+            for pattern, resolved in self.regexes.items()
+        )
 
     def knows_epochs(self, member: ConsumerGroupMember) -> bool:
         return member.classic is None

@@ -275,8 +275,8 @@ class GroupCoordinator:
                     group = self._new_consumer_group(request.group_id, group, joins, result, now)
                 self._consumer.heartbeat(group, request, caller, result, now)
         except ApiError as error:
-            reply = ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
-            return CoordinatorResult(reply, key=request.group_id)
+            result.reply = ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+            result.records.clear()  # what is left sends the waiting members of a classic group back to JoinGroup
         return result
 
     def _new_consumer_group(

@@ -299,9 +299,11 @@ class EpochGroup(ABC, Generic[M, T]):
             )
 
     def may_retarget(self, interval_ms: int, now: int) -> bool:
-        """Return whether the last target is old enough for another target (KIP-1263)."""
-        last = self.assignment_timestamp
-        return last == 0 or interval_ms == 0 or now - last >= interval_ms
+        """Return whether the last target is old enough for another target (KIP-1263).
+
+        A target from the future, by the clock of an earlier coordinator, is old enough: its time may be hours away.
+        """
+        return not 0 <= now - self.assignment_timestamp < interval_ms
 
     def fenced(self, how: str, epoch: int, known: int, but: str = "") -> ApiError:
         """Return FENCED_MEMBER_EPOCH for a member epoch "greater" or "smaller" than allowed."""

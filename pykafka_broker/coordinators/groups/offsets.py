@@ -497,19 +497,18 @@ class OffsetRequests:
         group = self._table.groups[group_id]
         base, wall = group.expiry_base(), self._table.wall_at(now)
         tombstones: list[CoordinatorRecord] = []
-        pending = self._store.pending(group_id)
+        committed, pending = self._store.committed(group_id), self._store.pending(group_id)
         left = bool(pending)
         retention_ms = self._table.config.offsets_retention_minutes * MS_PER_MINUTE
-        for topic, partition, offset in self._store.partitions(group_id):
-            if (
-                base is not None
-                and not group.is_subscribed_to(topic)
-                and _is_expired(offset, base, retention_ms, wall)
-                and (topic, partition) not in pending
-            ):
-                tombstones.append(offset_record(group_id, topic, partition, None))
-            else:
+        for topic, partitions in committed.items():
+            if base is None or group.is_subscribed_to(topic):
                 left = True
+                continue
+            for partition, offset in partitions.items():
+                if _is_expired(offset, base, retention_ms, wall) and (topic, partition) not in pending:
+                    tombstones.append(offset_record(group_id, topic, partition, None))
+                else:
+                    left = True
         return tombstones, not left
 
     def tombstones(

@@ -90,6 +90,9 @@ class Subscriptions:
     def has_name(self, topic: str) -> bool:
         return topic in self._holders
 
+    def has_pattern(self, pattern: str) -> bool:
+        return pattern in self._patterns
+
     def patterns_after(self, gone: Collection[SubscribedMember], come: Collection[SubscribedMember]) -> set[str]:
         """Return the patterns of all members after some have gone and others have come."""
         patterns = {*self._patterns}

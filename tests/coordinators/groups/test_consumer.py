@@ -20,6 +20,7 @@ from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import (
 from pykafka_broker.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
 
 SESSION_MS = 45_000
 
@@ -66,6 +67,14 @@ class Client:
     @property
     def partitions(self) -> set[tuple[bytes, int]]:
         return {(topic, partition) for topic, partitions in self.owned.items() for partition in partitions}
+
+
+def join_as_classic(machine: Any, member_id: str, token: object = "", **protocols: bytes) -> Any:
+    """Join with the classic protocol; by default with a subscription to the topic t."""
+    subscription = (1).to_bytes(2, "big") + ConsumerProtocolSubscription(["t"]).encode(1)
+    known = [JoinGroupRequestProtocol(*each) for each in (protocols or {"range": subscription}).items()]
+    request = JoinGroupRequest("g", SESSION_MS, 60_000, member_id, None, "consumer", known)
+    return machine.run(machine.coordinator.join(request, machine.caller(5), token, machine.now))
 
 
 def settle(clients: list[Client], rounds: int = 12) -> None:
@@ -232,6 +241,20 @@ def test_patterns_that_take_long_are_left_to_the_next_heartbeats(machine: Any, m
     assert set().union(*(client.partitions for client in clients)) >= {(topic, index) for index in range(3)}
 
 
+def test_a_pattern_that_was_left_is_resolved_though_the_patterns_before_it_have_no_new_topic(
+    machine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.topic("logs-a", 1)
+    clients = [Client(machine, name) for name in "pq"]
+    for client, pattern in zip(clients, ("a.*", "logs-.*"), strict=True):
+        client.join(regex=pattern)
+    monkeypatch.setattr(consumer, "MAX_WORK", 1)
+    machine.topic("logs-b", 1)
+    for client in clients * 2:
+        client.beat()
+    assert len(clients[1].partitions) == 2
+
+
 def test_a_pattern_that_became_too_large_stands_for_its_former_topics(
     machine: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -308,6 +331,36 @@ def test_targets_are_not_computed_more_often_than_the_interval(new_machine: Call
     assert group_state(machine) == "Reconciling"
     settle([one, two])
     assert [len(client.partitions) for client in (one, two)] == [1, 1]
+
+
+def test_a_target_of_a_coordinator_whose_clock_was_ahead_is_no_reason_to_wait(
+    new_machine: Callable[..., Any],
+) -> None:
+    machine = new_machine(group_consumer_assignment_interval_ms="1000")
+    machine.topic("t", 2)
+    one, two = Client(machine, "one"), Client(machine, "two")
+    one.join(["t"])
+    machine.now -= 3_600_000
+    machine.restart()
+    two.join(["t"])
+    settle([one, two])
+    assert [len(client.partitions) for client in (one, two)] == [1, 1]
+
+
+def test_rights_that_a_coordinator_with_a_clock_ahead_has_checked_are_checked_again(machine: Any) -> None:
+    machine.topic("logs-a", 1)
+    machine.may_see = {"logs-a"}.__contains__
+    client = Client(machine, "m")
+    client.join(regex="logs-.*")
+    client.report()
+    machine.now -= 3_600_000
+    machine.restart()
+    client.beat()
+    machine.may_see = frozenset[str]().__contains__
+    for _ in range(32):
+        machine.wait(20_000)
+        client.beat()
+    assert client.partitions == set()
 
 
 def test_a_heartbeat_without_news_writes_nothing(machine: Any) -> None:
@@ -397,22 +450,16 @@ def test_a_classic_member_joins_again_for_a_new_target_and_not_for_a_new_epoch(n
     clients = [Client(machine, "one"), Client(machine, "two")]
     for client in clients:
         client.join(["t"])
-    subscription = (1).to_bytes(2, "big") + ConsumerProtocolSubscription(["t"]).encode(1)
-    protocols = [JoinGroupRequestProtocol("range", subscription)]
-
-    def join(member_id: str) -> Any:
-        request = JoinGroupRequest("g", 45_000, 60_000, member_id, None, "consumer", protocols)
-        return machine.run(coordinator.join(request, machine.caller(5), object(), machine.now))
 
     def beat() -> ErrorCode:
         return ErrorCode(coordinator.heartbeat(HeartbeatRequest("g", generation, member_id), machine.now))
 
-    member_id = join("").member_id
-    generation = join(member_id).generation_id
+    member_id = join_as_classic(machine, "").member_id
+    generation = join_as_classic(machine, member_id).generation_id
     for _ in range(6):
         settle(clients, 1)
         if beat() is ErrorCode.REBALANCE_IN_PROGRESS:
-            generation = join(member_id).generation_id
+            generation = join_as_classic(machine, member_id).generation_id
     assert beat() is ErrorCode.NONE
     clients[0].beat(-1)
     group = coordinator.groups["g"]
@@ -438,3 +485,33 @@ def test_a_classic_member_whose_subscription_makes_no_sense(
         "g", 45_000, 60_000, "two", None, "consumer", [JoinGroupRequestProtocol("range", metadata)]
     )
     assert machine.run(machine.coordinator.join(request, machine.caller(5), object(), machine.now)).error_code is code
+
+
+def test_members_that_wait_are_sent_back_though_the_consumer_that_converts_the_group_is_refused(machine: Any) -> None:
+    machine.topic("t", 2)
+    first, second = (join_as_classic(machine, "").member_id for _ in range(2))
+    generation = join_as_classic(machine, first).generation_id
+    machine.run(machine.coordinator.sync(SyncGroupRequest("g", generation, first), object(), machine.now))
+    assert join_as_classic(machine, second, "waits") is None
+    assert Client(machine, "new").join(regex="(") is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert machine.answers["waits"].error_code is ErrorCode.REBALANCE_IN_PROGRESS
+    assert group_state(machine) == "PreparingRebalance"
+    join_as_classic(machine, first, "first")
+    assert join_as_classic(machine, second).generation_id == generation + 1
+    assert machine.answers["first"].error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("silently", [False, True])
+def test_a_group_turns_back_though_a_subscription_of_a_member_makes_no_sense(silently: bool, machine: Any) -> None:
+    """Only the first protocol of a member is read when it joins, and all members may agree on another one."""
+    machine.topic("t", 2)
+    client = Client(machine, "consumer")
+    client.join(["t"])
+    subscription = (1).to_bytes(2, "big") + ConsumerProtocolSubscription(["t"]).encode(1)
+    for protocols in ({"range": subscription, "other": b""}, {"other": subscription}):
+        join_as_classic(machine, join_as_classic(machine, "", **protocols).member_id, **protocols)
+    if silently:
+        machine.wait(SESSION_MS)
+    else:
+        assert client.beat(-1) is ErrorCode.NONE
+    assert machine.coordinator.groups["g"].type_name == "classic"

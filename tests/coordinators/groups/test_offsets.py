@@ -9,6 +9,7 @@ import pytest
 
 from pykafka_broker.coordinators.groups.offsets import OffsetStore
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from pykafka_broker.protocol.messages.offset_commit_request import (
@@ -24,6 +25,7 @@ from pykafka_broker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestTopic,
 )
 from pykafka_broker.protocol.stored.offset_commit_value import OffsetCommitValue
+from tests.coordinators.steps import steps_of
 
 DAY_MS = 86_400_000
 WEEK_MS = 7 * DAY_MS  # offsets.retention.minutes
@@ -169,6 +171,23 @@ def test_offset_that_a_transaction_may_change_does_not_expire(machine: Any) -> N
     assert committed(machine)[0] == 1
 
 
+def test_offsets_of_a_topic_that_is_read_are_not_looked_at_one_by_one(machine: Any) -> None:
+    """The more so as a group asks all of its patterns whether it reads a topic."""
+    machine.topic("t", 500)
+    heartbeat = ConsumerGroupHeartbeatRequest("g", "m", 0, None, None, 30_000, None, "t", topic_partitions=[])
+    reply = machine.run(machine.coordinator.consumer_heartbeat(heartbeat, machine.caller(1), machine.now))
+    steps = []
+    for count in (1, 500):
+        partitions = [OffsetCommitRequestPartition(at, 5) for at in range(count)]
+        topics = [OffsetCommitRequestTopic("t", partitions=partitions)]
+        request = OffsetCommitRequest("g", reply.member_epoch, "m", topics=topics)
+        machine.run(machine.coordinator.offset_requests.commit(request, 9, machine.now))
+        found, taken = steps_of(lambda: machine.coordinator.offset_requests.expired("g", machine.now))
+        assert found == ([], False)
+        steps.append(taken)
+    assert steps[0] == steps[1]
+
+
 def join_alone(machine: Any, session_ms: int) -> str:
     protocols = [JoinGroupRequestProtocol("range", b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff")]
     request = JoinGroupRequest("g", session_ms, 30_000, "", "static", "consumer", protocols)
@@ -176,6 +195,15 @@ def join_alone(machine: Any, session_ms: int) -> str:
     sync = SyncGroupRequest("g", reply.generation_id, reply.member_id)
     machine.run(machine.coordinator.sync(sync, "sync", machine.now))
     return str(reply.member_id)
+
+
+def test_a_group_whose_first_record_is_an_offset_keeps_its_members_over_a_restart(machine: Any) -> None:
+    """An administrator may commit before there is a member, and compaction leaves old commits before newer members."""
+    commit(machine, 1)
+    member_id = join_alone(machine, 30_000)
+    machine.restart()
+    group = machine.coordinator.groups["g"]
+    assert (group.state_name, group.generation, [*group.members]) == ("Stable", 1, [member_id])
 
 
 def test_retention_of_a_group_starts_when_it_becomes_empty(new_machine: Callable[..., Any]) -> None:
