@@ -31,7 +31,7 @@ from pykafka_broker.control.traffic.exchange import (
     bytes_of,
     thinned,
 )
-from pykafka_broker.control.traffic.faults import Action, FaultTable, Rule
+from pykafka_broker.control.traffic.faults import PAUSE_ID, Action, FaultTable, Rule
 from pykafka_broker.control.traffic.mentions import FetchedSession, Known
 from pykafka_broker.control.traffic.recorder import ProducedBatches
 from pykafka_broker.control.traffic.request_log import FULL, RequestCounts, RequestLog
@@ -244,7 +244,10 @@ class ObservedRouter:
 
     def _disturbed(self, connection: ConnectionContext, frame: memoryview) -> Answer:
         whole = bytes(frame)
-        exchange = Exchange((self._clock.wall, connection, whole, None, perf_counter_ns()))
+        return self._meet(Exchange((self._clock.wall, connection, whole, None, perf_counter_ns())))
+
+    def _meet(self, exchange: Exchange) -> Answer:
+        """Serve a request under the fault that it meets, if any."""
         rule = self._faults.on_request(exchange)
         if rule is None:
             return self._go_on(exchange, None)
@@ -287,7 +290,10 @@ class ObservedRouter:
             if rule.held.pop(id(outer), None) is None or outer.done:
                 return
             try:
-                answer = self._go_on(exchange, rule)
+                if rule.id == PAUSE_ID:
+                    answer = self._meet(exchange)  # as if it came only now
+                else:
+                    answer = self._go_on(exchange, rule if self._faults.in_force(rule) else None)
             except FrameError as error:
                 outer.fail(error)
                 return
@@ -329,7 +335,7 @@ class ObservedRouter:
         if made is not None:
             exchange.answer = change(exchange, made)
             exchange.forget_response()
-        if rule is None:
+        if rule is None or not self._faults.in_force(rule):
             rule = self._faults.on_answer(exchange, partial(self._bites, exchange))
             if rule is not None:
                 exchange.fault = rule.id

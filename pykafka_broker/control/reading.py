@@ -125,9 +125,10 @@ def outcome_of(partition: Partition, header: BatchHeader, aborted: AbortedBatche
         return None
     if not header.is_control and aborted.has(header):
         return "aborted"
-    undecided = not header.is_control and header.base_offset >= partition.log.last_stable_offset
-    producer = header.producer_id, header.producer_epoch
-    return "open" if undecided and partition.log.producers.has_open_transaction(*producer) else "committed"
+    producer = partition.log.producers.entries.get(header.producer_id)
+    if producer is None or producer.epoch != header.producer_epoch or header.is_control:
+        return "committed"
+    return "open" if 0 <= producer.txn_first_offset <= header.base_offset else "committed"
 
 
 # -- a topic

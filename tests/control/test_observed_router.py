@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,7 +19,7 @@ from pykafka_broker.control.history.entries import HistoryFile
 from pykafka_broker.control.history.noting import NotingRouter
 from pykafka_broker.control.observed_router import BrokerKnows, ObservedRouter
 from pykafka_broker.control.traffic.exchange import Exchange, decoded_response
-from pykafka_broker.control.traffic.faults import Action, Event, FaultTable, Match, Rule
+from pykafka_broker.control.traffic.faults import Action, Chaos, Event, FaultTable, Match, Rule
 from pykafka_broker.control.traffic.mentions import FetchedSession
 from pykafka_broker.control.traffic.recorder import Recorder
 from pykafka_broker.control.traffic.request_log import RequestLog
@@ -456,6 +457,57 @@ def test_what_hangs_is_forgotten_with_its_client(watched: Watched) -> None:
     assert watched.end_offset(0) == 0
 
 
+@pytest.mark.parametrize("action", [Action(drop="after"), Action(cut=True), Action(throttle_ms=9)], ids=repr)
+def test_a_removed_fault_does_nothing_to_those_that_wait_still(watched: Watched, action: Action) -> None:
+    rule = watched.fault(action, nth=1)
+    _, answers = held(watched, fetch(0), 12)
+    watched.faults.remove(rule.id)
+    watched.ask(produce(0), 9)
+    watched.broker.settle(NOW)
+    assert answer(answers[0], fetch(0), 12).throttle_time_ms == 0
+    assert (rule.hits, watched.sent) == (1, [])
+
+
+def test_what_a_removed_fault_held_meets_neither_it_nor_others_that_are_removed_too(watched: Watched) -> None:
+    watched.fault(Action(delay_ms=30, error=NOT_LEADER), times=1)
+    _, answers = held(watched, produce(0), 9)
+    watched.fault(Action(throttle_ms=9))
+    watched.faults.clear()
+    response = answer(answers[0], produce(0), 9)
+    assert (errors_of(response), response.throttle_time_ms) == ({("orders", 0): 0}, 0)
+
+
+def seed_of(action: Action, api_key: int) -> int:
+    """Return the seed of a chaos that does this to the first request."""
+
+    def drawn(seed: int) -> Action:
+        found = Chaos(seed, 1.0).drawn("client", api_key, 1) or Action()
+        return replace(found, delay_ms=min(found.delay_ms, action.delay_ms))
+
+    return next(seed for seed in range(1000) if drawn(seed) == action)
+
+
+def test_a_chaos_that_has_ended_does_nothing_to_those_that_wait_still(watched: Watched) -> None:
+    watched.faults.set_chaos(seed_of(Action(drop="after"), ApiKey.FETCH), 1.0)
+    _, answers = held(watched, fetch(0), 12)
+    watched.faults.clear()
+    watched.ask(produce(0), 9)
+    watched.broker.settle(NOW)
+    assert len(answer(answers[0], fetch(0), 12).responses[0].partitions[0].records) > 0
+
+
+@pytest.mark.parametrize("end", [FaultTable.end_chaos, FaultTable.clear, lambda faults: faults.set_chaos(1, 0.5)])
+def test_what_a_chaos_delays_is_carried_out_at_its_end(watched: Watched, end: Callable[[FaultTable], object]) -> None:
+    """On a stopped clock no delay would ever be over."""
+    watched.faults.set_chaos(seed_of(Action(delay_ms=1), ApiKey.PRODUCE), 1.0)
+    _, answers = held(watched, produce(0), 9)
+    assert (watched.end_offset(0), answers) == (0, [])
+    end(watched.faults)
+    assert (watched.end_offset(0), len(answers)) == (1, 1)
+    watched.later_steps[0][1]()
+    assert watched.end_offset(0) == 1
+
+
 def test_a_delay_and_an_error_are_had_together(watched: Watched) -> None:
     watched.fault(Action(delay_ms=5, error=NOT_LEADER))
     _, answers = held(watched, produce(0), 9)
@@ -612,3 +664,29 @@ def test_who_waited_is_answered_after_a_pause_and_not_in_it(watched: Watched) ->
     watched.faults.unpause()
     (sent,) = watched.sent
     assert len(answer([sent], fetch(0), 12).responses[0].partitions[0].records) > 0
+
+
+@pytest.mark.parametrize("chosen", [{"times": 1}, {"nth": 1}, {}])
+def test_a_request_of_a_pause_meets_faults_when_the_pause_is_over(watched: Watched, chosen: Any) -> None:
+    watched.faults.pause()
+    rule = watched.fault(Action(error=NOT_LEADER), api=ApiKey.PRODUCE, **chosen)
+    _, answers = held(watched, produce(0), 9)
+    assert (rule.fitted, rule.hits) == (0, 0)
+    watched.faults.unpause()
+    assert errors_of(answer(answers[0], produce(0), 9)) == {("orders", 0): NOT_LEADER}
+    assert (rule.fitted, rule.hits) == (1, 1)
+    assert [each.fault for each in watched.log.since()] == [rule.id]
+
+
+def test_a_request_of_a_pause_may_be_delayed_afterwards_and_goes_with_its_client(watched: Watched) -> None:
+    watched.faults.pause()
+    rule = watched.fault(Action(delay_ms=5))
+    held(watched, produce(0), 9)
+    pending, answers = held(watched, produce(1), 9)
+    watched.faults.unpause()
+    assert len(rule.held) == 2
+    watched.cancel(pending.future)
+    assert (len(rule.held), answers) == (1, [])
+    for _, step in watched.later_steps:
+        step()
+    assert [watched.end_offset(number) for number in (0, 1)] == [1, 0]

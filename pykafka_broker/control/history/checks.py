@@ -36,7 +36,15 @@ from pykafka_broker.control.history.findings import (
     place,
 )
 from pykafka_broker.control.history.groups import group_findings, share_findings
-from pykafka_broker.control.history.outlines import ABORTED, COMMITTED, MARKERS, BatchOutline, Outline
+from pykafka_broker.control.history.outlines import (
+    ABORT_MARKER,
+    ABORTED,
+    COMMITTED,
+    MARKERS,
+    OPEN,
+    BatchOutline,
+    Outline,
+)
 from pykafka_broker.protocol.enums import PartitionKey
 
 _Producer = tuple[int, int]  # id and epoch
@@ -319,8 +327,11 @@ def _dirty_reads(evidence: Evidence) -> Iterator[Finding]:
         first, end = evidence.range_of(fact)
         if outline is None or end is None:
             continue
+        ended: dict[int, int] = {}  # the last end of an aborted transaction that the consumer got, by producer
         for batch in outline.between(first, end):
-            anomaly = _dirty(fact, batch)
+            if batch.outcome == ABORT_MARKER:
+                ended[batch.producer_id] = batch.base
+            anomaly = _dirty(fact, batch, ended.get(batch.producer_id, -1))
             if anomaly is None or (anomaly, fact.client, partition) in told:
                 continue
             told.add((anomaly, fact.client, partition))
@@ -333,13 +344,19 @@ def _dirty_reads(evidence: Evidence) -> Iterator[Finding]:
             yield Finding(anomaly, text, *partition, batch.base, [evidence.written(partition, batch.base)])
 
 
-def _dirty(fact: Fetched, batch: BatchOutline) -> Anomaly | None:
+def _dirty(fact: Fetched, batch: BatchOutline, ended: int) -> Anomaly | None:
+    """Return what is wrong with a batch that a consumer got.
+
+    Args:
+        ended: the offset at which the consumer saw the last aborted transaction of the producer end, -1 for none: what
+            it was told of an earlier one does not count any more.
+    """
     if batch.outcome == ABORTED:
         skipped = fact.committed_only and any(
-            producer_id == batch.producer_id and offset <= batch.base for producer_id, offset in fact.aborted
+            producer_id == batch.producer_id and ended < offset <= batch.base for producer_id, offset in fact.aborted
         )
         return None if skipped else "aborted read"
-    if batch.outcome == COMMITTED and 0 <= fact.last_stable_offset <= batch.base:
+    if batch.outcome == OPEN or (batch.outcome == COMMITTED and 0 <= fact.last_stable_offset <= batch.base):
         return "precommitted read"
     return None
 

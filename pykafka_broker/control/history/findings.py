@@ -155,8 +155,8 @@ class Evidence:
                     pending[fact.producer_id].append(fact)
             elif isinstance(fact, Ended) and fact.done:
                 ended = pending.pop(fact.producer_id, [])
-                if fact.commit:
-                    found[id(fact)] = ended
+                if fact.commit:  # those of an earlier epoch are of a transaction that was aborted
+                    found[id(fact)] = [each for each in ended if each.epoch == fact.epoch]
         return found
 
     def commits_at(self, fact: Fact) -> Sequence[OffsetCommitted]:

@@ -84,9 +84,8 @@ class NotingRouter(ObservedRouter):
                 self.history.note_small(wall_ms, self._clock.wall, connection, frame, whole, WHOLE)
 
     def _long(self, answer: Pieces, request: bytes, size: int) -> tuple[Pieces, Kept]:
-        answer, seen = super()._long(answer, request, size)
-        self._pieces = answer if request[1] in RECORDED else None
-        return answer, seen
+        self._pieces = answer if request[1] in RECORDED else None  # joined, most of it would count as records
+        return super()._long(answer, request, size)
 
     def _long_request(self, connection: ConnectionContext, frame: memoryview, size: int) -> Answer:
         thin = thin_request(frame)  # before a log writes into the frame

@@ -6,7 +6,8 @@ meets the same faults. `nth` chooses a single request instead, counted as the re
 
 If several faults fit a request, only the first one acts. A fault with an effect before the request is served is chosen
 when the request comes, all others when the answer leaves, so that a waiting fetch is met too. A removed fault releases
-all requests it holds. The hits of a removed fault can be asked for until a thousand later faults have ended.
+all requests it holds, and does nothing more to those that wait for an answer. The hits of a removed fault can be asked
+for until a thousand later faults have ended.
 
 Chaos: the fault of a client's n-th request to an API depends on the seed, the client id, the API and n alone, so a run
 is repeatable whatever happens at the same time, and each fault that was drawn can be had as a fault with `nth`. A chaos
@@ -236,7 +237,7 @@ class Chaos:
 
     events: leaders and coordinators move and sessions end, too.
     match: the requests that may be disturbed, by API, client id, topic and group.
-    met: the first faults that were drawn.
+    met: the first faults that were drawn. held: as in `Rule`, of all of them.
     """
 
     def __init__(self, seed: int, rate: float, events: bool = False, match: Match | None = None) -> None:
@@ -247,6 +248,7 @@ class Chaos:
         self._limit = Rule(CHAOS_ID, self.match, Action())
         self.hits = 0
         self.met: list[DrawnFault] = []
+        self.held: dict[int, Callable[[], None]] = {}
         self._asked: Counter[tuple[str | None, int]] = Counter()
 
     def on_request(self, exchange: Exchange, known: Known) -> Rule | None:
@@ -261,7 +263,9 @@ class Chaos:
         self.hits += 1
         if len(self.met) < _MOST_MET:
             self.met.append(DrawnFault(*who, self._asked[who], action))
-        return Rule(CHAOS_ID, self.match, action)
+        rule = Rule(CHAOS_ID, self.match, action)
+        rule.held = self.held
+        return rule
 
     def drawn(self, client_id: str | None, api_key: int, number: int) -> Action | None:
         """Return the action for the n-th request of a client to an API, or None."""
@@ -321,12 +325,16 @@ class FaultTable:
 
     def set_chaos(self, seed: int, rate: float, events: bool = False, match: Match | None = None) -> Chaos:
         """Disturb at random from now on; replaces an earlier chaos."""
+        self.end_chaos()
         self.chaos = self.last_chaos = Chaos(seed, rate, events, match)
         self.watching = self.disturbing = True
         return self.chaos
 
     def end_chaos(self) -> None:
-        self.chaos = None
+        """End the chaos; requests that it delays are carried out now."""
+        chaos, self.chaos = self.chaos, None
+        if chaos is not None:
+            self._release(chaos)
         self._look()
 
     def find(self, id: int) -> Rule | None:
@@ -337,18 +345,21 @@ class FaultTable:
         """Remove a fault; held requests are carried out now."""
         rule = self._rules.pop(id, None)
         if rule is not None:
-            self._release(rule)
-            self._ended[id] = rule
-            if len(self._ended) > _MOST_ENDED:
-                self._ended.popitem(last=False)
+            self._end(rule)
         self._look()
+
+    def _end(self, rule: Rule) -> None:
+        self._release(rule)
+        self._ended[rule.id] = rule
+        if len(self._ended) > _MOST_ENDED:
+            self._ended.popitem(last=False)
 
     def clear(self) -> None:
         """Remove all faults, chaos included."""
-        self.chaos = None
-        for id in list(self._rules):
-            self.remove(id)
-        self._look()
+        rules, self._rules = self._rules, {}  # what one of them held meets none of the others
+        for rule in rules.values():
+            self._end(rule)
+        self.end_chaos()
 
     def forget(self) -> None:
         """Remove all faults and end a pause, so nothing of a test disturbs the next test."""
@@ -356,7 +367,11 @@ class FaultTable:
         self.last_chaos = None
         self.unpause()
 
-    def _release(self, rule: Rule) -> None:
+    def in_force(self, rule: Rule) -> bool:
+        """Return whether a rule that has met a request still acts."""
+        return self.chaos is not None if rule.id == CHAOS_ID else rule.id in self._rules
+
+    def _release(self, rule: Rule | Chaos) -> None:
         for go_on in list(rule.held.values()):
             go_on()
         rule.held.clear()

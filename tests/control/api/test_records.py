@@ -154,6 +154,33 @@ def test_of_an_aborted_transaction_only_uncommitted_readers_see_anything(broker:
     producer.abort_transaction(10)
 
 
+def test_an_earlier_transaction_of_a_producer_with_an_open_one_is_told_from_it(broker: KafkaBroker) -> None:
+    """A third producer keeps the last stable offset below both."""
+    topic = "two-of-one-producer"
+    broker.create_topic(topic)
+    holding, producer = (
+        Producer({**broker.client_config("confluent"), "transactional.id": f"{topic}-{number}"}) for number in range(2)
+    )
+    for each in (holding, producer):
+        each.init_transactions(30)
+        each.begin_transaction()
+        each.produce(topic, "first", partition=0)
+        assert each.flush(30) == 0
+    producer.commit_transaction(30)
+    producer.begin_transaction()
+    producer.produce(topic, "second", partition=0)
+    assert producer.flush(30) == 0
+    found = broker.records(topic, isolation_level="read_uncommitted")
+    assert [(each.value, each.transaction) for each in found] == [
+        *(("first", "open"), ("first", "committed")),
+        ("second", "open"),
+    ]
+    for each in (holding, producer):
+        each.abort_transaction(30)
+    found = broker.records(topic, isolation_level="read_uncommitted")
+    assert [each.transaction for each in found] == ["aborted", "committed", "aborted"]
+
+
 def test_what_cant_be_written_is_told(broker: KafkaBroker) -> None:
     broker.create_topic("narrow", config={"max.message.bytes": 200, "cleanup.policy": "compact"})
     with pytest.raises(ControlError, match="MESSAGE_TOO_LARGE"):

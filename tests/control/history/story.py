@@ -132,6 +132,7 @@ class Story:
         address: str | None = None,
         member: str = "member-1",
         producer_id: int = -1,
+        epoch: int = 0,
         error: str = "",
     ) -> OffsetCommitted:
         return self._note(
@@ -143,6 +144,7 @@ class Story:
                 partition=0,
                 offset=offset,
                 producer_id=producer_id,
+                epoch=-1 if producer_id < 0 else epoch,
                 **self._common(client, address, True, error),
             )
         )

@@ -209,6 +209,27 @@ def test_a_committed_read_is_told_what_was_aborted(story: Story) -> None:
     assert story.kinds() == ["aborted read"]
 
 
+def test_a_committed_read_is_told_of_each_transaction_that_was_aborted(story: Story) -> None:
+    """A consumer forgets what was aborted with the end of the transaction."""
+    for sequence in range(2):
+        story.produced(producer_id=1, epoch=0, sequence=sequence, outcome="aborted")
+        story.store(producer_id=1, epoch=0, outcome="abort")
+    story.fetched(0, 4, aborted=[[1, 0], [1, 2]])
+    story.fetched(2, 4, aborted=[[1, 0]])  # whoever begins there has not seen the first one end
+    assert story.kinds() == []
+    story.fetched(0, 4, aborted=[[1, 0]])
+    (found,) = story.found()
+    assert (found.anomaly, found.offset) == ("aborted read", 2)
+
+
+@pytest.mark.parametrize("committed_only", [False, True])
+def test_a_read_of_a_transaction_that_is_still_open_is_precommitted(story: Story, committed_only: bool) -> None:
+    """Even where the consumer was told that it had ended."""
+    story.produced(producer_id=1, epoch=0, sequence=0, outcome="open")
+    story.fetched(0, 1, committed_only=committed_only, stable=1 if committed_only else 0)
+    assert story.kinds() == ["precommitted read"]
+
+
 def test_a_read_of_an_open_transaction_is_precommitted(story: Story) -> None:
     story.produced(producer_id=1, epoch=0, sequence=0, outcome="committed")
     story.fetched(0, 1, committed_only=False, stable=0)

@@ -157,6 +157,16 @@ def test_offsets_of_an_aborted_transaction_do_not_count(story: Story) -> None:
     assert story.kinds() == ["nonmonotonic poll"]
 
 
+def test_offsets_of_a_producer_that_was_replaced_do_not_count_with_its_successors_transaction(story: Story) -> None:
+    story.fetched(0, 8)
+    story.committed(8, producer_id=3)
+    story.registered(3, epoch=1)  # which aborts the transaction
+    story.fetched(0, 5)
+    story.committed(5, producer_id=3, epoch=1)
+    story.ended(3, commit=True, epoch=1)
+    assert story.kinds() == []
+
+
 def test_a_commit_below_the_last_one_is_nonmonotonic(story: Story) -> None:
     story.fetched(0, 8)
     story.committed(8)

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.testing.control_client import ControlClient
+from tests.control.raw_client import raw_client
 
 
 def produce(broker: KafkaBroker, value: bytes = b"v", count: int = 1, **settings: Any) -> None:
@@ -89,6 +91,19 @@ def test_with_other_data_the_history_begins_anew(broker: KafkaBroker) -> None:
     broker.check()
     broker.reset()
     assert facts(broker, "history", "whole") == [(True,)]
+
+
+def test_a_deletion_is_written_down_of_a_long_answer_to_a_short_request(broker: KafkaBroker) -> None:
+    """The records of a topic that was deleted and made again would count as lost."""
+    broker.create_topic("t")
+    produce(broker)
+    with raw_client(broker) as client:
+        names = ["t", *(f"none-{number}" for number in range(80))]
+        answer = client.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=30_000), 5)
+    assert len(answer.encode(5)) > 4_096
+    assert facts(broker, "deleted", "topic") == [("t",)]
+    broker.create_topic("t")
+    broker.check()
 
 
 @pytest.mark.usefixtures("topic")

@@ -88,7 +88,7 @@ class RightRun:
         end = self.story.end()
         if end > self.exchanged:
             self.story.fetched(self.exchanged, end, client="x", aborted=list(self.aborted))
-            self.story.committed(end, group="exchange", client="x", producer_id=3)
+            self.story.committed(end, group="exchange", client="x", producer_id=3, epoch=self.epoch)
             self.exchanged = end
         self.story.ended(3, commit=True, client="x", epoch=self.epoch, name="exchange")
         self.story.store("billed", producer_id=3, epoch=self.epoch, outcome="commit")
