@@ -486,6 +486,7 @@ class SimulatedCluster(AsyncClusterData):
             if node.running:
                 node.kill()
             node.put_disk(disks[id])
+            node.mend_disks()
             for directory in node.directories:
                 node.disk.open(f"{directory}/{RESTORED}", create=True)
         self._leader_of_metadata.start()

@@ -292,6 +292,21 @@ def test_nothing_is_left_of_it() -> None:
     assert time.time() >= real
 
 
+def test_a_broken_disk_is_of_its_cluster_alone() -> None:
+    """Clusters of one layout begin with copies of the same formatted disk."""
+
+    async def main(breaks: bool) -> None:
+        async with SimulatedCluster(brokers=2) as cluster:
+            if breaks:
+                cluster.broker(1).break_disk()
+            else:
+                await cluster.create_topic("orders")
+                assert await produced(cluster, 1) == [b"0"]
+
+    simulate(main(True))
+    simulate(main(False))
+
+
 # -- what is refused
 
 

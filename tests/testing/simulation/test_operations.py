@@ -254,6 +254,22 @@ def test_the_state_is_kept_restored_and_reset(brokers: int) -> None:
     on_a_cluster(step, brokers)
 
 
+def test_a_restore_mends_disks() -> None:
+    async def step(cluster: SimulatedCluster) -> None:
+        await cluster.create_topic("orders")
+        await cluster.produce("orders", ["1"])
+        await cluster.snapshot("sound")
+        cluster.broker(2).break_disk()
+        await cluster.snapshot("broken")
+        for name in ("sound", "broken"):
+            cluster.broker(1).break_disk()
+            await cluster.restore(name)
+            assert await values(cluster) == ["1"]
+            await cluster.wait_for_isr("orders", size=2)
+
+    on_a_cluster(step)
+
+
 def test_the_state_is_the_clusters() -> None:
     async def step(cluster: SimulatedCluster) -> None:
         broker = cluster.broker(1)
