@@ -359,6 +359,8 @@ class KafkaBroker(Controlled):
     def _begin_in_process(self) -> BrokerInProcess:
         from pykafka_broker.testing.in_process import BrokerInProcess
 
+        if self.loop is not None and not self.loop.is_running():
+            self.loop = None  # it has ended with an earlier test
         self._process = process = BrokerInProcess(self._options(), str(self.log_path), self.log_level)
         process.start(self.loop)
         weakref.finalize(self, process.kill)
