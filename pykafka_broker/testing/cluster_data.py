@@ -255,6 +255,7 @@ class ClusterData(ClusterTraffic):
         """Return the records of a topic once `enough` says so, or after the time-out.
 
         Raises:
+            ControlError: the topic is still missing then.
             WaitTimeout: the last look has seen none: a partition has no leader that answers.
         """
         found: list[Record] | None = None
@@ -266,11 +267,11 @@ class ClusterData(ClusterTraffic):
             if not enough(found):
                 raise NotReached
 
-        self.topic(topic)  # raises ControlError for a missing topic
         try:
             poll(look, f"the records of topic {topic} are unknown", timeout)
         except WaitTimeout:
             if found is None:
+                self.topic(topic)  # raises ControlError for a missing topic
                 raise
         return found or []  # the present records are compared
 

@@ -91,6 +91,26 @@ def test_another_leader_is_found_and_records_are_waited_for(cluster: KafkaCluste
         cluster.wait_for_records("moving", len(values) + 1, timeout=0.2)
 
 
+def test_the_records_of_a_topic_that_is_still_to_come_are_waited_for(cluster: KafkaCluster) -> None:
+    errors: list[BaseException] = []
+
+    def look() -> None:
+        try:
+            cluster.assert_records("later", ["1"], timeout=60)
+            cluster.assert_contains("later", ["1"], timeout=60)
+        except BaseException as error:
+            errors.append(error)
+
+    with pytest.raises(ControlError, match="there is no topic later"):
+        cluster.assert_records("later", ["1"], timeout=0.1)
+    looker = threading.Thread(target=look)
+    looker.start()
+    cluster.create_topic("later")
+    cluster.produce("later", ["1"])
+    looker.join()
+    assert errors == []
+
+
 def test_settings_of_clients_name_all_brokers(cluster: KafkaCluster) -> None:
     servers = cluster.bootstrap_servers
     assert servers.count(",") == 1

@@ -153,6 +153,7 @@ class AsyncClusterData(AsyncClusterTraffic):
         """Return the records of a topic once `enough` says so, or after the time-out.
 
         Raises:
+            ControlError: the topic is still missing then.
             WaitTimeout: the last look has seen none: a partition has no leader that answers.
         """
         found: list[Record] | None = None
@@ -164,11 +165,11 @@ class AsyncClusterData(AsyncClusterTraffic):
             if not enough(found):
                 raise NotReached
 
-        await self.topic(topic)  # raises ControlError for a missing topic
         try:
             await poll(look, f"the records of topic {topic} are unknown", timeout)
         except WaitTimeout:
             if found is None:
+                await self.topic(topic)  # raises ControlError for a missing topic
                 raise
         return found or []  # the present records are compared
 
