@@ -409,8 +409,8 @@ class ClusterData(ClusterTraffic):
         start, end = self._bounds(topic, partition)
         if isinstance(to, datetime.datetime):
             wanted_ms = round(to.timestamp() * 1000)
-            later = [each.offset for each in self.records(topic, partition) if each.timestamp >= wanted_ms]
-            return later[0] if later else end
+            found = self.records(topic, partition, isolation_level="read_uncommitted")
+            return next((each.offset for each in found if each.timestamp >= wanted_ms), end)
         if isinstance(to, str):
             if to not in ("earliest", "latest"):
                 raise ControlError(400, f"to must be earliest, latest, an offset or a time, not {to}")
