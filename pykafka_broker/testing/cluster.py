@@ -520,6 +520,7 @@ class KafkaCluster(ClusterData):
             self._snapshots = Path(tempfile.mkdtemp(prefix="pykafka-snapshots-"))
         unfinished = self._snapshots / f".{name}"
         self._copy_to(unfinished)
+        shutil.rmtree(file_path(str(unfinished)), ignore_errors=True)  # of a snapshot that failed
         shutil.rmtree(file_path(str(self._snapshots / name)), ignore_errors=True)
         unfinished.rename(self._snapshots / name)
         return self._described(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from errno import ENOSPC
 from threading import Event, Thread
 from typing import Any
 
@@ -27,6 +28,23 @@ def cluster(shared: KafkaCluster) -> KafkaCluster:
     for each in shared.snapshots():
         shared.delete_snapshot(each["name"])
     return shared
+
+
+def test_a_snapshot_that_failed_can_be_repeated(cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.create_topic("orders")
+
+    def full(source: str, target: str) -> None:
+        raise OSError(ENOSPC, "no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.copyfile", full)
+        with pytest.raises(OSError, match="no room"):
+            cluster.snapshot("one")
+    assert cluster.snapshots() == []
+    cluster.snapshot("one")
+    cluster.produce("orders", ["1"])
+    cluster.restore("one")
+    assert values(cluster) == []
 
 
 def values(cluster: KafkaCluster, topic: str = "orders") -> list[object]:
