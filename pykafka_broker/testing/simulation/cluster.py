@@ -14,6 +14,7 @@ import os
 import random
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple, Self
@@ -180,8 +181,31 @@ class SimulatedCluster(AsyncClusterData):
         self._brokers[id] = SimulatedBroker(node, loop, lambda broker: self._serves(broker.id), history)
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        for blow in self._blows:
-            blow.end()
+        try:
+            self._end_blows()
+        except Exception as never:
+            if error is None:
+                never.add_note(self._how_to_repeat)
+                raise
+            error.add_note(str(never))
+        finally:
+            self._leave_nothing()
+        if error is not None:
+            error.add_note(self._how_to_repeat)
+
+    @property
+    def _how_to_repeat(self) -> str:
+        hint = "" if "PYTHONHASHSEED" in os.environ else "; another process repeats it with a fixed PYTHONHASHSEED"
+        return f"simulated with SimulatedCluster(brokers={len(self._ids)}, seed={self._drawn_by}){hint}"
+
+    def _end_blows(self) -> None:
+        """End the troubles of `befall`. Raises the error of one that could not come."""
+        with ExitStack() as steps:
+            for blow in self._blows:
+                steps.callback(blow.end)
+            self._blows = []
+
+    def _leave_nothing(self) -> None:
         for index, each in enumerate(self._trouble):
             each.end()
             for number, told in zip(each.numbers, each.came, strict=True):
@@ -193,9 +217,6 @@ class SimulatedCluster(AsyncClusterData):
         if self._folder is not None:
             self._folder.cleanup()
         random.setstate(self._chance_before)
-        if error is not None:
-            hint = "" if "PYTHONHASHSEED" in os.environ else "; another process repeats it with a fixed PYTHONHASHSEED"
-            error.add_note(f"simulated with SimulatedCluster(brokers={len(self._ids)}, seed={self._drawn_by}){hint}")
 
     def _all_serve(self) -> bool:
         return all(map(self._serves, self._ids))
@@ -437,16 +458,24 @@ class SimulatedCluster(AsyncClusterData):
     ) -> SimulatedBlow:
         """Let one trouble come to a broker, some virtual time after the first request of a client, or at a request.
 
-        The arguments are those of `KafkaCluster.befall`, and kinds are its kinds and "cut_power".
+        The arguments are those of `KafkaCluster.befall`, and kinds are its kinds and "cut_power". As there, a trouble
+        that never could come is an error of `calm`, and of the cluster's end.
         """
         blow = Blow(kind, broker, after_ms, for_ms, topic, partition, group, at)
         self._blows.append(SimulatedBlow(self, blow))
         return self._blows[-1]
 
     async def calm(self) -> None:
-        """End all faults, start all nodes, and wait until every broker serves clients."""
-        for blow in self._blows:
-            blow.end()
+        """End all faults, start all nodes, and wait until every broker serves clients.
+
+        Raises:
+            WaitTimeout: a trouble of `befall` could not come when it was due.
+        """
+        async with AsyncExitStack() as steps:
+            steps.push_async_callback(self._mend)
+            self._end_blows()
+
+    async def _mend(self) -> None:
         for each in self._trouble:
             each.end()
         self._loop.network.heal()
@@ -491,6 +520,7 @@ class SimulatedCluster(AsyncClusterData):
                 node.disk.open(f"{directory}/{RESTORED}", create=True)
         self._leader_of_metadata.start()
         await asyncio.sleep(
+        self._end_blows()
             int(self.controller.config.get(SESSION, SESSION_MS)) / 1000
         )  # it takes the brokers of the snapshot for alive
         await self.calm()
