@@ -236,7 +236,7 @@ class SimulatedCluster(AsyncClusterData):
         """Wait until a condition holds.
 
         Args:
-            holds: a function, asked every 20 virtual milliseconds.
+            holds: a function, asked every 20 virtual milliseconds, and at the end.
             timeout: virtual seconds.
             told: the end of the sentence about a time-out.
 
@@ -247,7 +247,8 @@ class SimulatedCluster(AsyncClusterData):
             if holds():
                 return
             await asyncio.sleep(_LOOK_S)
-        raise WaitTimeout(f"after {timeout:g} virtual seconds {told}")
+        if not holds():
+            raise WaitTimeout(f"after {timeout:g} virtual seconds {told}")
 
     # -- looking
 
@@ -331,7 +332,7 @@ class SimulatedCluster(AsyncClusterData):
             partitions: by default one.
             config: Kafka's topic configs.
             replication_factor: by default the number of brokers, up to three.
-            exist_ok: the topic may exist already.
+            exist_ok: the topic may exist already, with the given partitions and configs.
 
         Raises:
             ControlError: the cluster refuses the topic.
@@ -349,6 +350,8 @@ class SimulatedCluster(AsyncClusterData):
             return all(name in each.topics for each in images)
 
         await self.until(is_known, told=f"not all brokers know {name}")
+        if code:
+            return await self._running().create_topic(name, partitions, config, exist_ok=True)
         image = self._leader_of_metadata.broker.node.image.topics[name]
         return {
             "name": name,
@@ -369,9 +372,16 @@ class SimulatedCluster(AsyncClusterData):
         loop, answered = self._loop, self._loop.create_future()
         port = INNER if self._layout.has_inner_listeners else CLIENTS
         link = SimLink(loop.network, loop.application, Address(node.host, port, "PLAINTEXT"), "cluster")
-        loop.application.turn(lambda: link.send(request, answered.set_result, _REQUEST_MS, copied=True))
-        answer = await answered
-        loop.application.turn(link.close)
+
+        def on_reply(reply: Any) -> None:
+            if not answered.done():  # the caller may have been cancelled
+                answered.set_result(reply)
+
+        loop.application.turn(lambda: link.send(request, on_reply, _REQUEST_MS, copied=True))
+        try:
+            answer = await answered
+        finally:
+            loop.application.turn(link.close)
         if isinstance(answer, LinkError):
             raise BrokerError(f"{node.host} does not answer: {answer}")
         return answer
@@ -510,6 +520,7 @@ class SimulatedCluster(AsyncClusterData):
             ControlError: there is no such snapshot.
         """
         disks = self._disks(name)
+        self._end_blows()
         seen = self._leader_epochs()
         for id, node in self._nodes.items():
             if node.running:
@@ -520,7 +531,6 @@ class SimulatedCluster(AsyncClusterData):
                 node.disk.open(f"{directory}/{RESTORED}", create=True)
         self._leader_of_metadata.start()
         await asyncio.sleep(
-        self._end_blows()
             int(self.controller.config.get(SESSION, SESSION_MS)) / 1000
         )  # it takes the brokers of the snapshot for alive
         await self.calm()

@@ -299,6 +299,19 @@ def test_a_failure_of_the_test_goes_before_a_trouble_that_never_came() -> None:
     assert "a trouble never came" in failed.value.__notes__[0]
 
 
+def test_a_question_that_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with SimulatedCluster(brokers=3, seed=4) as cluster:
+            cluster.isolate(1)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(1):
+                    await cluster.create_topic("orders")
+            await asyncio.sleep(10)
+
+    simulate(main(), limit_s=LIMIT_S)
+    assert "a defect" not in caplog.text
+
+
 def test_racks_and_a_release() -> None:
     async def main() -> None:
         async with SimulatedCluster(brokers=3, racks=["a", "b", "a"], emulate="2.8") as cluster:
@@ -400,6 +413,7 @@ def test_mistakes_are_told() -> None:
                 cluster.befall("flood", 1)
             with pytest.raises(WaitTimeout, match="after 2 virtual seconds"):
                 await cluster.until(lambda: False, timeout=2)
+            await cluster.until(lambda: True, timeout=0)
             with pytest.raises(BrokerError, match="no leader"):
                 cluster.leader("orders")
             with pytest.raises(ControlError, match="INVALID_TOPIC"):

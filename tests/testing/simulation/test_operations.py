@@ -45,7 +45,10 @@ def test_data_waits_and_assertions(brokers: int) -> None:
         topic = await cluster.create_topic("orders", partitions=2)
         assert (await cluster.topic("orders"))["topic_id"] == topic["topic_id"]
         assert topic["partitions"] == 2
-        await cluster.create_topic("orders", exist_ok=True)
+        assert await cluster.create_topic("orders", 2, exist_ok=True) == topic
+        for given in ({"partitions": 1}, {"partitions": 2, "config": {"retention.ms": 1}}):
+            with pytest.raises(ControlError, match="topic orders exists with "):
+                await cluster.create_topic("orders", exist_ok=True, **given)
         await cluster.produce("orders", ["1", "2", "3"])
         assert {*await values(cluster)} == {"1", "2", "3"}
         await cluster.commit("billing", "orders", 1)
