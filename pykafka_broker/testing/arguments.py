@@ -23,6 +23,11 @@ def config_text(value: object) -> str:
     return str(value)
 
 
+def listed(text: str) -> list[str]:
+    """Return the elements of a config that is a list, as Kafka reads them."""
+    return [each.strip() for each in text.split(",")]
+
+
 def config_texts(config: Mapping[str, object] | None) -> dict[str, str]:
     """Return broker configs in Kafka's form. Raises TypeError for a wrong type."""
     if config is not None and not isinstance(config, Mapping):

@@ -117,7 +117,7 @@ class AsyncKafkaBroker(AsyncControlled):
         """Start the process and wait until clients may connect."""
         __tracebackhide__ = True
         broker = self._broker
-        broker.loop = _loop_of_broker()
+        self._choose_loop()
         if broker._starts_on_loop:
             await broker._start_on_loop()
         else:
@@ -131,8 +131,16 @@ class AsyncKafkaBroker(AsyncControlled):
     async def restart(self) -> None:
         """Stop and start the broker on the same port and data."""
         __tracebackhide__ = True
-        self._broker.loop = _loop_of_broker()
+        self._choose_loop()
         await in_thread(self._broker.restart, stop=self._broker.give_up, undo=self._broker.kill)
+
+    def _choose_loop(self) -> None:
+        """Have a broker within the process run on this loop; one that began in a thread, which blocking clients may use
+        and which outlives this loop, stays in threads.
+        """
+        broker = self._broker
+        if broker._process is None or broker.loop is not None:
+            broker.loop = _loop_of_broker()
 
     @entered
     async def fork(self) -> AsyncKafkaBroker:

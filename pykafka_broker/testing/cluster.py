@@ -40,6 +40,7 @@ from pykafka_broker.testing.arguments import (
     check_timeout,
     check_type,
     config_texts,
+    listed,
 )
 from pykafka_broker.testing.cluster_data import ClusterData
 from pykafka_broker.testing.cluster_nodes import SESSION, SESSION_MS, FaultHandles
@@ -86,7 +87,7 @@ def format_directories(config: Mapping[str, str], cluster_id: str, emulate: str 
         emulate: the release that the cluster passes for, which decides the levels of features.
     """
     request, known = format_request(cluster_id, emulate)
-    directories = config["log.dirs"].split(",")
+    directories = listed(config["log.dirs"])
     node = StorageNode(
         int(config["node.id"]),
         directories,
@@ -519,6 +520,7 @@ class KafkaCluster(ClusterData):
         if self._snapshots is None:
             self._snapshots = Path(tempfile.mkdtemp(prefix="pykafka-snapshots-"))
         unfinished = self._snapshots / f".{name}"
+        shutil.rmtree(file_path(str(unfinished)), ignore_errors=True)  # of a snapshot that failed
         self._copy_to(unfinished)
         shutil.rmtree(file_path(str(self._snapshots / name)), ignore_errors=True)
         unfinished.rename(self._snapshots / name)

@@ -255,6 +255,7 @@ class ClusterData(ClusterTraffic):
         """Return the records of a topic once `enough` says so, or after the time-out.
 
         Raises:
+            ControlError: the topic is still missing then.
             WaitTimeout: the last look has seen none: a partition has no leader that answers.
         """
         found: list[Record] | None = None
@@ -266,11 +267,11 @@ class ClusterData(ClusterTraffic):
             if not enough(found):
                 raise NotReached
 
-        self.topic(topic)  # raises ControlError for a missing topic
         try:
             poll(look, f"the records of topic {topic} are unknown", timeout)
         except WaitTimeout:
             if found is None:
+                self.topic(topic)  # raises ControlError for a missing topic
                 raise
         return found or []  # the present records are compared
 
@@ -408,8 +409,8 @@ class ClusterData(ClusterTraffic):
         start, end = self._bounds(topic, partition)
         if isinstance(to, datetime.datetime):
             wanted_ms = round(to.timestamp() * 1000)
-            later = [each.offset for each in self.records(topic, partition) if each.timestamp >= wanted_ms]
-            return later[0] if later else end
+            found = self.records(topic, partition, isolation_level="read_uncommitted")
+            return next((each.offset for each in found if each.timestamp >= wanted_ms), end)
         if isinstance(to, str):
             if to not in ("earliest", "latest"):
                 raise ControlError(400, f"to must be earliest, latest, an offset or a time, not {to}")

@@ -142,15 +142,21 @@ class Mask:
     # -- lines and calls
 
     def _line(self, line: str) -> str:
-        found = json.loads(line)
-        return json.dumps(self._given(found)) if found.get("type") == "record" else line
+        """Mask a line for `seed`; a line that is no JSON becomes other text."""
+        try:
+            found = json.loads(line)
+        except ValueError:
+            return (self._content(line.encode()) or b"").decode()
+        is_record = isinstance(found, dict) and found.get("type") == "record"
+        return json.dumps(self._given(found)) if is_record else line
 
     def _body(self, body: str) -> str:
+        """Mask the records of a call, which are in its JSON, or in lines for `seed`."""
         with suppress(ValueError):
             found = json.loads(body)
             if isinstance(found, dict) and isinstance(found.get("records"), list):
                 return json.dumps(found | {"records": list(map(self._given, found["records"]))})
-        return body
+        return "\n".join(map(self._line, body.split("\n")))
 
     def _given(self, record: dict[str, Any]) -> dict[str, Any]:
         masked = dict(record)

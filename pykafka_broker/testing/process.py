@@ -32,6 +32,7 @@ from pykafka_broker.testing.arguments import (
     check_timeout,
     check_type,
     config_texts,
+    listed,
 )
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
@@ -192,7 +193,7 @@ class KafkaBroker(Controlled):
     def _configured_dir(self) -> str | None:
         """Return the first configured data directory."""
         dirs = self.config.get("log.dirs", self.config.get("log.dir"))
-        return None if dirs is None else dirs.split(",")[0].strip()
+        return None if dirs is None else listed(dirs)[0]
 
     def __repr__(self) -> str:
         where = "in this process" if self.in_process else f"pid {self.pid}" if self._process is not None else ""
@@ -359,6 +360,8 @@ class KafkaBroker(Controlled):
     def _begin_in_process(self) -> BrokerInProcess:
         from pykafka_broker.testing.in_process import BrokerInProcess
 
+        if self.loop is not None and not self.loop.is_running():
+            self.loop = None  # it has ended with an earlier test
         self._process = process = BrokerInProcess(self._options(), str(self.log_path), self.log_level)
         process.start(self.loop)
         weakref.finalize(self, process.kill)
@@ -527,7 +530,7 @@ class KafkaBroker(Controlled):
     @property
     def _directories(self) -> list[Path]:
         """The directories of logs and of the metadata."""
-        logs = self.config.get("log.dirs", self.config.get("log.dir", str(self.data_dir))).split(",")
+        logs = listed(self.config.get("log.dirs", self.config.get("log.dir", str(self.data_dir))))
         return list(dict.fromkeys(map(Path, [*logs, self.config.get("metadata.log.dir", logs[0])])))
 
     def _make_usable(self, *, empty: bool) -> None:

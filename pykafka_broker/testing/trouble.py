@@ -68,6 +68,12 @@ class Blow(NamedTuple):
         given = ", ".join(f"{key}={written(value)}" for key, value in rest.items())
         return f"{name}.befall({written(self.kind)}, {self.broker}, {given})"
 
+    def why_not(self, error: object) -> str:
+        """Return the reason why this trouble can't come, with what it is about."""
+        what = f"group {self.group}" if self.topic is None else f"{self.topic}-{self.partition}"
+        of = f"{what} to broker {self.broker}" if self.kind in MOVES else f"broker {self.broker}"
+        return f"{self.kind} of {of}: {error}"
+
 
 def written(value: Any) -> str:
     """Return a value as source code, with double quotes."""
@@ -229,7 +235,7 @@ class ClusterTrouble:
         many = self._most_down is not None and len(self._undo) >= self._most_down
         cut = blow.kind == "partition" and any(each == "partition" for each in self._kinds_under_way())
         if away or many or cut or not self._cluster.broker(blow.broker).running:
-            self._why_not = f"{blow.kind} of broker {blow.broker}: it was not running, or already in trouble"
+            self._why_not = blow.why_not("it was not running, or already in trouble")
             return None
         return blow
 
@@ -239,9 +245,7 @@ class ClusterTrouble:
         try:
             yield
         except _GONE as error:
-            what = f"group {blow.group}" if blow.topic is None else f"{blow.topic}-{blow.partition}"
-            of = f"{what} to broker {blow.broker}" if blow.kind in MOVES else f"broker {blow.broker}"
-            self._why_not = f"{blow.kind} of {of}: {error}"
+            self._why_not = blow.why_not(error)
 
     def _kinds_under_way(self) -> list[str]:
         latest = {each.broker: each.kind for each in self.came if each.kind not in MOVES}

@@ -249,7 +249,7 @@ def test_the_broker_that_has_the_records_is_named() -> None:
 
 
 def test_each_directory_of_a_node_is_formatted_once(tmp_path: Path) -> None:
-    config = {"node.id": "2", "process.roles": "broker", "log.dirs": f"{tmp_path}/a,{tmp_path}/b"}
+    config = {"node.id": "2", "process.roles": "broker", "log.dirs": f"{tmp_path}/a, {tmp_path}/b"}
     cluster_id = new_cluster_id()
     format_directories(config, cluster_id)
     first = {name: (tmp_path / name / "meta.properties").read_text() for name in "ab"}

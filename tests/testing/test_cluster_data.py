@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, Record, WaitTimeout
 from pykafka_broker.testing.cluster_data import listing
@@ -89,6 +91,40 @@ def test_another_leader_is_found_and_records_are_waited_for(cluster: KafkaCluste
     assert values == [str(number) for number in range(len(values))], "each record is there once"
     with pytest.raises(WaitTimeout, match=f"moving has {len(values)} records, expected {len(values) + 1}"):
         cluster.wait_for_records("moving", len(values) + 1, timeout=0.2)
+
+
+def test_the_records_of_a_topic_that_is_still_to_come_are_waited_for(cluster: KafkaCluster) -> None:
+    errors: list[BaseException] = []
+
+    def look() -> None:
+        try:
+            cluster.assert_records("later", ["1"], timeout=60)
+            cluster.assert_contains("later", ["1"], timeout=60)
+        except BaseException as error:
+            errors.append(error)
+
+    with pytest.raises(ControlError, match="there is no topic later"):
+        cluster.assert_records("later", ["1"], timeout=0.1)
+    looker = threading.Thread(target=look)
+    looker.start()
+    cluster.create_topic("later")
+    cluster.produce("later", ["1"])
+    looker.join()
+    assert errors == []
+
+
+def test_offsets_are_reset_to_a_time_behind_an_open_transaction(cluster: KafkaCluster) -> None:
+    cluster.create_topic("held")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "holder"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("held", b"open", timestamp=1_000)
+    assert producer.flush(30) == 0
+    cluster.produce("held", [{"value": "behind", "timestamp": 2_000}])
+    for ms, offset in ((1_000, 0), (2_000, 1), (3_000, 2)):
+        at = datetime.fromtimestamp(ms / 1000, UTC)
+        assert [each["committed"] for each in cluster.reset_offsets("readers", "held", at)] == [offset]
+    producer.abort_transaction(30)
 
 
 def test_settings_of_clients_name_all_brokers(cluster: KafkaCluster) -> None:

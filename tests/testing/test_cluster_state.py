@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from errno import ENOSPC
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
@@ -27,6 +29,36 @@ def cluster(shared: KafkaCluster) -> KafkaCluster:
     for each in shared.snapshots():
         shared.delete_snapshot(each["name"])
     return shared
+
+
+def test_a_snapshot_has_all_directories_of_a_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    dirs = f"{tmp_path}/a, {tmp_path}/b"  # Kafka reads a list without the blanks
+    with KafkaCluster(1, configs={1: {"log.dirs": dirs}}, in_process=True) as cluster:
+        cluster.create_topic("orders", 2)
+        cluster.produce("orders", ["1", "2"])
+        cluster.snapshot("two")
+        cluster.produce("orders", ["3", "4"])
+        cluster.restore("two")
+        assert sorted(map(str, values(cluster))) == ["1", "2"]
+    assert {each.name for each in tmp_path.iterdir()} == {"a", "b"}
+
+
+def test_a_snapshot_that_failed_can_be_repeated(cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.create_topic("orders")
+
+    def full(source: str, target: str) -> None:
+        raise OSError(ENOSPC, "no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.copyfile", full)
+        with pytest.raises(OSError, match="no room"):
+            cluster.snapshot("one")
+    assert cluster.snapshots() == []
+    cluster.snapshot("one")
+    cluster.produce("orders", ["1"])
+    cluster.restore("one")
+    assert values(cluster) == []
 
 
 def values(cluster: KafkaCluster, topic: str = "orders") -> list[object]:

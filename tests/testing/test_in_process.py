@@ -331,6 +331,32 @@ def test_a_loop_that_ends_ends_its_brokers() -> None:
     assert not broker.running
 
 
+def test_a_broker_that_a_test_has_restarted_outlives_the_loop_of_the_test() -> None:
+    async def restart(broker: KafkaBroker) -> None:
+        form = AsyncKafkaBroker.of(broker)
+        await form.restart()
+        await form.stop()
+        await form.start()
+        broker.topics()  # blocks the loop, which the broker does not need
+
+    with KafkaBroker(in_process=True) as broker:
+        broker.create_topic("orders")
+        asyncio.run(restart(broker))
+        assert broker.running
+        broker._make_usable(empty=False)
+        assert [each["name"] for each in broker.topics()] == ["orders"]
+
+
+def test_a_broker_whose_loop_has_ended_starts_in_a_thread() -> None:
+    async def run(broker: KafkaBroker) -> None:
+        await AsyncKafkaBroker.of(broker).start()
+
+    broker = KafkaBroker(in_process=True)
+    asyncio.run(run(broker))
+    with broker:
+        assert broker.topics() == []
+
+
 def test_a_wait_that_would_block_the_loop_is_refused() -> None:
     async def run() -> None:
         broker = KafkaBroker(in_process=True)

@@ -105,3 +105,23 @@ def test_lines_and_calls_are_masked_as_frames_are() -> None:
     (record,) = json.loads(event.call[2])["records"]
     assert b64decode(record["key_base64"]).decode() == shown["key"] != "alice"
     assert record["headers"][0]["value"] != "bob"
+
+
+def test_seeded_lines_are_masked() -> None:
+    topic, record = (
+        '{"type": "topic", "name": "orders"}',
+        '{"type": "record", "topic": "orders", "value": "her secret"}',
+    )
+    for lines in ([record], [topic, record, "", record], [topic, record, '{"value": "her secret"']):
+        call = Recorded(5, 5, 0, b"", None, ("POST", "/seed", "\n".join(lines)))
+        (event,) = masked(call).events
+        assert event.call is not None
+        shown = event.call[2].split("\n")
+        assert len(shown) == len(lines)
+        assert "secret" not in event.call[2]
+        assert [one == other for one, other in zip(shown, lines, strict=True)] == [
+            each in (topic, "") for each in lines
+        ]
+    for body in ("", "5", '{"api": "Fetch", "error": "UNKNOWN_SERVER_ERROR"}'):
+        call = Recorded(5, 5, 0, b"", None, ("POST", "/faults", body))
+        assert masked(call).events == [call]

@@ -153,6 +153,7 @@ class AsyncClusterData(AsyncClusterTraffic):
         """Return the records of a topic once `enough` says so, or after the time-out.
 
         Raises:
+            ControlError: the topic is still missing then.
             WaitTimeout: the last look has seen none: a partition has no leader that answers.
         """
         found: list[Record] | None = None
@@ -164,11 +165,11 @@ class AsyncClusterData(AsyncClusterTraffic):
             if not enough(found):
                 raise NotReached
 
-        await self.topic(topic)  # raises ControlError for a missing topic
         try:
             await poll(look, f"the records of topic {topic} are unknown", timeout)
         except WaitTimeout:
             if found is None:
+                await self.topic(topic)  # raises ControlError for a missing topic
                 raise
         return found or []  # the present records are compared
 
@@ -306,8 +307,8 @@ class AsyncClusterData(AsyncClusterTraffic):
         start, end = await self._bounds(topic, partition)
         if isinstance(to, datetime.datetime):
             wanted_ms = round(to.timestamp() * 1000)
-            later = [each.offset for each in await self.records(topic, partition) if each.timestamp >= wanted_ms]
-            return later[0] if later else end
+            found = await self.records(topic, partition, isolation_level="read_uncommitted")
+            return next((each.offset for each in found if each.timestamp >= wanted_ms), end)
         if isinstance(to, str):
             if to not in ("earliest", "latest"):
                 raise ControlError(400, f"to must be earliest, latest, an offset or a time, not {to}")

@@ -231,9 +231,12 @@ class SimulatedBroker(AsyncKafkaBroker):
     @property
     def control(self) -> AsyncControlClient:
         """The control API. Raises BrokerError while the broker is not running."""
+        self._check_running()
+        return self._opened()
+
+    def _check_running(self) -> None:
         if not self.running:
             raise BrokerError(f"broker {self.id} is not running")
-        return self._opened()
 
     def _opened(self) -> SimControlClient:
         if self._control is None or self._of_life != self.node.life:
@@ -333,7 +336,8 @@ class SimulatedBroker(AsyncKafkaBroker):
         await self.start()
 
     def pause(self) -> Begun:  # type: ignore[override]
-        """Let the process hang, until `unpause`."""
+        """Let the process hang, until `unpause`. Raises BrokerError without a process, as the next one would hang."""
+        self._check_running()
         self.node.pause()
         return _at_once()
 

@@ -14,6 +14,7 @@ import os
 import random
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple, Self
@@ -180,8 +181,31 @@ class SimulatedCluster(AsyncClusterData):
         self._brokers[id] = SimulatedBroker(node, loop, lambda broker: self._serves(broker.id), history)
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        for blow in self._blows:
-            blow.end()
+        try:
+            self._end_blows()
+        except Exception as never:
+            if error is None:
+                never.add_note(self._how_to_repeat)
+                raise
+            error.add_note(str(never))
+        finally:
+            self._leave_nothing()
+        if error is not None:
+            error.add_note(self._how_to_repeat)
+
+    @property
+    def _how_to_repeat(self) -> str:
+        hint = "" if "PYTHONHASHSEED" in os.environ else "; another process repeats it with a fixed PYTHONHASHSEED"
+        return f"simulated with SimulatedCluster(brokers={len(self._ids)}, seed={self._drawn_by}){hint}"
+
+    def _end_blows(self) -> None:
+        """End the troubles of `befall`. Raises the error of one that could not come."""
+        with ExitStack() as steps:
+            for blow in self._blows:
+                steps.callback(blow.end)
+            self._blows = []
+
+    def _leave_nothing(self) -> None:
         for index, each in enumerate(self._trouble):
             each.end()
             for number, told in zip(each.numbers, each.came, strict=True):
@@ -193,9 +217,6 @@ class SimulatedCluster(AsyncClusterData):
         if self._folder is not None:
             self._folder.cleanup()
         random.setstate(self._chance_before)
-        if error is not None:
-            hint = "" if "PYTHONHASHSEED" in os.environ else "; another process repeats it with a fixed PYTHONHASHSEED"
-            error.add_note(f"simulated with SimulatedCluster(brokers={len(self._ids)}, seed={self._drawn_by}){hint}")
 
     def _all_serve(self) -> bool:
         return all(map(self._serves, self._ids))
@@ -215,7 +236,7 @@ class SimulatedCluster(AsyncClusterData):
         """Wait until a condition holds.
 
         Args:
-            holds: a function, asked every 20 virtual milliseconds.
+            holds: a function, asked every 20 virtual milliseconds, and at the end.
             timeout: virtual seconds.
             told: the end of the sentence about a time-out.
 
@@ -226,7 +247,8 @@ class SimulatedCluster(AsyncClusterData):
             if holds():
                 return
             await asyncio.sleep(_LOOK_S)
-        raise WaitTimeout(f"after {timeout:g} virtual seconds {told}")
+        if not holds():
+            raise WaitTimeout(f"after {timeout:g} virtual seconds {told}")
 
     # -- looking
 
@@ -310,7 +332,7 @@ class SimulatedCluster(AsyncClusterData):
             partitions: by default one.
             config: Kafka's topic configs.
             replication_factor: by default the number of brokers, up to three.
-            exist_ok: the topic may exist already.
+            exist_ok: the topic may exist already, with the given partitions and configs.
 
         Raises:
             ControlError: the cluster refuses the topic.
@@ -328,6 +350,8 @@ class SimulatedCluster(AsyncClusterData):
             return all(name in each.topics for each in images)
 
         await self.until(is_known, told=f"not all brokers know {name}")
+        if code:
+            return await self._running().create_topic(name, partitions, config, exist_ok=True)
         image = self._leader_of_metadata.broker.node.image.topics[name]
         return {
             "name": name,
@@ -348,9 +372,16 @@ class SimulatedCluster(AsyncClusterData):
         loop, answered = self._loop, self._loop.create_future()
         port = INNER if self._layout.has_inner_listeners else CLIENTS
         link = SimLink(loop.network, loop.application, Address(node.host, port, "PLAINTEXT"), "cluster")
-        loop.application.turn(lambda: link.send(request, answered.set_result, _REQUEST_MS, copied=True))
-        answer = await answered
-        loop.application.turn(link.close)
+
+        def on_reply(reply: Any) -> None:
+            if not answered.done():  # the caller may have been cancelled
+                answered.set_result(reply)
+
+        loop.application.turn(lambda: link.send(request, on_reply, _REQUEST_MS, copied=True))
+        try:
+            answer = await answered
+        finally:
+            loop.application.turn(link.close)
         if isinstance(answer, LinkError):
             raise BrokerError(f"{node.host} does not answer: {answer}")
         return answer
@@ -437,16 +468,24 @@ class SimulatedCluster(AsyncClusterData):
     ) -> SimulatedBlow:
         """Let one trouble come to a broker, some virtual time after the first request of a client, or at a request.
 
-        The arguments are those of `KafkaCluster.befall`, and kinds are its kinds and "cut_power".
+        The arguments are those of `KafkaCluster.befall`, and kinds are its kinds and "cut_power". As there, a trouble
+        that never could come is an error of `calm`, and of the cluster's end.
         """
         blow = Blow(kind, broker, after_ms, for_ms, topic, partition, group, at)
         self._blows.append(SimulatedBlow(self, blow))
         return self._blows[-1]
 
     async def calm(self) -> None:
-        """End all faults, start all nodes, and wait until every broker serves clients."""
-        for blow in self._blows:
-            blow.end()
+        """End all faults, start all nodes, and wait until every broker serves clients.
+
+        Raises:
+            WaitTimeout: a trouble of `befall` could not come when it was due.
+        """
+        async with AsyncExitStack() as steps:
+            steps.push_async_callback(self._mend)
+            self._end_blows()
+
+    async def _mend(self) -> None:
         for each in self._trouble:
             each.end()
         self._loop.network.heal()
@@ -481,11 +520,13 @@ class SimulatedCluster(AsyncClusterData):
             ControlError: there is no such snapshot.
         """
         disks = self._disks(name)
+        self._end_blows()
         seen = self._leader_epochs()
         for id, node in self._nodes.items():
             if node.running:
                 node.kill()
             node.put_disk(disks[id])
+            node.mend_disks()
             for directory in node.directories:
                 node.disk.open(f"{directory}/{RESTORED}", create=True)
         self._leader_of_metadata.start()

@@ -202,14 +202,14 @@ class CrashFileSystem:
         self.operations = 0
 
     def after_crash(self, seed: int | None = None, *, keep: bool = False) -> CrashFileSystem:
-        """Return the disk as a new process finds it. A disk that fails still does.
+        """Return the disk as a new process finds it. A disk that fails still does, until it is mended itself.
 
         Args:
             seed: how much unsynced data is left; None for nothing, or with `keep` for everything.
         """
         random = None if seed is None else Random(seed)
         made = CrashFileSystem(self._root.after_crash(random, keep))
-        made.broken, made.once, made.now = self.broken, self.once, self.now
+        made.broken, made.once, made.now = dict(self.broken), set(self.once), self.now
         return made
 
     def contents(self) -> Contents:

@@ -254,25 +254,46 @@ _GONE = (BrokerError, ControlError, WaitTimeout)  # a broker that has ended mean
 
 
 class SimulatedBlow:
-    """A single trouble of `SimulatedCluster.befall`, until `end`; `came` has it once it has come."""
+    """A single trouble of `SimulatedCluster.befall`, until `end`; `came` has it once it has come.
+
+    A trouble that can't come when it is due comes as soon as it can; at a request it comes then or not at all.
+    """
 
     def __init__(self, cluster: SimulatedCluster, blow: Blow) -> None:
         check_blow(blow, (*KINDS, cut_power.__name__))
         self.came: list[Blow] = []
         self._cluster = cluster
         self._blow = blow
+        self._why_not = ""
         self._node = cluster.broker(blow.broker)  # raises ValueError for an unknown one
         self._undo: Callable[[], object] | None = None
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def wait(self, timeout: float = 30) -> None:
         """Wait until the trouble has come. Raises WaitTimeout after the virtual seconds."""
-        await self._cluster.until(lambda: self.came, timeout, "the trouble has not come")
+        try:
+            await self._cluster.until(lambda: self.came, timeout, "the trouble has not come")
+        except WaitTimeout as error:
+            raise WaitTimeout(f"{error}{self._told_why()}") from None
 
     def end(self) -> None:
-        """Let nothing come any more, and end what has begun."""
-        if self._task is not asyncio.current_task():
-            self._task.cancel()
+        """Let nothing come any more, and end what has begun.
+
+        Raises:
+            WaitTimeout: the trouble could not come when it was due.
+            ControlError: `at` is no request.
+        """
+        self._task.cancel()
+        self._end_what_began()
+        if self._task.done() and not self._task.cancelled():
+            self._task.result()  # raises what has ended it
+        if why := self._told_why():
+            raise WaitTimeout(f"a trouble never came{why}")
+
+    def _told_why(self) -> str:
+        return self._why_not and f": {self._why_not}"
+
+    def _end_what_began(self) -> None:
         undo, self._undo = self._undo, None
         if undo is not None:
             undo()
@@ -292,18 +313,24 @@ class SimulatedBlow:
                 await held.remove()
         await asyncio.sleep(blow.for_ms / 1000)
         await self._cluster.until(lambda: not (self._node.running and self._node.node.leaving))
-        self.end()
+        self._end_what_began()
 
     async def _begin(self) -> None:
         await asyncio.sleep(self._blow.after_ms / 1000)
-        with suppress(*_GONE):
-            if self._blow.kind in MOVES:
-                await self._move()
-            elif self._node.running:
-                self._strike()
+        while not self.came:
+            try:
+                if self._blow.kind in MOVES:
+                    await self._move()
+                else:
+                    self._strike()
+            except _GONE as error:
+                self._why_not = self._blow.why_not(error)
+                if self._blow.at is not None:
+                    return
+                await asyncio.sleep(_LOOK_MS / 1000)
             else:
-                return
-            self.came.append(self._blow)
+                self._why_not = ""
+                self.came.append(self._blow)
 
     async def _move(self) -> None:
         """Let the broker lead a partition."""
@@ -319,6 +346,8 @@ class SimulatedBlow:
 
     def _strike(self) -> None:
         node, network, name = self._node, self._node.node.network, self._node.host
+        if not node.running:
+            raise BrokerError("it was not running")
         if self._blow.kind == partition.__name__:  # from all other nodes, not from clients
             others = [each.host for each in self._cluster.nodes.values() if each is not node]
             network.separate(*((name, other) for other in others), *((other, name) for other in others))

@@ -23,6 +23,8 @@ def test_it_reads_as_a_broker_with_a_process() -> None:
             assert not broker.running
             with pytest.raises(BrokerError, match="not running"):
                 _ = broker.control
+            with pytest.raises(BrokerError, match="not running"):
+                await broker.pause()
             await broker.start()
             assert broker.running
             with pytest.raises(BrokerError, match="already running"):

@@ -239,6 +239,79 @@ def test_a_trouble_at_a_request() -> None:
     assert simulate(main(), limit_s=LIMIT_S) == ["0", "1", "2", "3"]
 
 
+def test_a_trouble_comes_as_soon_as_it_can() -> None:
+    async def main() -> None:
+        async with SimulatedCluster(brokers=3, seed=4) as cluster:
+            await cluster.create_topic("orders")
+            trouble = cluster.befall("move_leader", 1, topic="later")
+            assert await produced(cluster, 1) == [b"0"]
+            with pytest.raises(WaitTimeout, match="move_leader of later-0 to broker 1: there is no topic later"):
+                await trouble.wait(timeout=1)
+            await cluster.create_topic("later")
+            await trouble.wait()
+            await cluster.until(lambda: cluster.leader("later").id == 1)
+            await cluster.calm()
+
+    simulate(main(), limit_s=LIMIT_S)
+
+
+@pytest.mark.parametrize("is_calmed", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "given", "error", "text"),
+    [
+        ("move_leader", {"topic": "none"}, WaitTimeout, "never came: move_leader of none-0 to broker 2: there is no"),
+        ("kill", {"at": {"api": "Produc"}}, ControlError, "no API Produc"),
+        ("move_leader", {"topic": "none", "at": {"api": "Produce"}}, WaitTimeout, "never came: move_leader of none-0"),
+    ],
+)
+def test_a_trouble_that_never_could_come_fails_the_test(
+    kind: str, given: dict[str, Any], error: type[Exception], text: str, is_calmed: bool
+) -> None:
+    async def main() -> None:
+        async with SimulatedCluster(brokers=3, seed=4) as cluster:
+            await cluster.create_topic("orders")
+            trouble = cluster.befall(kind, 2, **given)
+            assert await produced(cluster, 1) == [b"0"]
+            assert not trouble.came
+            if is_calmed:
+                with pytest.raises(error, match=text):
+                    await cluster.calm()
+                assert await produced(cluster, 1) == [b"0"]
+
+    if is_calmed:
+        simulate(main(), limit_s=LIMIT_S)
+        return
+    with pytest.raises(error, match=text) as failed:
+        simulate(main(), limit_s=LIMIT_S)
+    assert "seed=4" in failed.value.__notes__[-1]
+
+
+def test_a_failure_of_the_test_goes_before_a_trouble_that_never_came() -> None:
+    async def main() -> None:
+        async with SimulatedCluster(brokers=3, seed=4) as cluster:
+            await cluster.create_topic("orders")
+            cluster.befall("move_leader", 2, topic="none")
+            assert await produced(cluster, 1) == [b"0"]
+            raise ValueError("of the test")
+
+    with pytest.raises(ValueError, match="of the test") as failed:
+        simulate(main(), limit_s=LIMIT_S)
+    assert "a trouble never came" in failed.value.__notes__[0]
+
+
+def test_a_question_that_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with SimulatedCluster(brokers=3, seed=4) as cluster:
+            cluster.isolate(1)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(1):
+                    await cluster.create_topic("orders")
+            await asyncio.sleep(10)
+
+    simulate(main(), limit_s=LIMIT_S)
+    assert "a defect" not in caplog.text
+
+
 def test_racks_and_a_release() -> None:
     async def main() -> None:
         async with SimulatedCluster(brokers=3, racks=["a", "b", "a"], emulate="2.8") as cluster:
@@ -292,6 +365,21 @@ def test_nothing_is_left_of_it() -> None:
     assert time.time() >= real
 
 
+def test_a_broken_disk_is_of_its_cluster_alone() -> None:
+    """Clusters of one layout begin with copies of the same formatted disk."""
+
+    async def main(breaks: bool) -> None:
+        async with SimulatedCluster(brokers=2) as cluster:
+            if breaks:
+                cluster.broker(1).break_disk()
+            else:
+                await cluster.create_topic("orders")
+                assert await produced(cluster, 1) == [b"0"]
+
+    simulate(main(True))
+    simulate(main(False))
+
+
 # -- what is refused
 
 
@@ -325,6 +413,7 @@ def test_mistakes_are_told() -> None:
                 cluster.befall("flood", 1)
             with pytest.raises(WaitTimeout, match="after 2 virtual seconds"):
                 await cluster.until(lambda: False, timeout=2)
+            await cluster.until(lambda: True, timeout=0)
             with pytest.raises(BrokerError, match="no leader"):
                 cluster.leader("orders")
             with pytest.raises(ControlError, match="INVALID_TOPIC"):

@@ -45,7 +45,10 @@ def test_data_waits_and_assertions(brokers: int) -> None:
         topic = await cluster.create_topic("orders", partitions=2)
         assert (await cluster.topic("orders"))["topic_id"] == topic["topic_id"]
         assert topic["partitions"] == 2
-        await cluster.create_topic("orders", exist_ok=True)
+        assert await cluster.create_topic("orders", 2, exist_ok=True) == topic
+        for given in ({"partitions": 1}, {"partitions": 2, "config": {"retention.ms": 1}}):
+            with pytest.raises(ControlError, match="topic orders exists with "):
+                await cluster.create_topic("orders", exist_ok=True, **given)
         await cluster.produce("orders", ["1", "2", "3"])
         assert {*await values(cluster)} == {"1", "2", "3"}
         await cluster.commit("billing", "orders", 1)
@@ -252,6 +255,22 @@ def test_the_state_is_kept_restored_and_reset(brokers: int) -> None:
         assert await cluster.groups() == []
 
     on_a_cluster(step, brokers)
+
+
+def test_a_restore_mends_disks() -> None:
+    async def step(cluster: SimulatedCluster) -> None:
+        await cluster.create_topic("orders")
+        await cluster.produce("orders", ["1"])
+        await cluster.snapshot("sound")
+        cluster.broker(2).break_disk()
+        await cluster.snapshot("broken")
+        for name in ("sound", "broken"):
+            cluster.broker(1).break_disk()
+            await cluster.restore(name)
+            assert await values(cluster) == ["1"]
+            await cluster.wait_for_isr("orders", size=2)
+
+    on_a_cluster(step)
 
 
 def test_the_state_is_the_clusters() -> None:
