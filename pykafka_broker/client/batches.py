@@ -103,12 +103,16 @@ class Queue:
         self.recovering = False  # a batch was refused, and no batch accepted since
         self.not_before = 0
 
+    def due(self, linger_ms: int) -> int:
+        """Return the time from which the first batch may leave."""
+        head = self.waiting[0]
+        return self.not_before if head.sealed else max(self.not_before, head.created + linger_ms)
+
     def sendable(self, now: int, linger_ms: int, hurry: bool, most: int) -> bool:
         """Return whether the first batch may leave now."""
-        if not self.waiting or len(self.in_flight) >= (1 if self.recovering else most) or now < self.not_before:
+        if not self.waiting or len(self.in_flight) >= (1 if self.recovering else most):
             return False
-        head = self.waiting[0]
-        return hurry or head.sealed or head.attempts > 0 or head.created + linger_ms <= now
+        return (self.not_before if hurry else self.due(linger_ms)) <= now
 
     def requeue(self, batch: ProducerBatch, not_before: int) -> None:
         """Put a refused batch back at the old place."""
@@ -248,11 +252,7 @@ class Batches:
 
     def next_time(self, now: int) -> int | None:
         """Return the next time at which a waiting batch becomes due, None if no batch does."""
-        times = (
-            max(queue.not_before, queue.waiting[0].created + self.linger_ms)
-            for queue in self.queues.values()
-            if queue.waiting
-        )
+        times = (queue.due(self.linger_ms) for queue in self.queues.values() if queue.waiting)
         return min((each for each in times if each > now), default=None)
 
     def leaderless(self, leader: Callable[[TopicPartition], int]) -> set[str]:

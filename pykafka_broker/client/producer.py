@@ -436,7 +436,7 @@ class Producer:
             for node, batches in sendable.items():
                 self._start(node, batches)
         due = self._batches.next_time(now)  # of the others, an answer that they wait for wakes the sender
-        return _LOOK_EVERY_MS if due is None else due - now
+        return _LOOK_EVERY_MS if due is None else min(_LOOK_EVERY_MS, due - now)
 
     def _sendable(self, now: int) -> dict[int, list[ProducerBatch]]:
         """Return the due batches by node, at most a single batch of each partition."""

@@ -334,6 +334,26 @@ def test_no_batch_waits_for_the_answer_about_another_one(broker: KafkaBroker, mo
     assert [each.partition for each in found] == [1, 0]
 
 
+def test_a_refused_batch_does_not_linger_again(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker.create_topic("no-linger")
+
+    async def work(client: Client) -> None:
+        async with Producer(client, {"linger.ms": "60000"}) as producer:
+            ask, refused = client.ask_once, asyncio.Event()
+
+            async def later(request: Any, *rest: Any, **options: Any) -> Any:
+                if refused.is_set():
+                    return await ask(request, *rest, **options)
+                refused.set()
+                error = PartitionProduceResponse(0, ErrorCode.NOT_ENOUGH_REPLICAS)
+                return ProduceResponse([TopicProduceResponse("no-linger", partition_responses=[error])])
+
+            monkeypatch.setattr(client, "ask_once", later)
+            await producer.deliver("no-linger", b"v")  # or `run` fails after 30 s
+
+    run(broker, work)
+
+
 def test_a_node_that_has_just_started_is_asked_again_for_an_id(
     broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
