@@ -275,12 +275,17 @@ class Client:
         return link
 
     async def until_answered(self, once: Callable[[], Awaitable[T]]) -> T:
-        """Repeat a request that times out, with a warning: Kafka's consumers wait for their brokers for ever."""
+        """Repeat a request that times out, or whose coordinator is still missing then, with a warning.
+
+        Kafka's consumers wait for their brokers for ever.
+        """
         backoff = Backoff(self)
         while True:
             try:
                 return await once()
-            except TimedOut as error:
+            except (TimedOut, KafkaError) as error:
+                if isinstance(error, KafkaError) and error.code not in COORDINATOR_ERRORS:
+                    raise
                 logger.warning("%s; trying again", error)
             await backoff.pause()
 

@@ -115,6 +115,26 @@ def test_members_share_the_partitions(run: Callable[[Work], None], broker: Kafka
     run(work)
 
 
+def test_a_coordinator_is_waited_for_however_long_it_takes(
+    run: Callable[[Work], None], broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(client: Client, _: Client, settings: dict[str, str]) -> None:
+        topic, missed, plain = settings["group.id"], list[int](), client.coordinator
+        await asyncio.to_thread(broker.produce, topic, ["a"])
+
+        async def coordinator(kind: int, key: str, **options: Any) -> int:
+            if len(missed) < 3:  # each time after `default.api.timeout.ms`
+                missed.append(kind)
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return await plain(kind, key, **options)
+
+        monkeypatch.setattr(client, "coordinator", coordinator)
+        async with GroupConsumer(client, settings, [topic]) as consumer:
+            assert await values(consumer, 1) == ["a"]
+
+    run(work)
+
+
 def test_an_assignment_in_a_lost_answer_is_told_again(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """The coordinator tells a new assignment once, and later only to who sends all fields."""
     topic = "lost-answer"
