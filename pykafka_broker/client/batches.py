@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pykafka_broker.client.cluster import NOBODY
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.records.builder import build_batch
@@ -280,9 +279,9 @@ class Batches:
         times = (queue.due(self.linger_ms) for queue in self.queues.values() if queue.waiting)
         return min((each for each in times if each > now), default=None)
 
-    def leaderless(self, leader: Callable[[TopicPartition], int]) -> set[str]:
-        """Return the topics with records for a partition without a known leader."""
-        return {target.topic for target, queue in self.queues.items() if queue.waiting and leader(target) == NOBODY}
+    def waited_for(self) -> Iterator[TopicPartition]:
+        """Yield the partitions with waiting records."""
+        return (target for target, queue in self.queues.items() if queue.waiting)
 
 
 def size_of(key: bytes | None, value: bytes | None, headers: Headers | None) -> int:

@@ -560,8 +560,16 @@ class Producer:
             self._refreshing.add_done_callback(self._ended)
 
     def _outdated(self) -> set[str]:
-        """Return the topics whose leaders are to be looked up."""
-        return self._batches.leaderless(self._leaders.leader) | set(self._leaders.stale())
+        """Return the topics whose leaders are to be looked up.
+
+        Topics without waiting records are left alone: a look-up would make a deleted topic again.
+        """
+        stale = set(self._leaders.stale())
+        return {
+            target.topic
+            for target in self._batches.waited_for()
+            if target.topic in stale or self._leaders.leader(target) == NOBODY
+        }
 
     async def _look(self, topics: Iterable[str]) -> None:
         try:

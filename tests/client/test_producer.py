@@ -401,6 +401,29 @@ def test_a_refused_batch_does_not_linger_again(broker: KafkaBroker, monkeypatch:
     run(broker, work)
 
 
+def test_a_deleted_topic_is_not_made_again_without_records(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(client: Client) -> None:
+        async with Producer(client) as producer:
+            for topic in ("idle", "in-use"):
+                await producer.deliver(topic, b"v")
+            await asyncio.to_thread(broker.delete_topic, "idle")
+            looked, plain = asyncio.Event(), client.metadata
+
+            async def metadata(topics: list[str] | None, **options: Any) -> Any:
+                answer = await plain(topics, **options)
+                looked.set()
+                return answer
+
+            monkeypatch.setattr(client, "metadata", metadata)
+            while not looked.is_set():
+                await producer.deliver("in-use", b"v")
+
+    run(broker, work, {"metadata.max.age.ms": "100"})
+    assert "idle" not in [each["name"] for each in broker.topics()]
+
+
 def test_a_node_that_has_just_started_is_asked_again_for_an_id(
     broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
