@@ -153,6 +153,26 @@ def consume(
         asyncio.run(asyncio.wait_for(running(broker.bootstrap_servers), 30))
 
 
+def test_records_of_a_partition_that_is_gone_are_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is fetched any more that could take the acknowledgement along."""
+    one = PartitionData(0, records=bytes(batch(0, b"v")), acquired_records=[AcquiredRecords(0, 0, 1)])
+    told: list[tuple[dict[int, int], ClientError | None]] = []
+
+    async def work(consumer: ShareConsumer) -> None:
+        while not (found := await consumer.poll(100, 1)):
+            pass
+        consumer._assigned(set())
+        consumer.acknowledge(found[0], ACCEPT)
+        while not told:
+            await consumer.poll(100, 1)
+
+    def answers(request: ShareFetchRequest) -> ShareFetchResponse:
+        return fetched(request.topics[0].topic_id, *([] if request.share_session_epoch else [one]))
+
+    consume(monkeypatch, answers, work, lambda _, kinds, error: told.append((kinds, error)))
+    assert told == [({0: ACCEPT}, None)]
+
+
 def test_damage_of_one_partition_keeps_no_records_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """The damaged batch is rejected and told, as by Kafka's consumer; those around it are delivered."""
     damaged = batch(1, b"damaged")
