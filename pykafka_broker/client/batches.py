@@ -2,7 +2,10 @@
 
 Rule: no broker and no clock is known here. Records of a partition leave in the order in which they came. Several
 batches of a partition may be in flight, but after one was refused, the next leaves only when no other batch of the
-partition is in flight: so the sequence numbers that a broker sees have no gap.
+partition is in flight: so the sequence numbers that a broker sees have no gap. A batch that fails leaves a gap. The
+batches that had left with it are sent until each one was accepted, or was refused for the gap and so is not in the log;
+then the partition continues with a new producer id. Other partitions keep the old id: of a batch whose answer was lost
+a broker knows the old sequence number only.
 """
 
 from __future__ import annotations
@@ -12,7 +15,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pykafka_broker.client.cluster import NOBODY
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.records.builder import build_batch
@@ -95,20 +97,46 @@ class ProducerBatch:
 
 
 class Queue:
+    """The batches of a partition, in order.
+
+    `identity` is the producer of the sequence numbers, None before the first one. `gap` tells whether a batch with
+    sequence numbers has failed, so that the next batches need another producer id.
+    """
+
     def __init__(self, target: TopicPartition) -> None:
         self.target = target
         self.waiting: deque[ProducerBatch] = deque()
         self.in_flight: list[ProducerBatch] = []
+        self.identity: ProducerIdentity | None = None
         self.next_sequence = 0
+        self.gap = False
         self.recovering = False  # a batch was refused, and no batch accepted since
         self.not_before = 0
 
+    def due(self, linger_ms: int) -> int:
+        """Return the time from which the first batch may leave."""
+        head = self.waiting[0]
+        return self.not_before if head.sealed else max(self.not_before, head.created + linger_ms)
+
     def sendable(self, now: int, linger_ms: int, hurry: bool, most: int) -> bool:
         """Return whether the first batch may leave now."""
-        if not self.waiting or len(self.in_flight) >= (1 if self.recovering else most) or now < self.not_before:
+        if not self.waiting or len(self.in_flight) >= (1 if self.recovering else most) or self._lacks_id():
             return False
-        head = self.waiting[0]
-        return hurry or head.sealed or head.attempts > 0 or head.created + linger_ms <= now
+        return (self.not_before if hurry else self.due(linger_ms)) <= now
+
+    def _lacks_id(self) -> bool:
+        return self.gap and bool(self.waiting) and self.waiting[0].sequence == NO_SEQUENCE
+
+    @property
+    def wants_id(self) -> bool:
+        """Return whether the next batch needs another producer id, and no batch with the old id is in flight."""
+        return self._lacks_id() and not self.in_flight
+
+    def renumber(self) -> None:
+        """Restart the sequence numbers, with the next producer id."""
+        self.identity, self.next_sequence, self.gap = None, 0, False
+        for batch in self.waiting:
+            batch.sequence = NO_SEQUENCE
 
     def requeue(self, batch: ProducerBatch, not_before: int) -> None:
         """Put a refused batch back at the old place."""
@@ -176,9 +204,16 @@ class Batches:
         return batch
 
     def encode(self, batch: ProducerBatch, identity: ProducerIdentity) -> bytearray:
-        """Encode a batch, with the next sequence numbers of the partition if the batch has none."""
+        """Encode a batch, with the next sequence numbers of the partition if the batch has none.
+
+        Args:
+            identity: the producer, for a partition that has no sequence numbers of another one.
+        """
+        queue = self.queues[batch.target]
+        if queue.identity is None:
+            queue.identity = identity
+        identity = queue.identity
         if identity.producer_id != NO_PRODUCER_ID and batch.sequence == NO_SEQUENCE:
-            queue = self.queues[batch.target]
             batch.sequence = queue.next_sequence
             queue.next_sequence = (queue.next_sequence + len(batch.records)) % _SEQUENCES
         encoded = build_batch(
@@ -227,13 +262,6 @@ class Batches:
         queue.requeue(second, now)
         queue.requeue(first, now)
 
-    def renumber(self) -> None:
-        """Restart all sequence numbers, after the producer got a new id; nothing may be in flight."""
-        for queue in self.queues.values():
-            queue.next_sequence = 0
-            for batch in queue.waiting:
-                batch.sequence = NO_SEQUENCE
-
     def pop_expired(self, before: int) -> Iterator[ProducerBatch]:
         """Take out each waiting batch begun before the given time."""
         for queue in self.queues.values():
@@ -248,16 +276,12 @@ class Batches:
 
     def next_time(self, now: int) -> int | None:
         """Return the next time at which a waiting batch becomes due, None if no batch does."""
-        times = (
-            max(queue.not_before, queue.waiting[0].created + self.linger_ms)
-            for queue in self.queues.values()
-            if queue.waiting
-        )
+        times = (queue.due(self.linger_ms) for queue in self.queues.values() if queue.waiting)
         return min((each for each in times if each > now), default=None)
 
-    def leaderless(self, leader: Callable[[TopicPartition], int]) -> set[str]:
-        """Return the topics with records for a partition without a known leader."""
-        return {target.topic for target, queue in self.queues.items() if queue.waiting and leader(target) == NOBODY}
+    def waited_for(self) -> Iterator[TopicPartition]:
+        """Yield the partitions with waiting records."""
+        return (target for target, queue in self.queues.items() if queue.waiting)
 
 
 def size_of(key: bytes | None, value: bytes | None, headers: Headers | None) -> int:

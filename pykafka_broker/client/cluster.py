@@ -275,12 +275,17 @@ class Client:
         return link
 
     async def until_answered(self, once: Callable[[], Awaitable[T]]) -> T:
-        """Repeat a request that times out, with a warning: Kafka's consumers wait for their brokers for ever."""
+        """Repeat a request that times out, or whose coordinator is still missing then, with a warning.
+
+        Kafka's consumers wait for their brokers for ever.
+        """
         backoff = Backoff(self)
         while True:
             try:
                 return await once()
-            except TimedOut as error:
+            except (TimedOut, KafkaError) as error:
+                if isinstance(error, KafkaError) and error.code not in COORDINATOR_ERRORS:
+                    raise
                 logger.warning("%s; trying again", error)
             await backoff.pause()
 
@@ -529,7 +534,7 @@ class Leaders:
         self._create = create
         self._known: dict[str, list[int]] = {}
         self._until: dict[str, int] = {}
-        self._max_age_ms = number(client.properties, "metadata.max.age.ms", _MAX_AGE_MS, least=0)
+        self.max_age_ms = number(client.properties, "metadata.max.age.ms", _MAX_AGE_MS, least=0)
 
     def known(self, topic: str) -> list[int] | None:
         """Return the known leaders of a topic, without a request."""
@@ -590,6 +595,6 @@ class Leaders:
             for each in found.partitions:
                 leaders[each.partition_index] = each.leader_id
             self._known[found.name] = leaders
-            self._until[found.name] = self._client.deadline(self._max_age_ms if NOBODY not in leaders else 0)
+            self._until[found.name] = self._client.deadline(self.max_age_ms if NOBODY not in leaders else 0)
         elif code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             self._known.pop(found.name, None)

@@ -3,7 +3,8 @@
 Rule: properties, their defaults and their effects are those of Kafka's consumer (Kafka docs, "Consumer Configs"). Each
 broker has at most one fetch in flight, for those of its partitions without records that wait to be read. Answers that
 come after a `seek`, or for partitions that are no longer assigned, are dropped. Control batches and records of aborted
-transactions become batches without records, so that positions pass over them. Group membership is in `membership`.
+transactions become batches without records, so that positions pass over them. A partition is read at its leader, or at
+the replica in the consumer's rack that the leader names (KIP-392). Group membership is in `membership`.
 """
 
 from __future__ import annotations
@@ -181,14 +182,30 @@ class Chunk(NamedTuple):
 
 
 class _Position:
-    """The position in a partition. offset: None until the offset of `time` has been looked up."""
+    """The position in a partition.
 
-    __slots__ = ("batches", "current", "failures", "not_before", "offset", "paused", "records", "time")
+    offset: None until the offset of `time` has been looked up. replica: a follower to read at until `replica_until`,
+    NOBODY for the leader.
+    """
+
+    __slots__ = (
+        "batches",
+        "current",
+        "failures",
+        "not_before",
+        "offset",
+        "paused",
+        "records",
+        "replica",
+        "replica_until",
+        "time",
+    )
 
     def __init__(self, time: int | None) -> None:
         self.offset: int | None = None
         self.time = time
-        self.failures = self.not_before = 0
+        self.failures = self.not_before = self.replica_until = 0
+        self.replica = NOBODY
         self.paused = False
         self.drop()
 
@@ -368,12 +385,15 @@ class Consumer:
                 lost.add(partition.topic)
             elif position.offset is None:
                 searching = True
-            elif leader not in self._fetches:
-                wanted.setdefault(leader, {})[partition] = position.offset
+            else:
+                near = position.replica in self._client.nodes and now < position.replica_until
+                node = position.replica if near else leader
+                if node not in self._fetches:
+                    wanted.setdefault(node, {})[partition] = position.offset
         if (lost or searching) and self._looking is None:
             self._looking = asyncio.create_task(self._look_up(lost))
-        for leader, offsets in wanted.items():
-            self._fetches[leader] = asyncio.create_task(self._fetch(leader, offsets))
+        for node, offsets in wanted.items():
+            self._fetches[node] = asyncio.create_task(self._fetch(node, offsets))
 
     async def _look_up(self, topics: set[str]) -> None:
         """Look up the leaders of the topics and the unknown positions; pause where some are still unknown.
@@ -430,7 +450,7 @@ class Consumer:
             else:  # no record is so late
                 position.time = -1
 
-    async def _fetch(self, leader: int, offsets: dict[TopicPartition, int]) -> None:
+    async def _fetch(self, node: int, offsets: dict[TopicPartition, int]) -> None:
         settings = self.settings
         most = settings.max_partition_fetch_bytes
         topics = by_topic(
@@ -447,7 +467,7 @@ class Consumer:
         )
         try:
             wait_ms = self._client.request_timeout_ms + settings.fetch_max_wait_ms
-            answer = await self._client.ask_once(request, leader, versions=_VERSIONS, timeout_ms=wait_ms, line="fetch")
+            answer = await self._client.ask_once(request, node, versions=_VERSIONS, timeout_ms=wait_ms, line="fetch")
             self._fetched(answer, offsets)
         except LinkError:
             for each in offsets:
@@ -455,7 +475,7 @@ class Consumer:
         except Exception as error:  # a fault of ours would stop the consumer, and nobody would know
             self._error = error
         finally:
-            del self._fetches[leader]
+            del self._fetches[node]
             self._arrived.set()
 
     def _fetched(self, answer: FetchResponse, offsets: Mapping[TopicPartition, int]) -> None:
@@ -468,7 +488,7 @@ class Consumer:
                 if position is None or partition not in offsets or position.offset != offsets[partition]:
                     continue
                 if position.batches or position.current is not None:
-                    continue  # another leader has answered before
+                    continue  # another node has answered before
                 try:
                     self._store(partition, position, each)
                 except ClientError as error:  # the other partitions have their records all the same
@@ -479,6 +499,8 @@ class Consumer:
         code = data.error_code
         if code in LEADER_ERRORS:
             self._wait(partition)
+        elif code == ErrorCode.OFFSET_OUT_OF_RANGE and position.replica != NOBODY:
+            position.replica = NOBODY  # the leader may have records that a follower lacks
         elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
             time = self.settings.reset_time(self._client.clock.wall)
             if time is None:
@@ -490,6 +512,9 @@ class Consumer:
         else:
             committed = self.settings.isolation_level == IsolationLevel.READ_COMMITTED
             position.failures = 0
+            if data.preferred_read_replica >= 0:
+                position.replica = data.preferred_read_replica
+                position.replica_until = self._client.deadline(self._leaders.max_age_ms)
             aborted: list[Any] = list(data.aborted_transactions or ()) if committed else []
             position.batches.extend(batches_of(partition, data.records, aborted, self.settings.check_crcs))
 
@@ -498,5 +523,6 @@ class Consumer:
         self._leaders.forget(partition.topic)
         position = self._positions.get(partition)
         if position is not None:
+            position.replica = NOBODY
             position.failures += 1
             position.not_before = self._client.deadline(self._client.pause_ms(position.failures))

@@ -459,11 +459,13 @@ class ConsumerMembership(HeartbeatMembership):
             await self._end_reconciliation()
 
     async def _run(self) -> None:
-        backoff, changed, subscribed = Backoff(self._client), True, None
+        backoff, changed, full = Backoff(self._client), False, True
+        subscribed: list[str] = []
         while True:
-            topics = sorted(await self._topics()) if self.generation == 0 or not changed else subscribed
-            answer = await self._heartbeat(topics if topics != subscribed or not self.generation else None, changed)
+            topics = sorted(await self._topics()) if full or not changed else subscribed
+            answer = await self._heartbeat(topics if full or topics != subscribed else None, changed, full)
             if answer is None:
+                full = True
                 await backoff.pause()
                 continue
             backoff.reset()
@@ -471,9 +473,9 @@ class ConsumerMembership(HeartbeatMembership):
                 await self._end_reconciliation()
                 self._holder.lose()
                 self._held, self._target = set(), set()
-                self._unresolved, self.generation, changed = None, 0, True
+                self._unresolved, self.generation, changed, full = None, 0, False, True
                 continue
-            subscribed = topics
+            subscribed, full = topics, False
             self.generation = answer.member_epoch
             partitions = await self._assigned(answer, None)
             if partitions is not None:
@@ -492,18 +494,24 @@ class ConsumerMembership(HeartbeatMembership):
             await self._reconciling.cancel()
             self._reconciling = None
 
-    async def _heartbeat(self, topics: list[str] | None, changed: bool) -> Any | None:
-        """Send a heartbeat. changed: the heartbeat names the partitions of the member."""
-        settings, first = self._settings, self.generation == 0
+    async def _heartbeat(self, topics: list[str] | None, changed: bool, full: bool) -> Any | None:
+        """Send a heartbeat.
+
+        Args:
+            changed: the heartbeat names the partitions of the member.
+            full: the heartbeat has all fields, so that its answer has the assignment: at the start, and after an answer
+                that was lost, perhaps with a new assignment.
+        """
+        settings = self._settings
         request = ConsumerGroupHeartbeatRequest(
             settings.group_id,
             self.member_id,
             self.generation,
             settings.instance_id,
-            rebalance_timeout_ms=settings.rebalance_timeout_ms if first else -1,
+            rebalance_timeout_ms=settings.rebalance_timeout_ms if full else -1,
             subscribed_topic_names=topics,
-            server_assignor=settings.remote_assignor if first else None,
-            topic_partitions=self._owned() if changed else None,
+            server_assignor=settings.remote_assignor if full else None,
+            topic_partitions=self._owned() if changed or full else None,
         )
         return await self._beat(request)
 
@@ -540,10 +548,12 @@ class ShareGroupMembership(HeartbeatMembership):
     async def run(self) -> None:
         """Send heartbeats until cancelled. Raises KafkaError for a permanent error."""
         rack, backoff = self._client.properties.get("client.rack"), Backoff(self._client)
+        full = True  # the answer has the assignment: the last answer, perhaps with a new one, may be lost
         while True:
-            topics = sorted(self._topics) if self.generation == 0 else None
+            topics = sorted(self._topics) if full else None
             request = ShareGroupHeartbeatRequest(self._group_id, self.member_id, self.generation, rack, topics)
             answer = await self._beat(request)
+            full = answer is None or answer.error_code in _FENCED
             if answer is None:
                 await backoff.pause()
                 continue

@@ -235,7 +235,7 @@ class Producer:
         self._settled = asyncio.Event()
         self._hurrying = 0
         self._sender: asyncio.Task[None] | None = None
-        self._renew = settings.idempotent
+        self._has_id = not settings.idempotent
         self._aborted: ClientError | None = None  # of the transaction
         self._broken: BaseException | None = None  # the end of the producer, or a fault of ours: nobody is to wait
         self._sticky: dict[str, tuple[int, int]] = {}  # by topic: the current partition, and the bytes left for it
@@ -243,7 +243,7 @@ class Producer:
     async def __aenter__(self) -> Self:
         if self.settings.transactional_id is not None:
             await self._id.begin()
-            self._renew = False
+            self._has_id = True
         self._sender = asyncio.create_task(self._run())
         self._sender.add_done_callback(self._ended)
         return self
@@ -393,7 +393,8 @@ class Producer:
             await self.flush()
             await self._id.abort()
             await self._id.begin()  # a failed batch has left a gap in the sequence numbers
-            self._batches.renumber()
+            for queue in self._batches.queues.values():
+                queue.renumber()
             self._aborted = None
 
     async def commit_transaction(self) -> None:
@@ -423,20 +424,22 @@ class Producer:
         if not self._batches.count:
             return _LOOK_EVERY_MS
         try:
-            if self._renew and not self._tasks:
+            renumbered = [queue for queue in self._batches.queues.values() if queue.wants_id]
+            if renumbered or not self._has_id:
                 await self._id.begin()
-                self._batches.renumber()
-                self._renew = False
+                self._has_id = True
+                for queue in renumbered:
+                    queue.renumber()
             await self._join_transaction()
         except ClientError as error:
             self._fail_all(error)
             return 0
         self._refresh()
-        while not self._renew and (sendable := self._sendable(now)):
+        while sendable := self._sendable(now):
             for node, batches in sendable.items():
                 self._start(node, batches)
         due = self._batches.next_time(now)  # of the others, an answer that they wait for wakes the sender
-        return _LOOK_EVERY_MS if due is None else due - now
+        return _LOOK_EVERY_MS if due is None else min(_LOOK_EVERY_MS, due - now)
 
     def _sendable(self, now: int) -> dict[int, list[ProducerBatch]]:
         """Return the due batches by node, at most a single batch of each partition."""
@@ -508,7 +511,11 @@ class Producer:
         if code in _TOO_LARGE and len(batch.records) > 1:
             self._batches.split_batch(batch, now)
             return
-        overtaken = code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and (queue.recovering or not first)
+        overtaken = code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and (queue.recovering or queue.gap or not first)
+        if overtaken and queue.gap:
+            batch.sequence = NO_SEQUENCE  # not in the log
+            queue.requeue(batch, now)
+            return
         if (ErrorCode(code).retriable and batch.attempts <= self.settings.retries) or overtaken:
             if code in LEADER_ERRORS or why is not None:
                 self._leaders.forget(batch.target.topic)
@@ -521,7 +528,7 @@ class Producer:
         if self.settings.transactional_id is not None:
             self._aborted = error
         elif batch.sequence != NO_SEQUENCE:
-            self._renew = True  # a broker would refuse a gap in the sequence numbers
+            self._batches.queues[batch.target].gap = True
         self._batches.finish(batch, -1, error=error)
 
     def _fail_all(self, error: ClientError, topic: str | None = None) -> None:
@@ -553,8 +560,16 @@ class Producer:
             self._refreshing.add_done_callback(self._ended)
 
     def _outdated(self) -> set[str]:
-        """Return the topics whose leaders are to be looked up."""
-        return self._batches.leaderless(self._leaders.leader) | set(self._leaders.stale())
+        """Return the topics whose leaders are to be looked up.
+
+        Topics without waiting records are left alone: a look-up would make a deleted topic again.
+        """
+        stale = set(self._leaders.stale())
+        return {
+            target.topic
+            for target in self._batches.waited_for()
+            if target.topic in stale or self._leaders.leader(target) == NOBODY
+        }
 
     async def _look(self, topics: Iterable[str]) -> None:
         try:

@@ -171,10 +171,7 @@ class ShareConsumer:
         await asyncio.gather(*self._fetches.values(), return_exceptions=True)
         for leader, session in self._sessions.items():
             if session.acknowledged and session.epoch != _FIRST_EPOCH:
-                try:
-                    await self._acknowledge(leader, session, session.epoch)
-                except LinkError as error:
-                    self._end_session(session, error)
+                await self._send_acknowledgements(leader, session)
 
     def _raise(self) -> None:
         if self._running is None:
@@ -196,6 +193,9 @@ class ShareConsumer:
                 wanted.setdefault(leader, set()).add(each)
         for leader, partitions in wanted.items():
             self._fetches[leader] = asyncio.create_task(self._fetch(leader, partitions))
+        for leader, session in self._sessions.items():  # without partitions of the member by now
+            if session.acknowledged and session.epoch != _FIRST_EPOCH and leader not in self._fetches:
+                self._fetches[leader] = asyncio.create_task(self._tell(leader, session))
 
     async def _fetch(self, leader: int, partitions: set[TopicPartition]) -> None:
         session = self._sessions.setdefault(leader, _Session(self._client))
@@ -311,6 +311,22 @@ class ShareConsumer:
                 session.acknowledged.setdefault(partition, {}).update(told)
 
     # -- acknowledging
+
+    async def _tell(self, leader: int, session: _Session) -> None:
+        """Send the acknowledgements to a leader from whom nothing is fetched any more."""
+        try:
+            await self._send_acknowledgements(leader, session)
+        except Exception as error:  # for the next poll
+            self._errors.append(error)
+        finally:
+            self._arrived.set()
+            del self._fetches[leader]
+
+    async def _send_acknowledgements(self, leader: int, session: _Session) -> None:
+        try:
+            await self._acknowledge(leader, session, session.epoch)
+        except LinkError as error:
+            self._end_session(session, error)
 
     async def _acknowledge(self, leader: int, session: _Session, epoch: int) -> None:
         told = session.pop_acknowledgements()

@@ -8,7 +8,7 @@ The only reader is in another layer (`broker/api`); the authorizer needs the ind
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from pykafka_broker.cluster.acl_index import WILDCARD, AccessControlEntry, index_of
@@ -261,10 +261,11 @@ def _candidates(image: MetadataImage, filters: int) -> Callable[[Filter], Acls]:
         by_name.setdefault(acl.resource_name, []).append(acl)
         by_principal.setdefault(acl.principal, []).append(acl)
         by_host.setdefault(acl.host, []).append(acl)
+    lengths = sorted({len(name) for name in by_name})  # a filter's name may be much longer than all names of ACLs
 
     def candidates(wanted: Filter) -> Acls:
         if wanted.name is not None:
-            return [acl for name in _names_met(wanted) for acl in by_name.get(name, ())]
+            return [acl for name in _names_met(wanted, lengths) for acl in by_name.get(name, ())]
         if wanted.principal is not None:
             return by_principal.get(wanted.principal, [])
         return acls if wanted.host is None else by_host.get(wanted.host, [])
@@ -272,13 +273,13 @@ def _candidates(image: MetadataImage, filters: int) -> Callable[[Filter], Acls]:
     return candidates
 
 
-def _names_met(wanted: Filter) -> Iterator[str]:
-    """Yield the names of patterns which a filter with a name may match."""
+def _names_met(wanted: Filter, lengths: Iterable[int]) -> Iterator[str]:
+    """Yield the names of patterns which a filter with a name may match; `lengths` are those of all patterns' names."""
     name = wanted.name or ""
     yield name
     if wanted.pattern_type == MATCH:
         if name != WILDCARD:
             yield WILDCARD
-        for length in range(1, len(name)):
-            if name[:length] != WILDCARD:
+        for length in lengths:
+            if length < len(name) and name[:length] != WILDCARD:
                 yield name[:length]

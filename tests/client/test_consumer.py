@@ -19,7 +19,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from pykafka_broker.records.builder import build_keyed_batch
 from pykafka_broker.records.header import HEADER_SIZE
-from pykafka_broker.testing import KafkaBroker, NewRecord
+from pykafka_broker.testing import KafkaBroker, KafkaCluster, NewRecord
 
 Work = Callable[[Client], Awaitable[None]]
 BEGIN = {"auto.offset.reset": "earliest"}
@@ -352,3 +352,38 @@ def test_a_closed_consumer_or_client_is_of_no_use(broker: KafkaBroker) -> None:
             await client.metadata([])
 
     run(broker, work)
+
+
+def test_records_come_from_the_replica_in_the_consumers_rack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What only the leader has is read there: a follower that is behind is no reason to begin elsewhere."""
+    refused: list[int] = []
+    asked: list[int] = []
+
+    async def work(bootstrap: str) -> None:
+        async with Client(bootstrap, {"client.rack": "near", "auto.offset.reset": "none"}) as client:
+            plain = client.ask_once
+
+            async def ask_once(request: Any, node: int, **options: Any) -> Any:
+                asked.append(node)
+                if node == 2 and not refused:
+                    refused.append(node)
+                    behind = PartitionData(0, ErrorCode.OFFSET_OUT_OF_RANGE)
+                    return FetchResponse(responses=[FetchableTopicResponse("near", partitions=[behind])])
+                return await plain(request, node, **options)
+
+            monkeypatch.setattr(client, "ask_once", ask_once)
+            async with Consumer(client) as consumer:
+                consumer.assign([("near", 0)])
+                consumer.seek(("near", 0), 0)
+                assert await take(consumer, 2) == ["a", "b"]
+
+    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    with KafkaCluster(
+        2, racks=["far", "near"], config={"replica.selector.class": selector}, in_process=True
+    ) as cluster:
+        cluster.create_topic("near")
+        cluster.move_leader("near", 1)
+        cluster.produce("near", ["a", "b"])
+        asyncio.run(asyncio.wait_for(work(cluster.bootstrap_servers), 30))
+    assert refused
+    assert asked[-1] == 2

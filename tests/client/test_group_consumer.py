@@ -13,7 +13,7 @@ from pykafka_broker.client.errors import ClientError, KafkaError, Unusable
 from pykafka_broker.client.group_consumer import GroupConsumer
 from pykafka_broker.client.groups import committed_offsets
 from pykafka_broker.client.producer import ProducerId
-from pykafka_broker.peers import LinkTimeout
+from pykafka_broker.peers import LinkBroken, LinkTimeout
 from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
@@ -113,6 +113,53 @@ def test_members_share_the_partitions(run: Callable[[Work], None], broker: Kafka
         assert revoked[0] == (4 if settings["group.protocol"] == "classic" else 2)
 
     run(work)
+
+
+def test_a_coordinator_is_waited_for_however_long_it_takes(
+    run: Callable[[Work], None], broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(client: Client, _: Client, settings: dict[str, str]) -> None:
+        topic, missed, plain = settings["group.id"], list[int](), client.coordinator
+        await asyncio.to_thread(broker.produce, topic, ["a"])
+
+        async def coordinator(kind: int, key: str, **options: Any) -> int:
+            if len(missed) < 3:  # each time after `default.api.timeout.ms`
+                missed.append(kind)
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return await plain(kind, key, **options)
+
+        monkeypatch.setattr(client, "coordinator", coordinator)
+        async with GroupConsumer(client, settings, [topic]) as consumer:
+            assert await values(consumer, 1) == ["a"]
+
+    run(work)
+
+
+def test_an_assignment_in_a_lost_answer_is_told_again(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The coordinator tells a new assignment once, and later only to who sends all fields."""
+    topic = "lost-answer"
+    broker.create_topic(topic, 2)
+    settings = {"group.id": topic, "group.protocol": "consumer"}
+
+    async def work() -> None:
+        async with Client(broker.bootstrap_servers) as one, Client(broker.bootstrap_servers) as two:
+            plain, lost = two.ask_once, list[ConsumerGroupHeartbeatRequest]()
+
+            async def ask_once(request: Any, *rest: Any, **options: Any) -> Any:
+                answer = await plain(request, *rest, **options)
+                if lost or not isinstance(request, ConsumerGroupHeartbeatRequest) or not request.member_epoch:
+                    return answer
+                if answer.assignment is not None and answer.assignment.topic_partitions:
+                    lost.append(request)
+                    raise LinkBroken("cut off")
+                return answer
+
+            monkeypatch.setattr(two, "ask_once", ask_once)
+            async with GroupConsumer(one, settings, [topic]) as first, GroupConsumer(two, settings, [topic]) as second:
+                while not lost or (len(first.consumer.assignment), len(second.consumer.assignment)) != (1, 1):
+                    await asyncio.gather(first.poll(50), second.poll(50))
+
+    asyncio.run(asyncio.wait_for(work(), 30))
 
 
 def test_positions_that_a_group_does_not_take_now_are_committed_later(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable
 from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.client.producer import Producer
+from pykafka_broker.peers import LinkBroken
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.produce_request import ProduceRequest
@@ -332,6 +334,94 @@ def test_no_batch_waits_for_the_answer_about_another_one(broker: KafkaBroker, mo
 
     run(broker, work, {"retry.backoff.ms": "60000", "retry.backoff.max.ms": "60000"})
     assert [each.partition for each in found] == [1, 0]
+
+
+def test_a_refused_record_keeps_the_batches_behind_it_from_nothing(broker: KafkaBroker) -> None:
+    """Their sequence numbers follow those of the refused batch, which the log does not have."""
+    broker.create_topic("behind", config={"cleanup.policy": "compact"})
+    found: dict[int, Delivery] = {}
+
+    async def work(client: Client) -> None:
+        async with Producer(client, {"batch.size": "0"}) as producer:
+            await producer.deliver("behind", b"0", b"key")
+            for n in range(1, 8):
+                key = None if n == 2 else b"key"
+                await producer.send("behind", b"%d" % n, key, on_delivery=partial(found.__setitem__, n))
+
+    run(broker, work)
+    assert [n for n, delivery in found.items() if delivery.error is not None] == [2]
+    assert [record.value for record in broker.records("behind")] == ["0", "1", "3", "4", "5", "6", "7"]
+
+
+def test_a_lost_answer_doubles_nothing_when_another_partition_needs_a_new_id(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.create_topic("renewed", 2, config={"cleanup.policy": "compact"})
+
+    async def work(client: Client) -> None:
+        async with Producer(client) as producer:
+            ask, lost = client.ask_once, asyncio.Event()
+
+            async def without_an_answer(request: Any, *rest: Any, **options: Any) -> Any:
+                answer = await ask(request, *rest, **options)
+                if isinstance(request, ProduceRequest) and not lost.is_set():
+                    lost.set()
+                    raise LinkBroken("cut off")
+                return answer
+
+            await producer.deliver("renewed", b"first", b"key", partition=0)
+            monkeypatch.setattr(client, "ask_once", without_an_answer)
+            await producer.send("renewed", b"once", b"key", partition=0)
+            await lost.wait()
+            with pytest.raises(KafkaError, match="rejected"):
+                await producer.deliver("renewed", b"", partition=1)
+            await producer.deliver("renewed", b"after", b"key", partition=1)
+
+    run(broker, work, {"retry.backoff.ms": "500"})
+    assert [record.value for record in broker.records("renewed", partition=0)] == ["first", "once"]
+
+
+def test_a_refused_batch_does_not_linger_again(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker.create_topic("no-linger")
+
+    async def work(client: Client) -> None:
+        async with Producer(client, {"linger.ms": "60000"}) as producer:
+            ask, refused = client.ask_once, asyncio.Event()
+
+            async def later(request: Any, *rest: Any, **options: Any) -> Any:
+                if refused.is_set():
+                    return await ask(request, *rest, **options)
+                refused.set()
+                error = PartitionProduceResponse(0, ErrorCode.NOT_ENOUGH_REPLICAS)
+                return ProduceResponse([TopicProduceResponse("no-linger", partition_responses=[error])])
+
+            monkeypatch.setattr(client, "ask_once", later)
+            await producer.deliver("no-linger", b"v")  # or `run` fails after 30 s
+
+    run(broker, work)
+
+
+def test_a_deleted_topic_is_not_made_again_without_records(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(client: Client) -> None:
+        async with Producer(client) as producer:
+            for topic in ("idle", "in-use"):
+                await producer.deliver(topic, b"v")
+            await asyncio.to_thread(broker.delete_topic, "idle")
+            looked, plain = asyncio.Event(), client.metadata
+
+            async def metadata(topics: list[str] | None, **options: Any) -> Any:
+                answer = await plain(topics, **options)
+                looked.set()
+                return answer
+
+            monkeypatch.setattr(client, "metadata", metadata)
+            while not looked.is_set():
+                await producer.deliver("in-use", b"v")
+
+    run(broker, work, {"metadata.max.age.ms": "100"})
+    assert "idle" not in [each["name"] for each in broker.topics()]
 
 
 def test_a_node_that_has_just_started_is_asked_again_for_an_id(

@@ -23,6 +23,7 @@ from pykafka_broker.protocol.messages.share_fetch_response import (
     ShareFetchableTopicResponse,
     ShareFetchResponse,
 )
+from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from pykafka_broker.records.builder import build_keyed_batch
 from pykafka_broker.testing import KafkaBroker
 
@@ -77,6 +78,33 @@ def test_a_topic_that_the_asked_broker_does_not_know_yet_is_read_later(monkeypat
         asyncio.run(asyncio.wait_for(work(broker.bootstrap_servers), 20))
 
 
+def test_a_member_that_has_missed_an_answer_asks_for_the_assignment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lost answer may have told a new one, which the coordinator tells again to who names the topics."""
+
+    async def work(bootstrap: str) -> list[list[str] | None]:
+        named: list[list[str] | None] = []
+        async with Client(bootstrap, {"group.id": "g"}) as client:
+            plain = client.ask_once
+
+            async def ask_once(request: Any, *rest: Any, **options: Any) -> Any:
+                answer = await plain(request, *rest, **options)
+                if isinstance(request, ShareGroupHeartbeatRequest):
+                    named.append(request.subscribed_topic_names)
+                    if len(named) == 2:
+                        raise LinkBroken("cut off")
+                return answer
+
+            monkeypatch.setattr(client, "ask_once", ask_once)
+            async with ShareConsumer(client, ["t"]) as consumer:
+                while len(named) < 4:
+                    await consumer.poll(50, 1)
+        return named
+
+    with KafkaBroker() as broker:
+        broker.create_topic("t", 1)
+        assert asyncio.run(asyncio.wait_for(work(broker.bootstrap_servers), 30))[:4] == [["t"], None, ["t"], None]
+
+
 def batch(offset: int, value: bytes) -> bytearray:
     found = bytearray(build_keyed_batch([(b"", value)], 0)[0])
     found[:8] = offset.to_bytes(8)
@@ -123,6 +151,26 @@ def consume(
     with KafkaBroker() as broker:
         broker.create_topic("t", 2)
         asyncio.run(asyncio.wait_for(running(broker.bootstrap_servers), 30))
+
+
+def test_records_of_a_partition_that_is_gone_are_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is fetched any more that could take the acknowledgement along."""
+    one = PartitionData(0, records=bytes(batch(0, b"v")), acquired_records=[AcquiredRecords(0, 0, 1)])
+    told: list[tuple[dict[int, int], ClientError | None]] = []
+
+    async def work(consumer: ShareConsumer) -> None:
+        while not (found := await consumer.poll(100, 1)):
+            pass
+        consumer._assigned(set())
+        consumer.acknowledge(found[0], ACCEPT)
+        while not told:
+            await consumer.poll(100, 1)
+
+    def answers(request: ShareFetchRequest) -> ShareFetchResponse:
+        return fetched(request.topics[0].topic_id, *([] if request.share_session_epoch else [one]))
+
+    consume(monkeypatch, answers, work, lambda _, kinds, error: told.append((kinds, error)))
+    assert told == [({0: ACCEPT}, None)]
 
 
 def test_damage_of_one_partition_keeps_no_records_of_another(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from pykafka_broker.protocol.messages.delete_acls_request import DeleteAclsFilte
 from pykafka_broker.security.acls import StandardAuthorizer
 from tests.cluster.support import Cluster
 
-TOPIC, LITERAL, READ, ALLOW, DENY, ANY = 2, 3, 3, 3, 2, 1
+TOPIC, LITERAL, READ, ALLOW, DENY, ANY, MATCH = 2, 3, 3, 3, 2, 1, 2
 LONGEST_STEP_S = 0.05  # a few milliseconds on a machine that does nothing else
 
 
@@ -52,10 +52,18 @@ def test_more_than_one_request_may_create_is_refused_whole() -> None:
 
 def test_many_filters_on_many_acls_are_answered_soon(full: Cluster) -> None:
     """A look at every ACL for each filter would take minutes."""
-    filters = [DeleteAclsFilter(TOPIC, f"topic-{n}", 2, f"User:{n}", None, ANY, ANY) for n in range(5000)]
+    filters = [DeleteAclsFilter(TOPIC, f"topic-{n}", MATCH, f"User:{n}", None, ANY, ANY) for n in range(5000)]
     begun = time.process_time()
     decision = delete_acls(full.controller, DeleteAclsRequest(filters))
     assert len(decision.records) == 1000
+    assert time.process_time() - begun < 10
+
+
+def test_a_long_name_is_compared_with_names_that_there_are(full: Cluster) -> None:
+    """The beginnings of the name that no ACL's name can equal are left out: a name of 32,000 has as many."""
+    filters = [DeleteAclsFilter(TOPIC, "topic-7" + "x" * 32_000, MATCH, None, None, ANY, DENY)] * 100
+    begun = time.process_time()
+    assert delete_acls(full.controller, DeleteAclsRequest(filters)).records == []
     assert time.process_time() - begun < 10
 
 

@@ -581,7 +581,8 @@ class Observer:
         except (CorruptBatch, ApiError, OSError) as error:
             self._warn(log.log.log_end_offset, "records fetched from offset %d of the metadata log on: %s", error)
             self._pause(connection)
-        if answer.snapshot is None and log.raise_high_watermark(answer.high_watermark):
+        is_compared = answer.snapshot is None and answer.diverging is None  # with the history of the leader
+        if is_compared and log.raise_high_watermark(answer.high_watermark):
             self._follower.on_progress()
 
     def _on_snapshot_part(self, connection: _Connection, download: Download, reply: Message | LinkError) -> None:

@@ -105,6 +105,23 @@ def test_another_history_is_cut_off(quorum: ObservedQuorum) -> None:
     assert (quorum.image.features, quorum.log.log.log_end_offset, quorum.log.last_epoch) == ({"f": 9}, 3, 2)
 
 
+def test_what_is_left_of_another_history_is_not_applied_before_it_is_compared(quorum: ObservedQuorum) -> None:
+    """One cut may leave records of an epoch that the leader does not have: the next answer cuts them off, too."""
+    leader = quorum.leader
+    leader.append(feature(3))
+    leader.lead(3)
+    leader.high_watermark = 0
+    quorum.start()
+    quorum.run()
+    assert (quorum.log.log.log_end_offset, quorum.log.last_epoch) == (3, 3)
+    leader.batches, leader.end = [], 0
+    for epoch in (2, 5):
+        leader.lead(epoch)
+        leader.append(feature(epoch))
+    quorum.run()
+    assert (quorum.image.features, quorum.refusals) == ({"f": 5}, [])
+
+
 def test_an_epoch_whose_first_append_has_failed_is_left_behind(quorum: ObservedQuorum) -> None:
     quorum.leader.append(feature(3))
     quorum.start()
