@@ -35,6 +35,7 @@ TYPES = {
 }
 SQLITE, POSTGRESQL = 0, 1
 SQLITE_URL = "sqlite:///"
+BUSY_S = 600  # another flow may be reading a large batch in its transaction
 # PostgreSQL's own words for the types above
 SAME_TYPE = {"TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ"}
 
@@ -145,7 +146,7 @@ class SQLiteDatabase(Database):
         try:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             # Spark calls from a thread of its own, one batch after the other.
-            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
+            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=BUSY_S)
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = FULL")
         except (OSError, sqlite3.Error) as error:

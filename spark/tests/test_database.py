@@ -45,6 +45,13 @@ def test_all_of_a_transaction_or_nothing(database: Database) -> None:
     assert database.execute('SELECT v FROM "t" WHERE k = ?', ("a",)) == [(7,)]
 
 
+def test_a_job_waits_for_another_ones_transaction(tmp_path: Path) -> None:
+    """A batch is read within its transaction, which takes as long as Spark takes."""
+    database = open_database(f"sqlite:///{tmp_path}/shared.db")
+    assert database.execute("PRAGMA busy_timeout") == [(600_000,)]
+    database.close()
+
+
 def test_a_table_gets_columns_and_never_another_type(database: Database) -> None:
     time, real = database.type_of(TimestampType()), database.type_of(DoubleType())
     database.ensure_table("t", {"k": "TEXT", "at": time}, ["k"])
