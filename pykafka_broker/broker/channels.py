@@ -46,11 +46,6 @@ class BrokerChannels:
         self._open[key] = found, peer
         return peer
 
-    def close(self) -> None:
-        for _, peer in self._open.values():
-            peer.close()
-        self._open.clear()
-
     def _find(self, broker_id: int) -> _Found | None:
         broker, wanted = self._node.image.brokers.get(broker_id), inter_broker_listener(self._node.config)
         if broker is not None:

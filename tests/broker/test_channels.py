@@ -64,8 +64,6 @@ def test_a_neighbour_is_found_by_its_registration(tmp_path: Path) -> None:
     assert isinstance(second, Silent)
     assert second.address.port == 10
     assert first.closed
-    whole.broker_channels.close()
-    assert second.closed
 
 
 class Asking(RequestBatcher[str]):

@@ -39,6 +39,7 @@ from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.records.control import build_end_transaction_marker
 from pykafka_broker.records.header import set_max_timestamp
 
+_MOST_PARTITIONS = 10_000  # in a request, unless one transaction has more
 OffsetsDecided = Callable[[int, int, bool], None]  # partition of `__consumer_offsets`, producer id, committed
 
 
@@ -108,12 +109,21 @@ class MarkerSender(RequestBatcher[MarkerRequest]):
         self._choose_anew({broker_id for broker_id, request in self._unanswered() if request in dropped})
 
     def _choose(self, waiting: list[MarkerRequest]) -> tuple[list[MarkerRequest], list[MarkerRequest]]:
-        """Choose one request for each producer: an answer names the producer alone, not the request."""
+        """Choose one request for each producer, since an answer names the producer alone; and not too many together.
+
+        A broker that was away for a while is sent thousands, and no broker takes a request of very many elements.
+        """
         requests: dict[int, MarkerRequest] = {}
-        later = []
-        for request in waiting:
-            if request.partitions and requests.setdefault(request.markers.producer_id, request) is not request:
+        later, size = [], 0
+        for at, request in enumerate(waiting):
+            count = len(request.partitions)
+            if requests and size + count > _MOST_PARTITIONS:
+                later += waiting[at:]
+                break
+            if count and requests.setdefault(request.markers.producer_id, request) is not request:
                 later.append(request)
+            else:
+                size += count
         return list(requests.values()), later
 
     def _request(self, wanted: list[MarkerRequest]) -> Message:

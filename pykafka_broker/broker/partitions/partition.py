@@ -47,6 +47,7 @@ class FollowerProgress:
         "broker_epoch",
         "caught_up_ms",
         "fetched_ms",
+        "has_all",
         "leader_end_at_fetch",
         "log_end_offset",
         "log_start_offset",
@@ -61,6 +62,7 @@ class FollowerProgress:
         self.caught_up_ms = caught_up_ms
         self.fetched_ms = 0
         self.leader_end_at_fetch = 0
+        self.has_all = False  # the leader has appended nothing since a fetch from its log's end
 
     def fetched(self, offset: int, leader_end: int, now: int) -> None:
         """Note a fetch from `offset`: the follower has all records below.
@@ -74,6 +76,7 @@ class FollowerProgress:
             self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
         self.log_end_offset = offset
         self.leader_end_at_fetch = leader_end
+        self.has_all = offset >= leader_end
         self.fetched_ms = now
 
     def asked_since(self, since: int) -> bool:
@@ -88,12 +91,17 @@ class FollowerProgress:
         if former is not None and (watch is None or former[0] is not watch[0]):
             former[0].lose(former[1])
 
-    def tell(self) -> None:
-        """Tell the follower's watch of news. A follower without a backlog was caught up as long as it kept asking."""
+    def tell(self, leader_end: int) -> None:
+        """Tell the follower's watch of news. A follower that had all until now was caught up as long as it kept asking.
+
+        From then on it has a backlog until its next fetch of the partition. Its fetches of others say nothing about
+        that: the partition may be out of service there.
+        """
         if self.watch is not None:
             watch, key = self.watch
-            if self.log_end_offset >= self.leader_end_at_fetch:
+            if self.has_all:
                 self.caught_up_ms = max(self.caught_up_ms, watch.asked_ms)
+                self.has_all = self.log_end_offset >= leader_end
             watch.note(key)
 
 
@@ -139,10 +147,10 @@ class Followers:
         """Return the progress of a follower, None for a node without a replica."""
         return self._by_id.get(node_id)
 
-    def tell(self) -> None:
+    def tell(self, log_end_offset: int) -> None:
         """Tell all followers of new records, or of a new high watermark."""
         for each in self._by_id.values():
-            each.tell()
+            each.tell(log_end_offset)
 
     # -- who counts
 
@@ -331,7 +339,7 @@ class Partition:
         self.state = state
         self.is_leader = leads
         if self.followers is not None and (not leads or begins):
-            self.followers.tell()
+            self.followers.tell(self.log.log_end_offset)
             self.followers = None
         if not leads:
             self.log.set_sole_replica(False)
@@ -366,7 +374,7 @@ class Partition:
         """Wake the requests and followers that watch the partition."""
         self._touch(self)
         if self.followers is not None:
-            self.followers.tell()
+            self.followers.tell(self.log.log_end_offset)
 
     def check_epoch(self, epoch: int) -> None:
         """Check a client's leader epoch (KIP-320).
@@ -410,7 +418,7 @@ class Partition:
         if log.high_watermark > appended.last_offset or not log.sole_replica:  # else a sync is to commit the batch
             self._touch(self)
         if self.followers is not None:
-            self.followers.tell()
+            self.followers.tell(log.log_end_offset)
         return appended
 
     # -- what is committed
@@ -480,7 +488,7 @@ class Partition:
             if enough and reached > log.high_watermark:
                 log.advance_high_watermark(reached)
                 if followers is not None:
-                    followers.tell()
+                    followers.tell(log.log_end_offset)
         if ready := [each for each in self._waiting if self._is_there(each)]:
             self._waiting = [each for each in self._waiting if not self._is_there(each)]
             for each in ready:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pykafka_broker.broker.coordinators import transaction_markers
 from pykafka_broker.broker.coordinators.transaction_markers import MarkerRequest, MarkerSender
 from pykafka_broker.coordinators.transactions.coordinator import Markers
 from pykafka_broker.protocol.enums import PartitionKey
@@ -51,6 +52,22 @@ def test_what_comes_while_one_is_open_goes_together(nodes: Neighbourhood, sender
     assert requests(nodes) == [{1: [0, 1]}, {2: [0, 1], 3: [0, 1]}]
     assert len(heard) == 6
     assert {code for *_, code in heard} == {ErrorCode.NONE}
+
+
+def test_very_many_partitions_go_in_several_requests(
+    nodes: Neighbourhood, sender: MarkerSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transaction_markers, "_MOST_PARTITIONS", 3)
+    heard: Heard = []
+    for producer_id in (1, 2, 3, 4):
+        send(sender, heard, producer_id, *([0] if producer_id == 4 else [0, 1]))
+    nodes.network.run()
+    assert requests(nodes) == [{1: [0, 1]}, {2: [0, 1]}, {3: [0, 1], 4: [0]}]
+    monkeypatch.setattr(transaction_markers, "_MOST_PARTITIONS", 1)
+    send(sender, heard, 5, 0, 1)
+    nodes.network.run()
+    assert requests(nodes)[-1] == {5: [0, 1]}, "a transaction of more goes alone"
+    assert [code for *_, code in heard] == [ErrorCode.NONE] * 9
 
 
 def test_two_markers_of_one_producer_go_one_after_the_other(nodes: Neighbourhood, sender: MarkerSender) -> None:

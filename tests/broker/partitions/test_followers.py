@@ -165,17 +165,20 @@ def watched(asked_ms: int) -> tuple[FetchSession, SessionWatch]:
 
 def test_a_follower_without_a_backlog_was_caught_up_as_long_as_it_kept_asking() -> None:
     follower = FollowerProgress(NOW)
-    _, watch = watched(NOW + 500)
+    session, watch = watched(NOW + 500)
     follower.tell_to((watch, ("t", 0)))
     follower.fetched(5, 5, NOW + 100)
-    follower.tell()
+    follower.tell(6)
     assert follower.caught_up_ms == NOW + 500, "the session has asked since, for any partition"
     assert watch.take() == [("t", 0)]
+    session.last_used = NOW + 550
+    follower.tell(7)
+    assert follower.caught_up_ms == NOW + 500, "a record was missing then"
     follower.fetched(5, 9, NOW + 600)
     caught_up_ms = follower.caught_up_ms
     _, later = watched(NOW + 900)
     follower.tell_to((later, ("t", 0)))
-    follower.tell()
+    follower.tell(9)
     assert follower.caught_up_ms == caught_up_ms, "four records are missing"
     assert later.take() == [("t", 0)]
 

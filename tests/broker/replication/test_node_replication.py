@@ -80,6 +80,24 @@ def test_a_follower_that_is_cut_off_holds_commits_until_it_leaves_the_isr(cluste
     assert cluster.ends() == [(end, end)] * 3
 
 
+def test_a_follower_that_asks_for_other_partitions_alone_falls_behind(cluster: Cluster) -> None:
+    cluster.topic(1, 2, 3)
+    cluster.add("u", 1, replicas=(1, 2, 3))
+    cluster.change("u", isr=[1, 2, 3])
+    cluster.produce()
+    cluster.settle()
+    assert cluster.ends() == [(1, 1)] * 3
+    cluster[3].services.replicas.offline([("t", 0)])
+    for _ in range(12):
+        cluster.produce()
+        cluster[1].partition("u", 0).append(batch(b"v"), cluster.now)
+        cluster.wait(LAG_MS // 6)
+    [topic] = cluster.asked_isrs[0].topics
+    assert [each.broker_id for each in topic.partitions[0].new_isr_with_epochs] == [1, 2]
+    assert (topic.topic_id, cluster[1].partition("u", 0).isr) == (cluster[1].image.topics["t"].id, (1, 2, 3))
+    assert cluster.ends(1) == [(13, 13)]
+
+
 def test_a_lagging_follower_counts_until_the_controller_agrees(cluster: Cluster) -> None:
     cluster.topic(1, 2)
     cluster.settle()
