@@ -87,7 +87,8 @@ def _checked_quorum(
     """Return the quorum for a request about the metadata log alone. Raises INVALID_REQUEST for other partitions."""
     quorum = _quorum(services, context)
     quorum.check_cluster(request.cluster_id)
-    if [(topic.topic_name, len(topic.partitions)) for topic in request.topics] != [(CLUSTER_METADATA, 1)]:
+    named = [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.topics]
+    if named != [(CLUSTER_METADATA, [0])]:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     return quorum
 
