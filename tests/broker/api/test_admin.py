@@ -33,7 +33,7 @@ from pykafka_broker.protocol.messages.create_topics_request import CreatableTopi
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from pykafka_broker.protocol.messages.describe_acls_request import DescribeAclsRequest
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-from pykafka_broker.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from pykafka_broker.protocol.messages.describe_log_dirs_request import DescribableLogDirTopic, DescribeLogDirsRequest
 from pykafka_broker.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
@@ -213,6 +213,12 @@ def test_log_directories_have_true_sizes(node: RealBroker) -> None:
     assert sizes == {0: 0, 1: len(batch)}
     assert [topic.name for topic in result.topics] == ["t"]
     assert 0 < result.usable_bytes <= result.total_bytes
+
+
+def test_the_metadata_log_is_in_no_directory(node: RealBroker) -> None:
+    named = [DescribableLogDirTopic("__cluster_metadata", [0])]
+    for asked in (None, named):
+        assert [result.topics for result in node.call(DescribeLogDirsRequest(asked), 4).results] == [[]]
 
 
 def two_directories(tmp_path: Path) -> tuple[RealBroker, LogDirectory, LogDirectory]:
