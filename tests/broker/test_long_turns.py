@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,19 @@ from pykafka_broker.protocol.messages.alter_replica_log_dirs_request import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
+from pykafka_broker.protocol.messages.alter_share_group_offsets_request import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
 from pykafka_broker.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from pykafka_broker.protocol.messages.delete_share_group_offsets_request import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+)
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from pykafka_broker.protocol.messages.describe_delegation_token_request import (
     DescribeDelegationTokenOwner,
@@ -300,15 +310,33 @@ def test_a_share_group_that_is_described_again_and_again(tmp_path: Path, monkeyp
     node.calls(share("s", None, node.reply.member_epoch), 1)
     while node.next:
         node.counted_turn()
-    longest = []
-    for count in (2, 30):
+    for count, share_of_all in ((1, 0.3), (30, 0.1)):
         asked = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup("s", None)] * count)
-        longest.append(max(node.calls(asked, 0)))
+        turns = node.calls(asked, 0)
         assert [len(group.topics[0].partitions) for group in node.reply.groups] == [200] * count
-    assert longest[1] < 3 * longest[0]
+        assert max(turns) < share_of_all * sum(turns)
     monkeypatch.setattr(share_group_offsets, "_MOST_DESCRIBED", 5000)
     refused = node.answered(asked, 0)
     assert {group.error_code for group in refused.groups} == {ErrorCode.INVALID_REQUEST}
+
+
+def test_a_share_group_begins_anew_in_very_many_partitions_and_is_deleted(tmp_path: Path) -> None:
+    node, parts = broker(tmp_path), range(300)
+    node.answered(CreateTopicsRequest([CreatableTopic("s", 300, 1)], 1000), 7)
+    altered = [
+        AlterShareGroupOffsetsRequestTopic("s", [AlterShareGroupOffsetsRequestPartition(each) for each in parts])
+    ]
+    for deletion, version in (
+        (DeleteShareGroupOffsetsRequest("g", [DeleteShareGroupOffsetsRequestTopic("s")]), 0),
+        (DeleteGroupsRequest(["g"]), 2),
+    ):
+        turns = node.calls(AlterShareGroupOffsetsRequest("g", altered), 0)
+        assert [each.error_code for each in node.reply.responses[0].partitions] == [0] * 300
+        assert max(turns) < 0.3 * sum(turns)
+        turns = node.calls(deletion, version)
+        assert max(turns) < 0.3 * sum(turns)
+        assert set(re.findall(r"error_code=(-?\d+)", repr(node.reply))) == {"0"}
+    assert "g" not in node.broker.services.groups.coordinator.groups
 
 
 def test_very_many_delegation_tokens_are_described_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

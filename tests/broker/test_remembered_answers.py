@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,8 +12,10 @@ from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply, ReplyCache
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from pykafka_broker.protocol.messages.list_offsets_request import (
@@ -47,6 +50,16 @@ def test_a_change_of_the_metadata_is_seen_by_the_next_request(node: RealBroker) 
     assert [ask(node), ask(node)] == [ErrorCode.NONE] * 2
     node.call(DeleteTopicsRequest(topic_names=["t"], timeout_ms=30_000), 5)
     assert ask(node) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_the_versions_of_another_controller_are_told_at_once(node: RealBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = {ApiKey.CREATE_TOPICS: 7}
+    other = SimpleNamespace(narrowed=lambda key, lowest, highest: (lowest, min(highest, served.get(key, highest))))
+    monkeypatch.setattr(node.broker.services.node, "metadata_follower", other)
+    for version in (7, 7, 5):
+        served[ApiKey.CREATE_TOPICS] = version
+        answer = node.call(ApiVersionsRequest("a", "1"), 4)
+        assert {each.api_key: each.max_version for each in answer.api_keys}[ApiKey.CREATE_TOPICS] == version
 
 
 def test_a_request_that_creates_creates_again_after_a_deletion(node: RealBroker) -> None:

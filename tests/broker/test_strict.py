@@ -71,6 +71,13 @@ def test_what_a_release_said_of_it(tmp_path: Path, release: str, code: ErrorCode
     assert topic_of(node, "t", 0).error_code == 0
 
 
+def test_what_may_be_done_is_told_of_a_topic_that_comes(strict: RealBroker) -> None:
+    asked = MetadataRequest([MetadataRequestTopic(name="t")], True, include_topic_authorized_operations=True)
+    coming, here = (strict.call(asked, 9).topics[0] for _ in range(2))
+    assert (coming.error_code, here.error_code) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
+    assert coming.topic_authorized_operations == here.topic_authorized_operations == 3576
+
+
 def test_a_name_that_can_not_be_a_topic_is_told_at_once(strict: RealBroker) -> None:
     assert topic_of(strict, "bad/name").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 

@@ -74,6 +74,8 @@ def answered(
             return ApiVersionsResponse(error)
     if context.connection.login is not None:
         context.connection.login.versions_told()
+    if services.node.metadata_follower is not None:  # the controller may change without a change of the metadata
+        return _answer(services, version, ranges(services), emulation)
     cache = services.replies
     key = (ApiKey.API_VERSIONS, version, ranges)
     known = cache.get(services.image, key)

@@ -9,9 +9,9 @@ anything else; 2 fenced brokers (KIP-1073).
 UpdateFeatures: all updates or none. Versions: 0 has a flag for downgrades, 1 the kind of upgrade and validate-only, 2
 no results of single features.
 
-DescribeQuorum: the metadata quorum is this node alone, its leader and only voter, and always caught up. Any partition
-but `__cluster_metadata-0` is UNKNOWN_TOPIC_OR_PARTITION. Versions: 1 times of the last fetch (KIP-836), 2 messages,
-directory ids and nodes (KIP-853); the id is zero as long as kraft.version is 0.
+DescribeQuorum: the metadata quorum is this node alone, its leader and only voter, and always caught up. A request that
+names anything but `__cluster_metadata-0`, once, is answered UNKNOWN_TOPIC_OR_PARTITION throughout. Versions: 1 times of
+the last fetch (KIP-836), 2 messages, directory ids and nodes (KIP-853); the id is zero as long as kraft.version is 0.
 
 Members: a broker that is its own controller can't unregister itself; Kafka allows that, and is left without a broker.
 This node stays the only voter: with kraft.version 0 voters are neither added nor removed (UNSUPPORTED_VERSION,
@@ -19,6 +19,9 @@ if the request is otherwise right), with 1 no voter can be added, and the last i
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
 
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
@@ -109,18 +112,25 @@ def describe_quorum(
     services: Services, context: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
     services.authorise(context, AclOperation.DESCRIBE, AclResourceType.CLUSTER)
-    response = DescribeQuorumResponse()
-    for topic in request.topics:
-        partitions = []
-        for partition in topic.partitions:
-            if (topic.topic_name, partition.partition_index) == (CLUSTER_METADATA, 0):
-                partitions.append(_metadata_partition(services))
-                response.nodes = _nodes(services, context) if context.api_version >= _NODES_FROM else []
-            else:
-                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                partitions.append(PartitionData(partition.partition_index, code, NOT_HOSTED))
-        response.topics.append(TopicData(topic.topic_name, partitions))
-    return response
+    if names_metadata_log(request.topics):
+        partitions = [_metadata_partition(services)]
+        nodes = _nodes(services, context) if context.api_version >= _NODES_FROM else []
+        return DescribeQuorumResponse(topics=[TopicData(CLUSTER_METADATA, partitions)], nodes=nodes)
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return DescribeQuorumResponse(
+        topics=[
+            TopicData(
+                topic.topic_name, [PartitionData(each.partition_index, code, NOT_HOSTED) for each in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def names_metadata_log(topics: Iterable[Any]) -> bool:
+    """Return whether the topics of a request name the one partition of the metadata log, once, and nothing else."""
+    named = [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in topics]
+    return named == [(CLUSTER_METADATA, [0])]
 
 
 def _metadata_partition(services: Services) -> PartitionData:

@@ -184,16 +184,14 @@ class _Answer:
             shown = name in self._uncreatable and internal  # a topic that may not be seen is internal to nobody
             return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, is_internal=shown)
         if name in self._not_yet:
-            return MetadataResponseTopic(self._services.not_yet_created, name, is_internal=internal)
-        if topic is not None:
+            code = self._services.not_yet_created
+        elif topic is not None:
             return (yield from self._topic(topic))
-        illegal = name_problem(name) is not None
-        return MetadataResponseTopic(
-            ErrorCode.INVALID_TOPIC_EXCEPTION if illegal else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            name,
-            is_internal=internal,
-            topic_authorized_operations=self._of_topic(name),
-        )
+        elif name_problem(name) is not None:
+            code = ErrorCode.INVALID_TOPIC_EXCEPTION
+        else:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return MetadataResponseTopic(code, name, is_internal=internal, topic_authorized_operations=self._of_topic(name))
 
     def _topic(self, topic: TopicImage) -> Generator[None, None, MetadataResponseTopic]:
         image, reachable, partitions = self._services.image, self._reachable, list[MetadataResponsePartition]()

@@ -15,9 +15,9 @@ INVALID_REPLICA_ASSIGNMENT, whatever the partition. A topic whose name is too lo
 INVALID_TOPIC_EXCEPTION before all that.
 
 DescribeLogDirs: the answer has each directory with the room on its disk and the size of every log in it, without
-loading a log. Partitions that are not on this node are left out. An offline directory has KAFKA_STORAGE_ERROR and
-nothing else. Null topics mean all topics, an empty list none. Versions: 3 an error of the whole answer, 4 total and
-usable bytes, 5 whether the directory is cordoned.
+loading a log. Partitions that are not on this node are left out, and so is the metadata log. An offline directory has
+KAFKA_STORAGE_ERROR and nothing else. Null topics mean all topics, an empty list none. Versions: 3 an error of the whole
+answer, 4 total and usable bytes, 5 whether the directory is cordoned.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def describe_log_dirs(
         return DescribeLogDirsResponse(error_code=_DENIED)  # sent from version 3 on
     pace = Pace()
     if request.topics is None:
-        asked = {partition: None for partition in services.logs.partitions() if partition[0] != CLUSTER_METADATA}
+        asked = dict.fromkeys(services.logs.partitions())
     else:
         asked = {}
         for topic in request.topics:
@@ -142,6 +142,8 @@ def describe_log_dirs(
     logs, failed = services.logs, set[LogDirectory]()
     found: dict[LogDirectory, list[tuple[str, DescribeLogDirsPartition]]] = defaultdict(list)
     for topic_name, index in asked:
+        if topic_name == CLUSTER_METADATA:
+            continue
         directory, move = logs.directory_of((topic_name, index)), logs.moves.get((topic_name, index))
         if directory is not None and directory.online:
             try:

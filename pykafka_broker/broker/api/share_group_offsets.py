@@ -69,7 +69,7 @@ from pykafka_broker.steps import Pace
 # A topic of the answer, and a partition to come.
 _Asked = tuple[DescribeShareGroupOffsetsResponseTopic, Future[DescribeShareGroupOffsetsResponsePartition]]
 _MOST_DESCRIBED = 50_000  # partitions in an answer
-_LIKE_ITEMS = 10  # a partition takes as long as so many items of `Pace`
+_DESCRIPTION, _ALTERATION = 10, 40  # a partition takes as long as so many items of `Pace`
 _NO_LAG = -1
 _NOTHING_TO_DELETE = "There is no offset information to delete."
 
@@ -88,7 +88,7 @@ def _committed(services: Services, *keys: str | ShareKey) -> Future[None]:
 def describe_share_group_offsets(
     services: Services, context: RequestContext, request: DescribeShareGroupOffsetsRequest
 ) -> Steps[Answer[DescribeShareGroupOffsetsResponse | EncodedReply]]:
-    groups, asked, pace, seen = [], list[_Asked](), Pace(), 0
+    groups, asked, pace = [], list[_Asked](), Pace()
     commits = CommitsOfSlices[str | ShareKey](partial(_committed, services))
     for wanted in request.groups:
         try:
@@ -97,17 +97,16 @@ def describe_share_group_offsets(
             services.authorise(context, AclOperation.DESCRIBE, AclResourceType.GROUP, wanted.group_id)
             if wanted.group_id:
                 services.groups.require(wanted.group_id)
-            topics = _described_topics(services, context, wanted, asked, commits)
+            topics = yield from _described_topics(services, context, wanted, asked, commits, pace)
             groups.append(DescribeShareGroupOffsetsResponseGroup(wanted.group_id, topics))
         except ApiError as error:
             groups.append(DescribeShareGroupOffsetsResponseGroup(wanted.group_id, [], error.code, error.message))
         commits.add(wanted.group_id)
         if len(asked) > _MOST_DESCRIBED:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"The groups have more than {_MOST_DESCRIBED} partitions.")
-        if pace.due(1 + _LIKE_ITEMS * (len(asked) - seen)):
+        if pace.due():
             commits.take()
             yield None
-        seen = len(asked)
     # All partitions are asked about at once: each leader that is silent costs its time-out.
     commits.take()
     answered = all_of(*(future for _, future in asked))
@@ -130,7 +129,8 @@ def _described_topics(
     wanted: DescribeShareGroupOffsetsRequestGroup,
     asked_for: list[_Asked],
     commits: CommitsOfSlices[str | ShareKey],
-) -> list[DescribeShareGroupOffsetsResponseTopic]:
+    pace: Pace,
+) -> Steps[list[DescribeShareGroupOffsetsResponseTopic]]:
     """Return the topics of a group; partitions that are still to come are added to `asked_for` with their topic."""
     are_named = wanted.topics is not None
     if wanted.topics is not None:
@@ -149,6 +149,9 @@ def _described_topics(
                 key = ShareKey(wanted.group_id, topic.topic_id, index)
                 asked_for.append((topic, services.slices.begin(_described_partition(services, key, name))))
                 commits.add(key)
+                if pace.due(_DESCRIPTION):
+                    commits.take()
+                    yield None
         elif are_named:
             error, topic.topic_id = denial(AclResourceType.TOPIC), ZERO_UUID
             for index in indexes:
@@ -299,12 +302,12 @@ def _alter_allowed(
         host.apply(effects)
         epoch, group = effects.reply, share.group(group_id)
         group.attempts += 1
-    results, refusal = [], _refusal(services, group_id, allowed)
+    results, refusal, pace = [], _refusal(services, group_id, allowed), Pace()
     try:
         if tried and host.has_replicas(group_id):
             yield host.committed(group_id)
         for each in allowed if refusal is None else ():
-            results.append((yield from _alter(services, group_id, epoch, each, done)))
+            results.append((yield from _alter(services, group_id, epoch, each, done, pace)))
     finally:
         if tried and group is not None:
             group.attempts -= 1
@@ -329,7 +332,7 @@ def _refusal(services: Services, group_id: str, allowed: list[AlterShareGroupOff
 
 
 def _alter(
-    services: Services, group_id: str, epoch: int, wanted: AlterShareGroupOffsetsRequestTopic, done: Topics
+    services: Services, group_id: str, epoch: int, wanted: AlterShareGroupOffsetsRequestTopic, done: Topics, pace: Pace
 ) -> Steps[AlterShareGroupOffsetsResponseTopic]:
     topic_id = services.image.topic_id(wanted.topic_name) or ZERO_UUID
     results, altered = [], set()
@@ -346,6 +349,8 @@ def _alter(
             hosted = error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             result.error_message = error.message if hosted else NOT_HOSTED
         results.append(result)
+        if pace.due(_ALTERATION):
+            yield None
     if altered:
         done[topic_id] = (wanted.topic_name, frozenset(altered))
     return AlterShareGroupOffsetsResponseTopic(wanted.topic_name, topic_id, results)

@@ -2,9 +2,9 @@
 version 2 on (AddOffsetsToTxn, AddPartitionsToTxn, EndTxn) clients know PRODUCER_FENCED.
 
 AddPartitionsToTxn: all partitions of a transaction are added, or none: a partition that does not exist, or may not be
-written to, fails alone, and the others say OPERATION_NOT_ATTEMPTED. Versions: up to 3 come from clients of the classic
-protocol, one transaction each. From 4 on brokers ask, many transactions in one request, and may ask to verify only
-(KIP-890); the partitions they add are of transaction version 2.
+written to, fails alone, and the others say OPERATION_NOT_ATTEMPTED. No client may write to internal topics. Versions:
+up to 3 come from clients of the classic protocol, one transaction each. From 4 on brokers ask, many transactions in one
+request, and may ask to verify only (KIP-890); the partitions they add are of transaction version 2.
 
 AddOffsetsToTxn: the partition of `__consumer_offsets` that holds the group takes part in the transaction. Producers of
 transaction version 2 no longer ask: their TxnOffsetCommit v5 adds the partition (KIP-890).
@@ -31,6 +31,7 @@ from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import DONE, Answer, lost, when_committed
+from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
 from pykafka_broker.coordinators.groups.offsets import TXN_TOPIC_IDS_FROM
 from pykafka_broker.coordinators.transactions.coordinator import ProducerReply
 from pykafka_broker.errors import ApiError
@@ -134,7 +135,10 @@ def _add(
         return defaultdict(lambda: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), transaction.topics
     refused = False
     for topic in transaction.topics:
-        denied = is_client and not services.allows(context, AclOperation.WRITE, AclResourceType.TOPIC, topic.name)
+        denied = is_client and (
+            topic.name in INTERNAL_TOPICS
+            or not services.allows(context, AclOperation.WRITE, AclResourceType.TOPIC, topic.name)
+        )
         for index in topic.partitions:
             code = ErrorCode.OPERATION_NOT_ATTEMPTED
             if denied:

@@ -559,8 +559,10 @@ class ShareHost:
             for partition in partitions
             if self._exists(topic_id, partition)
         ]
-        for key in gone:
+        for number, key in enumerate(gone, 1):
             yield from self.forget(key)
+            if not number % PARTITIONS_A_SLICE:
+                yield None
 
     # -- sessions
 

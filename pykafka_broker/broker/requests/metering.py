@@ -53,6 +53,7 @@ _EXEMPT = frozenset(
     )
 )
 _FETCHES = frozenset((ApiKey.FETCH, ApiKey.SHARE_FETCH))
+_TOLD_LAST = frozenset((ApiKey.PRODUCE, ApiKey.DESCRIBE_DELEGATION_TOKEN))
 # APIs that may change topics, and the first version whose clients know THROTTLING_QUOTA_EXCEEDED. Where a request for
 # something else creates topics, those above the quota stay missing, and the client is not held up.
 _STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
@@ -253,7 +254,7 @@ def throttled(endpoint: Endpoint, context: RequestContext, reply: Any, pieces: P
 
 
 def _patched(endpoint: Endpoint, context: RequestContext, pieces: Pieces, throttle_ms: int) -> Pieces:
-    """Return encoded pieces with the throttle time: in most answers the first field; in that to Produce the last."""
+    """Return encoded pieces with the throttle time: in most answers the first field, in `_TOLD_LAST` the last."""
     at = _position(endpoint.response_type, context.api_version)
     if at is None or len(pieces) == 1:
         return pieces
@@ -279,4 +280,4 @@ def _position(response_type: Any, version: int) -> int | None:
     at = written.find(_UNLIKELY)
     if at < 0:
         return None
-    return at - len(written) if response_type.API_KEY == ApiKey.PRODUCE else at
+    return at - len(written) if response_type.API_KEY in _TOLD_LAST else at

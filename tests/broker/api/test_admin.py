@@ -12,7 +12,7 @@ from pykafka_broker.broker.api import configs
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import served_versions
 from pykafka_broker.config.describe import documentation
-from pykafka_broker.errors import ApiError
+from pykafka_broker.errors import NOT_HOSTED, ApiError
 from pykafka_broker.log.checkpoints import LOST
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.log_directory import LogDirectory
@@ -33,7 +33,7 @@ from pykafka_broker.protocol.messages.create_topics_request import CreatableTopi
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from pykafka_broker.protocol.messages.describe_acls_request import DescribeAclsRequest
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
-from pykafka_broker.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from pykafka_broker.protocol.messages.describe_log_dirs_request import DescribableLogDirTopic, DescribeLogDirsRequest
 from pykafka_broker.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
@@ -215,6 +215,12 @@ def test_log_directories_have_true_sizes(node: RealBroker) -> None:
     assert 0 < result.usable_bytes <= result.total_bytes
 
 
+def test_the_metadata_log_is_in_no_directory(node: RealBroker) -> None:
+    named = [DescribableLogDirTopic("__cluster_metadata", [0])]
+    for asked in (None, named):
+        assert [result.topics for result in node.call(DescribeLogDirsRequest(asked), 4).results] == [[]]
+
+
 def two_directories(tmp_path: Path) -> tuple[RealBroker, LogDirectory, LogDirectory]:
     """Return a broker with the topic `t`, the directory that has t-0, and the other directory."""
     first, second = tmp_path / "a", tmp_path / "b"
@@ -380,6 +386,21 @@ def test_the_voter_stands_in_the_log_once_the_quorum_has_gone_up(node: RealBroke
     assert node.call(another, 1).error_code == ErrorCode.UNSUPPORTED_VERSION
     for number, directory_id in ((1, mine), (2, b"d" * 16)):
         assert node.call(RemoveRaftVoterRequest(None, number, directory_id), 0).error_code == ErrorCode.VOTER_NOT_FOUND
+
+
+@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize("other", [[("__cluster_metadata", 0)], [("__cluster_metadata", 1)], [("a", 0)]])
+def test_a_quorum_is_described_alone(node: RealBroker, version: int, other: list[tuple[str, int]]) -> None:
+    """Kafka 4.4.0 answers so where anything else is named, the partition of the quorum included."""
+    named = [("__cluster_metadata", 0), *other]
+    asked = DescribeQuorumRequest([TopicData(name, [PartitionData(index)]) for name, index in named])
+    answer = node.call(asked, version)
+    refusals = [(topic.topic_name, each.partition_index) for topic in answer.topics for each in topic.partitions]
+    assert refusals == named
+    found = [each for topic in answer.topics for each in topic.partitions]
+    assert {each.error_code for each in found} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert {each.error_message for each in found} == {NOT_HOSTED if version else ""}
+    assert answer.nodes == []
 
 
 def test_a_partition_without_a_leader(node: RealBroker) -> None:

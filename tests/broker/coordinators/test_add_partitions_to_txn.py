@@ -79,6 +79,15 @@ def questions(nodes: Neighbourhood) -> list[tuple[bool, list[int]]]:
     return found
 
 
+@pytest.mark.parametrize("internal", [CONSUMER_OFFSETS, TRANSACTION_STATE])
+def test_no_client_adds_an_internal_topic(nodes: Neighbourhood, internal: str) -> None:
+    topics = [AddPartitionsToTxnTopic("t", [0]), AddPartitionsToTxnTopic(internal, [0])]
+    answer = nodes.call(1, AddPartitionsToTxnRequest([], "x", 0, 0, topics), 3)
+    found = [topic.results_by_partition[0].partition_error_code for topic in answer.results_by_topic_v3_and_below]
+    assert found == [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    assert not nodes[1].transactions.transaction("x").partitions  # type: ignore[union-attr]
+
+
 def test_producing_joins_at_the_other_node(nodes: Neighbourhood) -> None:
     assert codes(nodes.call(2, producing(0, 1), JOINING)) == [ErrorCode.NONE] * 2
     assert questions(nodes) == [(False, [0]), (False, [1])]

@@ -325,7 +325,9 @@ def test_nobody_else_begins_or_ends_an_epoch(node: ControllerNode) -> None:
             answer = node.ask(request)
             assert [(each.error_code, each.leader_id) for each in answer.topics[0].partitions] == [(error, NODE)]
             assert [each.port for each in answer.node_endpoints] == [9093]
-    assert node.ask(EndQuorumEpochRequest(None, [])).error_code == ErrorCode.INVALID_REQUEST
+    other = EndTopic("__cluster_metadata", [EndPartition(1, 102, 0)])
+    for topics in ([], [other], [ends, ends]):
+        assert node.ask(EndQuorumEpochRequest(None, topics)).error_code == ErrorCode.INVALID_REQUEST
     assert node.ask(BeginQuorumEpochRequest("another", NODE, [began])).error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.broker.api import delegation_tokens
 from pykafka_broker.broker.requests.context import NO_CONNECTION
 from pykafka_broker.broker.requests.metering import Metering
 from pykafka_broker.broker.requests.router import PendingReply
@@ -26,6 +27,7 @@ from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsReq
 from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from pykafka_broker.protocol.messages.describe_delegation_token_request import DescribeDelegationTokenRequest
 from pykafka_broker.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from pykafka_broker.protocol.messages.describe_groups_response import DescribeGroupsResponse
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse
@@ -38,6 +40,7 @@ from pykafka_broker.protocol.messages.share_fetch_response import (
     ShareFetchResponse,
 )
 from pykafka_broker.protocol.runtime import leaves
+from pykafka_broker.protocol.stored.delegation_token_record import DelegationTokenRecord
 from tests.broker.api.real_broker import NOW, RealBroker
 from tests.broker.support import batch
 
@@ -385,6 +388,21 @@ def test_a_produce_to_very_many_partitions_says_it_too(node: Held, version: int)
     assert len(answer.responses[0].partition_responses) == 3000
     assert [(1, NOW + answer.throttle_time_ms)] == node.muted
     assert answer.throttle_time_ms > 1_000_000
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_description_of_very_many_tokens_says_it_too(
+    node: Held, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delegation_tokens, "_may_ask", lambda services, context: True)
+    monkeypatch.setitem(vars(node.broker.services.config), "delegation_token_secret_key", "secret")
+    for name in map(str, range(500)):
+        token = DelegationTokenRecord("User:alice", "User:alice", [], 0, 1, 1, name)
+        node.broker.services.image.delegation_tokens[name] = token
+    node.request_ns = MILLISECOND_NS
+    node.allow(request_percentage=0.01)
+    answer = node.call(DescribeDelegationTokenRequest(None), version)
+    assert (answer.throttle_time_ms, len(answer.tokens)) == (1000, 500)
 
 
 # -- partitions

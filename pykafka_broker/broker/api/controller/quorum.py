@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from pykafka_broker.broker.api.cluster import names_metadata_log
 from pykafka_broker.broker.controller import METADATA
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.controller_routes import CONTROLLERS
@@ -87,7 +88,7 @@ def _checked_quorum(
     """Return the quorum for a request about the metadata log alone. Raises INVALID_REQUEST for other partitions."""
     quorum = _quorum(services, context)
     quorum.check_cluster(request.cluster_id)
-    if [(topic.topic_name, len(topic.partitions)) for topic in request.topics] != [(CLUSTER_METADATA, 1)]:
+    if not names_metadata_log(request.topics):
         raise ApiError(ErrorCode.INVALID_REQUEST)
     return quorum
 
