@@ -265,7 +265,7 @@ class GroupCoordinator:
         """Decide a ConsumerGroupHeartbeat: join with epoch 0, go on, or leave with epoch -1 or -2."""
         result: CoordinatorResult[ConsumerGroupHeartbeatResponse] = CoordinatorResult(key=request.group_id)
         try:
-            check_heartbeat(request, caller.version, self.table.config.group_consumer_assignors)
+            check_heartbeat(request, caller.version, self.table)
             group = self.table.groups.get(request.group_id)
             if request.member_epoch < JOIN_EPOCH:
                 self._consumer.leave(self.table.of_kind(request.group_id, ConsumerGroup), request, result, now)
@@ -299,7 +299,7 @@ class GroupCoordinator:
 
     def describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
         """Describe a consumer group. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
-        group, default = self.table.of_kind(group_id, ConsumerGroup), self.table.config.group_consumer_assignors[0]
+        group, default = self.table.of_kind(group_id, ConsumerGroup), self.table.consumer_assignors[0]
         return consumer_group.describe(group, self.table.topics, default)
 
     def describe_share(self, group_id: str) -> DescribedShareGroup:

@@ -429,6 +429,19 @@ def test_a_vote_for_another_assignor_begins_an_epoch(release: str, epoch: int, n
     assert (machine.coordinator.groups["g"].epoch, one.epoch) == (epoch, epoch)
 
 
+def test_assignors_may_be_configured_by_their_classes(new_machine: Callable[..., Any]) -> None:
+    """A Kafka 4.4.0 with these settings answers so, and lists the assignors in the order of a hash table."""
+    classes = (f"org.apache.kafka.coordinator.group.assignor.{name}Assignor" for name in ("Range", "Uniform"))
+    machine = new_machine(group_consumer_assignors=",".join(classes))
+    machine.topic("t", 2)
+    request = ConsumerGroupHeartbeatRequest("g", "m", 0, None, None, 30_000, ["t"], None, "none", [])
+    refused = machine.run(machine.coordinator.consumer_heartbeat(request, machine.caller(1), machine.now))
+    assert refused.error_message == "ServerAssignor none is not supported. Supported assignors: uniform, range."
+    assert Client(machine, "one").join(["t"], assignor="range") is ErrorCode.NONE
+    assert Client(machine, "two").join(["t"]) is ErrorCode.NONE
+    assert machine.coordinator.describe_consumer("g").assignor_name == "range"
+
+
 @pytest.mark.parametrize(("release", "code"), [("4.3", ErrorCode.GROUP_MAX_SIZE_REACHED), ("4.4", ErrorCode.NONE)])
 def test_a_static_member_comes_back_to_a_full_group(
     release: str, code: ErrorCode, new_machine: Callable[..., Any]
