@@ -427,17 +427,17 @@ class GroupCoordinator:
     ) -> Iterator[CoordinatorResult[None]]:
         """Remove deleted topics from groups: the states of share groups, and committed offsets, group after group.
 
-        A topic may be made anew before the last group had its turn.
+        A topic may be made anew, and a group may change, before the last group had its turn.
 
         Args:
             end_of: returns the end that a group's log had when the topics were deleted.
         """
         topics = frozenset(names)
-        of_share_groups = [
-            self.share.forget_topics(group.group_id, gone)
-            for group in self.groups.values()
-            if isinstance(group, ShareGroup) and (gone := self.share.deleted_topics(group))
-        ]
+        of_share_groups = (
+            self.share.forget_topics(group_id, gone)
+            for group_id in list(self.groups)
+            if isinstance(group := self.groups.get(group_id), ShareGroup) and (gone := self.share.deleted_topics(group))
+        )
         of_offsets: Iterator[CoordinatorResult[None]] = (
             CoordinatorResult(records=self.offset_requests.tombstones(group_id, topics, end_of(group_id)), key=group_id)
             for group_id in list(self.offsets.groups)
