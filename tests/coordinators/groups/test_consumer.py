@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from pykafka_broker.protocol.messages.consumer_protocol_subscription import Cons
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
+from tests.coordinators.steps import steps_of
 
 SESSION_MS = 45_000
 
@@ -303,6 +305,21 @@ def test_subscriptions_are_compared_by_their_names(
     for name, topics in (("one", first), ("two", second)):
         Client(machine, name).join(topics, regex=regex)
     assert seen[-1].homogeneous is not differ
+
+
+def test_topics_that_a_group_does_not_read_are_not_looked_up_one_by_one(machine: Any) -> None:
+    """Thousands may be made at once, beside a thousand groups."""
+    machine.topic("t", 1)
+    client = Client(machine, "m")
+    client.join(["t"])
+    client.report()
+    steps = []
+    for count in (1, 1_000):
+        names = [f"other-{at}" for at in range(count)]
+        _, taken = steps_of(partial(machine.coordinator.on_topics_changed, names, True, next(machine.versions)))
+        steps.append(taken)
+    assert steps[0] == steps[1]
+    assert not machine.coordinator.groups["g"].metadata_stale
 
 
 def test_a_deleted_topic_is_taken_away(machine: Any) -> None:
