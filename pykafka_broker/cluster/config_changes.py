@@ -47,7 +47,15 @@ from pykafka_broker.config.registry import (
     topic_keys,
 )
 from pykafka_broker.config.topic import live_keys, parse_overrides
-from pykafka_broker.config.values import ConfigError, ConfigType, format_value, invalid, java_integer, parse_value
+from pykafka_broker.config.values import (
+    ConfigError,
+    ConfigType,
+    assignor_name,
+    format_value,
+    invalid,
+    java_integer,
+    parse_value,
+)
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
@@ -289,10 +297,9 @@ def check_group(config: BrokerConfig, name: str, overrides: Overrides) -> None:
             raise _invalid_config(f"Unknown group config name: {key}")
         if key == _DEAD_LETTERS and text.startswith("__"):
             raise _invalid_config(f"{key}: DLQ topic name must not start with '__'")
-        if key == _ASSIGNOR_NAME and text not in config.group_streams_assignors:
-            registered = ", ".join(config.group_streams_assignors)
+        if key == _ASSIGNOR_NAME and text not in (known := [*map(assignor_name, config.group_streams_assignors)]):
             raise _invalid_config(
-                f"{key} '{text}' is not a registered task assignor. Registered assignors are: [{registered}]."
+                f"{key} '{text}' is not a registered task assignor. Registered assignors are: [{', '.join(known)}]."
             )
         try:
             value = parse_value(keys[key], text)

@@ -12,9 +12,8 @@ from pykafka_broker.addresses import split_address
 from pykafka_broker.config.broker import ALL_DIRS, BrokerConfig
 from pykafka_broker.config.group import limits_of
 from pykafka_broker.config.registry import group_keys
+from pykafka_broker.config.values import assignor_name
 
-# The assignor of streams groups, by both of its names: Kafka comes with no other one.
-_ASSIGNORS = ("sticky", "org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor")
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 _ALL_INTERFACES = ("0.0.0.0", "::")
 
@@ -35,9 +34,14 @@ def problems(config: BrokerConfig) -> Iterator[str]:
     is_broker = "broker" in (config.process_roles or ("broker",))
     if is_broker and config.replica_selector_class not in (None, "", RACK_AWARE):  # Kafka comes with no other class
         yield f"replica.selector.class: class {config.replica_selector_class} cannot be found"
-    for name in config.group_streams_assignors:
-        if name not in _ASSIGNORS:
-            yield f"Invalid value {name} for configuration group.streams.assignors: Class cannot be found"
+    for key, assignors, known in (  # Kafka comes with no other ones
+        ("group.consumer.assignors", config.group_consumer_assignors, ("uniform", "range")),
+        ("group.share.assignors", config.group_share_assignors, ("simple",)),
+        ("group.streams.assignors", config.group_streams_assignors, ("sticky",)),
+    ):
+        for name in assignors:
+            if assignor_name(name) not in known:
+                yield f"Invalid value {name} for configuration {key}: Class cannot be found"
     yield from _login_problems(config)
     yield from cordon_problems(config)
     yield from _connection_problems(config)

@@ -282,3 +282,16 @@ _RULES = {
     "repeatable-list": _check_repeatable_list,
     "throttled-replicas": _check_throttled_replicas,
 }
+
+
+_ASSIGNOR_CLASSES = {
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+    "org.apache.kafka.coordinator.group.assignor.SimpleAssignor": "simple",
+    "org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor": "sticky",
+}
+
+
+def assignor_name(value: str) -> str:
+    """Return the name of an assignor of the coordinator's, which a config may tell by its class."""
+    return _ASSIGNOR_CLASSES.get(value, value)

@@ -55,6 +55,15 @@ from pykafka_broker.config.problems import RACK_AWARE, problems
             {"group.streams.assignors": "sticky,other"},
             "Invalid value other for configuration group.streams.assignors: Class cannot be found",
         ),
+        (
+            {"group.consumer.assignors": "uniform,sticky"},
+            "Invalid value sticky for configuration group.consumer.assignors: Class cannot be found",
+        ),
+        (
+            {"group.share.assignors": "other"},
+            "Invalid value other for configuration group.share.assignors: Class cannot be found",
+        ),
+        ({"group.consumer.assignors": "org.apache.kafka.coordinator.group.assignor.RangeAssignor"}, None),
     ],
 )
 def test_values_that_contradict_each_other(settings: dict[str, str], sentence: str | None) -> None:

@@ -54,8 +54,6 @@ class ClassicRebalance:
     def __init__(self, table: GroupTable) -> None:
         self._table = table
         self._timers = table.timers
-        # The rest of the initial delay, by group: (next wait, remaining time after the wait).
-        self._initial_delays: dict[str, tuple[int, int]] = {}
 
     # Sessions
 
@@ -84,21 +82,22 @@ class ClassicRebalance:
         group.move_to(PREPARING_REBALANCE, now)
         delay = self._table.config.group_initial_rebalance_delay_ms
         if initial and delay:
-            self._initial_delays[group.group_id] = (delay, max(group.rebalance_timeout_ms - delay, 0))
+            group.initial_delay = (delay, max(group.rebalance_timeout_ms - delay, 0))
             self._timers.set(group.join_key, now + delay)
         elif initial or group.all_joined:
             self.complete_join(group, result, now)
         else:
             self._timers.set(group.join_key, now + group.rebalance_timeout_ms)
 
-    def _continue_initial_delay(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
-        delay, remaining = self._initial_delays.pop(group.group_id)
+    def _continue_initial_delay(
+        self, group: ClassicGroup, delay: int, remaining: int, result: CoordinatorResult[Any], now: int
+    ) -> None:
         if not group.new_member_added or remaining == 0:
             self.complete_join(group, result, now)
             return
         group.new_member_added = False
         next_delay = min(self._table.config.group_initial_rebalance_delay_ms, remaining)
-        self._initial_delays[group.group_id] = (next_delay, max(remaining - delay, 0))
+        group.initial_delay = (next_delay, max(remaining - delay, 0))
         self._timers.set(group.join_key, now + next_delay)
 
     def complete_join_if_all_are_here(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
@@ -111,7 +110,7 @@ class ClassicRebalance:
         generation.
         """
         self._timers.cancel(group.join_key)
-        self._initial_delays.pop(group.group_id, None)
+        group.initial_delay = None
         group.new_member_added = False
         for member in [m for m in group.members.values() if m.join_token is None and m.instance_id is None]:
             group.remove(member.member_id)
@@ -167,8 +166,8 @@ class ClassicRebalance:
         if key.kind == "classic-session":
             self._session_ended(group, key.member_id, result, now)
         elif key.kind == "classic-join" and group.state is PREPARING_REBALANCE:
-            if group.group_id in self._initial_delays:
-                self._continue_initial_delay(group, result, now)
+            if group.initial_delay is not None:
+                self._continue_initial_delay(group, *group.initial_delay, result, now)
             else:
                 self.complete_join(group, result, now)
         elif key.kind == "classic-sync" and group.state in (COMPLETING_REBALANCE, STABLE) and group.pending_syncs:

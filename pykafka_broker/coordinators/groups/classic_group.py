@@ -116,6 +116,8 @@ class ClassicGroup:
         self.static_members: dict[str, str] = {}  # instance id -> member id
         self.pending_joins: set[str] = set()  # ids handed out with MEMBER_ID_REQUIRED and not used yet
         self.pending_syncs: set[str] = set()  # members with the new generation and without a SyncGroup
+        # During the initial delay: the present wait, and what remains of the rebalance timeout after it.
+        self.initial_delay: tuple[int, int] | None = None
         self.new_member_added = False  # during the initial delay: wait longer for more members
         self.subscribed: frozenset[str] | None = None  # None: unknown, or not consumers
         self.awaiting_join = 0  # how many members have a join_token

@@ -223,7 +223,7 @@ def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
 MEMBER_CHOOSES_ID_FROM = 1
 
 
-def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, assignors: list[str]) -> None:
+def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, table: GroupTable) -> None:
     """Check the request alone, in Kafka's order and with Kafka's words, which clients show to people.
 
     Raises INVALID_REQUEST, UNSUPPORTED_ASSIGNOR: The request is wrong.
@@ -249,10 +249,11 @@ def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, assign
             raise invalid_request("InstanceId can't be null.")
     elif epoch < LEAVE_EPOCH:
         raise invalid_request("MemberEpoch is invalid.")
-    if request.server_assignor is not None and request.server_assignor not in assignors:
+    if request.server_assignor is not None and request.server_assignor not in table.consumer_assignors:
+        supported = ", ".join(in_hash_order(table.consumer_assignors))
         raise ApiError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
-            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}.",
+            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {supported}.",
         )
 
 
@@ -314,10 +315,10 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
 
     def _assignor_changed(self) -> bool:
         """Return whether the member's vote changes the group's assignor, which begins an epoch since 4.4."""
-        group, config = self._group, self._table.config
-        if not config.is_of_4_4 or self.member.server_assignor == self.before.server_assignor:
+        group = self._group
+        if not self._table.config.is_of_4_4 or self.member.server_assignor == self.before.server_assignor:
             return False
-        default = config.group_consumer_assignors[0]
+        default = self._table.consumer_assignors[0]
         chosen = group.preferred_assignor(group.members.values()) or default
         return chosen != (group.preferred_assignor(self.members()) or default)
 
@@ -416,7 +417,7 @@ def next_target(
 ) -> dict[str, Target]:
     """Compute the members' targets for a group epoch, and add records for changed targets."""
     topics = table.topics
-    name = group.preferred_assignor(members) or table.config.group_consumer_assignors[0]
+    name = group.preferred_assignor(members) or table.consumer_assignors[0]
     before = {member.member_id: group.target_of(member) for member in members}
     read = {(member.topic_names, member.topic_regex): member for member in members}
     ids = {subscription: table.read.ids(names_read(member, regexes)) for subscription, member in read.items()}

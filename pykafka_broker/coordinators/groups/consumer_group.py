@@ -198,7 +198,7 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
 
     def reads_any(self, topics: frozenset[str]) -> bool:
         """Return whether a member names a topic of `topics`, which need not exist."""
-        return any(map(self.subscriptions.has_name, topics))
+        return not topics.isdisjoint(self.subscriptions.names_after((), ()))
 
     def preferred_assignor(self, members: Iterable[ConsumerGroupMember]) -> str | None:
         """Return the assignor with most votes of members, if any; of as many votes the first in Kafka's order."""

@@ -265,7 +265,7 @@ class GroupCoordinator:
         """Decide a ConsumerGroupHeartbeat: join with epoch 0, go on, or leave with epoch -1 or -2."""
         result: CoordinatorResult[ConsumerGroupHeartbeatResponse] = CoordinatorResult(key=request.group_id)
         try:
-            check_heartbeat(request, caller.version, self.table.config.group_consumer_assignors)
+            check_heartbeat(request, caller.version, self.table)
             group = self.table.groups.get(request.group_id)
             if request.member_epoch < JOIN_EPOCH:
                 self._consumer.leave(self.table.of_kind(request.group_id, ConsumerGroup), request, result, now)
@@ -299,7 +299,7 @@ class GroupCoordinator:
 
     def describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
         """Describe a consumer group. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
-        group, default = self.table.of_kind(group_id, ConsumerGroup), self.table.config.group_consumer_assignors[0]
+        group, default = self.table.of_kind(group_id, ConsumerGroup), self.table.consumer_assignors[0]
         return consumer_group.describe(group, self.table.topics, default)
 
     def describe_share(self, group_id: str) -> DescribedShareGroup:
@@ -427,17 +427,17 @@ class GroupCoordinator:
     ) -> Iterator[CoordinatorResult[None]]:
         """Remove deleted topics from groups: the states of share groups, and committed offsets, group after group.
 
-        A topic may be made anew before the last group had its turn.
+        A topic may be made anew, and a group may change, before the last group had its turn.
 
         Args:
             end_of: returns the end that a group's log had when the topics were deleted.
         """
         topics = frozenset(names)
-        of_share_groups = [
-            self.share.forget_topics(group.group_id, gone)
-            for group in self.groups.values()
-            if isinstance(group, ShareGroup) and (gone := self.share.deleted_topics(group))
-        ]
+        of_share_groups = (
+            self.share.forget_topics(group_id, gone)
+            for group_id in list(self.groups)
+            if isinstance(group := self.groups.get(group_id), ShareGroup) and (gone := self.share.deleted_topics(group))
+        )
         of_offsets: Iterator[CoordinatorResult[None]] = (
             CoordinatorResult(records=self.offset_requests.tombstones(group_id, topics, end_of(group_id)), key=group_id)
             for group_id in list(self.offsets.groups)

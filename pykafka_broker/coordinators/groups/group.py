@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.group import GroupConfig
+from pykafka_broker.config.values import assignor_name
 from pykafka_broker.coordinators.groups.subscriptions import TopicsRead
 from pykafka_broker.coordinators.groups.topics import ClusterTopics, TopicHashes
 from pykafka_broker.coordinators.record import CoordinatorRecord
@@ -137,6 +138,11 @@ class GroupTable:
         if settings is None:
             settings = self._settings[key] = GroupConfig.resolve(self.config, overrides)
         return settings
+
+    @property
+    def consumer_assignors(self) -> list[str]:
+        """Return the names of the assignors of consumer groups; the first one is the default."""
+        return [assignor_name(value) for value in self.config.group_consumer_assignors]
 
     def existing(self, group_id: str) -> AnyGroup:
         """Return the group. Raises GROUP_ID_NOT_FOUND."""

@@ -447,7 +447,8 @@ class ShareMembership(EpochProtocol[ShareGroup]):
 
     def deleted_topics(self, group: ShareGroup) -> set[bytes]:
         """Return the deleted topics with a state."""
-        return group.initialized.keys() - self._table.topics.topics_by_id.keys()
+        known = self._table.topics.topics_by_id
+        return {topic_id for topic_id in group.initialized if topic_id not in known}
 
     # Leaving and time
 

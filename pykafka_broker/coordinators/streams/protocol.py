@@ -637,11 +637,10 @@ def partitions_by_endpoint(
 
 def _partitions_read(sources: dict[str, list[str]], tasks: Tasks, topics: ClusterTopics) -> list[TopicRead]:
     found = []
-    for subtopology_id, names in sources.items():
-        owned = tasks.get(subtopology_id, frozenset())
-        for name in names if owned else ():
+    for subtopology_id in sorted(tasks):
+        for name in sources.get(subtopology_id, ()):
             topic = topics.topics.get(name)
-            read = sorted(index for index in owned if topic is not None and index in topic.partitions)
+            read = sorted(index for index in tasks[subtopology_id] if topic is not None and index in topic.partitions)
             if read:
                 found.append(TopicRead(name, read))
     return found

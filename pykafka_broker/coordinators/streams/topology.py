@@ -9,6 +9,7 @@ members get as a status with every heartbeat until the problem is gone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
@@ -103,8 +104,8 @@ def copartition_groups(subtopology: Subtopology) -> list[set[str]]:
     Kafka fails on an index beyond the lists, and so do we.
     """
     groups = []
+    inner = [topic.name for topic in subtopology.repartition_source_topics]
     for group in subtopology.copartition_groups:
-        inner = [topic.name for topic in subtopology.repartition_source_topics]
         groups.append(
             {*_pick(subtopology.source_topics, group.source_topics), *_pick(inner, group.repartition_source_topics)}
         )
@@ -198,6 +199,7 @@ class _Configuration:
         self._required = required
         self._decided: dict[str, int] = {}  # of internal topics
         self._inner: dict[str, int] = {}  # repartition topics, with the application's partition counts
+        self._fixed: set[int] = set()  # the counts of those with a count of the application
 
     def run(self, groups: list[set[str]], metadata_hash: int) -> ConfiguredTopology:
         missing_sources = {
@@ -207,6 +209,7 @@ class _Configuration:
             names = _summary(sorted(missing_sources))
             raise TopicProblem(MISSING_SOURCE_TOPICS, f"Source topics {names} are missing.")
         self._decide_repartition_topics()
+        self._fixed = {self._count(topic) or 0 for topic, count in self._inner.items() if count}
         for group in groups:
             self._copartition(group)
         for each in self._subtopologies:
@@ -245,10 +248,7 @@ class _Configuration:
                 self._inner[topic.name] = topic.partitions
                 if topic.partitions:
                     self._decided[topic.name] = topic.partitions
-        open_topics = self._decide_by_writers(
-            [(name, writer) for writer in self._subtopologies for name in writer.repartition_sink_topics]
-        )
-        if open_topics:
+        if not self._decide_by_writers():
             raise _invalid(
                 "Failed to compute number of partitions for all repartition topics. There may be loops in the "
                 "topology that cannot be resolved."
@@ -259,18 +259,36 @@ class _Configuration:
                 "topic is never used as a sink topic."
             )
 
-    def _decide_by_writers(self, written: list[tuple[str, Subtopology]]) -> list[tuple[str, Subtopology]]:
-        """Decide counts pass after pass, until no pass decides another one. Returns the topics without a count."""
-        left = [(name, writer) for name, writer in written if name not in self._decided]
-        progress = True
-        while left and progress:
-            progress = False
-            for name, writer in left:
-                if name not in self._decided and (count := self._widest_known_source(writer)) is not None:
-                    self._decided[name] = count
-                    progress = True
-            left = [(name, writer) for name, writer in left if name not in self._decided]
-        return left
+    def _decide_by_writers(self) -> bool:
+        """Decide counts pass after pass, until no pass decides another one. Returns whether all topics have a count.
+
+        A topic has its turn in a pass once its writer reads a topic with a known count, and gets the greatest one that
+        is known then. The turns stand in a heap: passes over all topics would take minutes for a long chain of writers.
+        """
+        written = [(name, at) for at, each in enumerate(self._subtopologies) for name in each.repartition_sink_topics]
+        known = [self._widest_known_source(each) for each in self._subtopologies]
+        turns_of: dict[int, list[int]] = {}
+        for turn, (_, writer) in enumerate(written):
+            turns_of.setdefault(writer, []).append(turn)
+        readers: dict[str, list[int]] = {}
+        for at, each in enumerate(self._subtopologies):
+            for topic in each.repartition_source_topics:
+                readers.setdefault(topic.name, []).append(at)
+        due = [(0, turn) for turn, (_, writer) in enumerate(written) if known[writer] is not None]
+        while due:
+            in_pass, turn = heappop(due)
+            name, writer = written[turn]
+            count = known[writer]
+            if name in self._decided or count is None:
+                continue
+            self._decided[name] = count
+            for reader in readers.get(name, ()):
+                before = known[reader]
+                known[reader] = count if before is None else max(before, count)
+                if before is None:
+                    for later in turns_of.get(reader, ()):
+                        heappush(due, (in_pass + (later < turn), later))
+        return all(name in self._decided for name, _ in written)
 
     def _widest_known_source(self, writer: Subtopology) -> int | None:
         """Return the greatest known count of the topics that a subtopology reads; None while no count is known."""
@@ -285,19 +303,18 @@ class _Configuration:
         """
         if not group:
             return
-        inner = self._inner
+        inner, fixed = self._inner, self._fixed
         outer = {topic: self._count(topic) or 0 for topic in sorted(group) if topic not in inner}
         followers = {topic: self._count(topic) or 0 for topic in sorted(group) if topic in inner}
-        fixed = {topic: self._count(topic) or 0 for topic in sorted(inner) if inner[topic]}
         if outer:
-            wanted = self._agreed(outer, outer)
+            wanted = self._agreed(set(outer.values()), outer)
         elif fixed:
             wanted = self._agreed(fixed, followers)
         else:
             wanted = max(followers.values(), default=0)
         for topic in in_hash_order(followers):
             count = followers[topic]
-            if topic in fixed and count != wanted:
+            if inner[topic] and count != wanted:
                 raise TopicProblem(
                     INCORRECTLY_PARTITIONED_TOPICS,
                     f"Number of partitions [{count}] of repartition topic [{topic}] doesn't match number of "
@@ -305,15 +322,15 @@ class _Configuration:
                 )
             self._decided[topic] = wanted
 
-    def _agreed(self, counts: dict[str, int], group: dict[str, int]) -> int:
+    def _agreed(self, counts: set[int], group: dict[str, int]) -> int:
         """Return the one count of all topics. Raises TopicProblem, which tells of `group`."""
-        if len(set(counts.values())) > 1:
+        if len(counts) > 1:
             listed = ", ".join(f"{topic}={count}" for topic, count in group.items())
             raise TopicProblem(
                 INCORRECTLY_PARTITIONED_TOPICS,
                 f"Following topics do not have the same number of partitions: [{{{listed}}}]",
             )
-        return next(iter(counts.values()))
+        return next(iter(counts))
 
     # Changelogs and tasks
 

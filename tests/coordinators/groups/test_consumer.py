@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from pykafka_broker.protocol.messages.consumer_protocol_subscription import Cons
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
+from tests.coordinators.steps import steps_of
 
 SESSION_MS = 45_000
 
@@ -305,6 +307,21 @@ def test_subscriptions_are_compared_by_their_names(
     assert seen[-1].homogeneous is not differ
 
 
+def test_topics_that_a_group_does_not_read_are_not_looked_up_one_by_one(machine: Any) -> None:
+    """Thousands may be made at once, beside a thousand groups."""
+    machine.topic("t", 1)
+    client = Client(machine, "m")
+    client.join(["t"])
+    client.report()
+    steps = []
+    for count in (1, 1_000):
+        names = [f"other-{at}" for at in range(count)]
+        _, taken = steps_of(partial(machine.coordinator.on_topics_changed, names, True, next(machine.versions)))
+        steps.append(taken)
+    assert steps[0] == steps[1]
+    assert not machine.coordinator.groups["g"].metadata_stale
+
+
 def test_a_deleted_topic_is_taken_away(machine: Any) -> None:
     topic = machine.topic("t", 2)
     client = Client(machine, "m")
@@ -427,6 +444,19 @@ def test_a_vote_for_another_assignor_begins_an_epoch(release: str, epoch: int, n
     assert machine.coordinator.groups["g"].epoch == 2
     one.beat(server_assignor="range")
     assert (machine.coordinator.groups["g"].epoch, one.epoch) == (epoch, epoch)
+
+
+def test_assignors_may_be_configured_by_their_classes(new_machine: Callable[..., Any]) -> None:
+    """A Kafka 4.4.0 with these settings answers so, and lists the assignors in the order of a hash table."""
+    classes = (f"org.apache.kafka.coordinator.group.assignor.{name}Assignor" for name in ("Range", "Uniform"))
+    machine = new_machine(group_consumer_assignors=",".join(classes))
+    machine.topic("t", 2)
+    request = ConsumerGroupHeartbeatRequest("g", "m", 0, None, None, 30_000, ["t"], None, "none", [])
+    refused = machine.run(machine.coordinator.consumer_heartbeat(request, machine.caller(1), machine.now))
+    assert refused.error_message == "ServerAssignor none is not supported. Supported assignors: uniform, range."
+    assert Client(machine, "one").join(["t"], assignor="range") is ErrorCode.NONE
+    assert Client(machine, "two").join(["t"]) is ErrorCode.NONE
+    assert machine.coordinator.describe_consumer("g").assignor_name == "range"
 
 
 @pytest.mark.parametrize(("release", "code"), [("4.3", ErrorCode.GROUP_MAX_SIZE_REACHED), ("4.4", ErrorCode.NONE)])

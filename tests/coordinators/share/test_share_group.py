@@ -100,6 +100,19 @@ def test_each_attempt_to_initialize_has_an_epoch_of_its_own(machine: ShareMachin
     assert machine.group.epoch == joined + 2
 
 
+def test_what_a_group_has_begun_since_the_deletion_of_a_topic_is_kept(machine: ShareMachine) -> None:
+    """The groups have their turns one after the other, and others are served in between."""
+    machine.beat("one", 0, ["t", "u"])
+    topic = machine.topics.topics.pop("t")
+    del machine.topics.topics_by_id[topic.id]
+    left = machine.coordinator.on_topics_deleted(["t"])
+    new = machine.topic("t", 1, bytes(16))
+    machine.beat("one", machine.group.members["one"].epoch)
+    for effects in left:
+        machine.run(effects)
+    assert machine.group.initialized.keys() == {machine.topics.topics["u"].id, new}
+
+
 def test_an_empty_group_stays_until_it_is_deleted(machine: ShareMachine) -> None:
     machine.beat("one", 0, ["t"])
     machine.beat("one", -1)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from types import FrameType
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -27,6 +26,7 @@ from pykafka_broker.protocol.messages.streams_group_heartbeat_request import (
     Topology,
 )
 from tests.coordinators.machine import TopicTable
+from tests.coordinators.steps import steps_of
 from tests.coordinators.streams.support import word_count
 
 
@@ -198,24 +198,43 @@ def test_a_topology_that_can_never_run_is_refused(subtopology: Subtopology) -> N
     assert refused.value.code is ErrorCode.STREAMS_INVALID_TOPOLOGY
 
 
-def test_nothing_is_done_for_each_pair_of_parts() -> None:
-    """Sixty thousand parts with a copartition group each fit into one request; all pairs of them took hours."""
-    count, lines = 200, 0
+def parts_of_their_own(count: int) -> list[Subtopology]:
+    return [Subtopology(f"{n}", ["t"], copartition_groups=[CopartitionGroup([0])]) for n in range(count)]
 
-    def traced(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal lines
-        lines += event == "line"
-        return traced
 
-    parts = [Subtopology(f"{n}", ["t"], copartition_groups=[CopartitionGroup([0])]) for n in range(count)]
-    stored = as_stored(Topology(0, parts))
-    sys.settrace(traced)
-    try:
-        found = configure(stored, TopicTable(t=3), 1)
-    finally:
-        sys.settrace(None)
-    assert len(found.task_counts) == count
-    assert lines < 200 * count
+def one_part_of_joined_topics(count: int) -> list[Subtopology]:
+    names = [f"r{n}" for n in range(count)]
+    groups = [CopartitionGroup(repartition_source_topics=[n]) for n in range(count)]
+    read = [TopicInfo(name) for name in names]
+    return [
+        Subtopology(
+            "0", ["t"], repartition_sink_topics=names, repartition_source_topics=read, copartition_groups=groups
+        )
+    ]
+
+
+def one_part_after_the_other(count: int) -> list[Subtopology]:
+    """Return a chain whose last parts have the first names."""
+    following = [
+        Subtopology(
+            f"{count - n:04}", repartition_source_topics=[TopicInfo(f"r{n - 1}")], repartition_sink_topics=[f"r{n}"]
+        )
+        for n in range(1, count)
+    ]
+    end = Subtopology("end", repartition_source_topics=[TopicInfo(f"r{count - 1}")])
+    return [Subtopology("begin", ["t"], repartition_sink_topics=["r0"]), *following, end]
+
+
+@pytest.mark.parametrize("parts", [parts_of_their_own, one_part_of_joined_topics, one_part_after_the_other])
+def test_nothing_is_done_for_each_pair_of_parts(parts: Callable[[int], list[Subtopology]]) -> None:
+    """Thousands of each fit into one request; all pairs of them took from seconds to hours."""
+    steps = []
+    for count in (100, 400):
+        stored, topics = as_stored(Topology(0, parts(count))), TopicTable(t=3)
+        found, taken = steps_of(partial(configure, stored, topics, 1))
+        assert set(found.task_counts.values()) == {3}
+        steps.append(taken)
+    assert steps[1] < 6 * steps[0]
 
 
 def test_a_topology_has_a_bounded_number_of_tasks() -> None:
