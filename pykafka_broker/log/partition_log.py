@@ -594,12 +594,14 @@ class PartitionLog:
         `offset` if below (Kafka: UnifiedLog.truncateTo, truncateFullyAndStartAt).
 
         Raises:
-            OSError: the caller calls `storage_error`. The log must not be used again then, only loaded anew.
+            OSError: the caller calls `storage_error`, and repeats the call before the log is used again.
         """
-        is_below_start = offset < self.log_start_offset
+        if offset < self.log_start_offset:
+            self._begin_anew(offset, now)
+            return
         self.truncate_to(offset)
-        if is_below_start or self.segments.active.end_offset() < self.log_start_offset:
-            self.restart_at(self.log_end_offset, now)
+        if self.segments.active.end_offset() < self.log_start_offset:
+            self._begin_anew(self.log_end_offset, now)
 
     def restart_at(self, offset: int, now: int) -> None:
         """Forget all records and begin at `offset`, at or beyond the log's end: the leader has nothing below.
@@ -614,6 +616,9 @@ class PartitionLog:
         """
         if offset < self.log_end_offset:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the end of {self}")
+        self._begin_anew(offset, now)
+
+    def _begin_anew(self, offset: int, now: int) -> None:
         self.truncations += 1
         synced, self.recovery_point = self.recovery_point, 0
         if synced:

@@ -390,6 +390,23 @@ def test_what_a_full_disk_kept_from_beginning_anew_does_so_later(tmp_path: Path,
     assert (reopen(follower).log_start_offset, reopen(follower).log_end_offset) == (100, 101)
 
 
+@pytest.mark.parametrize("operation", ["rename", "remove", "open"])
+def test_what_a_full_disk_kept_from_a_cut_below_its_start_is_cut_later(tmp_path: Path, operation: str) -> None:
+    fs = FailingFileSystem()
+    follower = following(tmp_path, fs)
+    follower.restart_at(50, NOW)
+    follower.append(batch(5), NOW)
+    follower = reopen(follower)
+    fs.failures = {operation: errno.ENOSPC}
+    with pytest.raises(OSError, match="No space"):
+        follower.truncate_or_restart(30, NOW)
+    assert follower.log_end_offset == 55, "the next answer of the leader has the log cut again"
+    fs.failures = {}
+    follower.truncate_or_restart(30, NOW)
+    follower.append_fetched(fetched(30, 2, 100), NOW)
+    assert bounds(follower) == bounds(reopen(follower)) == (30, 32)
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE])
 def test_a_cut_that_the_disk_has_interrupted_is_made_whole_by_the_next_call(tmp_path: Path, number: int) -> None:
     def filled(path: Path, fs: FailingFileSystem) -> PartitionLog:
