@@ -24,7 +24,7 @@ from typing import Protocol
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import EPOCHS_FILE, GAP, PARTITION_METADATA, write_partition_metadata
-from pykafka_broker.log.filesystem import Buffer
+from pykafka_broker.log.filesystem import Buffer, sync_file
 from pykafka_broker.log.index import AbortedTransaction
 from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.producer_state import (
@@ -579,7 +579,7 @@ class PartitionLog:
             # What Kafka's cleaner took of the producers below the new end is known to the snapshot there alone.
             self._delete(segment, kept_snapshot=end)
         cut.truncate_to(offset)
-        cut.log.handle().sync()
+        sync_file(cut.log.handle())
         fs, names = self.segments.files.fs, self.segments.files.fs.list_directory(self.directory)
         restore_producers(self.producers, self.segments, names, self.log_start_offset, end)
         fs.sync_directory(self.directory)

@@ -17,7 +17,7 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import EPOCHS_FILE
 from pykafka_broker.log.compaction.filter import empty_batch
-from pykafka_broker.log.filesystem import FileCache, write_file
+from pykafka_broker.log.filesystem import FileCache, is_passing, write_file
 from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.loading import Offsets, load_log, recover_folder
 from pykafka_broker.log.log_directory import LogDirectory
@@ -437,6 +437,17 @@ def test_a_cut_that_the_disk_has_interrupted_is_made_whole_by_the_next_call(tmp_
             break
         assert state(reopen(log)) == state(wanted), fs.failed
     assert interrupted > 10
+
+
+def test_a_sync_that_fails_in_a_cut_is_not_repeated(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    follower = following(tmp_path, fs)
+    for _ in range(3):
+        follower.append(batch(), NOW)
+    fs.failures = {"sync 0.log": errno.ENOSPC}
+    with pytest.raises(OSError, match="sync failed") as failure:
+        follower.truncate_to(2)
+    assert not is_passing(failure.value)
 
 
 def test_a_log_that_can_not_begin_anew_on_a_full_disk_has_lost_nothing(
