@@ -147,6 +147,21 @@ def write_file(fs: FileSystem, path: str, data: bytes, *, sync: bool = True) -> 
         fs.sync_directory(os.path.dirname(path))
 
 
+def sync_file(handle: FileHandle) -> None:
+    """Sync a file. Raises OSError, which is never a passing one."""
+    try:
+        handle.sync()
+    except OSError as error:
+        raise for_good(error) from error
+
+
+def for_good(error: OSError) -> OSError:
+    """Return the error of a sync as a lasting error: unlike a write without room, a failed sync may have lost data."""
+    if not is_passing(error):
+        return error
+    return OSError(errno.EIO, f"sync failed: {error.strerror}", error.filename)
+
+
 def copy_from(source: FileHandle, position: int, target: FileHandle) -> None:
     """Copy the bytes from `position` on to the begin of another file, and sync the copy."""
     written = 0

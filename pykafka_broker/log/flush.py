@@ -13,7 +13,7 @@ import errno
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pykafka_broker.log.filesystem import FileHandle, FileSystem, is_passing
+from pykafka_broker.log.filesystem import FileSystem, for_good, sync_file
 from pykafka_broker.log.jobs import Submit, run_inline
 from pykafka_broker.log.partition_log import PartitionLog
 
@@ -33,10 +33,10 @@ class FlushJob:
 
     def run(self) -> None:
         for handle in self._files.handles:
-            _sync(handle)
+            sync_file(handle)
         for path in self._files.paths:
             with contextlib.suppress(FileNotFoundError):  # replaced by a newer file meanwhile, or never made
-                _sync(self._fs.open(path))
+                sync_file(self._fs.open(path))
         for path in self._files.directories:
             _sync_directory(self._fs, path)
 
@@ -51,27 +51,13 @@ class FlushJob:
         self._flusher.failed(error)
 
 
-def _sync(handle: FileHandle) -> None:
-    try:
-        handle.sync()
-    except OSError as error:
-        raise _for_good(error) from error
-
-
 def _sync_directory(fs: FileSystem, path: str) -> None:
     try:
         fs.sync_directory(path)
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             raise  # the directory could not be opened, so no sync has failed
-        raise _for_good(error) from error
-
-
-def _for_good(error: OSError) -> OSError:
-    """Return the error of a sync as a lasting error: unlike a write without room, a failed sync may have lost data."""
-    if not is_passing(error):
-        return error
-    return OSError(errno.EIO, f"sync failed: {error.strerror}", error.filename)
+        raise for_good(error) from error
 
 
 def close_log(log: PartitionLog, now: int) -> None:

@@ -21,7 +21,7 @@ from pykafka_broker.protocol.enums import PartitionKey
 Look = Callable[[PartitionKey, PartitionLog], None]
 
 _NEVER = 0x7FFFFFFFFFFFFFFF
-_RETAINED_AT_ONCE = 50
+_RETAINED_AT_ONCE = 50  # logs or segments, in some ten milliseconds
 _RETENTION_PAUSE_MS = 50
 _LOOKED_AT_ONCE = 2000  # logs, in some milliseconds
 _LOOK_PAUSE_MS = 10
@@ -33,7 +33,8 @@ class _Task:
     Args:
         interval_ms: 0 and less mean never.
         keys: returns the partitions of a round.
-        look: called with each partition, `at_once` of them at a time.
+        look: called with each partition, `at_once` of them at a time. Returns how many looks the call counts for, None
+            for one; a partition that takes up a whole turn is looked at again.
         end: called after the last partition.
     """
 
@@ -41,7 +42,7 @@ class _Task:
         self,
         interval_ms: int,
         keys: Callable[[], Iterable[PartitionKey]],
-        look: Callable[[PartitionKey], object],
+        look: Callable[[PartitionKey], int | None],
         end: Callable[[], object] = lambda: None,
         *,
         at_once: int,
@@ -67,9 +68,13 @@ class _Task:
         self.due = min(now + self.interval_ms, _NEVER)
         if not self._left:
             self._left = [*self._keys()]
-        for key in self._left[-self._at_once :]:
-            self._look(key)
-        del self._left[-self._at_once :]
+        looks = self._at_once
+        while self._left and looks > 0:
+            key = self._left.pop()
+            done = self._look(key) or 1
+            if done >= self._at_once:
+                self._left.append(key)
+            looks -= done
         if self._left:
             self.due = now if now == self._hurried else now + self._pause_ms
         else:
@@ -90,7 +95,7 @@ class LogMaintenance:
         *,
         flush: Callable[[PartitionLog, int], None],
         to_retain: Callable[[], Iterable[PartitionKey]],
-        retain: Callable[[PartitionKey], None],
+        retain: Callable[[PartitionKey, int], int],
     ) -> None:
         """Make the tasks of the logs in `loaded`; `start` sets the times.
 
@@ -99,7 +104,7 @@ class LogMaintenance:
             directories, where, loaded: the manager's own, which change.
             flush: syncs a log beside the loop.
             to_retain: returns the partitions that retention looks at, loaded or not.
-            retain: deletes the expired segments of a log.
+            retain: deletes expired segments of a log, a given number at the most, and returns how many.
         """
         self._config = config
         self._clock = clock
@@ -112,7 +117,7 @@ class LogMaintenance:
         self._retention = _Task(
             config_at_start.log_retention_check_interval_ms,
             to_retain,
-            retain,
+            lambda key: retain(key, _RETAINED_AT_ONCE),
             at_once=_RETAINED_AT_ONCE,
             pause_ms=_RETENTION_PAUSE_MS,
         )

@@ -532,8 +532,8 @@ class LogManager:
             return []
         return [key for key in self.partitions() if key[0] != METADATA_TOPIC and key not in self.damaged]
 
-    def _retain(self, key: PartitionKey) -> None:
-        """Delete the expired segments of a log.
+    def _retain(self, key: PartitionKey, most: int) -> int:
+        """Delete expired segments of a log, `most` of them at a time, and return how many.
 
         A log that no request has loaded is loaded for it, since its records expire too; a log that was made since the
         start and never loaded is empty.
@@ -543,11 +543,12 @@ class LogManager:
             if directory is not None and directory.online and not self.is_fresh(*key):
                 from pykafka_broker.log.retention import retain  # no start waits for the import
 
-                retain(self.get(*key), self.clock.wall)
+                return retain(self.get(*key), self.clock.wall, most)
         except (ApiError, DamagedLog) as error:
             logger.warning("No retention for %s-%d: %s", *key, error)
         except OSError as error:
             self.loaded[key].storage_error(error)
+        return 0
 
     def copies(self) -> list[tuple[PartitionKey, LogDirectory]]:
         """Return every folder of a partition, as pairs of the partition and the directory."""

@@ -24,7 +24,7 @@ from typing import Protocol
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import EPOCHS_FILE, GAP, PARTITION_METADATA, write_partition_metadata
-from pykafka_broker.log.filesystem import Buffer
+from pykafka_broker.log.filesystem import Buffer, sync_file
 from pykafka_broker.log.index import AbortedTransaction
 from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.producer_state import (
@@ -579,7 +579,7 @@ class PartitionLog:
             # What Kafka's cleaner took of the producers below the new end is known to the snapshot there alone.
             self._delete(segment, kept_snapshot=end)
         cut.truncate_to(offset)
-        cut.log.handle().sync()
+        sync_file(cut.log.handle())
         fs, names = self.segments.files.fs, self.segments.files.fs.list_directory(self.directory)
         restore_producers(self.producers, self.segments, names, self.log_start_offset, end)
         fs.sync_directory(self.directory)
@@ -594,12 +594,14 @@ class PartitionLog:
         `offset` if below (Kafka: UnifiedLog.truncateTo, truncateFullyAndStartAt).
 
         Raises:
-            OSError: the caller calls `storage_error`. The log must not be used again then, only loaded anew.
+            OSError: the caller calls `storage_error`, and repeats the call before the log is used again.
         """
-        is_below_start = offset < self.log_start_offset
+        if offset < self.log_start_offset:
+            self._begin_anew(offset, now)
+            return
         self.truncate_to(offset)
-        if is_below_start or self.segments.active.end_offset() < self.log_start_offset:
-            self.restart_at(self.log_end_offset, now)
+        if self.segments.active.end_offset() < self.log_start_offset:
+            self._begin_anew(self.log_end_offset, now)
 
     def restart_at(self, offset: int, now: int) -> None:
         """Forget all records and begin at `offset`, at or beyond the log's end: the leader has nothing below.
@@ -614,6 +616,9 @@ class PartitionLog:
         """
         if offset < self.log_end_offset:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the end of {self}")
+        self._begin_anew(offset, now)
+
+    def _begin_anew(self, offset: int, now: int) -> None:
         self.truncations += 1
         synced, self.recovery_point = self.recovery_point, 0
         if synced:

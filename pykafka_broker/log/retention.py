@@ -44,22 +44,28 @@ def expired_segments(log: PartitionLog, now: int) -> dict[LogSegment, str]:
     return expired
 
 
-def retain(log: PartitionLog, now: int) -> None:
-    """Delete the segments beyond retention by time, size or log start offset, oldest first. The active segment is never
+def retain(log: PartitionLog, now: int, most: int | None = None) -> int:
+    """Delete segments beyond retention by time, size or log start offset, oldest first. The active segment is never
     deleted: if retention keeps nothing of it, it is rolled first.
 
     Args:
         now: wall clock in ms.
+        most: how many segments may be deleted; None for all. Each takes a fifth of a millisecond.
+
+    Returns:
+        The number of deleted segments.
 
     Raises:
         OSError: the caller calls `storage_error`. Segments deleted before stay deleted.
     """
     reasons, active = expired_segments(log, now), log.segments.active
-    older = [segment for segment in reasons if segment is not active]
+    expired = list(reasons)[:most]
+    older = [segment for segment in expired if segment is not active]
     _delete(log, older, reasons)
-    if len(older) < len(reasons):
+    if len(older) < len(expired):
         log.roll(now)  # a full disk may refuse; the older segments are gone by then
         _delete(log, [active], reasons)
+    return len(expired)
 
 
 def _delete(log: PartitionLog, segments: list[LogSegment], reasons: dict[LogSegment, str]) -> None:

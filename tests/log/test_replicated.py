@@ -17,7 +17,7 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import EPOCHS_FILE
 from pykafka_broker.log.compaction.filter import empty_batch
-from pykafka_broker.log.filesystem import FileCache, write_file
+from pykafka_broker.log.filesystem import FileCache, is_passing, write_file
 from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.loading import Offsets, load_log, recover_folder
 from pykafka_broker.log.log_directory import LogDirectory
@@ -390,6 +390,23 @@ def test_what_a_full_disk_kept_from_beginning_anew_does_so_later(tmp_path: Path,
     assert (reopen(follower).log_start_offset, reopen(follower).log_end_offset) == (100, 101)
 
 
+@pytest.mark.parametrize("operation", ["rename", "remove", "open"])
+def test_what_a_full_disk_kept_from_a_cut_below_its_start_is_cut_later(tmp_path: Path, operation: str) -> None:
+    fs = FailingFileSystem()
+    follower = following(tmp_path, fs)
+    follower.restart_at(50, NOW)
+    follower.append(batch(5), NOW)
+    follower = reopen(follower)
+    fs.failures = {operation: errno.ENOSPC}
+    with pytest.raises(OSError, match="No space"):
+        follower.truncate_or_restart(30, NOW)
+    assert follower.log_end_offset == 55, "the next answer of the leader has the log cut again"
+    fs.failures = {}
+    follower.truncate_or_restart(30, NOW)
+    follower.append_fetched(fetched(30, 2, 100), NOW)
+    assert bounds(follower) == bounds(reopen(follower)) == (30, 32)
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE])
 def test_a_cut_that_the_disk_has_interrupted_is_made_whole_by_the_next_call(tmp_path: Path, number: int) -> None:
     def filled(path: Path, fs: FailingFileSystem) -> PartitionLog:
@@ -420,6 +437,17 @@ def test_a_cut_that_the_disk_has_interrupted_is_made_whole_by_the_next_call(tmp_
             break
         assert state(reopen(log)) == state(wanted), fs.failed
     assert interrupted > 10
+
+
+def test_a_sync_that_fails_in_a_cut_is_not_repeated(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    follower = following(tmp_path, fs)
+    for _ in range(3):
+        follower.append(batch(), NOW)
+    fs.failures = {"sync 0.log": errno.ENOSPC}
+    with pytest.raises(OSError, match="sync failed") as failure:
+        follower.truncate_to(2)
+    assert not is_passing(failure.value)
 
 
 def test_a_log_that_can_not_begin_anew_on_a_full_disk_has_lost_nothing(

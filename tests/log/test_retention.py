@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,25 @@ def test_retention_by_time_counts_towards_that_by_size(tmp_path: Path) -> None:
     log.config = topic_config(retention_ms=50, retention_bytes=log.segments.size_bytes - 300)
     retain(log, NOW)
     assert log.log_start_offset == 1
+
+
+def test_many_expired_segments_are_deleted_some_at_a_time(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    logs.topic_config = lambda topic: topic_config(segment_bytes=200, retention_ms=1000)
+    made = [logs.create("t", partition, TOPIC_ID, NOW) for partition in range(4)]
+    for log in made:
+        for _ in range(70):
+            log.append(batch(1, 100), NOW)
+    now, left = NOW + 300_000, [280]
+    while left[-1]:
+        logs.on_deadline(now)
+        left.append(sum(log.log_end_offset - log.log_start_offset for log in made))
+        due = logs.next_deadline()
+        assert due is not None
+        now = max(now, due)
+    assert now < NOW + 600_000
+    assert max(before - after for before, after in pairwise(left)) <= 100
+    assert [len(log.segments) for log in made] == [1] * 4
 
 
 def test_retention_makes_room_on_a_full_disk(tmp_path: Path) -> None:

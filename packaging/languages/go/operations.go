@@ -1240,7 +1240,8 @@ func (c *Client) ExpireMember(ctx context.Context, group string, member string) 
 }
 
 // Compact compacts all records of a topic now: the active segments are closed first, and neither dirty
-// ratio nor compaction lag counts. Returns the sizes of its partitions afterwards.
+// ratio nor compaction lag counts. Segments with an undecided transaction, and later ones, stay.
+// Returns the sizes of its partitions afterwards.
 func (c *Client) Compact(ctx context.Context, topic string) ([]LogSize, error) {
 	given := fields{"topic": topic}
 	var answer []LogSize

@@ -663,7 +663,8 @@ func (b *Broker) ExpireMember(group string, member string) {
 }
 
 // Compact compacts all records of a topic now: the active segments are closed first, and neither dirty
-// ratio nor compaction lag counts. Returns the sizes of its partitions afterwards.
+// ratio nor compaction lag counts. Segments with an undecided transaction, and later ones, stay.
+// Returns the sizes of its partitions afterwards.
 func (b *Broker) Compact(topic string) []LogSize {
 	b.t.Helper()
 	answer, err := b.server.Compact(context.Background(), topic)

@@ -1176,7 +1176,8 @@ export class Operations {
 
   /**
    * Compact all records of a topic now: the active segments are closed first, and neither dirty ratio
-   * nor compaction lag counts. Returns the sizes of its partitions afterwards.
+   * nor compaction lag counts. Segments with an undecided transaction, and later ones, stay. Returns the
+   * sizes of its partitions afterwards.
    */
   compact(topic: string): Promise<LogSize[]>
 

@@ -139,7 +139,8 @@ def expire_member(control: Control, group: str, member: str) -> None:
 
 async def compact(control: Control, topic: str) -> list[LogSize]:
     """Compact all records of a topic now: the active segments are closed first, and neither dirty ratio nor compaction
-    lag counts. Returns the sizes of its partitions afterwards.
+    lag counts. Segments with an undecided transaction, and later ones, stay. Returns the sizes of its partitions
+    afterwards.
     """
     logs = _logs(control, topic)
     manager = control.broker.node.logs
