@@ -86,14 +86,14 @@ async def _rows(control: Control, file: HistoryFile, part: Part = "all") -> Asyn
 
 
 async def _fact_rows(control: Control, file: HistoryFile) -> AsyncIterator[dict[str, Any]]:
-    forgotten = file.times_forgotten
+    forgotten, entries, topics = file.times_forgotten, file.entries(), row_of_topics(control.services)
     yield {"kind": "history", "node": control.services.node_id, **asdict(_state(control))}
-    async for entry in in_pauses(file.entries(), _ENTRIES_AT_ONCE):
+    yield topics
+    async for entry in in_pauses(entries, _ENTRIES_AT_ONCE):
         for fact in facts_of(entry, control.observing.known.topic_name):
             yield row_of(fact)
     if file.times_forgotten != forgotten:
         raise Problem(409, "the history was cleared or stopped while it was read")
-    yield row_of_topics(control.services)
 
 
 async def check(

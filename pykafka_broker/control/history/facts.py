@@ -178,7 +178,7 @@ class GroupReset(Fact):
 
 @dataclass(kw_only=True)
 class Deleted(Fact):
-    """A topic was deleted."""
+    """A topic was asked to be deleted. `topic` is empty where only its id is known."""
 
     kind = "deleted"
     topic: str
@@ -370,9 +370,12 @@ def _group_reset(request: Any, response: Any, common: _Common, topic_name: Topic
 
 
 def _deleted(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
-    for each in () if response is None else response.responses:
-        if not each.error_code and each.name:
-            yield Deleted(topic=each.name, **common)
+    if response is not None:
+        for each in response.responses:
+            yield Deleted(topic=each.name or "", **common | {"error": _error(each.error_code)})
+        return
+    for name in (*request.topic_names, *(_name(each, topic_name) for each in request.topics)):
+        yield Deleted(topic=name, **common)
 
 
 _READERS: dict[ApiKey, Callable[[Any, Any, _Common, TopicName], Iterator[Fact]]] = {

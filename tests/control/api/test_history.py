@@ -126,6 +126,7 @@ def test_a_history_that_is_cleared_while_it_is_read_is_not_judged(tmp_path: Path
 
     file = HistoryFile(str(tmp_path / "history"))
     histories = SimpleNamespace(running=True, file=file)
-    control: Any = SimpleNamespace(services=SimpleNamespace(node_id=1), histories=histories)
+    services = SimpleNamespace(node_id=1, image=SimpleNamespace(topics={}))
+    control: Any = SimpleNamespace(services=services, histories=histories)
     with pytest.raises(Problem, match="cleared or stopped while it was read"):
         asyncio.run(read())

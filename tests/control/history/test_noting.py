@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from base64 import b64decode
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.testing.control_client import ControlClient
 from tests.control.raw_client import raw_client
@@ -101,8 +102,22 @@ def test_a_deletion_is_written_down_of_a_long_answer_to_a_short_request(broker: 
         names = ["t", *(f"none-{number}" for number in range(80))]
         answer = client.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=30_000), 5)
     assert len(answer.encode(5)) > 4_096
-    assert facts(broker, "deleted", "topic") == [("t",)]
+    assert [topic for topic, error in facts(broker, "deleted", "topic", "error") if not error] == ["t"]
     broker.create_topic("t")
+    broker.check()
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+def test_a_deletion_without_an_answer_may_have_been_one(broker: KafkaBroker, by_id: bool) -> None:
+    broker.create_topic("t")
+    produce(broker)
+    broker.faults.add(api="DeleteTopics", drop="after")
+    topic_id = b64decode(broker.topic("t")["topic_id"] + "==", altchars=b"-_")
+    state = DeleteTopicState(None, topic_id) if by_id else DeleteTopicState("t")
+    with raw_client(broker) as client:
+        client.send(DeleteTopicsRequest(topics=[state], timeout_ms=30_000), 6)
+        assert client.socket.recv(1) == b""
+    assert facts(broker, "deleted", "topic", "answered") == [("" if by_id else "t", False)]
     broker.check()
 
 
