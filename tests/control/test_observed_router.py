@@ -28,6 +28,10 @@ from pykafka_broker.log.filesystem import FileSlice, OsFile
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.describe_topic_partitions_request import (
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.list_offsets_request import (
@@ -41,6 +45,7 @@ from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.records.compression import GZIP
@@ -301,6 +306,26 @@ def test_an_error_of_a_group_stands_where_the_group_is_answered(watched: Watched
     watched.fault(Action(error=ErrorCode.ILLEGAL_GENERATION), group="g", times=1)
     commit = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("orders", partitions=partitions)])
     assert watched.ask(commit, 8).topics[0].partitions[0].error_code == ErrorCode.ILLEGAL_GENERATION
+
+
+@pytest.mark.parametrize("applied", [False, True])
+@pytest.mark.parametrize("error", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNSTABLE_OFFSET_COMMIT])
+def test_a_question_for_all_offsets_of_a_group_fails_with_one_of_its_topics(
+    watched: Watched, error: ErrorCode, applied: bool
+) -> None:
+    rule = watched.fault(Action(error=error, applied=applied), topic="orders", api=ApiKey.OFFSET_FETCH)
+    (group,) = watched.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)]), 8).groups
+    assert (group.group_id, group.error_code, rule.hits) == ("g", error, 1)
+    assert watched.ask(OffsetFetchRequest(group_id="g", topics=None), 7).error_code == error
+
+
+def test_a_description_of_all_topics_fails_for_one(watched: Watched) -> None:
+    watched.fault(Action(error=NOT_LEADER), topic="orders", partition=1)
+    asked = (DescribeTopicPartitionsRequest([]), DescribeTopicPartitionsRequest([TopicRequest("orders")]))
+    for request in asked:
+        found = {each.name: each.partitions for each in watched.ask(request, 0).topics}
+        assert [each.error_code for each in found["orders"]] == [0, NOT_LEADER, 0]
+        assert all(each.error_code == 0 for each in found.get("other", ()))
 
 
 def test_a_fetch_of_a_session_meets_what_its_session_has(watched: Watched) -> None:
