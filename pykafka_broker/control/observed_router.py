@@ -401,10 +401,12 @@ class ObservedRouter:
     def _noted(self, exchange: Exchange, answer: Pieces | None) -> None:
         if self._log.recorder is not None:
             self._log.recorder.add(exchange, answer)
+        frame, seen = exchange.frame[:KEPT_REQUEST_BYTES], None
+        if answer is not None:
+            seen = thinned(answer)
+            self._log.weigh(sum([len(piece) for piece in seen if type(piece) is bytes]))
         if exchange.mark is not None:
             self._log.mark(exchange.mark)
-        frame = exchange.frame[:KEPT_REQUEST_BYTES]
-        seen = None if answer is None else thinned(answer)
         took_ns = perf_counter_ns() - exchange.duration_ns
         self._note((exchange.wall_ms, exchange.connection, frame, seen, took_ns))
         if len(self._recent) >= FULL:

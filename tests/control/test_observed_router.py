@@ -17,7 +17,7 @@ from pykafka_broker.broker.requests.routes import ROUTES
 from pykafka_broker.broker.waiting.future import Future, Parked
 from pykafka_broker.control.history.entries import HistoryFile
 from pykafka_broker.control.history.noting import NotingRouter
-from pykafka_broker.control.observed_router import BrokerKnows, ObservedRouter
+from pykafka_broker.control.observed_router import BrokerKnows, HeldReply, ObservedRouter
 from pykafka_broker.control.traffic.exchange import Exchange, decoded_response
 from pykafka_broker.control.traffic.faults import Action, Chaos, Event, FaultTable, Match, Rule
 from pykafka_broker.control.traffic.mentions import FetchedSession
@@ -225,6 +225,18 @@ def test_many_long_answers_are_put_away_before_they_are_many_bytes(watched: Watc
     for _ in range(5 + (4 << 20) // one):
         watched.dispatch(MetadataRequest(topics=None), 9)
     assert watched.log.unsealed_bytes < 1 << 20
+
+
+def test_long_answers_that_were_waited_for_are_bounded_in_bytes(watched: Watched) -> None:
+    """An answer to a question about very many partitions has very many short pieces."""
+    piece = bytes(4_000)
+    future: Future[Any] = Future()
+    future.complete([(4 + 250 * len(piece)).to_bytes(4, "big") + bytes(4), *[piece] * 250])
+    watched.router._serve = lambda connection, frame: HeldReply(future)
+    for _ in range(100):
+        watched.dispatch(MetadataRequest(topics=None), 9).pieces()
+    assert len(watched.log) < 40  # of a megabyte each
+    assert watched.log.last_number == 100
 
 
 def fetch(*partitions: int, session_id: int = 0, session_epoch: int = 0, wait: int = 500) -> FetchRequest:

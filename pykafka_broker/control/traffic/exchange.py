@@ -234,7 +234,7 @@ def bytes_of(piece: Any) -> bytes:
     return piece.read() if hasattr(piece, "fileno") else bytes(piece)
 
 
-def thinned(pieces: Pieces) -> Kept:
+def thinned(pieces: Pieces) -> tuple[bytes | int, ...]:
     """Return an answer without the long pieces and open files."""
     return tuple(
         [piece if type(piece) is bytes and len(piece) <= _KEPT_PIECE_BYTES else _thin(piece) for piece in pieces]
