@@ -305,6 +305,16 @@ def test_an_applied_error_of_one_partition_leaves_the_others(watched: Watched) -
     assert watched.end_offset(1) == 1
 
 
+def test_an_applied_error_leaves_the_answer_to_what_does_not_decode(watched: Watched) -> None:
+    """Such as a version of ApiVersions that no broker knows yet."""
+    rule = watched.fault(Action(error=ErrorCode.UNKNOWN_SERVER_ERROR, applied=True))
+    frame = SPECS[ApiKey.API_VERSIONS].api_key.to_bytes(2, "big") + b"\0\x63" + bytes(4) + b"\xff\xff\0"
+    pieces = watched.router.dispatch(CONNECTION, memoryview(bytearray(frame)))
+    assert isinstance(pieces, list)
+    (seen,) = watched.log.since()
+    assert (seen.errors, rule.hits) == (["UNSUPPORTED_VERSION"], 1)
+
+
 def test_who_wants_no_answer_is_cut_off_as_kafka_does_it(watched: Watched) -> None:
     watched.fault(Action(error=NOT_LEADER))
     with pytest.raises(ClosedOnPurpose):

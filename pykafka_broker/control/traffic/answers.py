@@ -324,7 +324,7 @@ def answer_change(exchange: Exchange, rule: Rule, known: Known) -> Change | None
     """Return the change of an outgoing answer, beyond cutting and dropping."""
     action = rule.action
     changes: list[Change] = []
-    if action.error is not None and action.applied:
+    if action.error is not None and action.applied and exchange.request is not None:
         changes.append(_applied(exchange, rule, action.error, known))
     if action.corrupt:
         changes.append(partial(corrupt, wanted=rule.meets, known=known))
