@@ -483,6 +483,9 @@ class BrokerKnows:
         topic = self._server.broker.services.image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
 
+    def has_topic(self, topic: str) -> bool:
+        return topic in self._server.broker.services.image.topics
+
     def fetched(self, session: FetchedSession) -> Iterable[tuple[Any, int]]:
         services = self._server.broker.services
         if isinstance(session, tuple):

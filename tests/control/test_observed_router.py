@@ -77,6 +77,9 @@ class Watched:
         topic = self.broker.image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
 
+    def has_topic(self, topic: str) -> bool:
+        return topic in self.broker.image.topics
+
     def fetched(self, session: FetchedSession) -> list[tuple[Any, int]]:
         assert isinstance(session, int)
         return self.broker.services.fetch_sessions.partitions(session)

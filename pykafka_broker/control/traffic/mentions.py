@@ -37,6 +37,9 @@ class Known(Protocol):
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return the topic with an id."""
 
+    def has_topic(self, topic: str) -> bool:
+        """Return whether a topic of the name is known."""
+
     def fetched(self, session: FetchedSession) -> Iterable[tuple[str | bytes, int]]:
         """Return the topics, by name or id, and partitions of a fetch or share session."""
 
@@ -118,6 +121,9 @@ class _Anything:
 
     def topic_name(self, topic_id: bytes) -> str:
         return "x"
+
+    def has_topic(self, topic: str) -> bool:
+        return True
 
     def fetched(self, session: FetchedSession) -> Iterable[tuple[str | bytes, int]]:
         return ()
