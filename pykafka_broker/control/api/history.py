@@ -22,7 +22,7 @@ from pykafka_broker.control.schema import ValueLimits
 
 Bytes = Annotated[int, ValueLimits(minimum=8 << 20, maximum=1 << 40)]
 Part = Literal["all", "facts", "logs"]
-_ENTRIES_AT_ONCE = 50  # clients are served after as many
+_ENTRIES_AT_ONCE, _RECORDS_AT_ONCE = 50, 1_000  # clients are served after as many
 
 
 @dataclass
@@ -123,7 +123,7 @@ async def check(
         identify, ordered = identify_by(key), None if order is None else identify_by(order)
         evidence = await asyncio.to_thread(evidence_of, [rows])
         if input is not None and output is not None:
-            inputs, outputs = _records(control, input), _records(control, output)
+            inputs, outputs = await _records(control, input), await _records(control, output)
             found = await asyncio.to_thread(verdict, evidence, inputs, outputs, identify, guarantee, order=ordered)
         else:
             found = await asyncio.to_thread(findings, evidence, seen_by, forbid or ())
@@ -134,11 +134,14 @@ async def check(
     return [each for each in found if each.anomaly not in (allow or ())]
 
 
-def _records(control: Control, topic: str) -> list[PlainRecord]:
+async def _records(control: Control, topic: str) -> list[PlainRecord]:
+    """Return all records of a topic; clients are served meanwhile. Raises `Problem` if some can't be read."""
     watch = TopicWatch(control, topic, "read_committed")
     if not watch.exists:
         raise no_topic(control, topic)
-    return [
+    found = [
         PlainRecord(topic, index, each.offset, each.key, each.value, tuple(each.headers))
-        for index, (each, *_) in watch.records()
+        async for index, (each, *_) in in_pauses(watch.records(), _RECORDS_AT_ONCE)
     ]
+    watch.require_all()
+    return found

@@ -16,6 +16,7 @@ from pykafka_broker.control.history.entries import HistoryFile
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.testing import ControlError, KafkaBroker
 from pykafka_broker.testing.history import rows_of
+from tests.control.leaderless import leaderless
 
 
 @pytest.fixture
@@ -88,6 +89,20 @@ def test_a_wrong_question_is_refused(recorded: KafkaBroker, body: dict[str, obje
     with pytest.raises(ControlError, match=detail) as refused:
         recorded.control.call("POST", "/check", body)
     assert refused.value.status == status
+
+
+@pytest.mark.parametrize("missing", ["in", "out"])
+def test_an_application_is_not_judged_by_a_part_of_its_records(missing: str) -> None:
+    """What is in a partition without a leader may be lost, or doubled."""
+    with KafkaBroker(in_process=True, history=True) as broker:
+        for topic in ("in", "out"):
+            broker.create_topic(topic, partitions=2)
+            broker.produce(topic, [{"key": str(index), "partition": index} for index in range(2)])
+        body = {"input": "in", "output": "out", "guarantee": "at_most_once"}
+        assert broker.control.call("POST", "/check", body) == []
+        leaderless(broker, missing, 1)
+        with pytest.raises(ControlError, match=f"the records of {missing}-1 can't be read now"):
+            broker.control.call("POST", "/check", body)
 
 
 def test_a_reset_begins_a_whole_history(recorded: KafkaBroker) -> None:
