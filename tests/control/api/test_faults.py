@@ -516,6 +516,7 @@ def test_an_unknown_api_is_told(broker: KafkaBroker) -> None:
     ("fault", "says"),
     [
         ({"api": "Fetch", "group": "billing"}, "requests of Fetch name no group: none would ever match"),
+        ({"api": []}, "api names nothing: none would ever match"),
         ({"api": ["Heartbeat", "EndTxn"], "topic": "t"}, "requests of EndTxn and Heartbeat name no topic"),
         ({"api": "Heartbeat", "partition": 0}, "requests of Heartbeat name no partition"),
         ({"api": "Produce", "group": "*"}, "requests of Produce name no group"),
