@@ -22,7 +22,7 @@ from pykafka_broker.control.schema import ValueLimits
 
 Bytes = Annotated[int, ValueLimits(minimum=8 << 20, maximum=1 << 40)]
 Part = Literal["all", "facts", "logs"]
-_ENTRIES_AT_ONCE, _RECORDS_AT_ONCE = 50, 1_000  # clients are served after as many
+_ENTRIES_AT_ONCE, _BATCHES_AT_ONCE, _RECORDS_AT_ONCE = 50, 1_000, 1_000  # clients are served after as many
 
 
 @dataclass
@@ -73,7 +73,22 @@ def _state(control: Control) -> HistoryState:
 
 async def _lines(control: Control, file: HistoryFile, part: Part) -> AsyncIterator[str]:
     async for row in _rows(control, file, part):
-        yield json.dumps(row, separators=(",", ":"))
+        yield await _line(row)
+
+
+async def _line(row: dict[str, Any]) -> str:
+    """Return a row as JSON. Clients are served while the batches of a long log are written."""
+    batches = row.get("batches")
+    if batches is None:
+        return _json(row)
+    pieces = (_json(batches[first : first + _BATCHES_AT_ONCE]) for first in range(0, len(batches), _BATCHES_AT_ONCE))
+    written = [piece[1:-1] async for piece in in_pauses(pieces, 1)]
+    head = _json({name: value for name, value in row.items() if name != "batches"})
+    return f'{head[:-1]},"batches":[{",".join(written)}]}}'
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 async def _rows(control: Control, file: HistoryFile, part: Part = "all") -> AsyncIterator[dict[str, Any]]:
