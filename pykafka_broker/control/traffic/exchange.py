@@ -177,7 +177,10 @@ class Exchange:
         spec = self.spec
         if spec is None:
             return None
-        return decoded_request(self.frame + bytes(self.request_bytes - len(self.frame)), spec)
+        request = decoded_request(self.frame + bytes(self.request_bytes - len(self.frame)), spec)
+        if request is not None and self.api_key == ApiKey.METADATA and not self.version:
+            request.topics = request.topics or None  # which is all topics in later versions
+        return request
 
     @cached_property
     def response(self) -> Any:
