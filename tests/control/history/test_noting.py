@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.testing.control_client import ControlClient
 from tests.control.raw_client import raw_client
@@ -165,6 +166,21 @@ def test_a_fetch_without_records_is_not_written_down(broker: KafkaBroker) -> Non
     assert consumer.poll(1) is None
     consumer.close()
     assert facts(broker, "history", "size_bytes")[0][0] - size[0][0] < 2_000
+
+
+@pytest.mark.parametrize("faulty", [False, True])
+def test_a_fetch_of_a_short_message_is_written_down(faulty: bool) -> None:
+    """Before there were batches, a message of a few bytes had little around it."""
+    with KafkaBroker(history=True, config={"pykafka.emulate": "0.10.2"}) as broker:
+        broker.create_topic("t")
+        broker.produce("t", ["v"])
+        if faulty:
+            broker.faults.add(api="Metadata", client_id="nobody", error="UNKNOWN_SERVER_ERROR")
+        wanted = [FetchPartition(0, fetch_offset=0, partition_max_bytes=1 << 20)]
+        asked = FetchRequest(max_wait_ms=30_000, min_bytes=1, topics=[FetchTopic("t", partitions=wanted)])
+        with raw_client(broker) as client:
+            assert len(client.ask(asked, 2).encode(2)) < 100
+        assert facts(broker, "fetched", "topic", "position", "base") == [("t", 0, 0)]
 
 
 def test_a_broker_without_a_history_imports_nothing_of_it() -> None:
