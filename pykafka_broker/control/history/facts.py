@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from pykafka_broker.control.history.entries import HistoryEntry
 from pykafka_broker.control.traffic.exchange import error_name, first_header
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.records.header import MAGIC_OFFSET
 
 NO_OFFSET = -1
 NO_PRODUCER = -1
@@ -260,14 +261,17 @@ def _fetched(request: Any, response: Any, common: _Common, topic_name: TopicName
     for topic in response.responses:
         name = _name(topic, topic_name)
         for each in topic.partitions:
-            if not each.records:
+            if len(each.records or b"") <= MAGIC_OFFSET:  # nothing, or a part of a message
                 continue
             place = asked.get((name, each.partition_index))
+            position = base = NO_OFFSET if place is None else place.fetch_offset
+            if each.records[MAGIC_OFFSET] >= 2:  # compressed messages of older formats have the last offset in front
+                base = int.from_bytes(bytes(each.records[:8]), "big", signed=True)
             yield Fetched(
                 topic=name,
                 partition=each.partition_index,
-                position=NO_OFFSET if place is None else place.fetch_offset,
-                base=int.from_bytes(bytes(each.records[:8]), "big", signed=True),
+                position=position,
+                base=base,
                 size=len(each.records),
                 committed_only=request.isolation_level == 1,
                 high_watermark=each.high_watermark,

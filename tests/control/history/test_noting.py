@@ -183,6 +183,17 @@ def test_a_fetch_of_a_short_message_is_written_down(faulty: bool) -> None:
         assert facts(broker, "fetched", "topic", "position", "base") == [("t", 0, 0)]
 
 
+def test_a_fetch_of_compressed_messages_begins_where_the_client_asked() -> None:
+    """Messages that are compressed together have the offset of the last one in front."""
+    with KafkaBroker(history=True, config={"pykafka.emulate": "0.10.2"}) as broker:
+        broker.create_topic("t", config={"compression.type": "gzip"})
+        broker.produce("t", ["v" * 30] * 10)
+        wanted = [FetchPartition(0, fetch_offset=0, partition_max_bytes=1 << 20)]
+        with raw_client(broker) as client:
+            client.ask(FetchRequest(max_wait_ms=30_000, min_bytes=1, topics=[FetchTopic("t", partitions=wanted)]), 2)
+        assert facts(broker, "fetched", "position", "base") == [(0, 0)]
+
+
 def test_a_broker_without_a_history_imports_nothing_of_it() -> None:
     code = """if True:
         import sys
