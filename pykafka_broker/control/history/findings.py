@@ -88,7 +88,8 @@ class HistoryFull(ValueError):
 class Evidence:
     """The facts of one or several brokers in order, and the outlines of the logs.
 
-    whole: whether the history begins with the data. Facts about a topic that was deleted since are left out.
+    whole: whether the history begins with the data. Facts about a topic that was deleted since are left out, and those
+        about one of which only the id was told, and nobody knows the name any more.
     in_order: whether the order of facts within a millisecond is certain, as it is at one broker.
     unread: why a log could not be read, by partition.
     """
@@ -110,7 +111,8 @@ class Evidence:
         deletions = {  # the last of each topic
             fact.topic: index for index, fact in told if isinstance(fact, Deleted) and fact.done
         }
-        self.facts = [fact for index, fact in told if index >= deletions.get(getattr(fact, "topic", ""), -1)]
+        topics = [(index, fact, getattr(fact, "topic", None)) for index, fact in told]
+        self.facts = [fact for index, fact, name in topics if name != "" and index >= deletions.get(name or "", -1)]
 
     def of(self, kind: type[F]) -> Iterator[F]:
         return (each for each in self.facts if isinstance(each, kind))

@@ -101,6 +101,14 @@ def test_a_topic_that_is_gone_without_a_deletion_is_not_checked() -> None:
         assert findings(evidence_of([[*rows(story, 1), deleted, gone, gone]])) == []
 
 
+def test_deleted_topics_that_are_known_by_their_ids_alone_are_not_one() -> None:
+    story = Story()
+    for _ in range(2):
+        story.produced("", stored=False).offset = 0
+    gone = {"kind": "topics", "topics": {}}
+    assert findings(evidence_of([[*rows(story, 1, 2), gone, gone]])) == []
+
+
 def test_a_deletion_that_failed_deletes_nothing() -> None:
     story = Story()
     story.produced(stored=False).offset = 0
