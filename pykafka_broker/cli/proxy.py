@@ -320,6 +320,9 @@ class ForwardingBroker:
     def topic_name(self, topic_id: bytes) -> str | None:
         return self._topics.get(topic_id)
 
+    def has_topic(self, topic: str) -> bool:
+        return topic in self._topics.values()
+
     def fetched(self, session: FetchedSession) -> Iterable[tuple[str | bytes, int]]:
         return self._sessions.get(session, ())
 

@@ -74,7 +74,7 @@ class _Content:
     def json(self) -> Any:
         """Return the content as comparable, hashable JSON."""
         try:
-            return _NO_JSON if self.data is None else _frozen(json.loads(self.data))
+            return _NO_JSON if self.data is None else _frozen(json.loads(self.data.decode()))
         except (ValueError, RecursionError):
             return _NO_JSON
 

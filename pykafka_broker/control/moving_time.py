@@ -79,6 +79,7 @@ class MovingTime:
         self.clock = clock
         self._running = running
         self._moves = asyncio.Lock()
+        self._was_reset = False  # in the present move
         self.frozen = False
 
     def freeze(self) -> None:
@@ -93,7 +94,8 @@ class MovingTime:
             self._release()
 
     def reset(self) -> None:
-        """Set timestamps to the system's time again. Intervals continue unchanged."""
+        """Set timestamps to the system's time again. Intervals continue unchanged, those of a move under way too."""
+        self._was_reset = True
         self._hold()
         self.clock.set_wall(self.clock.system_wall())
         self.resume()
@@ -122,6 +124,7 @@ class MovingTime:
         for _ in range(_ROUNDS_BEFORE):
             await asyncio.sleep(0)
         self._hold()
+        self._was_reset = False
         turns.pause()
         try:
             await self._go_to(self.clock.now + ms)
@@ -149,12 +152,19 @@ class MovingTime:
             at_once = at_once + 1 if stop <= clock.now else 0
             if at_once > _MOST_AT_ONCE:
                 raise RuntimeError(f"something is due at {stop} however often it is done")
-            clock.move(max(0, stop - clock.now))
+            self._go_on(max(0, stop - clock.now))
             await self._do_due()
             stops += 1
             if stops % _STOPS_AT_ONCE == 0:
                 await asyncio.sleep(0)
-        clock.move(max(0, end - clock.now))
+        self._go_on(max(0, end - clock.now))
+
+    def _go_on(self, ms: int) -> None:
+        """Move the clock; after a reset the time for timestamps stays the system's."""
+        wall = self.clock.wall
+        self.clock.move(ms)
+        if self._was_reset:
+            self.clock.set_wall(wall)
 
     async def _do_due(self) -> None:
         server, jobs = self._running.server, self._running.jobs

@@ -401,10 +401,12 @@ class ObservedRouter:
     def _noted(self, exchange: Exchange, answer: Pieces | None) -> None:
         if self._log.recorder is not None:
             self._log.recorder.add(exchange, answer)
+        frame, seen = exchange.frame[:KEPT_REQUEST_BYTES], None
+        if answer is not None:
+            seen = thinned(answer)
+            self._log.weigh(sum([len(piece) for piece in seen if type(piece) is bytes]))
         if exchange.mark is not None:
             self._log.mark(exchange.mark)
-        frame = exchange.frame[:KEPT_REQUEST_BYTES]
-        seen = None if answer is None else thinned(answer)
         took_ns = perf_counter_ns() - exchange.duration_ns
         self._note((exchange.wall_ms, exchange.connection, frame, seen, took_ns))
         if len(self._recent) >= FULL:
@@ -480,6 +482,9 @@ class BrokerKnows:
     def topic_name(self, topic_id: bytes) -> str | None:
         topic = self._server.broker.services.image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
+
+    def has_topic(self, topic: str) -> bool:
+        return topic in self._server.broker.services.image.topics
 
     def fetched(self, session: FetchedSession) -> Iterable[tuple[Any, int]]:
         services = self._server.broker.services

@@ -20,6 +20,7 @@ import json
 import math
 import re
 import types
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
 from json import scanner
@@ -78,12 +79,15 @@ def is_required(field: dataclasses.Field[Any]) -> bool:
 
 
 def read_json(text: str) -> Any:
-    """Return the value of a JSON text. Raises ValueError, also for NaN and Infinity, which JSON does not have.
+    """Return the value of a JSON text.
+
+    Raises ValueError, also for NaN and Infinity, which JSON does not have, and for a name that an object has twice, of
+    which one value would be passed over.
 
     A long text is for a thread, and is read by the standard library's scanner in Python: the one in C would keep all
     other threads from running until the text is read.
     """
-    decoder: Any = json.JSONDecoder(parse_constant=_no_json)
+    decoder: Any = json.JSONDecoder(parse_constant=_no_json, object_pairs_hook=_object)
     if len(text) > LONG_TEXT:
         in_python: Any = scanner
         decoder.scan_once = in_python.py_make_scanner(decoder)
@@ -95,6 +99,14 @@ LONG_TEXT = 256 << 10  # characters, or bytes
 
 def _no_json(word: str) -> NoReturn:
     raise ValueError(f"{word} is no value of JSON")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise ValueError(f"an object has {twice!r} twice")
+    return found
 
 
 def read(kind: Any, value: Any, where: str) -> Any:

@@ -202,10 +202,9 @@ class BrokerState:
         old = self._broker
         records = kept_records(old.node, keep)
         setup = old.successor
-        self._exchange(lambda directory: None, setup, FORMATTED)
-        for clear in (*self.always, *(self.clearing[name] for name in self.clearing.keys() - {*keep})):
+        self._exchange(lambda directory: None, setup, FORMATTED, records)
+        for clear in (*self.always, *(clear for name, clear in self.clearing.items() if name not in keep)):
             clear()
-        self._broker.node.led_metadata.commit(records)
 
     def fail_writes(self, number: int) -> None:
         """Let writes to the broker's disks fail with this error; 0: no longer."""
@@ -320,7 +319,14 @@ class BrokerState:
 
     # -- another broker in the place of this one
 
-    def _exchange(self, lay: Callable[[str], None], setup: Setup, stays: Collection[str] = ()) -> None:
+    def _exchange(
+        self,
+        lay: Callable[[str], None],
+        setup: Setup,
+        stays: Collection[str] = (),
+        records: list[ApiMessageAndVersion] | None = None,
+    ) -> None:
+        """Start another broker on what `lay` lays, and commit `records` before it serves anybody."""
         old, aside = self._broker, {each: aside_in(each, self._new_uuid()) for each in self._directories}
         logs = [*old.node.logs.loaded.values()]
         old.hand_over()
@@ -331,6 +337,8 @@ class BrokerState:
                     set_aside(directory, aside[directory], stays)
                     lay(directory)
                 self._start(setup)
+            if records:
+                self._broker.node.led_metadata.commit(records)
         except BaseException as error:
             self._return_to_old_data(aside, setup, stays, error)
             if isinstance(error, _EXPECTED):

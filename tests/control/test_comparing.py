@@ -71,6 +71,8 @@ def test_what_is_not_named_is_not_compared(record: RecordAnswer, wanted: Expecte
         (JSON, ExpectedRecord(value={"of": {"a": None, "b": 1}, "lines": [1, 2, 1], "id": 1})),
         (JSON, ExpectedRecord(value='{"id":1,"lines":[1,2.0,true],"of":{"b":1,"a":null}}')),
         (found("[" * 100_000)[0], ExpectedRecord(value=[])),
+        (found("1\0")[0], ExpectedRecord(value=1)),  # as UTF-16 it would be 1
+        (found("v", key="{\0}\0")[0], ExpectedRecord(key={})),
     ],
 )
 def test_what_is_named_has_to_be_there(record: RecordAnswer, wanted: ExpectedRecord) -> None:

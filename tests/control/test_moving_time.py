@@ -145,3 +145,15 @@ def test_in_the_middle_of_a_move_the_clock_does_not_run(clock: MovableClock, ste
     assert server.done == [("client", 10), ("client", 20), ("logs", 100)]
     assert clock.now >= server.begin + 100
     assert not clock.held
+
+
+def test_after_a_reset_in_the_middle_of_a_move_timestamps_are_the_systems(clock: MovableClock) -> None:
+    server = server_of(clock, 10, 20 * DAY_MS)
+    time = MovingTime(Running(server), clock)  # type: ignore[arg-type]
+    wall = clock.wall
+    server.at_due = lambda: time.reset() if len(server.done) == 1 else None
+    asyncio.run(time.advance(30 * DAY_MS))
+    assert clock.wall - wall < DAY_MS
+    assert clock.now >= server.begin + 30 * DAY_MS
+    asyncio.run(time.advance(30 * DAY_MS))
+    assert clock.wall - wall >= 30 * DAY_MS

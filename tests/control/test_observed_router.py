@@ -17,7 +17,7 @@ from pykafka_broker.broker.requests.routes import ROUTES
 from pykafka_broker.broker.waiting.future import Future, Parked
 from pykafka_broker.control.history.entries import HistoryFile
 from pykafka_broker.control.history.noting import NotingRouter
-from pykafka_broker.control.observed_router import BrokerKnows, ObservedRouter
+from pykafka_broker.control.observed_router import BrokerKnows, HeldReply, ObservedRouter
 from pykafka_broker.control.traffic.exchange import Exchange, decoded_response
 from pykafka_broker.control.traffic.faults import Action, Chaos, Event, FaultTable, Match, Rule
 from pykafka_broker.control.traffic.mentions import FetchedSession
@@ -28,6 +28,10 @@ from pykafka_broker.log.filesystem import FileSlice, OsFile
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.describe_topic_partitions_request import (
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.list_offsets_request import (
@@ -41,6 +45,7 @@ from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.records.compression import GZIP
@@ -71,6 +76,9 @@ class Watched:
     def topic_name(self, topic_id: bytes) -> str | None:
         topic = self.broker.image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
+
+    def has_topic(self, topic: str) -> bool:
+        return topic in self.broker.image.topics
 
     def fetched(self, session: FetchedSession) -> list[tuple[Any, int]]:
         assert isinstance(session, int)
@@ -222,6 +230,18 @@ def test_many_long_answers_are_put_away_before_they_are_many_bytes(watched: Watc
     assert watched.log.unsealed_bytes < 1 << 20
 
 
+def test_long_answers_that_were_waited_for_are_bounded_in_bytes(watched: Watched) -> None:
+    """An answer to a question about very many partitions has very many short pieces."""
+    piece = bytes(4_000)
+    future: Future[Any] = Future()
+    future.complete([(4 + 250 * len(piece)).to_bytes(4, "big") + bytes(4), *[piece] * 250])
+    watched.router._serve = lambda connection, frame: HeldReply(future)
+    for _ in range(100):
+        watched.dispatch(MetadataRequest(topics=None), 9).pieces()
+    assert len(watched.log) < 40  # of a megabyte each
+    assert watched.log.last_number == 100
+
+
 def fetch(*partitions: int, session_id: int = 0, session_epoch: int = 0, wait: int = 500) -> FetchRequest:
     wanted = [FetchPartition(number, fetch_offset=0, partition_max_bytes=1 << 20) for number in partitions]
     return FetchRequest(
@@ -288,6 +308,16 @@ def test_an_applied_error_of_one_partition_leaves_the_others(watched: Watched) -
     assert watched.end_offset(1) == 1
 
 
+def test_an_applied_error_leaves_the_answer_to_what_does_not_decode(watched: Watched) -> None:
+    """Such as a version of ApiVersions that no broker knows yet."""
+    rule = watched.fault(Action(error=ErrorCode.UNKNOWN_SERVER_ERROR, applied=True))
+    frame = SPECS[ApiKey.API_VERSIONS].api_key.to_bytes(2, "big") + b"\0\x63" + bytes(4) + b"\xff\xff\0"
+    pieces = watched.router.dispatch(CONNECTION, memoryview(bytearray(frame)))
+    assert isinstance(pieces, list)
+    (seen,) = watched.log.since()
+    assert (seen.errors, rule.hits) == (["UNSUPPORTED_VERSION"], 1)
+
+
 def test_who_wants_no_answer_is_cut_off_as_kafka_does_it(watched: Watched) -> None:
     watched.fault(Action(error=NOT_LEADER))
     with pytest.raises(ClosedOnPurpose):
@@ -301,6 +331,26 @@ def test_an_error_of_a_group_stands_where_the_group_is_answered(watched: Watched
     watched.fault(Action(error=ErrorCode.ILLEGAL_GENERATION), group="g", times=1)
     commit = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("orders", partitions=partitions)])
     assert watched.ask(commit, 8).topics[0].partitions[0].error_code == ErrorCode.ILLEGAL_GENERATION
+
+
+@pytest.mark.parametrize("applied", [False, True])
+@pytest.mark.parametrize("error", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNSTABLE_OFFSET_COMMIT])
+def test_a_question_for_all_offsets_of_a_group_fails_with_one_of_its_topics(
+    watched: Watched, error: ErrorCode, applied: bool
+) -> None:
+    rule = watched.fault(Action(error=error, applied=applied), topic="orders", api=ApiKey.OFFSET_FETCH)
+    (group,) = watched.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)]), 8).groups
+    assert (group.group_id, group.error_code, rule.hits) == ("g", error, 1)
+    assert watched.ask(OffsetFetchRequest(group_id="g", topics=None), 7).error_code == error
+
+
+def test_a_description_of_all_topics_fails_for_one(watched: Watched) -> None:
+    watched.fault(Action(error=NOT_LEADER), topic="orders", partition=1)
+    asked = (DescribeTopicPartitionsRequest([]), DescribeTopicPartitionsRequest([TopicRequest("orders")]))
+    for request in asked:
+        found = {each.name: each.partitions for each in watched.ask(request, 0).topics}
+        assert [each.error_code for each in found["orders"]] == [0, NOT_LEADER, 0]
+        assert all(each.error_code == 0 for each in found.get("other", ()))
 
 
 def test_a_fetch_of_a_session_meets_what_its_session_has(watched: Watched) -> None:

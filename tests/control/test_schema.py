@@ -129,7 +129,7 @@ def test_a_pattern_is_for_the_whole_text(text: str) -> None:
         read(kind, text, "it")
 
 
-@pytest.mark.parametrize("end", ["1.5e3, null, {}", "NaN", "1,,2", '"'])
+@pytest.mark.parametrize("end", ["1.5e3, null, {}", '{"b": 1, "b": 2}', "NaN", "1,,2", '"'])
 def test_long_texts_are_read_as_short_ones(end: str) -> None:
     short = f'["ä", {{"a": [-1, true]}}, {end}]'
     found = []
@@ -160,6 +160,12 @@ def test_words_that_json_does_not_have(text: str) -> None:
 def test_what_can_not_be_handed_on(kind: Any, value: object, says: str) -> None:
     with pytest.raises(Problem, match=says):
         read(kind, value, "it")
+
+
+@pytest.mark.parametrize("text", ['{"n": 0, "n": 5}', '[{"value": {"a": [], "n": 1, "n": 1}}]'])
+def test_an_object_has_no_name_twice(text: str) -> None:
+    with pytest.raises(ValueError, match="an object has 'n' twice"):
+        read_json(text)
 
 
 def test_a_record_has_no_number_that_json_can_not_tell() -> None:

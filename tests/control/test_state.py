@@ -136,6 +136,21 @@ def test_what_is_named_stays(broker: KafkaBroker) -> None:
     assert broker.topics() == []
 
 
+@pytest.mark.parametrize("effect", [{"hang": True}, {"delay_ms": 600_000}], ids=str)
+def test_what_stays_is_there_before_requests_that_a_fault_held(broker: KafkaBroker, effect: dict[str, Any]) -> None:
+    """Such a question makes a missing topic, with other settings."""
+    broker.create_topic("t", 3)
+    fault = broker.faults.add(api="Metadata", **effect)
+    with RawClient(broker.bootstrap_servers, 30) as client:
+        client.send(MetadataRequest([MetadataRequestTopic(name="t")], allow_auto_topic_creation=True), 12)
+        fault.wait()
+        broker.reset(keep=["topics"])
+        (found,) = client.receive().topics
+    assert (found.error_code, len(found.partitions)) == (0, 3)
+    assert broker.topics()[0]["partitions"] == 3
+    assert broker.requests("Metadata") == []
+
+
 @pytest.mark.filterwarnings("ignore:alter_configs has been deprecated")
 def test_dynamic_configs_go_or_stay(broker: KafkaBroker) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})

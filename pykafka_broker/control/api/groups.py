@@ -63,6 +63,11 @@ def find_group(services: Services, group_id: str) -> AnyGroup | None:
     return services.groups.coordinator.groups.get(group_id)
 
 
+def are_loading(services: Services) -> bool:
+    """Return whether groups are being read from their log: a part of their offsets is there, perhaps older ones."""
+    return CONSUMER_OFFSETS in services.image.topics and services.groups.shards.loading
+
+
 def summary(group: AnyGroup) -> GroupSummary:
     """Return a group with the number of members."""
     return GroupSummary(
@@ -122,8 +127,10 @@ def _partitions(group: AnyGroup, member: Any) -> dict[str, list[int]]:
 async def committed(control: Control, group_id: str) -> list[CommittedPartition]:
     """Return the group's commits for every partition of all topics with commits.
 
-    Other requests are served while those of many partitions are read.
+    Other requests are served while those of many partitions are read. Raises COORDINATOR_LOAD_IN_PROGRESS.
     """
+    if are_loading(control.services):
+        raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return [each async for each in in_pauses(each_committed(control.services, group_id), _OFFSETS_IN_A_TURN)]
 
 

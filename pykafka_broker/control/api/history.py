@@ -22,7 +22,7 @@ from pykafka_broker.control.schema import ValueLimits
 
 Bytes = Annotated[int, ValueLimits(minimum=8 << 20, maximum=1 << 40)]
 Part = Literal["all", "facts", "logs"]
-_ENTRIES_AT_ONCE = 50  # clients are served after as many
+_ENTRIES_AT_ONCE, _BATCHES_AT_ONCE, _RECORDS_AT_ONCE = 50, 1_000, 1_000  # clients are served after as many
 
 
 @dataclass
@@ -73,7 +73,22 @@ def _state(control: Control) -> HistoryState:
 
 async def _lines(control: Control, file: HistoryFile, part: Part) -> AsyncIterator[str]:
     async for row in _rows(control, file, part):
-        yield json.dumps(row, separators=(",", ":"))
+        yield await _line(row)
+
+
+async def _line(row: dict[str, Any]) -> str:
+    """Return a row as JSON. Clients are served while the batches of a long log are written."""
+    batches = row.get("batches")
+    if batches is None:
+        return _json(row)
+    pieces = (_json(batches[first : first + _BATCHES_AT_ONCE]) for first in range(0, len(batches), _BATCHES_AT_ONCE))
+    written = [piece[1:-1] async for piece in in_pauses(pieces, 1)]
+    head = _json({name: value for name, value in row.items() if name != "batches"})
+    return f'{head[:-1]},"batches":[{",".join(written)}]}}'
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 async def _rows(control: Control, file: HistoryFile, part: Part = "all") -> AsyncIterator[dict[str, Any]]:
@@ -86,14 +101,14 @@ async def _rows(control: Control, file: HistoryFile, part: Part = "all") -> Asyn
 
 
 async def _fact_rows(control: Control, file: HistoryFile) -> AsyncIterator[dict[str, Any]]:
-    forgotten = file.times_forgotten
+    forgotten, entries, topics = file.times_forgotten, file.entries(), row_of_topics(control.services)
     yield {"kind": "history", "node": control.services.node_id, **asdict(_state(control))}
-    async for entry in in_pauses(file.entries(), _ENTRIES_AT_ONCE):
+    yield topics
+    async for entry in in_pauses(entries, _ENTRIES_AT_ONCE):
         for fact in facts_of(entry, control.observing.known.topic_name):
             yield row_of(fact)
     if file.times_forgotten != forgotten:
         raise Problem(409, "the history was cleared or stopped while it was read")
-    yield row_of_topics(control.services)
 
 
 async def check(
@@ -123,7 +138,7 @@ async def check(
         identify, ordered = identify_by(key), None if order is None else identify_by(order)
         evidence = await asyncio.to_thread(evidence_of, [rows])
         if input is not None and output is not None:
-            inputs, outputs = _records(control, input), _records(control, output)
+            inputs, outputs = await _records(control, input), await _records(control, output)
             found = await asyncio.to_thread(verdict, evidence, inputs, outputs, identify, guarantee, order=ordered)
         else:
             found = await asyncio.to_thread(findings, evidence, seen_by, forbid or ())
@@ -134,11 +149,14 @@ async def check(
     return [each for each in found if each.anomaly not in (allow or ())]
 
 
-def _records(control: Control, topic: str) -> list[PlainRecord]:
+async def _records(control: Control, topic: str) -> list[PlainRecord]:
+    """Return all records of a topic; clients are served meanwhile. Raises `Problem` if some can't be read."""
     watch = TopicWatch(control, topic, "read_committed")
     if not watch.exists:
         raise no_topic(control, topic)
-    return [
+    found = [
         PlainRecord(topic, index, each.offset, each.key, each.value, tuple(each.headers))
-        for index, (each, *_) in watch.records()
+        async for index, (each, *_) in in_pauses(watch.records(), _RECORDS_AT_ONCE)
     ]
+    watch.require_all()
+    return found

@@ -9,6 +9,7 @@ import errno
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from pykafka_broker.broker.waiting.future import Parked
@@ -95,18 +96,20 @@ def befall(control: Control, exchange: Exchange, rule: Rule) -> None:
     """
     event = rule.action.event
     mentions = mentions_of(exchange.request, control.observing.known)
-    with suppress(Problem):  # what a client names need not exist
-        if event == "bump_leader_epoch":
-            for topic, partition in (place for place in mentions.places if rule.meets(*place)):
-                bump_leader_epoch(control, topic, partition or 0)
-        elif event == "move_coordinator":
-            for group in filter(rule.meets_group, mentions.groups):
-                _take_away(control, group, None, _AWAY_MS)
-            for transactional_id in mentions.transactional_ids:
-                _take_away(control, None, transactional_id, _AWAY_MS)
-        elif member := getattr(exchange.request, "member_id", ""):
-            for group in filter(rule.meets_group, mentions.groups):
-                expire_member(control, group, member)
+    groups = [each for each in mentions.groups if rule.meets_group(each)]
+    ids = [each for each in mentions.transactional_ids if rule.meets_transactional_id(each)]
+    steps: list[Callable[[], object]] = []
+    if event == "bump_leader_epoch":
+        places = [(topic, partition or 0) for topic, partition in mentions.places if rule.meets(topic, partition)]
+        steps = [partial(bump_leader_epoch, control, *place) for place in places]
+    elif event == "move_coordinator":
+        steps = [partial(_take_away, control, group, None, _AWAY_MS) for group in groups]
+        steps += [partial(_take_away, control, None, each, _AWAY_MS) for each in ids]
+    elif member := getattr(exchange.request, "member_id", ""):
+        steps = [partial(expire_member, control, group, member) for group in groups]
+    for step in steps:
+        with suppress(Problem):  # what a client names need not exist
+            step()
 
 
 def _lead(control: Control, topic: TopicImage, partition: int, leader: int) -> LeaderEpoch:

@@ -17,6 +17,7 @@ from pykafka_broker.control.answers import CommittedPartition, GroupDetails, Tra
 from pykafka_broker.control.api.groups import (
     Lag,
     all_groups,
+    are_loading,
     check_lag_known,
     committed,
     each_committed,
@@ -139,6 +140,8 @@ async def wait_for_lag(control: Control, group: str, lag: Index = 0, timeout_ms:
     """Wait until a group has committed offsets and has at most `lag` records still to read."""
 
     def holds() -> Lag | None:
+        if are_loading(control.services):
+            return None
         left, partitions = 0, list[CommittedPartition]()
         for each in each_committed(control.services, group):
             if each["lag"] is None:  # a partition without a leader tells no end
@@ -150,9 +153,12 @@ async def wait_for_lag(control: Control, group: str, lag: Index = 0, timeout_ms:
             partitions.append(each)
         return Lag(left, partitions) if partitions else None
 
-    check_lag_known(control, await committed(control, group))
+    if not are_loading(control.services):
+        check_lag_known(control, await committed(control, group))
 
     async def instead() -> str:
+        if are_loading(control.services):
+            return f"the offsets of group {group} are still being read"
         partitions = await committed(control, group)
         if not partitions:
             return f"group {group} has committed nothing"

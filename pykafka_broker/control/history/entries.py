@@ -229,9 +229,11 @@ class HistoryFile:
             place += length + _LENGTH.size
 
     def entries(self) -> Iterator[HistoryEntry]:
-        """Yield all entries that are there at the call, until they are forgotten."""
+        """Return all entries that are there at the call, until they are forgotten."""
+        return self._entries(self._end)
+
+    def _entries(self, end: int) -> Iterator[HistoryEntry]:
         clients: dict[int, str] = {}
-        end = self._end
         for number, (place, length) in enumerate(self._places()):
             if place >= end:
                 return

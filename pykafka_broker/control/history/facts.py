@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from pykafka_broker.control.history.entries import HistoryEntry
 from pykafka_broker.control.traffic.exchange import error_name, first_header
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.records.header import MAGIC_OFFSET
 
 NO_OFFSET = -1
 NO_PRODUCER = -1
@@ -178,7 +179,7 @@ class GroupReset(Fact):
 
 @dataclass(kw_only=True)
 class Deleted(Fact):
-    """A topic was deleted."""
+    """A topic was asked to be deleted. `topic` is empty where only its id is known."""
 
     kind = "deleted"
     topic: str
@@ -260,14 +261,17 @@ def _fetched(request: Any, response: Any, common: _Common, topic_name: TopicName
     for topic in response.responses:
         name = _name(topic, topic_name)
         for each in topic.partitions:
-            if not each.records:
+            if len(each.records or b"") <= MAGIC_OFFSET:  # nothing, or a part of a message
                 continue
             place = asked.get((name, each.partition_index))
+            position = base = NO_OFFSET if place is None else place.fetch_offset
+            if each.records[MAGIC_OFFSET] >= 2:  # compressed messages of older formats have the last offset in front
+                base = int.from_bytes(bytes(each.records[:8]), "big", signed=True)
             yield Fetched(
                 topic=name,
                 partition=each.partition_index,
-                position=NO_OFFSET if place is None else place.fetch_offset,
-                base=int.from_bytes(bytes(each.records[:8]), "big", signed=True),
+                position=position,
+                base=base,
                 size=len(each.records),
                 committed_only=request.isolation_level == 1,
                 high_watermark=each.high_watermark,
@@ -370,9 +374,12 @@ def _group_reset(request: Any, response: Any, common: _Common, topic_name: Topic
 
 
 def _deleted(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
-    for each in () if response is None else response.responses:
-        if not each.error_code and each.name:
-            yield Deleted(topic=each.name, **common)
+    if response is not None:
+        for each in response.responses:
+            yield Deleted(topic=each.name or "", **common | {"error": _error(each.error_code)})
+        return
+    for name in (*request.topic_names, *(_name(each, topic_name) for each in request.topics)):
+        yield Deleted(topic=name, **common)
 
 
 _READERS: dict[ApiKey, Callable[[Any, Any, _Common, TopicName], Iterator[Fact]]] = {

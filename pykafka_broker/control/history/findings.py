@@ -5,12 +5,13 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
+from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
 from pykafka_broker.control.history.facts import (
     Deleted,
     Ended,
@@ -87,7 +88,8 @@ class HistoryFull(ValueError):
 class Evidence:
     """The facts of one or several brokers in order, and the outlines of the logs.
 
-    whole: whether the history begins with the data. Facts about a topic that was deleted since are left out.
+    whole: whether the history begins with the data. Facts about a topic that was deleted since are left out, and those
+        about one of which only the id was told, and nobody knows the name any more.
     in_order: whether the order of facts within a millisecond is certain, as it is at one broker.
     unread: why a log could not be read, by partition.
     """
@@ -106,8 +108,11 @@ class Evidence:
         self.outlines = {(each.topic, each.partition): each for each in outlines}
         self.whole = whole
         told = list(enumerate(facts))
-        deletions = {fact.topic: index for index, fact in told if isinstance(fact, Deleted)}  # the last of each topic
-        self.facts = [fact for index, fact in told if index >= deletions.get(getattr(fact, "topic", ""), -1)]
+        deletions = {  # the last of each topic
+            fact.topic: index for index, fact in told if isinstance(fact, Deleted) and fact.done
+        }
+        topics = [(index, fact, getattr(fact, "topic", None)) for index, fact in told]
+        self.facts = [fact for index, fact, name in topics if name != "" and index >= deletions.get(name or "", -1)]
 
     def of(self, kind: type[F]) -> Iterator[F]:
         return (each for each in self.facts if isinstance(each, kind))
@@ -231,7 +236,9 @@ def evidence_of(nodes: Iterable[Sequence[Mapping[str, Any]]]) -> Evidence:
                 of_node.append((latest, len(of_node), fact))
         facts.append(of_node)
     merged = [fact for _, _, fact in heapq.merge(*facts, key=lambda each: each[:2])]
-    logs.forget_remade(each.topic for each in merged if isinstance(each, Deleted))
+    deletions = [each for each in merged if isinstance(each, Deleted)]
+    logs.forget_remade(each.topic for each in deletions if each.done)
+    logs.miss_topics({each.topic for each in deletions}, merged)
     return Evidence(merged, logs.outlines.values(), whole=whole, in_order=len(facts) == 1, unread=logs.unread())
 
 
@@ -242,9 +249,11 @@ class _Logs:
         self.outlines: dict[PartitionKey, Outline] = {}
         self._unread: dict[PartitionKey, str] = {}
         self._ids: dict[str, set[str]] = defaultdict(set)  # of topics, in the order of the rows
+        self._are_topics_told = False
 
     def take(self, row: dict[str, Any]) -> None:
         if row["kind"] == "topics":
+            self._are_topics_told = True
             for name, topic in row["topics"].items():
                 self._ids[name].add(topic["id"])
         elif row["kind"] == "unread":
@@ -262,6 +271,16 @@ class _Logs:
         for partition in [each for each in self.outlines if each[0] in remade]:
             del self.outlines[partition]
             self._unread[partition] = "the topic was made anew meanwhile"
+
+    def miss_topics(self, deleted: Collection[str], facts: Iterable[Fact]) -> None:
+        """Note the partitions of topics that are gone, and that no client has asked to delete."""
+        if not self._are_topics_told or "" in deleted:
+            return
+        there = {*self._ids, *deleted, *INTERNAL_TOPICS, ""}
+        for fact in facts:
+            topic = getattr(fact, "topic", "")
+            if topic not in there:
+                self._unread[topic, getattr(fact, "partition", 0)] = "the topic is gone, and nobody has deleted it"
 
     def unread(self) -> dict[PartitionKey, str]:
         return {partition: why for partition, why in self._unread.items() if partition not in self.outlines}

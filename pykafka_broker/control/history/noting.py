@@ -32,7 +32,8 @@ from pykafka_broker.control.traffic.exchange import KEPT_REQUEST_BYTES, Entry, E
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.runtime import Pieces
 
-_EMPTY_BYTES = 100  # an answer to a fetch up to here has no records
+_EMPTY_BYTES = 100  # an answer to a fetch up to here has no batch
+_BATCHES_FROM = 4  # the first version of Fetch whose answers have batches, and no shorter messages
 _RECORDED = frozenset(bytes([key]) for key in RECORDED)
 
 
@@ -73,14 +74,14 @@ class NotingRouter(ObservedRouter):
         if self._written or frame[1:2] not in _RECORDED:
             self._written = False
         elif type(answer) is bytes:
-            if len(answer) > _EMPTY_BYTES or frame[1] != ApiKey.FETCH:
+            if len(answer) > _EMPTY_BYTES or frame[1] != ApiKey.FETCH or frame[3] < _BATCHES_FROM:
                 self.history.note_small(wall_ms, self._clock.wall, connection, frame, answer, BODY)
         elif answer is None or self._pieces is not None:
             self.history.note(wall_ms, self._clock.wall, connection, ThinRequest(frame, len(frame)), self._pieces)
             self._pieces = None
         else:
             whole = b"".join(map(bytes, answer))
-            if len(whole) > _EMPTY_BYTES or frame[1] != ApiKey.FETCH:
+            if len(whole) > _EMPTY_BYTES or frame[1] != ApiKey.FETCH or frame[3] < _BATCHES_FROM:
                 self.history.note_small(wall_ms, self._clock.wall, connection, frame, whole, WHOLE)
 
     def _long(self, answer: Pieces, request: bytes, size: int) -> tuple[Pieces, Kept]:
@@ -109,7 +110,8 @@ def note_in(
     history: HistoryFile, exchange: Exchange, until_ms: int, request: ThinRequest, answer: Pieces | None
 ) -> None:
     """Write an exchange that was answered at `until_ms` into a history. A fetch without records tells nothing."""
-    if exchange.api_key == ApiKey.FETCH and (answer is None or sum(map(len, answer)) <= _EMPTY_BYTES):
+    size = 0 if answer is None else sum(map(len, answer))
+    if exchange.api_key == ApiKey.FETCH and exchange.version >= _BATCHES_FROM and size <= _EMPTY_BYTES:
         return
     history.note(exchange.wall_ms, until_ms, exchange.connection, request, answer)
 

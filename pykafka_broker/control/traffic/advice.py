@@ -56,23 +56,24 @@ class Habit:
 class ClientHabits:
     """The habits of the clients with one client id.
 
-    partitions: how many partitions each topic has, as far as any client was told.
+    partitions: how many partitions each topic has, names: the topics by id, as far as any client was told.
     """
 
-    def __init__(self, client_id: str | None, partitions: dict[str, int]) -> None:
+    def __init__(self, client_id: str | None, partitions: dict[str, int], names: dict[bytes, str]) -> None:
         self.client_id = client_id
         self.software = ""
         self._partitions = partitions
+        self._names = names
         self._habits: defaultdict[str, Habit] = defaultdict(Habit)
         self._versions: defaultdict[tuple[int, int], Habit] = defaultdict(Habit)
         self._errors: defaultdict[tuple[str, str], Habit] = defaultdict(Habit)
         self._produces = Habit()
         self._empty_fetches: defaultdict[tuple[str, int], Habit] = defaultdict(Habit)  # by address of the broker
         self._batches = 0
-        self._records: defaultdict[str, Counter[int]] = defaultdict(Counter)  # by topic and partition
+        self._records: defaultdict[str | bytes, Counter[int]] = defaultdict(Counter)  # by topic and partition
         self._produces_of: Counter[int] = Counter()  # by connection
         self._connections: set[int] = set()
-        self._committed: dict[tuple[str, str, int], int] = {}
+        self._committed: dict[tuple[str, str | bytes, int], int] = {}
         self._steps: Counter[bool] = Counter()  # of commits, by whether they are one record further
 
     def note(self, exchange: Exchange) -> None:
@@ -112,7 +113,7 @@ class ClientHabits:
                     self._habits["single records"].note(exchange)
                 if not header.has_producer_id and request.acks == -1:
                     self._habits["no idempotence"].note(exchange)
-                self._records[topic.name][part.index] += header.count
+                self._records[topic.name or topic.topic_id][part.index] += header.count
 
     def _note_fetch(self, exchange: Exchange, request: Any) -> None:
         response = exchange.response
@@ -125,7 +126,7 @@ class ClientHabits:
     def _note_commit(self, exchange: Exchange, request: Any) -> None:
         for topic in request.topics:
             for part in topic.partitions:
-                key = request.group_id, topic.name, part.partition_index
+                key = request.group_id, topic.name or topic.topic_id, part.partition_index
                 before, offset = self._committed.get(key), part.committed_offset
                 self._committed[key] = offset
                 if before is not None and offset > before:
@@ -204,7 +205,11 @@ class ClientHabits:
                 "set linger.ms to 5 or more and do not wait for each record (flush, get) before the next is sent",
                 single.examples,
             )
-        for topic, counts in sorted(self._records.items()):
+        records: defaultdict[str, Counter[int]] = defaultdict(Counter)
+        for topic_or_id, counts in self._records.items():
+            name = topic_or_id if isinstance(topic_or_id, str) else self._names.get(topic_or_id, "")
+            records[name].update(counts)
+        for topic, counts in sorted(records.items()):
             total, there = sum(counts.values()), self._partitions.get(topic, 0)
             partition, most = counts.most_common(1)[0]
             if there > 1 and total >= _MANY_RECORDS and most >= _MOST * total:
@@ -301,17 +306,19 @@ class Adviser:
     def __init__(self) -> None:
         self._clients: dict[str | None, ClientHabits] = {}
         self._partitions: dict[str, int] = {}
+        self._names: dict[bytes, str] = {}
 
     def note(self, exchange: Exchange) -> None:
         """Note a request with its answer."""
         client_id = exchange.client_id
         if client_id not in self._clients:
-            self._clients[client_id] = ClientHabits(client_id, self._partitions)
+            self._clients[client_id] = ClientHabits(client_id, self._partitions, self._names)
         self._clients[client_id].note(exchange)
         if exchange.api_key == ApiKey.METADATA and exchange.response is not None:
             for topic in exchange.response.topics:
                 if topic.name:
                     self._partitions[topic.name] = len(topic.partitions)
+                    self._names[topic.topic_id] = topic.name
 
     def advice(self) -> list[Advice]:
         """Return what each client should change, in the order of the clients' first requests."""

@@ -19,6 +19,7 @@ from pykafka_broker.control.traffic.mentions import (
     Known,
     Wanted,
     keep,
+    mentions_of,
     partition_of,
     session_of,
     topic_of,
@@ -67,6 +68,7 @@ OF_SESSIONS = frozenset(
         ErrorCode.INVALID_SHARE_SESSION_EPOCH,
     }
 )
+_TELL_TOPICS = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
 _CRC_OF_BATCH, _CRC_OF_MESSAGE = 17, 12  # its position for magic 2, and for older messages
 _MAGIC = 16
 
@@ -122,10 +124,10 @@ def fail_all(response: Any, refused: Any, version: int, code: int) -> None:
 
 
 def fail_metadata(response: Any, code: int, meets: Wanted, whole_topic: bool, known: Known) -> None:
-    """Put the error into an answer to Metadata.
+    """Put the error into an answer to Metadata or DescribeTopicPartitions.
 
-    Such an answer names brokers too, and its request may have asked for everything. A topic without a leader keeps its
-    partitions: a consumer that leads its group would assign nothing otherwise.
+    Such an answer may name brokers too, and its request may have asked for everything. A topic without a leader keeps
+    its partitions: a consumer that leads its group would assign nothing otherwise.
     """
     for topic in response.topics:
         name = topic_of("topics", topic, known) or topic.name or ""
@@ -241,7 +243,7 @@ def refusing(exchange: Exchange, rule: Rule, known: Known) -> Refusing:
             return Refusing(encoded_request(exchange.frame, spec, exchange.version, request), change, [])
         if exchange.api_key == ApiKey.SHARE_FETCH:
             return _refusing_share_fetch(exchange, fetched_places(request, rule, known), code)
-        if exchange.api_key == ApiKey.METADATA:
+        if exchange.api_key in _TELL_TOPICS:
             return Refusing(bytearray(exchange.frame), _metadata_change(rule, code, known), [])
         if rule.match.names_places:
             return _refusing_some(exchange, rule, known)
@@ -263,10 +265,13 @@ def _refusing_share_fetch(exchange: Exchange, places: list[tuple[str | bytes, in
 
 
 def _refusing_some(exchange: Exchange, rule: Rule, known: Known) -> Refusing:
-    """Return the error for some topics or partitions; the others are served."""
+    """Return the error for some topics or partitions; the others are served, unless the request names none."""
     spec, code = exchange.spec, rule.action.error
     assert spec is not None
     assert code is not None
+    if mentions_of(exchange.request, known).all_topics:
+        response = refusal_of_items(spec, exchange.request, exchange.version, code)
+        return Refusing(None, None, _encoded(exchange, response))
     refused, others = (decoded_request(exchange.frame, spec) for _ in range(2))
     change = partial(fail_wanted, refused=refused, code=code, wanted=rule.meets, known=known)
     if split(refused, others, rule.meets, known):
@@ -319,7 +324,7 @@ def answer_change(exchange: Exchange, rule: Rule, known: Known) -> Change | None
     """Return the change of an outgoing answer, beyond cutting and dropping."""
     action = rule.action
     changes: list[Change] = []
-    if action.error is not None and action.applied:
+    if action.error is not None and action.applied and exchange.request is not None:
         changes.append(_applied(exchange, rule, action.error, known))
     if action.corrupt:
         changes.append(partial(corrupt, wanted=rule.meets, known=known))
@@ -336,12 +341,12 @@ def answer_change(exchange: Exchange, rule: Rule, known: Known) -> Change | None
 def _applied(exchange: Exchange, rule: Rule, code: int, known: Known) -> Change:
     """Return the change of an answer for an error after the request had its effect."""
     request = exchange.request
-    if exchange.api_key == ApiKey.METADATA:
+    if exchange.api_key in _TELL_TOPICS:
         return _metadata_change(rule, code, known)
     of_places = rule.match.names_places or code in OF_PARTITIONS
     if exchange.api_key == ApiKey.FETCH or (exchange.api_key == ApiKey.SHARE_FETCH and of_places):
         return partial(fail_fetch, places=fetched_places(request, rule, known), code=code)
-    if rule.match.names_places:
+    if rule.match.names_places and not mentions_of(request, known).all_topics:
         keep(request, rule.meets, known)
         return partial(fail_wanted, refused=request, code=code, wanted=rule.meets, known=known)
     return partial(fail_all, refused=request, version=exchange.version, code=code)

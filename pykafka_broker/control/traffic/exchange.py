@@ -177,7 +177,10 @@ class Exchange:
         spec = self.spec
         if spec is None:
             return None
-        return decoded_request(self.frame + bytes(self.request_bytes - len(self.frame)), spec)
+        request = decoded_request(self.frame + bytes(self.request_bytes - len(self.frame)), spec)
+        if request is not None and self.api_key == ApiKey.METADATA and not self.version:
+            request.topics = request.topics or None  # which is all topics in later versions
+        return request
 
     @cached_property
     def response(self) -> Any:
@@ -234,7 +237,7 @@ def bytes_of(piece: Any) -> bytes:
     return piece.read() if hasattr(piece, "fileno") else bytes(piece)
 
 
-def thinned(pieces: Pieces) -> Kept:
+def thinned(pieces: Pieces) -> tuple[bytes | int, ...]:
     """Return an answer without the long pieces and open files."""
     return tuple(
         [piece if type(piece) is bytes and len(piece) <= _KEPT_PIECE_BYTES else _thin(piece) for piece in pieces]

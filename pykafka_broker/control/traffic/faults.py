@@ -139,9 +139,7 @@ class Rule:
             return False
         if match.group is not None and not any(map(self.meets_group, mentions.groups)):
             return False
-        return match.transactional_id is None or any(
-            self._like("transactional_id", each) for each in mentions.transactional_ids
-        )
+        return match.transactional_id is None or any(map(self.meets_transactional_id, mentions.transactional_ids))
 
     def meets(self, topic: str, partition: int | None) -> bool:
         """Return whether the rule is about the partition, or about the topic where no partition is named."""
@@ -152,6 +150,10 @@ class Rule:
     def meets_group(self, group: str) -> bool:
         """Return whether the rule is about the group."""
         return self.match.group is None or self._like("group", group)
+
+    def meets_transactional_id(self, transactional_id: str) -> bool:
+        """Return whether the rule is about the transactional id."""
+        return self.match.transactional_id is None or self._like("transactional_id", transactional_id)
 
     def _like(self, name: str, text: str | None) -> bool:
         return text is not None and self._patterns[name].fullmatch(text) is not None

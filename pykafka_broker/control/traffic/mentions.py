@@ -15,6 +15,8 @@ from typing import Any, Protocol, get_args, get_origin, get_type_hints
 from pykafka_broker.log.filesystem import FileSlice
 from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.enums import CoordinatorType
+from pykafka_broker.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
+from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from pykafka_broker.protocol.runtime import ZERO_UUID, Fields
 
 _PARTITION = ("partition_index", "partition", "partition_id", "index")
@@ -35,6 +37,9 @@ class Known(Protocol):
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return the topic with an id."""
 
+    def has_topic(self, topic: str) -> bool:
+        """Return whether a topic of the name is known."""
+
     def fetched(self, session: FetchedSession) -> Iterable[tuple[str | bytes, int]]:
         """Return the topics, by name or id, and partitions of a fetch or share session."""
 
@@ -45,7 +50,7 @@ class Known(Protocol):
 class Mentions:
     """The topics, groups and transactional ids of a message.
 
-    `all_topics`: the message is about all topics, as Metadata may be.
+    `all_topics`: the message is about all topics, as Metadata may be, or all of a group.
     """
 
     __slots__ = ("all_topics", "groups", "places", "transactional_ids")
@@ -69,7 +74,6 @@ def mentions_of(message: Any, known: Known) -> Mentions:
     found = Mentions()
     if message is not None:
         _read(message, known, found)
-        found.all_topics = getattr(message, "topics", ()) is None
         session = session_of(message)
         for topic, partition in () if session is None else known.fetched(session):
             name = topic if isinstance(topic, str) else known.topic_name(topic)
@@ -118,6 +122,9 @@ class _Anything:
     def topic_name(self, topic_id: bytes) -> str:
         return "x"
 
+    def has_topic(self, topic: str) -> bool:
+        return True
+
     def fetched(self, session: FetchedSession) -> Iterable[tuple[str | bytes, int]]:
         return ()
 
@@ -129,6 +136,10 @@ def _read(struct: Any, known: Known, found: Mentions) -> None:
     _read_names(struct, found)
     for name in struct.__match_args__:
         field = getattr(struct, name)
+        if field is None:
+            found.all_topics |= name == "topics" or isinstance(struct, ElectLeadersRequest)
+        elif isinstance(struct, DescribeTopicPartitionsRequest):
+            found.all_topics |= field == []
         if isinstance(field, Fields):  # such as the topology of a Streams application
             field = [field]
         if not isinstance(field, list) or not field or name.startswith("forgotten") or name.endswith("regex"):

@@ -159,6 +159,8 @@ def api_keys(api: str | list[str] | None) -> frozenset[int] | None:
     """Return the keys of APIs by name (`Produce`), key, or a list of both; None for all. Raises `Problem` 400."""
     if api is None:
         return None
+    if api == []:
+        raise Problem(400, "api names nothing: none would ever match; leave it out for all")
     return frozenset(map(_api_key, api if isinstance(api, list) else [api]))
 
 

@@ -312,7 +312,7 @@ class RequestCounts:
                 unknown.add(self._name(topic))
         for topic in exchange.request.topic_data:
             name = self._name(topic)
-            if name in unknown:
+            if name in unknown or (exchange.response is None and not self._known.has_topic(name)):
                 continue
             sums = self.topics[name]
             sums.total_produce_requests += 1

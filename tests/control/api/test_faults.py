@@ -18,6 +18,7 @@ from pykafka_broker.control.traffic.faults import Chaos
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -413,6 +414,29 @@ def test_events_befall_what_a_request_names(broker: KafkaBroker, client: Client)
     assert errors == [unknown_member, unknown_member, not_coordinator]
 
 
+def test_an_event_befalls_all_that_a_request_names_whatever_is_not_there(broker: KafkaBroker, client: Client) -> None:
+    broker.create_topic("anew-there")
+    before = broker.partition("anew-there", 0)["leader_epoch"]
+    with broker.faults.add(api="ListOffsets", topic="anew-*", event="bump_leader_epoch"):
+        names = ("anew-missing", "anew-there")
+        topics = [ListOffsetsTopic(name, [ListOffsetsPartition(0, -1, -1)]) for name in names]
+        client.ask(ListOffsetsRequest(topics=topics), 7)
+    assert broker.partition("anew-there", 0)["leader_epoch"] == before + 1
+
+
+def test_only_the_coordinator_of_what_a_fault_names_moves(broker: KafkaBroker, client: Client) -> None:
+    ids = ["moved-id", "left-id"]
+    client.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=ids), 6)
+
+    def epochs() -> list[int]:
+        return [broker.partition("__transaction_state", index)["leader_epoch"] for index in range(50)]
+
+    before = epochs()
+    with broker.faults.add(transactional_id="moved-*", times=1, event="move_coordinator"):
+        client.ask(DescribeTransactionsRequest(ids), 0)
+    assert sum(one != other for one, other in zip(before, epochs(), strict=True)) == 1
+
+
 def test_the_session_of_a_member_ends_with_its_nth_commit(broker: KafkaBroker) -> None:
     broker.create_topic("committed-twice")
     broker.produce("committed-twice", list(range(6)))
@@ -492,6 +516,7 @@ def test_an_unknown_api_is_told(broker: KafkaBroker) -> None:
     ("fault", "says"),
     [
         ({"api": "Fetch", "group": "billing"}, "requests of Fetch name no group: none would ever match"),
+        ({"api": []}, "api names nothing: none would ever match"),
         ({"api": ["Heartbeat", "EndTxn"], "topic": "t"}, "requests of EndTxn and Heartbeat name no topic"),
         ({"api": "Heartbeat", "partition": 0}, "requests of Heartbeat name no partition"),
         ({"api": "Produce", "group": "*"}, "requests of Produce name no group"),

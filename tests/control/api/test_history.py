@@ -13,9 +13,11 @@ from confluent_kafka import Producer
 
 from pykafka_broker.control.api import history
 from pykafka_broker.control.history.entries import HistoryFile
+from pykafka_broker.control.history.outlines import BatchOutline, Outline, outline_of_row, row_of_outline
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.testing import ControlError, KafkaBroker
 from pykafka_broker.testing.history import rows_of
+from tests.control.leaderless import leaderless
 
 
 @pytest.fixture
@@ -90,6 +92,41 @@ def test_a_wrong_question_is_refused(recorded: KafkaBroker, body: dict[str, obje
     assert refused.value.status == status
 
 
+@pytest.mark.parametrize("missing", ["in", "out"])
+def test_an_application_is_not_judged_by_a_part_of_its_records(missing: str) -> None:
+    """What is in a partition without a leader may be lost, or doubled."""
+    with KafkaBroker(in_process=True, history=True) as broker:
+        for topic in ("in", "out"):
+            broker.create_topic(topic, partitions=2)
+            broker.produce(topic, [{"key": str(index), "partition": index} for index in range(2)])
+        body = {"input": "in", "output": "out", "guarantee": "at_most_once"}
+        assert broker.control.call("POST", "/check", body) == []
+        leaderless(broker, missing, 1)
+        with pytest.raises(ControlError, match=f"the records of {missing}-1 can't be read now"):
+            broker.control.call("POST", "/check", body)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2_500])
+def test_clients_are_served_while_a_long_log_is_written(count: int) -> None:
+    async def write() -> str:
+        async def turn() -> None:
+            while True:
+                turns.append(None)
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(turn())
+        line = await history._line(row_of_outline(outline))
+        task.cancel()
+        return line
+
+    turns: list[None] = []
+    batches = [BatchOutline(base, base, 80, 1, -1, -1, -1, base, 0, "") for base in range(count)]
+    outline = Outline("orders", 0, 0, count, batches=batches, leader_epoch=3)
+    (row,) = rows_of(asyncio.run(write()))
+    assert outline_of_row(row) == outline
+    assert len(turns) >= count // 1_000
+
+
 def test_a_reset_begins_a_whole_history(recorded: KafkaBroker) -> None:
     recorded.create_topic("before")
     produce(recorded, "before", "a")
@@ -126,6 +163,7 @@ def test_a_history_that_is_cleared_while_it_is_read_is_not_judged(tmp_path: Path
 
     file = HistoryFile(str(tmp_path / "history"))
     histories = SimpleNamespace(running=True, file=file)
-    control: Any = SimpleNamespace(services=SimpleNamespace(node_id=1), histories=histories)
+    services = SimpleNamespace(node_id=1, image=SimpleNamespace(topics={}))
+    control: Any = SimpleNamespace(services=services, histories=histories)
     with pytest.raises(Problem, match="cleared or stopped while it was read"):
         asyncio.run(read())

@@ -191,6 +191,34 @@ def test_records_of_several_partitions_have_no_order_among_them(broker: KafkaBro
         broker.assert_records("unordered", ["0", "3", "2", "1"])
 
 
+def test_a_part_of_a_groups_offsets_is_no_lag() -> None:
+    """While the coordinator's log is being read, what was committed last is not known yet."""
+    with KafkaBroker(in_process=True) as broker:
+        for topic in ("read", "unread"):
+            broker.create_topic(topic)
+            broker.produce(topic, ["0", "1"])
+        broker.commit("reading", "read", 2)
+        broker.commit("reading", "unread", 0)
+        process: Any = broker._process
+        shards = process.running.server.broker.services.groups.shards
+        read_on, has_read = shards.read_on, threading.Event()
+
+        def read_one_batch(budget: int) -> None:
+            if not has_read.is_set():
+                read_on(1)
+                has_read.set()
+
+        shards.read_on = read_one_batch
+        broker.move_coordinator(group="reading", away_ms=0)
+        assert has_read.wait(30)
+        with pytest.raises(WaitTimeout, match="the offsets of group reading are still being read"):
+            broker.wait_for_lag("reading", timeout=0)
+        with pytest.raises(ControlError, match="COORDINATOR_LOAD_IN_PROGRESS"):
+            broker.lag("reading")
+        shards.read_on = read_on
+        assert broker.wait_for_lag("reading", 2) == 2
+
+
 def test_what_can_not_be_read_is_no_empty_partition() -> None:
     """Assertions fail on a partition without a leader, whose records can't be read, instead of calling it empty."""
     with KafkaBroker(in_process=True) as broker:

@@ -88,6 +88,36 @@ def test_a_topic_that_is_made_anew_meanwhile_is_not_checked() -> None:
     assert findings(evidence_of([[*rows_before, {"kind": "topics", "topics": {}}]])) == []  # deleted meanwhile
 
 
+def test_a_topic_that_is_gone_without_a_deletion_is_not_checked() -> None:
+    """Its records may be lost with it."""
+    gone = {"kind": "topics", "topics": {}}
+    story = Story()
+    story.produced()
+    (found,) = findings(evidence_of([[*rows(story, 1), gone, gone]]))
+    assert found.text == "orders-0 could not be checked: the topic is gone, and nobody has deleted it"
+    admin: dict[str, Any] = {"at": 5, "order": 5, "client": "admin", "address": "admin:1"}
+    for told in ({}, {"answered": False}, {"error": "REQUEST_TIMED_OUT"}, {"topic": "", "answered": False}):
+        deleted = row_of(Deleted(**{"topic": "orders", **admin, **told}))
+        assert findings(evidence_of([[*rows(story, 1), deleted, gone, gone]])) == []
+
+
+def test_deleted_topics_that_are_known_by_their_ids_alone_are_not_one() -> None:
+    story = Story()
+    for _ in range(2):
+        story.produced("", stored=False).offset = 0
+    gone = {"kind": "topics", "topics": {}}
+    assert findings(evidence_of([[*rows(story, 1, 2), gone, gone]])) == []
+
+
+def test_a_deletion_that_failed_deletes_nothing() -> None:
+    story = Story()
+    story.produced(stored=False).offset = 0
+    failed = Deleted(topic="orders", at=5, order=5, client="a", address="a:1", error="TOPIC_AUTHORIZATION_FAILED")
+    log = row_of_outline(Outline("orders", 0, 0, 0))
+    (found,) = findings(evidence_of([[*rows(story, 1), row_of(failed), log]]))
+    assert found.anomaly == "lost write"
+
+
 def test_times_and_places_are_short() -> None:
     assert clock(1_700_000_000_042) == "22:13:20.042"
     assert (place("t", 1), place("t", 1, 7)) == ("t-1", "t-1@7")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from base64 import b64decode
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
+from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.testing.control_client import ControlClient
 from tests.control.raw_client import raw_client
@@ -101,8 +103,22 @@ def test_a_deletion_is_written_down_of_a_long_answer_to_a_short_request(broker: 
         names = ["t", *(f"none-{number}" for number in range(80))]
         answer = client.ask(DeleteTopicsRequest(topic_names=names, timeout_ms=30_000), 5)
     assert len(answer.encode(5)) > 4_096
-    assert facts(broker, "deleted", "topic") == [("t",)]
+    assert [topic for topic, error in facts(broker, "deleted", "topic", "error") if not error] == ["t"]
     broker.create_topic("t")
+    broker.check()
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+def test_a_deletion_without_an_answer_may_have_been_one(broker: KafkaBroker, by_id: bool) -> None:
+    broker.create_topic("t")
+    produce(broker)
+    broker.faults.add(api="DeleteTopics", drop="after")
+    topic_id = b64decode(broker.topic("t")["topic_id"] + "==", altchars=b"-_")
+    state = DeleteTopicState(None, topic_id) if by_id else DeleteTopicState("t")
+    with raw_client(broker) as client:
+        client.send(DeleteTopicsRequest(topics=[state], timeout_ms=30_000), 6)
+        assert client.socket.recv(1) == b""
+    assert facts(broker, "deleted", "topic", "answered") == [("" if by_id else "t", False)]
     broker.check()
 
 
@@ -150,6 +166,32 @@ def test_a_fetch_without_records_is_not_written_down(broker: KafkaBroker) -> Non
     assert consumer.poll(1) is None
     consumer.close()
     assert facts(broker, "history", "size_bytes")[0][0] - size[0][0] < 2_000
+
+
+@pytest.mark.parametrize("faulty", [False, True])
+def test_a_fetch_of_a_short_message_is_written_down(faulty: bool) -> None:
+    """Before there were batches, a message of a few bytes had little around it."""
+    with KafkaBroker(history=True, config={"pykafka.emulate": "0.10.2"}) as broker:
+        broker.create_topic("t")
+        broker.produce("t", ["v"])
+        if faulty:
+            broker.faults.add(api="Metadata", client_id="nobody", error="UNKNOWN_SERVER_ERROR")
+        wanted = [FetchPartition(0, fetch_offset=0, partition_max_bytes=1 << 20)]
+        asked = FetchRequest(max_wait_ms=30_000, min_bytes=1, topics=[FetchTopic("t", partitions=wanted)])
+        with raw_client(broker) as client:
+            assert len(client.ask(asked, 2).encode(2)) < 100
+        assert facts(broker, "fetched", "topic", "position", "base") == [("t", 0, 0)]
+
+
+def test_a_fetch_of_compressed_messages_begins_where_the_client_asked() -> None:
+    """Messages that are compressed together have the offset of the last one in front."""
+    with KafkaBroker(history=True, config={"pykafka.emulate": "0.10.2"}) as broker:
+        broker.create_topic("t", config={"compression.type": "gzip"})
+        broker.produce("t", ["v" * 30] * 10)
+        wanted = [FetchPartition(0, fetch_offset=0, partition_max_bytes=1 << 20)]
+        with raw_client(broker) as client:
+            client.ask(FetchRequest(max_wait_ms=30_000, min_bytes=1, topics=[FetchTopic("t", partitions=wanted)]), 2)
+        assert facts(broker, "fetched", "position", "base") == [(0, 0)]
 
 
 def test_a_broker_without_a_history_imports_nothing_of_it() -> None:

@@ -21,6 +21,9 @@ class Cluster:
     def topic_name(self, topic_id: bytes) -> str | None:
         return "orders" if topic_id == ORDERS_ID else None
 
+    def has_topic(self, topic: str) -> bool:
+        return topic == "orders"
+
     def fetched(self, session: FetchedSession) -> list[tuple[Any, int]]:
         return self.sessions.get(session, [])
 

@@ -32,6 +32,7 @@ from pykafka_broker.protocol.messages.produce_request import PartitionProduceDat
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.server.link_codec import encode_request
 from tests.broker.support import batch
+from tests.control.traffic.known import ORDERS_ID
 
 START_MS = 1_700_000_000_000
 
@@ -83,7 +84,7 @@ def commit(offset: int) -> OffsetCommitRequest:
 
 def metadata_of(partitions: int) -> MetadataResponse:
     there = [MetadataResponsePartition(partition_index=index) for index in range(partitions)]
-    return MetadataResponse(topics=[MetadataResponseTopic(name="orders", partitions=there)])
+    return MetadataResponse(topics=[MetadataResponseTopic(name="orders", topic_id=ORDERS_ID, partitions=there)])
 
 
 @pytest.fixture
@@ -140,6 +141,16 @@ def test_a_key_that_is_always_the_same(log: Log) -> None:
     assert log.found() == {"one-partition": "125 of 125 records for topic orders go to partition 2 of 3"}
 
 
+def test_a_key_that_is_always_the_same_where_topics_have_ids(log: Log) -> None:
+    for _ in range(25):
+        request = produce(partition=2)
+        request.topic_data[0].topic_id = ORDERS_ID
+        log.add(request, 13)
+    assert log.found() == {}
+    log.add(MetadataRequest([]), 12, metadata_of(3), client_id="admin")
+    assert log.found() == {"one-partition": "125 of 125 records for topic orders go to partition 2 of 3"}
+
+
 def test_a_topic_of_one_partition_has_one(log: Log) -> None:
     log.add(MetadataRequest([]), 12, metadata_of(1), client_id="admin")
     for _ in range(25):
@@ -153,6 +164,14 @@ def test_a_commit_for_each_record(log: Log) -> None:
     assert log.found() == {
         "commit-a-record": "29 of 29 commits are one record further than the one before, up to 29 a minute"
     }
+
+
+def test_commits_of_several_topics_by_id_are_told_apart(log: Log) -> None:
+    for number in range(60):
+        request = commit(number)
+        request.topics[0].topic_id = ORDERS_ID if number % 2 else bytes(15) + b"2"
+        log.add(request, 10)
+    assert log.found() == {}
 
 
 def test_fetches_that_bring_nothing(log: Log) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pykafka_broker.broker.requests.context import ConnectionContext
@@ -9,6 +11,7 @@ from pykafka_broker.control.traffic.exchange import Exchange
 from pykafka_broker.control.traffic.faults import Action, Chaos, Match, Rule
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.server.link_codec import encode_request
@@ -52,6 +55,12 @@ PRODUCE = ProduceRequest("x", topic_data=[TopicProduceData("orders", partition_d
 )
 def test_all_that_is_named_has_to_fit(match: Match, fits: bool) -> None:
     assert Rule(1, match, Action()).fits(exchange(PRODUCE, 9), Cluster()) is fits
+
+
+@pytest.mark.parametrize(("version", "topics", "fits"), [(0, [], True), (1, [], False), (1, None, True)])
+def test_all_topics_are_asked_for_in_other_ways_in_the_first_version(version: int, topics: Any, fits: bool) -> None:
+    asked = exchange(MetadataRequest(topics=topics), version)
+    assert Rule(1, Match(topic="orders"), Action()).fits(asked, Cluster()) is fits
 
 
 def test_a_client_without_an_id_has_none() -> None:

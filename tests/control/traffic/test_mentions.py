@@ -12,15 +12,24 @@ from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
 )
+from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from pykafka_broker.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from pykafka_broker.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from pykafka_broker.protocol.messages.describe_share_group_offsets_request import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
 from pykafka_broker.protocol.messages.describe_topic_partitions_request import Cursor, DescribeTopicPartitionsRequest
+from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
+from pykafka_broker.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.protocol.messages.offset_fetch_request import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -98,6 +107,26 @@ def test_topics_and_partitions_are_found(request_: Any, places: list[tuple[str, 
 def test_groups_and_transactional_ids_are_found(request_: Any, groups: set[str], transactional_ids: set[str]) -> None:
     found = mentions_of(request_, Cluster())
     assert (found.groups, found.transactional_ids) == (groups, transactional_ids)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        MetadataRequest(topics=None),
+        OffsetFetchRequest(group_id="g", topics=None),
+        OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)]),
+        DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup("g", None)]),
+        DescribeLogDirsRequest(None),
+        ElectLeadersRequest(topic_partitions=None),
+        ListPartitionReassignmentsRequest(topics=None),
+        DescribeTopicPartitionsRequest([]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_request_about_all_topics_is_told_from_one_that_names_none(request_: Any) -> None:
+    assert mentions_of(request_, Cluster()).all_topics
+    for none in (ConsumerGroupHeartbeatRequest("g"), MetadataRequest(topics=[]), OffsetFetchRequest(group_id="g")):
+        assert not mentions_of(none, Cluster()).all_topics
 
 
 def test_only_what_is_wanted_is_kept() -> None:

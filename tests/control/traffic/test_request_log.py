@@ -121,6 +121,17 @@ def fetched(topic: str, error: ErrorCode) -> Entry:
     return answered(asked, FetchResponse(responses=told), 12)
 
 
+def test_names_of_no_topic_have_no_sums_where_nothing_is_answered() -> None:
+    """With acks=0 the broker closes the connection, which the log does not show."""
+    log = RequestLog()
+    counts = RequestCounts(log, Cluster())
+    for name in ("none", "orders"):
+        wall, connection, frame, _, took = produced(name, ErrorCode.NONE)
+        fill(log, [(wall, connection, frame, None, took)])
+    counts.catch_up()
+    assert counts.topics.keys() == {"orders"}
+
+
 def test_names_of_no_topic_have_no_sums() -> None:
     """A client that invents names would fill the memory, and the metrics."""
     log = RequestLog()
