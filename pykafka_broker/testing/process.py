@@ -170,6 +170,7 @@ class KafkaBroker(Controlled):
         self.in_process = in_process
         self.loop: asyncio.AbstractEventLoop | None = None  # where a broker in the process runs; None for a thread
         self._process: subprocess.Popen[bytes] | BrokerInProcess | None = None
+        self._started_by = os.getpid()
         self._given_up = False  # until the next `kill`: a start that is under way is to end
         self._control: ControlClient | None = None
         self._control_at, self._control_nodes = "127.0.0.1:0", ""
@@ -221,7 +222,8 @@ class KafkaBroker(Controlled):
     def control(self) -> ControlClient:
         if self._control is None or self._process is None:
             raise BrokerError("the broker is not started: use `with`, or start()")
-        if (ended := self._process.poll()) is not None:
+        # A child that was forked can't ask for the process: it is not the child's own.
+        if self._started_by == os.getpid() and (ended := self._process.poll()) is not None:
             raise BrokerError(f"the broker is not running: it ended with exit code {ended}")
         return self._control
 
@@ -288,6 +290,7 @@ class KafkaBroker(Controlled):
         """Start the process and wait until clients may connect."""
         __tracebackhide__ = True  # a failed start is shown at the test's own line
         self._check_may_start()
+        self._started_by = os.getpid()
         if self._security is not None:
             self._write_security(self._security)
         if self.in_process:

@@ -326,6 +326,30 @@ def test_a_child_that_was_forked_leaves_the_broker_its_directory() -> None:
     assert done.stdout == "True\n"
 
 
+@pytest.mark.posix("Windows has no fork")
+def test_a_child_that_was_forked_has_connections_of_its_own() -> None:
+    code = """
+        import os
+        from pykafka_broker.testing import KafkaBroker
+        with KafkaBroker() as broker:
+            broker.create_topic("orders")
+            def place():
+                return broker.control._idle[0].sock.getsockname()
+            before = place()
+            child = os.fork()
+            if not child:
+                names = [topic["name"] for topic in broker.topics()]
+                os._exit(0 if names == ["orders"] and place() != before else 1)
+            print(os.waitpid(child, 0)[1])
+            broker.topics()
+            print(place() == before)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "0\nTrue\n"
+
+
 def test_a_time_out_names_the_broker() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         client = ControlClient(f"http://127.0.0.1:{silent.getsockname()[1]}")
