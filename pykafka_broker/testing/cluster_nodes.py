@@ -72,6 +72,7 @@ class ClusterNodes(Controlled):
 
     _ids: Sequence[int]
     _controller_id: int
+    _sides: list[frozenset[int]]  # of the network, while it is partitioned
 
     @property
     def nodes(self) -> dict[int, KafkaBroker]:
@@ -292,11 +293,12 @@ class ClusterNodes(Controlled):
         return poll(led, f"the leader of {topic}-{partition} is unknown", timeout)
 
     def _wait_for_running(self, topic: str, partition: int) -> None:
-        """Wait until all replicas on running brokers are in sync."""
+        """Wait until all replicas on running brokers are in sync, those on sides of a partitioned network left out."""
 
         def reached() -> None:
             state = self.partition(topic, partition)
-            running = {node_id for node_id in state["replicas"] if self.broker(node_id).running}
+            apart = frozenset[int]().union(*self._sides)
+            running = {each for each in state["replicas"] if each not in apart and self.broker(each).running}
             if not running <= {*state["isr"]}:
                 raise NotReached(f"of {topic}-{partition} only {state['isr']} are in sync")
 
@@ -331,6 +333,7 @@ class ClusterNodes(Controlled):
             raise ValueError("there must be two sides at least: partition_network({1}, {2, 3, 100})")
         self._check_started()
         self.heal_network()
+        self._sides += apart
         for side in apart:
             others = sorted(frozenset[int]().union(*apart) - side)
             for node_id in sorted(side):
@@ -340,6 +343,7 @@ class ClusterNodes(Controlled):
 
     def heal_network(self) -> None:
         """Let all nodes reach each other again."""
+        del self._sides[:]
         for node in self._all_running():
             with suppress(ControlError):
                 node.rejoin()
@@ -396,8 +400,9 @@ class ClusterClock(BrokerClock):
     """The clocks of all running nodes, which move together.
 
     They move in steps of half a session (`broker.session.timeout.ms`). Between two steps each broker sends a heartbeat,
-    so that a move fences only brokers that are gone. A way of more than 20 steps is one step: as if all machines had
-    been suspended, and then woken. A move ends when all replicas that run are in sync.
+    so that a move fences only brokers that are gone, or on a side without the controller (`partition_network`). A way
+    of more than 20 steps is one step: as if all machines had been suspended, and then woken. A move ends when all
+    replicas that run are in sync.
     """
 
     def __init__(self, cluster: ClusterNodes) -> None:
@@ -433,14 +438,19 @@ class ClusterClock(BrokerClock):
         return max(all_at_once(self._cluster._all_running(), lambda node: node.clock._moved(how, body)))
 
     def _all_heard(self, within_ms: int) -> None:
-        """Wait until each running broker has sent a heartbeat within `within_ms`, and no running broker is fenced."""
-        controller = self._cluster.controller
+        """Wait until each running broker that reaches the controller has sent a heartbeat within `within_ms`, and none
+        of them is fenced.
+        """
+        cluster, controller = self._cluster, self._cluster.controller
         if not controller.running:
             return
 
         def heard() -> None:
             state = controller.cluster()
-            running = {node_id for node_id, node in self._cluster.nodes.items() if node.running}
+            is_sided = any(cluster._controller_id in side for side in cluster._sides)
+            apart = [side for side in cluster._sides if is_sided and cluster._controller_id not in side]
+            lost = frozenset[int]().union(*apart)
+            running = {node_id for node_id, node in cluster.nodes.items() if node.running and node_id not in lost}
             missing = [
                 each["node_id"]
                 for each in state["brokers"]

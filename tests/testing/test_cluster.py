@@ -261,3 +261,21 @@ def test_each_directory_of_a_node_is_formatted_once(tmp_path: Path) -> None:
     assert {name: (tmp_path / name / "meta.properties").read_text() for name in "ab"} == first
     assert cluster_id_in(tmp_path) == cluster_id
     assert cluster_id_in(tmp_path / "nowhere") is None
+
+
+def test_the_clock_moves_while_the_network_is_partitioned() -> None:
+    """A broker on a side without the controller is fenced, and no other one."""
+    with KafkaCluster(3, in_process=True) as cluster:
+        cluster.create_topic("orders")
+        leader = cluster.leader_of("orders")
+        cluster.partition_network({leader}, {*cluster.nodes} - {leader})
+        cluster.clock.advance(seconds=10)
+        assert [each["node_id"] for each in cluster.controller.cluster()["brokers"] if each["fenced"]] == [leader]
+        other = cluster.wait_for_leader("orders", other_than=leader)
+        cluster.clock.advance(hours=1)  # at once
+        assert cluster.leader_of("orders") != leader
+        assert {*cluster.isr("orders")} >= {other}
+        cluster.heal_network()
+        cluster.wait_for_isr("orders", size=3)
+        cluster.clock.advance(seconds=10)
+        assert not any(each["fenced"] for each in cluster.controller.cluster()["brokers"])
