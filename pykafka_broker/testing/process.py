@@ -595,6 +595,7 @@ class KafkaBroker(Controlled):
         fork = KafkaBroker(
             {name: value for name, value in self.config.items() if name not in own},
             allow_unknown_config=True,
+            history=self.history_path is not None,
             **{name: getattr(self, name) for name in options},
         )
         fork._security = self._security

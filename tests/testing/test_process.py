@@ -358,7 +358,7 @@ def test_a_time_out_names_the_broker() -> None:
 
 
 def test_a_fork_is_made_as_its_broker() -> None:
-    with KafkaBroker(emulate="2.8", strict=False) as broker, broker.fork() as fork:
+    with KafkaBroker(emulate="2.8", strict=False, history=True) as broker, broker.fork() as fork:
         assert (fork.emulate, fork.strict) == ("2.8", False)
 
 
