@@ -334,18 +334,22 @@ class ClusterNodes(Controlled):
         self._check_started()
         self.heal_network()
         self._sides += apart
-        for side in apart:
-            others = sorted(frozenset[int]().union(*apart) - side)
-            for node_id in sorted(side):
-                node = self.nodes[node_id]
-                if node.running:
-                    node.cut_off(others)
+        try:
+            for side in apart:
+                others = sorted(frozenset[int]().union(*apart) - side)
+                for node_id in sorted(side):
+                    node = self.nodes[node_id]
+                    if node.running:
+                        node.cut_off(others)
+        except BaseException:
+            self.heal_network()
+            raise
 
     def heal_network(self) -> None:
         """Let all nodes reach each other again."""
         del self._sides[:]
         for node in self._all_running():
-            with suppress(ControlError):
+            with suppress(ControlError, BrokerError, OSError):  # the node may have ended a moment ago
                 node.rejoin()
 
     def _check_nodes(self, wanted: Iterable[int]) -> None:
@@ -548,9 +552,14 @@ class ClusterFaults(Faults):
 
     def _add(self, body: Mapping[str, Any]) -> Fault:
         added: dict[int, Fault] = {}
-        for node_id, node in self._nodes.items():
-            fault = added[node_id] = node.faults._add(body)
-            self._handles[node_id, fault.id] = fault
+        try:
+            for node_id, node in self._nodes.items():
+                fault = added[node_id] = node.faults._add(body)
+                self._handles[node_id, fault.id] = fault
+        except BaseException:
+            if added:
+                ClusterFault(added).remove()
+            raise
         return ClusterFault(added)
 
     def all(self) -> list[FaultState]:

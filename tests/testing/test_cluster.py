@@ -20,6 +20,7 @@ from pykafka_broker.platform import KILL
 from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, WaitTimeout
 from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
 from pykafka_broker.testing.cluster import cluster_id_in, format_directories, new_cluster_id
+from pykafka_broker.testing.cluster_nodes import ClusterTraffic
 from tests.testing.test_process import wait_until_gone
 
 
@@ -279,3 +280,35 @@ def test_the_clock_moves_while_the_network_is_partitioned() -> None:
         cluster.wait_for_isr("orders", size=3)
         cluster.clock.advance(seconds=10)
         assert not any(each["fenced"] for each in cluster.controller.cluster()["brokers"])
+
+
+def test_what_fails_at_one_node_is_undone_at_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*args: object) -> None:
+        raise ConnectionResetError("it has gone")
+
+    with KafkaCluster(2, in_process=True) as cluster:
+        cluster.create_topic("orders")
+        last = cluster.broker(2)
+        with monkeypatch.context() as patch:
+            patch.setattr(last, "cut_off", gone, raising=False)
+            with pytest.raises(ConnectionResetError):
+                cluster.partition_network({1}, {2}, {100})
+        assert cluster._sides == []
+        with monkeypatch.context() as patch:
+            patch.setattr(last, "rejoin", gone, raising=False)
+            cluster.partition_network({1}, {2, 100})
+            cluster.heal_network()
+        cluster.clock.advance(seconds=10)  # all are heard of
+        with monkeypatch.context() as patch:
+            patch.setattr(ClusterTraffic, "_brokers_that_run", lambda self: {1: self.broker(1), 2: _NoFaults()})
+            with pytest.raises(ConnectionResetError):
+                cluster.faults.add(api="Produce", error="UNKNOWN_SERVER_ERROR")
+        assert cluster.faults.all() == []
+
+
+class _NoFaults:
+    """A broker that ends before it has a fault."""
+
+    @property
+    def faults(self) -> None:
+        raise ConnectionResetError("it has gone")

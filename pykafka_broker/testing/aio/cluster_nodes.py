@@ -300,18 +300,22 @@ class AsyncClusterNodes(AsyncControlled):
         self._check_started()
         await self.heal_network()
         self._sides += apart
-        for side in apart:
-            others = sorted(frozenset[int]().union(*apart) - side)
-            for node_id in sorted(side):
-                node = self.nodes[node_id]
-                if node.running:
-                    await node.cut_off(others)
+        try:
+            for side in apart:
+                others = sorted(frozenset[int]().union(*apart) - side)
+                for node_id in sorted(side):
+                    node = self.nodes[node_id]
+                    if node.running:
+                        await node.cut_off(others)
+        except BaseException:
+            await self.heal_network()
+            raise
 
     async def heal_network(self) -> None:
         """Let all nodes reach each other again."""
         del self._sides[:]
         for node in self._all_running():
-            with suppress(ControlError):
+            with suppress(ControlError, BrokerError, OSError):  # the node may have ended a moment ago
                 await node.rejoin()
 
     def _check_nodes(self, wanted: Iterable[int]) -> None:
@@ -503,9 +507,14 @@ class AsyncClusterFaults(AsyncFaults):
     @entered
     async def _add(self, body: Mapping[str, Any]) -> AsyncFault:
         added: dict[int, AsyncFault] = {}
-        for node_id, node in self._nodes.items():
-            fault = added[node_id] = await node.faults._add(body)
-            self._handles[node_id, fault.id] = fault
+        try:
+            for node_id, node in self._nodes.items():
+                fault = added[node_id] = await node.faults._add(body)
+                self._handles[node_id, fault.id] = fault
+        except BaseException:
+            if added:
+                await AsyncClusterFault(added).remove()
+            raise
         return AsyncClusterFault(added)
 
     async def all(self) -> list[FaultState]:
