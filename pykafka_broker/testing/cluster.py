@@ -505,8 +505,9 @@ class KafkaCluster(ClusterData):
         """
         if self._recorder is None:
             raise ControlError(404, "nothing is recorded: start_recording starts it")
-        recorder, self._recorder = self._recorder, None
-        return recorder.save(path)
+        found = self._recorder.save(path)  # with OSError it is kept, to be saved elsewhere
+        self._recorder = None
+        return found
 
     # -- the whole state
 

@@ -280,11 +280,11 @@ class KafkaBroker(Controlled):
         Raises:
             ControlError: nothing is recorded.
         """
-        recorder, self._recorder = self._recorder, None
-        if recorder is None:
+        if self._recorder is None:
             return super().save_recording(path)
-        self._watch = None
-        return recorder.save(path)
+        found = self._recorder.save(path)  # with OSError it is kept, to be saved elsewhere
+        self._watch = self._recorder = None
+        return found
 
     def start(self) -> Self:
         """Start the process and wait until clients may connect."""

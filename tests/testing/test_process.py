@@ -360,6 +360,8 @@ def test_a_time_out_names_the_broker() -> None:
 def test_a_fork_is_made_as_its_broker() -> None:
     with KafkaBroker(emulate="2.8", strict=False, history=True) as broker, broker.fork() as fork:
         assert (fork.emulate, fork.strict) == ("2.8", False)
+        assert fork.history_path != broker.history_path
+        assert fork.check() == []
 
 
 @pytest.mark.linux("/proc tells when a process is gone")
