@@ -716,7 +716,7 @@ class ClusterTraffic(ClusterNodes):
 
     def _wait_for_request(self, query: Mapping[str, Any], n: int, timeout: float) -> list[SeenRequest]:
         def logged() -> list[SeenRequest]:
-            found = self._requests({**query, "limit": _MOST_REQUESTS})
+            found = self._requests({**query, "limit": max(n, _MOST_REQUESTS)})
             if len(found) < n:
                 raise NotReached(f"the logs of all brokers have {counted(len(found), 'such request')}, expected {n}")
             return found

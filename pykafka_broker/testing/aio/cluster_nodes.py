@@ -671,7 +671,7 @@ class AsyncClusterTraffic(AsyncClusterNodes):
 
     async def _wait_for_request(self, query: Mapping[str, Any], n: int, timeout: float) -> list[SeenRequest]:
         async def logged() -> list[SeenRequest]:
-            found = await self._requests({**query, "limit": _MOST_REQUESTS})
+            found = await self._requests({**query, "limit": max(n, _MOST_REQUESTS)})
             if len(found) < n:
                 raise NotReached(f"the logs of all brokers have {counted(len(found), 'such request')}, expected {n}")
             return found
