@@ -54,6 +54,7 @@ class ControlClient:
         self._token = token
         self._idle: list[http.client.HTTPConnection] = []
         self._user = os.getpid()
+        self.is_of_the_past = False  # whether another process serves there by now, as far as is known here
         weakref.finalize(self, _close_all, self._idle)
 
     def call(
@@ -121,6 +122,10 @@ class ControlClient:
                 return connection
             connection.close()
         return None
+
+    def at(self, process: ControlClient) -> ControlClient:
+        """Return the client of the same kind for another process."""
+        return process
 
     def close(self) -> None:
         """Close idle connections. Another call opens a new connection."""

@@ -377,7 +377,7 @@ class KafkaBroker(Controlled):
             raise BrokerError(f"the broker was not ready within {self.start_timeout_s} s\n{self.log}")
         if process.poll() is not None:
             raise BrokerError(f"the broker ended with exit code {process.poll()}\n{self.log}")
-        self._control = ControlClient(lines[CONTROL])
+        self._take_control(lines[CONTROL])
         self._schema_registry_url = lines.get(SCHEMA_REGISTRY, "")
         self._take_address(lines[READY])
 
@@ -466,10 +466,15 @@ class KafkaBroker(Controlled):
         __tracebackhide__ = True
         deadline = time.monotonic() + self.start_timeout_s
         output = _Output(process)
-        self._control = ControlClient(self._await_line(output, CONTROL, deadline))
+        self._take_control(self._await_line(output, CONTROL, deadline))
         if self.schema_registry:
             self._schema_registry_url = self._await_line(output, SCHEMA_REGISTRY, deadline)
         self._take_address(self._await_line(output, READY, deadline))
+
+    def _take_control(self, url: str) -> None:
+        if self._control is not None:
+            self._control.is_of_the_past = True
+        self._control = ControlClient(url)
 
     def _take_address(self, told: str) -> None:
         host, port = split_address(told.partition(",")[0])
