@@ -648,21 +648,29 @@ class AsyncClusterTraffic(AsyncClusterNodes):
         return found
 
     async def _logs(self, facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Return the logs of all partitions; a partition whose leader has just ended gets another one."""
+        """Return the logs of all partitions; a partition whose leader has just ended gets another one.
+
+        Raises:
+            WaitTimeout: a broker that is running does not answer, so nothing can be told of its logs.
+        """
         logs: list[dict[str, Any]] = []
+        missing: list[dict[str, Any]] | None = None  # None: not all brokers have answered
 
         async def look() -> None:
-            logs[:] = []
+            nonlocal missing
+            logs[:], missing = [], None
             for node in self.brokers:
                 if node.running:
                     logs.extend(await node._rows("logs"))
             if missing := late(facts, logs):
-                logs.extend(missing)
                 raise NotReached(missing[0]["why"])
 
-        with suppress(WaitTimeout):
+        try:
             await poll(look, "the logs are unknown", _LED_S)
-        return logs
+        except WaitTimeout:
+            if missing is None:
+                raise
+        return [*logs, *(missing or ())]
 
     async def clear_requests(self) -> None:
         """Empty the request logs of all brokers."""
