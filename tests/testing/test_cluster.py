@@ -264,6 +264,20 @@ def test_each_directory_of_a_node_is_formatted_once(tmp_path: Path) -> None:
     assert cluster_id_in(tmp_path / "nowhere") is None
 
 
+def test_a_leader_that_is_not_running_is_none() -> None:
+    """The controller takes a killed broker for the leader until its session is over."""
+    with KafkaCluster(3, in_process=True) as cluster:
+        cluster.create_topic("orders")
+        leader = cluster.leader_of("orders")
+        cluster.clock.freeze()
+        cluster.broker(leader).kill()
+        assert cluster.leader_of("orders") == leader
+        with pytest.raises(WaitTimeout, match=f"the leader of orders-0 is still {leader}"):
+            cluster.wait_for_leader("orders", timeout=0)
+        cluster.clock.resume()
+        assert cluster.wait_for_leader("orders") != leader
+
+
 def test_the_clock_moves_while_the_network_is_partitioned() -> None:
     """A broker on a side without the controller is fenced, and no other one."""
     with KafkaCluster(3, in_process=True) as cluster:

@@ -251,8 +251,9 @@ class AsyncClusterNodes(AsyncControlled):
         async def led() -> int:
             state = await self.partition(topic, partition)
             leader = state["leader"]
-            if leader in (-1, other_than) or not await self._leader_knows(topic, partition, state):
-                still = " still" if leader == other_than else ""
+            ended = leader in self.nodes and not self.nodes[leader].running  # the controller is yet to notice
+            if ended or leader in (-1, other_than) or not await self._leader_knows(topic, partition, state):
+                still = " still" if ended or leader == other_than else ""
                 raise NotReached(f"the leader of {topic}-{partition} is{still} {leader}")
             return leader
 
