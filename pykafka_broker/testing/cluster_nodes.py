@@ -294,12 +294,12 @@ class ClusterNodes(Controlled):
         return poll(led, f"the leader of {topic}-{partition} is unknown", timeout)
 
     def _wait_for_running(self, topic: str, partition: int) -> None:
-        """Wait until all replicas on running brokers are in sync, those on sides of a partitioned network left out."""
+        """Wait until all replicas on running brokers are in sync, those on cut-off nodes left out."""
 
         def reached() -> None:
             state = self.partition(topic, partition)
-            apart = frozenset[int]().union(*self._sides)
-            running = {each for each in state["replicas"] if each not in apart and self.broker(each).running}
+            cut_off = self._cut_off_nodes
+            running = {each for each in state["replicas"] if each not in cut_off and self.broker(each).running}
             if not running <= {*state["isr"]}:
                 raise NotReached(f"of {topic}-{partition} only {state['isr']} are in sync")
 
@@ -345,6 +345,11 @@ class ClusterNodes(Controlled):
         except BaseException:
             self.heal_network()
             raise
+
+    @property
+    def _cut_off_nodes(self) -> frozenset[int]:
+        """The nodes on the sides of a partitioned network, but for those on the controller's side."""
+        return frozenset[int]().union(*(side for side in self._sides if self._controller_id not in side))
 
     def heal_network(self) -> None:
         """Let all nodes reach each other again."""
@@ -453,8 +458,7 @@ class ClusterClock(BrokerClock):
         def heard() -> None:
             state = controller.cluster()
             is_sided = any(cluster._controller_id in side for side in cluster._sides)
-            apart = [side for side in cluster._sides if is_sided and cluster._controller_id not in side]
-            lost = frozenset[int]().union(*apart)
+            lost = cluster._cut_off_nodes if is_sided else ()
             running = {node_id for node_id, node in cluster.nodes.items() if node.running and node_id not in lost}
             missing = [
                 each["node_id"]
